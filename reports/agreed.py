@@ -10,7 +10,7 @@ from pytest_vla.gate.manifest import Manifest
 from pytest_vla.gate.measure import parse_measures
 from pytest_vla.gate.measured import Measured
 from pytest_vla.gate.sequential import judge_as_agreed
-from pytest_vla.gate.verdicts import Judgement, Terms, judge
+from pytest_vla.gate.verdicts import Judgement, judge
 from pytest_vla.reports.measures import fails, measured_by
 
 
@@ -50,7 +50,7 @@ def judged_as_agreed(manifest: Manifest, baseline: Baseline, new: Baseline, node
     Raises:
         VlaError: both have nothing in common, or of a sequential run the baseline or the cases are others.
     """
-    terms = Terms(manifest.margin, manifest.alpha, manifest.by)
+    terms = manifest.terms
     if manifest.is_sequential:
         judgement = judge_as_agreed(manifest, baseline, new, nodes)
     else:

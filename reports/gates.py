@@ -4,16 +4,18 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pytest_vla.gate.baseline import Baseline
-from pytest_vla.gate.choices import SEQUENTIAL
+from pytest_vla.gate.choices import ANY, SEQUENTIAL
 from pytest_vla.gate.disagreements import lines_of
 from pytest_vla.gate.evidence import Evidence
-from pytest_vla.gate.verdicts import Group, Judgement, Progress
+from pytest_vla.gate.planning import MOST_PAIRS
+from pytest_vla.gate.settling import drop_of, fresh_of
+from pytest_vla.gate.verdicts import Group, Judgement, Progress, Terms
 from pytest_vla.metrics.rates import percent, percents
 from pytest_vla.reports.losses import LONG, SHORT, Replay, loss_lines, loss_markdown, loss_table, no_replay
 from pytest_vla.reports.tables import aligned, printed, wrapped
 from pytest_vla.util.text import counted, printable
 
-SCHEMA = 1
+SCHEMA = 2
 """Of the JSON; raised whenever a key changes its meaning or goes away."""
 
 SHOWN = 10
@@ -44,7 +46,7 @@ def gate_lines(
     lines = [line for text in about_lines(judgement, baseline, new, name) for line in wrapped(text)]
     lines += aligned([_shown_head(judgement), *(_row(group, judgement) for group in judgement.groups)], 1, {7})
     for group in judgement.groups:
-        lines += [line for text in told_of(group) for line in wrapped(text)]
+        lines += [line for text in told_of(group, judgement) for line in wrapped(text)]
     lines += loss_lines(judgement, replay, LONG if is_long else SHORT)
     warned = warned_of(judgement)
     lines += [line for text in warned for line in wrapped(f"note: {text}")]
@@ -54,19 +56,20 @@ def gate_lines(
 def group_lines(group: Group, judgement: Judgement) -> Iterator[str]:
     """One group of them: its row, and what is to be said of it."""
     lines = aligned([_shown_head(judgement), _row(group, judgement)], 1, {7})
-    told = [*told_of(group), *_told_cases(group)]
+    told = [*told_of(group, judgement), *_told_cases(group)]
     return printed([*lines, *(line for text in told for line in wrapped(text))])
 
 
-def group_reason(group: Group) -> str:
-    """A group's verdict with its reason, in a line."""
+def group_reason(group: Group, judgement: Judgement) -> str:
+    """Return a group's verdict with its reason, in a line."""
     reason, evidence = group.reason, group.evidence
     if group.refused:
         reason = group.refused[0].text
     elif not reason and evidence is not None:
         bounds = evidence.bounds
         numbers = f"{bounds.value * 100:+.1f} points {_points_text((bounds.lower, bounds.upper))}"
-        reason = _undecided_text(group) if group.verdict == "undecided" and group.progress is None else numbers
+        is_open = group.verdict == "undecided" and group.progress is None
+        reason = _undecided_text(group, judgement) if is_open else numbers
     if group.progress is not None and not group.refused:
         reason = f"{_pairs_text(group.progress)}: {reason}" if reason else _pairs_text(group.progress)
         return printable(f"{group.verdict} {reason}")
@@ -76,15 +79,18 @@ def group_reason(group: Group) -> str:
 def verdict_line(judgement: Judgement) -> str:
     """``gate: regression of libero_goal[camera] (margin 5 points, alpha 5% each way)``: the last line."""
     rule = ", sequential" * (judgement.rule == SEQUENTIAL)
-    terms = (
-        f"(margin {judgement.terms.margin:g} points, alpha {judgement.terms.alpha * 100:g}% each way{rule}"
-        f"{_uncovered_text(judgement)})"
-    )
+    terms = f"({terms_text(judgement.terms)}{rule}{_uncovered_text(judgement)})"
     meant = [group.name for group in judgement.groups if group.verdict == judgement.verdict]
     if not judgement.groups:
         return f"gate: undecided: there was nothing to compare {terms}"
     of = "" if len(meant) == len(judgement.groups) else f": {', '.join(meant)}"
     return f"gate: {judgement.verdict}{of} {terms}"
+
+
+def terms_text(terms: Terms) -> str:
+    """``margin 5 points, alpha 5% each way``, and that any loss is a regression, if it is."""
+    any_loss = ", any loss is a regression" * (terms.regression == ANY)
+    return f"margin {terms.margin:g} points, alpha {terms.alpha * 100:g}% each way{any_loss}"
 
 
 def _uncovered_text(judgement: Judgement) -> str:
@@ -97,8 +103,11 @@ def gate_table(judgement: Judgement, baseline: Baseline, new: Baseline, replay: 
     """For JSON: ``schema``, ``verdict``, ``terms``, ``is_paired``, both sides' ``model`` and ``policy_digest``, and
     the ``names`` of runs.
 
-    ``groups`` by name: ``verdict``, ``reason``, ``more``, ``uncounted`` (of the run, of the baseline), ``refused``
-    (texts), ``lost`` and ``gained`` (cases), ``p_worse`` and ``p_better`` (with Holm's correction) and ``evidence``:
+    ``groups`` by name: ``verdict``, ``reason``, ``judged`` (false: undecided, as so few starts show nothing),
+    ``shown_loss`` (a loss is shown that is no regression), ``fresh`` and ``detectable`` (if it is undecided, how many
+    pairs a new comparison takes, and which drop these find in four of five runs), ``uncounted`` (of the run, of the
+    baseline), ``refused`` (texts), ``lost`` and ``gained`` (cases), ``p_worse``, ``p_beyond`` (that the margin was not
+    exceeded) and ``p_better`` (with Holm's correction) and ``evidence``: with the number of ``starts``, and
     percentages and percentage points, ``bounds`` each way at alpha over these tasks, ``tasks_bounds`` over tasks
     like these; null where there is none. ``worst_tasks`` have the group, the task (``SUITE/TASK``) and of both sides
     the successes and of how many episodes; those that lost most come first. ``flipped`` cases, the lost ones first,
@@ -114,12 +123,13 @@ def gate_table(judgement: Judgement, baseline: Baseline, new: Baseline, replay: 
             "margin": judgement.terms.margin,
             "alpha": judgement.terms.alpha,
             "by": list(judgement.terms.by),
+            "regression": judgement.terms.regression,
         },
         "rule": judgement.rule,
         "is_paired": judgement.is_paired,
         "baseline": {"model": baseline.model, "policy_digest": baseline.policy_digest},
         "run": {"model": new.model, "policy_digest": new.policy_digest, "names": list(new.runs)},
-        "groups": {group.name: _group_table(group) for group in judgement.groups},
+        "groups": {group.name: _group_table(group, judgement) for group in judgement.groups},
         **loss_table(judgement, replay),
         "notes": warned_of(judgement),
     }
@@ -135,7 +145,7 @@ def gate_markdown(
     parts += [escaped(text) for text in about_lines(judgement, baseline, new, name)]
     parts += ["", *(f"| {' | '.join(escaped(cell) for cell in row)} |" for row in rows)]
     for group in judgement.groups:
-        parts += [f"- {escaped(text)}" for text in ("", *told_of(group)) if text]
+        parts += [f"- {escaped(text)}" for text in ("", *told_of(group, judgement)) if text]
     parts += loss_markdown(judgement, replay, escaped)
     warned = warned_of(judgement)
     parts += ["", *(f"- note: {escaped(text)}" for text in warned)] if warned else []
@@ -184,8 +194,8 @@ def _row(group: Group, judgement: Judgement) -> tuple[str, ...]:
     return (group.name, *numbers, *(flips if judgement.is_paired else ()), group.verdict)
 
 
-def told_of(group: Group) -> Iterator[str]:
-    """What is to be said of a group beside its row."""
+def told_of(group: Group, judgement: Judgement) -> Iterator[str]:
+    """Return what is to be said of a group beside its row."""
     if group.refused:
         for text in lines_of(group.refused):
             yield f"{group.name}: not comparable: {text}"
@@ -199,9 +209,9 @@ def told_of(group: Group) -> Iterator[str]:
                 "fewer seeds, or the baseline had nothing to measure)"
             )
     elif group.verdict == "undecided" and group.evidence is not None and not group.reason:
-        yield f"{group.name}: {_undecided_text(group)}"
-    if group.verdict == "no worse" and group.evidence is not None and group.evidence.bounds.upper < 0:
-        yield f"{group.name}: success fell, by less than the margin"
+        yield f"{group.name}: {_undecided_text(group, judgement)}"
+    if group.shown_loss and group.evidence is not None:
+        yield f"{group.name}: {loss_text(group, judgement.terms)}"
     if any(group.uncounted):
         of_run, of_baseline = group.uncounted
         yield f"{group.name}: not counted: {of_run} of the run, {of_baseline} of the baseline (errors, invalid)"
@@ -225,25 +235,44 @@ def _pairs_text(progress: Progress) -> str:
     return f"after {progress.pairs} of {counted(progress.of_pairs, 'pair')}"
 
 
-def _undecided_text(group: Group) -> str:
-    told = []
-    if group.more is not None:
-        told.append(f"about {counted(group.more, 'episode')} more like these would settle it")
-    evidence = group.evidence
-    if evidence is not None and evidence.detectable is not None:
-        drop = f"a drop of {evidence.detectable * 100:.0f} points"
-        told.append(f"{counted(evidence.pairs, 'pair')} show {drop} in four of five runs")
-    return "; ".join(told) or "no number of episodes like these would settle it"
+def loss_text(group: Group, terms: Terms) -> str:
+    """``a loss of 3 points is shown, and is within the margin``."""
+    if group.evidence is None:
+        return ""
+    told = f"a loss of {-group.evidence.bounds.value * 100:.3g} points is shown"
+    if group.verdict == "no worse":
+        return f"{told}, and is within the margin"
+    return f"{told}, but not that it exceeds the margin of {terms.margin:g} points"
 
 
-def _group_table(group: Group) -> dict[str, Any]:
+def _undecided_text(group: Group, judgement: Judgement) -> str:
+    """What to do about a group that is undecided."""
+    names = [each.name for each in judgement.groups]
+    finds = ""
+    if group.evidence is not None and judgement.is_paired:
+        drop = drop_of(group, judgement.terms, names)
+        what = "no drop" if drop is None else f"a drop of {drop} points or more"
+        finds = f": {counted(group.evidence.pairs, 'pair')} find {what} in four of five runs"
+    fresh = fresh_of(group, judgement.terms, len(names))
+    if fresh is None:
+        return f"inconclusive{finds}. No new comparison of up to {MOST_PAIRS:,} episodes like these would decide it"
+    what = counted(fresh, "pair" if judgement.is_paired else "episode")
+    sequential = ", or use --vla-gate=sequential" * judgement.is_paired
+    return f"inconclusive{finds}. To decide, start a new comparison of {what}, fixed beforehand{sequential}"
+
+
+def _group_table(group: Group, judgement: Judgement) -> dict[str, Any]:
     return {
         "verdict": group.verdict,
         "reason": group.reason,
-        "more": group.more,
+        "judged": group.is_judged,
+        "shown_loss": group.shown_loss,
+        "fresh": fresh_of(group, judgement.terms, len(judgement.groups)),
+        "detectable": drop_of(group, judgement.terms, [each.name for each in judgement.groups]),
         "uncounted": {"run": group.uncounted[0], "baseline": group.uncounted[1]},
         "refused": [each.text for each in group.refused],
         "p_worse": group.p_worse,
+        "p_beyond": group.p_beyond,
         "p_better": group.p_better,
         "lost": list(group.lost),
         "gained": list(group.gained),
@@ -274,7 +303,7 @@ def _evidence_table(evidence: Evidence) -> dict[str, Any]:
         "lost": evidence.lost,
         "gained": evidence.gained,
         "p_no_worse": evidence.p_no_worse,
-        "detectable": percent(evidence.detectable),
+        "starts": evidence.starts,
     }
 
 

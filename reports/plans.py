@@ -7,6 +7,7 @@ from pytest_vla.gate.detectable import POWER
 from pytest_vla.gate.planning import MOST_PAIRS, POWERS, Plan, Sequential
 from pytest_vla.gate.verdicts import Terms
 from pytest_vla.metrics.rates import percent
+from pytest_vla.reports.gates import terms_text
 from pytest_vla.reports.tables import aligned, printed, wrapped
 from pytest_vla.util.text import counted
 
@@ -27,7 +28,7 @@ def plan_lines(plans: Sequence[Plan], terms: Terms, drop: float, has_run: bool) 
         has_run: whether pairs were seen, and not simulated as independent ones.
     """
     shares = " and ".join(f"{power * 100:g}%" for power in POWERS)
-    agreed = f"margin {terms.margin:g} points, alpha {terms.alpha * 100:g}% each way"
+    agreed = terms_text(terms)
     about = f"episodes (pairs) that a gate takes for its verdict in {shares} of runs: {agreed}"
     lines = [*wrapped(f"{about}, {counted(len(plans), 'group')}")]
     head = ("group", "tasks", "success", "differ", "equal: no worse", f"drop of {drop:g}: regression")
@@ -54,7 +55,7 @@ def plan_table(plans: Sequence[Plan], terms: Terms, drop: float, has_run: bool) 
     """
     return {
         "schema": SCHEMA,
-        "terms": {"margin": terms.margin, "alpha": terms.alpha, "by": list(terms.by)},
+        "terms": {"margin": terms.margin, "alpha": terms.alpha, "by": list(terms.by), "regression": terms.regression},
         "drop": drop,
         "powers": [percent(power) for power in POWERS],
         "pairs": "seen" if has_run else "independent",

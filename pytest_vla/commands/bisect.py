@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from pytest_vla.commands.gate import number
 from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
-from pytest_vla.gate.choices import ALPHA, BY, LABELS, MARGIN, RULES
+from pytest_vla.gate.choices import ALPHA, BEYOND, BY, LABELS, MARGIN, REGRESSIONS, RULES
 from pytest_vla.run.arguments import declare_results
 
 if TYPE_CHECKING:
@@ -33,7 +33,15 @@ if TYPE_CHECKING:
 FOLDER = "bisect"
 """Of the runs, in the results folder: one of its own for each checkpoint."""
 
-_OURS = ("--vla-model", "--vla-baseline", "--vla-results", "--vla-resume", "--vla-gate", "--vla-margin")
+_OURS = (
+    "--vla-model",
+    "--vla-baseline",
+    "--vla-results",
+    "--vla-resume",
+    "--vla-gate",
+    "--vla-margin",
+    "--vla-regression",
+)
 """What may not stand among pytest's options: the command gives it, or it has another name here."""
 
 
@@ -87,6 +95,12 @@ def declare(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--margin", metavar="POINTS", type=number, default=MARGIN, help="percentage points (default: 5)"
+    )
+    parser.add_argument(
+        "--regression",
+        choices=REGRESSIONS,
+        default=BEYOND,
+        help="which loss is a regression: one that is shown to exceed the margin, or any (default: %(default)s)",
     )
     parser.add_argument(
         "--by", metavar="LABEL,...", default=",".join(BY), help=f"groups: {', '.join(LABELS)} (default: %(default)s)"
@@ -192,7 +206,7 @@ def _search(options: argparse.Namespace) -> Search:
             raise VlaError(f"{name}: this command gives it to each of its runs; leave it out of pytest's options")
     if not options.options:
         raise VlaError("expected pytest's options after --, such as: -- --vla-suite=tabletop --vla-episodes=10")
-    terms = Terms(options.margin, ALPHA, tuple(name.strip() for name in options.by.split(",")))
+    terms = Terms(options.margin, ALPHA, tuple(name.strip() for name in options.by.split(",")), options.regression)
     models = models_of(options.good, options.bad, options.models)
     return Search(models, tuple(options.options), options.baseline, terms, options.rule, options.results)
 
@@ -232,6 +246,7 @@ def _finding(search: Search, model: str, baseline: str) -> "tuple[Finding, str]"
         f"--vla-baseline={baseline}",
         f"--vla-gate={search.rule}",
         f"--vla-margin={search.terms.margin:g}",
+        f"--vla-regression={search.terms.regression}",
         f"--vla-gate-by={','.join(search.terms.by)}",
     )
     folder = _folder(search, model, gate)
@@ -251,10 +266,10 @@ def _finding(search: Search, model: str, baseline: str) -> "tuple[Finding, str]"
         except VlaError as error:
             raise VlaError(f"{model}: {error}\ntype the same command again to go on") from error
     if judgement.verdict not in FINDINGS:
-        reasons = "; ".join(f"{group.name}: {group_reason(group)}" for group in judgement.groups)
+        reasons = "; ".join(f"{group.name}: {group_reason(group, judgement)}" for group in judgement.groups)
         raise VlaError(f"{model} cannot be compared with {baseline}: {reasons}")
     meant = [group for group in judgement.groups if group.verdict == judgement.verdict]
-    return FINDINGS[judgement.verdict], "; ".join(f"{group.name} {group_reason(group)}" for group in meant)
+    return FINDINGS[judgement.verdict], "; ".join(f"{group.name} {group_reason(group, judgement)}" for group in meant)
 
 
 def _judged(search: Search, folder: Path, run: "Run", baseline: str) -> "Judgement":

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pytest_vla.commands.baseline import DEFAULT_FILE, declare_runs, of_runs
 from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
-from pytest_vla.gate.choices import ALPHA, BY, LABELS, MARGIN, NO_REGRESSION, REQUIRED
+from pytest_vla.gate.choices import ALPHA, BEYOND, BY, LABELS, MARGIN, NO_REGRESSION, REGRESSIONS, REQUIRED
 
 if TYPE_CHECKING:
     from pytest_vla.gate.baseline import Baseline
@@ -29,8 +29,9 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "Pairs are of the same case: task, variation and seed; and run seed, where a side has several. Where no case "
         "is in both, each task under each variation is compared over the seeds that either has. A regression is "
-        "success that fell, where it is not shown that it fell by less than the margin; no worse is that it did not "
-        "fall by the margin; else it is undecided, and the gate says about how many episodes would settle it. A run "
+        "a loss that is shown to exceed the margin (with --regression=any: any loss that is shown). No worse: it is "
+        "shown that success did not fall by the margin. Otherwise the group is undecided, and the gate says how many "
+        "pairs a new comparison takes. A loss that is shown and is no regression is named. A run "
         "with --vla-gate=sequential is judged by the rounds, the margin and all else that it agreed on. Exit code: 0 "
         "where --require is met, 1 where it is not, 2 where nothing could be judged, such as without a baseline."
     )
@@ -77,6 +78,12 @@ def declare_terms(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--margin", metavar="POINTS", type=number, help="percentage points of success that may be lost (default: 5)"
+    )
+    parser.add_argument(
+        "--regression",
+        choices=REGRESSIONS,
+        help="which loss is a regression: margin (default), one that is shown to exceed --margin; any, one that is "
+        "shown, however small",
     )
     parser.add_argument(
         "--alpha",
@@ -194,6 +201,7 @@ def check_as_agreed(options: argparse.Namespace, manifest: "Manifest", digest: s
         manifest.margin if options.margin is None else given.margin,
         manifest.alpha if options.alpha is None else given.alpha,
         manifest.by if options.by is None else given.by,
+        options.regression or manifest.regression,
     )
     told = changes(manifest, terms, manifest.required, digest)
     if options.unpaired:
@@ -231,6 +239,7 @@ def terms_of(options: argparse.Namespace) -> "Terms":
         MARGIN if options.margin is None else options.margin,
         ALPHA if options.alpha is None else options.alpha,
         BY if options.by is None else tuple(name.strip() for name in options.by.split(",")),
+        options.regression or BEYOND,
     )
 
 

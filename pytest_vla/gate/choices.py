@@ -7,6 +7,9 @@ Verdict = Literal["better", "no worse", "regression", "undecided", "not comparab
 MARGIN, ALPHA = 5.0, 0.05
 """Defaults: points of success that may be lost, and the share of runs in which a claim may be wrong."""
 
+BEYOND, ANY = REGRESSIONS = ("margin", "any")
+"""Which loss is a regression: one that is shown to exceed the margin (default), or any loss that is shown."""
+
 LABELS = ("suite", "task", "task_level", "dimension", "kind", "level", "label", "test", "group")
 """By which episodes may be grouped; test and group are of the user's own tests: their function, and what the marker
 names."""

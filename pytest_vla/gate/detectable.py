@@ -1,21 +1,16 @@
 """The smallest drop that a run would find, told before its first episode: simulated from the baseline's own episodes.
 
-As `pytest_vla.gate.planning` simulates gates, of just the cases that the run has, and in a second: all simulated runs
-are judged at once, units of several pairs by the score test alone, whose p is nearly always the larger of the two.
+As `pytest_vla.gate.planning` simulates gates, of just the cases that the run has, and in a second.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from math import inf
+from collections.abc import Iterable, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pytest_vla.gate.baseline import Baseline
 from pytest_vla.gate.comparable import matched
 from pytest_vla.gate.manifest import planned_baseline
-from pytest_vla.gate.planning import Group, groups_of_cases, kept_and_gone, success_of
-from pytest_vla.gate.score import CORRECTION, tango_statistic
-from pytest_vla.gate.stopping import Kind
+from pytest_vla.gate.planning import Group, gates_on, groups_of_cases, kept_and_gone, success_of
 from pytest_vla.gate.verdicts import Terms
 from pytest_vla.plan.case import Case
 
@@ -24,8 +19,6 @@ POWER = 0.8
 
 SIMULATIONS = 1000
 """Of each drop: the share is found within 2.5 points (two standard errors)."""
-
-Floats = NDArray[np.float64]
 
 
 def smallest_drops(
@@ -80,7 +73,9 @@ def smallest_drop(group: Group, terms: Terms, groups: int, generator: np.random.
             generator.multinomial(number, each / each.sum(), SIMULATIONS)
             for number, each in zip(seeds, shares, strict=True)
         )
-        return float(are_regressions(kinds, np.asarray(counts, float), terms, groups).mean()) >= POWER
+        rows, times = np.unique(counts, axis=0, return_counts=True)
+        said = gates_on(kinds, rows.astype(float), terms, groups)
+        return float(times @ (said == "regression")) / SIMULATIONS >= POWER
 
     low, high = 0, int(100 * rate)
     if not high or not is_found(high):
@@ -89,41 +84,3 @@ def smallest_drop(group: Group, terms: Terms, groups: int, generator: np.random.
         middle = (low + high) // 2
         low, high = (low, middle) if is_found(middle) else (middle, high)
     return high
-
-
-def are_regressions(kinds: Sequence[Kind], counts: Floats, terms: Terms, groups: int) -> NDArray[np.bool_]:
-    """Which gates say so, each on so many units of each kind (gates, kinds), as `pytest_vla.gate.planning.gate_on`."""
-    margin = terms.margin / 100
-    if margin >= 1.0:
-        return np.zeros(len(counts), bool)
-    lost_of, gained_of, size_of = (np.array([kind[place] for kind in kinds], float) for place in range(3))
-    lost, gained, n = counts @ lost_of, counts @ gained_of, counts @ size_of
-    if (size_of == 1).all():
-        from scipy.special import bdtr
-
-        worth, freedom = np.ones(len(counts)), np.full(len(counts), inf)
-        p_worse = bdtr(gained, (gained + lost).astype(int), 0.5)
-    else:
-        worth, freedom = _worth(counts, gained_of - lost_of, size_of, lost + gained), np.maximum(counts.sum(1) - 1, 1)
-        fell = tango_statistic(lost * worth, gained * worth, n * worth, 0.0, CORRECTION)
-        p_worse = _upper_tail(fell, freedom)
-    above = tango_statistic(gained * worth, lost * worth, n * worth, -margin, CORRECTION)
-    found: NDArray[np.bool_] = (groups * p_worse <= terms.alpha) & (_upper_tail(above, freedom) > terms.alpha)
-    return found
-
-
-def _worth(counts: Floats, totals: Floats, sizes: Floats, differing: Floats) -> Floats:
-    """What a pair is worth in each gate, as `pytest_vla.gate.score` has it: units of a kind have a sum and a size."""
-    n = counts @ sizes
-    value, size = counts @ totals / n, counts @ (sizes * sizes) / n
-    strays = differing - n * value * value
-    of_units = (counts * (totals - sizes * value[:, None]) ** 2).sum(1)
-    found: Floats = np.minimum(1.0, (strays + size) / (of_units + size * size))
-    return found
-
-
-def _upper_tail(statistic: Floats, freedom: Floats) -> Floats:
-    from scipy.special import ndtr, stdtr
-
-    found: Floats = np.where(np.isinf(freedom), ndtr(-statistic), stdtr(np.minimum(freedom, 1e9), -statistic))
-    return found

@@ -1,22 +1,13 @@
 """What the successes and failures of a group say of a run against a baseline: tests, bounds and rates, no verdict."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_vla.gate.baseline import CaseResult
+from pytest_vla.gate.bounded import Bounds, changed_p, counted_units, no_worse_p, paired_bounds, tasks_bounds
 from pytest_vla.gate.comparable import Pair, Stratum
-from pytest_vla.gate.exact import UnitCounts, Way, counted_flip_p, counted_units
-from pytest_vla.gate.score import (
-    Bounds,
-    counted_paired_p,
-    paired_bounds,
-    tasks_bounds,
-    unpaired_bounds,
-    unpaired_change_p,
-    unpaired_p,
-)
+from pytest_vla.gate.score import unpaired_bounds, unpaired_change_p, unpaired_p
 from pytest_vla.metrics.clustered import Interval, Unit, no_narrower
-from pytest_vla.metrics.differences import difference_of, mean_difference
 from pytest_vla.metrics.success import unit_of
 
 
@@ -33,9 +24,10 @@ class Evidence:
         bounds: the difference with a bound each way at alpha, over these tasks.
         tasks_bounds: the same over tasks like these, no narrower; None of too few tasks, and of unpaired episodes.
         p_worse: that success did not fall.
+        p_beyond: that it did not fall by more than the margin.
         p_better: that it did not rise.
         p_no_worse: that it fell by the margin or more; small speaks for no worse.
-        detectable: the smallest drop that such pairs would show in four of five runs; None: not known.
+        starts: how many tasks and seeds they are of; of unpaired episodes those of the run.
     """
 
     pairs: int
@@ -46,9 +38,10 @@ class Evidence:
     bounds: Bounds
     tasks_bounds: Interval | None
     p_worse: float
+    p_beyond: float
     p_better: float
     p_no_worse: float
-    detectable: float | None
+    starts: int
 
 
 @dataclass(frozen=True)
@@ -96,6 +89,11 @@ def sample_of(sources: Iterable[Pair | Stratum], fills: Fills) -> Sample:
     )
 
 
+def lost_all(sample: Sample) -> Sample:
+    """Return the sample as if the new policy had failed in every episode."""
+    return replace(sample, new=(0,) * len(sample.new))
+
+
 def evidence_of(sample: Sample, margin: float, alpha: float, is_paired: bool) -> Evidence | None:
     """What a sample says; None where a side has nothing, or no task is on both.
 
@@ -124,9 +122,10 @@ def evidence_of(sample: Sample, margin: float, alpha: float, is_paired: bool) ->
             unpaired_bounds(*both, alpha),
             None,
             unpaired_change_p(*both, "worse"),
+            unpaired_change_p(*both, "worse", margin),
             unpaired_change_p(*both, "better"),
             unpaired_p(*both, margin) if margin < 1.0 else 0.0,
-            None,
+            len(set(sides[0][1])),
         )
     differences = [ours - theirs for ours, theirs in zip(new, baseline, strict=True)]
     counts = counted_units(differences, sample.new_units)
@@ -140,24 +139,11 @@ def evidence_of(sample: Sample, margin: float, alpha: float, is_paired: bool) ->
         bounds,
         None if of_tasks is None else no_narrower(of_tasks, (bounds.lower, bounds.upper)),
         changed_p(counts, "worse"),
+        changed_p(counts, "worse", margin),
         changed_p(counts, "better"),
-        counted_paired_p(counts, margin) if margin < 1.0 else 0.0,
-        difference_of(mean_difference(differences, sample.new_units)).detectable,
+        no_worse_p(counts, margin),
+        len(set(sample.new_units)),
     )
-
-
-def changed_p(counts: UnitCounts, way: Way) -> float:
-    """One-sided p that success changed: the exact one, and of units of several pairs the larger of it and the score's.
-
-    A unit of several pairs may lose a little often and gain much at times: flips of its sign take that for a loss.
-    """
-    exact = counted_flip_p(counts, way)
-    if all(size == 1 for _, size in counts.units):
-        return exact
-    if way == "worse":
-        turned = {(-total, size): number for (total, size), number in counts.units.items()}
-        counts = UnitCounts(counts.gained, counts.lost, turned)
-    return max(exact, counted_paired_p(counts, 0.0))
 
 
 def _filled(case: CaseResult, fill: int | None) -> int | None:

@@ -12,7 +12,7 @@ from typing import Any
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.baseline import SHORT, Baseline, CaseResult
 from pytest_vla.gate.baseline_file import text_of
-from pytest_vla.gate.choices import RULES, SEQUENTIAL, STOPS
+from pytest_vla.gate.choices import ANY, BEYOND, RULES, SEQUENTIAL, STOPS
 from pytest_vla.gate.comparable import labels_of, matched, unpaired
 from pytest_vla.gate.disagreements import lines_of
 from pytest_vla.gate.measure import Measure, parse_measures
@@ -33,7 +33,7 @@ class Manifest:
         baseline: what it is read from again: a file, or a run's name.
         baseline_digest: of its content, see `baseline_digest`.
         rule: when the run is judged, one of `pytest_vla.gate.choices.RULES`.
-        margin, alpha, by: of `Terms`.
+        margin, alpha, by, regression: of `Terms`.
         required: a key of `pytest_vla.gate.choices.REQUIRED`.
         cases: how many are run.
         cases_digest: of their node ids, see `cases_digest`; the run's items are those.
@@ -57,9 +57,15 @@ class Manifest:
     is_paired: bool
     groups: Mapping[str, int]
     measures: tuple[str, ...] = ()
+    regression: str = BEYOND
     run_seed: int = 0
     order: str = ""
     rounds: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def terms(self) -> Terms:
+        """By which the run is judged."""
+        return Terms(self.margin, self.alpha, self.by, self.regression)
 
     @property
     def is_sequential(self) -> bool:
@@ -142,7 +148,8 @@ def read_manifest(invocation: Mapping[str, Any]) -> Manifest | None:
         groups = {str(name): int(number) for name, number in table["groups"].items()}
         by = tuple(map(str, table["by"]))
         # Checks what it is given.
-        terms = Terms(float(table["margin"]), float(table["alpha"]), by)
+        # Runs of earlier versions took any loss for one that was not shown to be within the margin.
+        terms = Terms(float(table["margin"]), float(table["alpha"]), by, str(table.get("regression", ANY)))
         texts = {name: str(table[name]) for name in ("baseline", "baseline_digest", "rule", "required", "cases_digest")}
         if texts["rule"] not in RULES or texts["required"] not in STOPS:
             raise ValueError(f"rule {texts['rule']}, {texts['required']} required")
@@ -155,6 +162,7 @@ def read_manifest(invocation: Mapping[str, Any]) -> Manifest | None:
             margin=terms.margin,
             alpha=terms.alpha,
             by=by,
+            regression=terms.regression,
             cases=int(table["cases"]),
             is_paired=bool(table["is_paired"]),
             groups=groups,
@@ -170,11 +178,12 @@ def read_manifest(invocation: Mapping[str, Any]) -> Manifest | None:
 def manifest_text(manifest: Manifest, name: str) -> str:
     """``40 cases (3f2a9c01) against stove.vla.json (81c0d2aa) by tabletop[benign]; margin 5 points, ...``."""
     how = "" if manifest.is_paired else ", the same tasks from other seeds"
+    any_loss = ", any loss is a regression" * (manifest.regression == ANY)
     return (
         f"{counted(manifest.cases, 'case')} ({manifest.cases_digest[:8]}) against {name} "
         f"({manifest.baseline_digest[:8]}){how}; {counted(len(manifest.groups), 'group')}: "
         f"{', '.join(f'{group} {number}' for group, number in manifest.groups.items())}; margin {manifest.margin:g} "
-        f"points, alpha {manifest.alpha * 100:g}% each way, {manifest.rule}, {manifest.required} required"
+        f"points, alpha {manifest.alpha * 100:g}% each way{any_loss}, {manifest.rule}, {manifest.required} required"
         f"{_measures_text(manifest.measures)}{_order_text(manifest)}"
     )
 
@@ -198,6 +207,8 @@ def changes(
         told.append(f"alpha {terms.alpha:g}, {manifest.alpha:g} was agreed")
     if manifest.by != terms.by:
         told.append(f"groups by {', '.join(terms.by)}, by {', '.join(manifest.by)} was agreed")
+    if manifest.regression != terms.regression:
+        told.append(f"a regression is {_loss_text(terms)}, {_loss_text(manifest.terms)} was agreed")
     if manifest.required != required:
         told.append(f"{required} required, {manifest.required} was agreed")
     if {*parse_measures(manifest.measures)} != {*measures}:
@@ -206,6 +217,10 @@ def changes(
     if manifest.baseline_digest != digest:
         told.append(f"the baseline's content {digest[:8]}, {manifest.baseline_digest[:8]} was agreed")
     return told
+
+
+def _loss_text(terms: Terms) -> str:
+    return "a loss beyond the margin" if terms.regression == BEYOND else "any loss"
 
 
 def _measures_text(measures: Sequence[str]) -> str:

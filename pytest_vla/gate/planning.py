@@ -6,27 +6,26 @@ two seeds of a task do. Where a run of another checkpoint is given, its pairs wi
 either way round, and pairs differ as often as theirs did. Beside the units that were seen each task has one more, as
 probable as any of them, that is done as often as the group is: a task that was always done is no task that never fails.
 
-The tests are the gate's own (`pytest_vla.gate.evidence`), which take of a unit how many of its pairs were lost, gained
-and are: a simulated gate is a draw of how many units are of which kind, and no tests are simulated but these.
+The tests are the gate's own (`pytest_vla.gate.bounded`), which take of a unit how many of its pairs were lost, gained
+and are: a simulated gate is a draw of how many units are of which kind, and many are judged at once.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pytest_vla.gate.baseline import CaseResult, distinct_cases
+from pytest_vla.gate.bounded import Floats, Kinds, changed_ps, no_worse_ps
 from pytest_vla.gate.choices import Verdict
 from pytest_vla.gate.comparable import Pair, labels_of
-from pytest_vla.gate.evidence import AS_THEY_ARE, changed_p, sample_of
-from pytest_vla.gate.exact import WAYS, UnitCounts
-from pytest_vla.gate.score import counted_paired_p
+from pytest_vla.gate.evidence import AS_THEY_ARE, Sample, sample_of
 from pytest_vla.gate.stopping import Kind, Stops, simulated_stops
-from pytest_vla.gate.verdicts import Terms, group_name, verdict_of
+from pytest_vla.gate.verdicts import Terms, group_name
 from pytest_vla.metrics.clustered import Unit
 from pytest_vla.metrics.success import unit_of
 
@@ -38,6 +37,11 @@ SIMULATIONS = 2000
 
 MOST_PAIRS = 20_000
 """Where a group takes more pairs than this, nobody is told how many."""
+
+_DECIDED: tuple[Verdict, ...] = ("regression", "no worse", "better")
+
+_FEW = 400
+"""Of each number of seeds, for what is told of a group that is undecided: a power of .8 is found within four points."""
 
 CLOSE = 20
 """A number of seeds is found to within one in so many."""
@@ -140,16 +144,26 @@ def groups_of_pairs(pairs: Iterable[Pair], by: Sequence[str]) -> tuple[Group, ..
     found: dict[str, list[Pair]] = {}
     for pair in pairs:
         found.setdefault(group_name(pair.labels, by), []).append(pair)
-    units = {}
-    for name, some in found.items():
-        sample = sample_of(some, AS_THEY_ARE)
-        of: dict[Unit, tuple[list[int], list[int]]] = {}
-        for unit, theirs, ours in zip(sample.baseline_units, sample.baseline, sample.new, strict=True):
-            sides = of.setdefault(unit, ([], []))
-            sides[0].append(theirs)
-            sides[1].append(ours)
-        units[name] = {unit: Seen(tuple(theirs), tuple(ours)) for unit, (theirs, ours) in of.items()}
-    return _groups(units)
+    return tuple(_group_of(name, sample_of(found[name], AS_THEY_ARE)) for name in sorted(found))
+
+
+def group_of_sample(sample: Sample, *, is_of_baseline: bool = False) -> Group:
+    """Return a sample of pairs as a group, or of its baseline's episodes alone."""
+    group = _group_of("", sample)
+    if not is_of_baseline:
+        return group
+    return Group("", {task: tuple(Seen(seen.baseline) for seen in some) for task, some in group.tasks.items()})
+
+
+def _group_of(name: str, sample: Sample) -> Group:
+    of: dict[Unit, tuple[list[int], list[int]]] = {}
+    for unit, theirs, ours in zip(sample.baseline_units, sample.baseline, sample.new, strict=True):
+        sides = of.setdefault(unit, ([], []))
+        sides[0].append(theirs)
+        sides[1].append(ours)
+    seen = {unit: Seen(tuple(theirs), tuple(ours)) for unit, (theirs, ours) in of.items()}
+    (group,) = _groups({name: seen})
+    return group
 
 
 def plan_group(group: Group, drop: float, terms: Terms, groups: int, generator: np.random.Generator) -> Plan:
@@ -163,12 +177,11 @@ def plan_group(group: Group, drop: float, terms: Terms, groups: int, generator: 
             for each, the hardest that Holm's correction gets.
         generator: of the simulations.
     """
-    judge = lru_cache(maxsize=None)(lambda counts: gate_on(counts, terms, groups))
-    equal = _Simulation(_kinds(group, 0.0), ("no worse", "better"), judge, generator)
+    equal = _Simulation(_kinds(group, 0.0), ("no worse", "better"), terms, groups, generator)
     rate = success_of(group)
     fallen = None
     if drop < rate:
-        fallen = _Simulation(_kinds(group, drop / rate), ("regression",), judge, generator)
+        fallen = _Simulation(_kinds(group, drop / rate), ("regression",), terms, groups, generator)
     now = max(round(group.seeds), 1)
     no_worse = tuple(equal.fewest(power) for power in POWERS)
     regression = tuple(None if fallen is None else fallen.fewest(power) for power in POWERS)
@@ -212,23 +225,29 @@ class _Simulation:
     Args:
         tasks: of each the probability of each kind of unit.
         right: the verdicts that are right.
-        judge: a gate's verdict on so many units of each kind.
+        terms: of the gates.
+        groups: as `gates_on`.
         generator: of what is drawn.
+        simulations: how many gates of each number of seeds.
     """
 
     def __init__(
         self,
         tasks: Sequence[Mapping[Kind, float]],
         right: tuple[Verdict, ...],
-        judge: Callable[[tuple[tuple[Kind, int], ...]], Verdict],
+        terms: Terms,
+        groups: int,
         generator: np.random.Generator,
+        simulations: int | None = None,
     ) -> None:
         self._kinds = tuple(sorted({kind for task in tasks for kind in task}))
-        self._shares = [np.array([task.get(kind, 0.0) for kind in self._kinds]) for task in tasks]
+        shares = [np.array([task.get(kind, 0.0) for kind in self._kinds]) for task in tasks]
+        self._shares = [each / each.sum() for each in shares]
         self.tasks, self.right = tasks, right
-        self._judge, self._generator = judge, generator
+        self._terms, self._groups, self._generator = terms, groups, generator
+        self._simulations = simulations or SIMULATIONS
         self._powers: dict[int, float] = {}
-        total = np.sum(self._shares, axis=0)
+        total = np.sum(shares, axis=0)
         pairs = np.array([kind.pairs for kind in self._kinds])
         self.differing = float(total @ [kind.lost + kind.gained for kind in self._kinds] / (total @ pairs))
         """The share of pairs that differ."""
@@ -238,12 +257,10 @@ class _Simulation:
     def power(self, seeds: int) -> float:
         """The share of gates of so many seeds of each task that say what is so."""
         if seeds not in self._powers:
-            of_tasks = [self._generator.multinomial(seeds, each / each.sum(), SIMULATIONS) for each in self._shares]
-            found = 0
-            for row, times in Counter(map(tuple, np.sum(of_tasks, axis=0).tolist())).items():
-                counts = tuple((kind, number) for kind, number in zip(self._kinds, row, strict=True) if number)
-                found += times * (self._judge(counts) in self.right)
-            self._powers[seeds] = found / SIMULATIONS
+            of_tasks = [self._generator.multinomial(seeds, each, self._simulations) for each in self._shares]
+            rows, times = np.unique(np.sum(of_tasks, axis=0), axis=0, return_counts=True)
+            said = gates_on(self._kinds, rows.astype(float), self._terms, self._groups)
+            self._powers[seeds] = float(times @ np.isin(said, self.right) / self._simulations)
         return self._powers[seeds]
 
     def fewest(self, power: float) -> int | None:
@@ -260,16 +277,57 @@ class _Simulation:
 
 
 def gate_on(counts: Iterable[tuple[Kind, int]], terms: Terms, groups: int) -> Verdict:
-    """The verdict of a gate on so many units of each kind, which is one of so many groups of the least p."""
-    lost = gained = 0
-    units: Counter[tuple[int, int]] = Counter()
+    """Return the verdict of a gate on so many units of each kind, as `gates_on`."""
+    units: Counter[Kind] = Counter()
     for kind, number in counts:
-        lost += kind.lost * number
-        gained += kind.gained * number
-        units[kind.gained - kind.lost, kind.pairs] += number
-    counted, margin = UnitCounts(lost, gained, units), terms.margin / 100
-    worse, better = (min(1.0, groups * changed_p(counted, way)) for way in WAYS)
-    return verdict_of(worse, better, counted_paired_p(counted, margin) if margin < 1.0 else 0.0, terms)
+        units[kind] += number
+    verdict: Verdict = gates_on([*units], np.array([[*units.values()]], float), terms, groups)[0]
+    return verdict
+
+
+def gates_on(kinds: Sequence[Kind], counts: Floats, terms: Terms, groups: int) -> NDArray[np.str_]:
+    """Return the verdicts (gates,) of gates on so many units of each kind, as `pytest_vla.gate.verdicts.verdict_of`.
+
+    Args:
+        kinds: of units.
+        counts: (gates, kinds).
+        terms: of the gates.
+        groups: among how many of which the others show nothing: the hardest that Holm's correction gets.
+    """
+    of = Kinds(np.array([each.gained - each.lost for each in kinds], float), np.array([k.pairs for k in kinds], float))
+    margin, mean = terms.margin / 100, counts @ of.totals / np.maximum(counts @ of.sizes, 1.0)
+
+    def shown(is_open: NDArray[np.bool_], p: Callable[[Floats], Floats]) -> NDArray[np.bool_]:
+        """Whether a claim is made; its p is asked for only where the mean lies on its side, since it takes long."""
+        found = np.zeros(len(counts), bool)
+        if is_open.any():
+            found[is_open] = p(counts[is_open]) <= terms.alpha
+        return found
+
+    # A p of a third and more, which alpha may be, is found on the other side too.
+    slack = 0.0 if terms.alpha <= 0.3 else 1.0
+    worse = shown(mean < -terms.beyond + slack, lambda some: groups * changed_ps(of, some, "worse", terms.beyond))
+    better = shown(~worse & (mean > -slack), lambda some: groups * changed_ps(of, some, "better"))
+    within = shown(~worse & ~better & (mean > -margin - slack), lambda some: no_worse_ps(of, some, margin))
+    return np.select([worse, better, within], ["regression", "better", "no worse"], "undecided")
+
+
+def fresh_pairs(sample: Sample, terms: Terms, groups: int, generator: np.random.Generator) -> int | None:
+    """Return how many pairs a new comparison takes to be decided in four of five runs, if its pairs are like a sample.
+
+    Whichever verdict it is. Beside the units of the sample each task has one that was not seen, as in `plan_group`.
+
+    Args:
+        sample: of pairs.
+        terms: of the gate.
+        groups: as `gates_on`.
+        generator: of the simulations.
+
+    Returns:
+        None: more than `MOST_PAIRS`.
+    """
+    simulation = _Simulation(_kinds(group_of_sample(sample), 0.0, False), _DECIDED, terms, groups, generator, _FEW)
+    return simulation.fewest(POWERS[0])
 
 
 def _groups(units: Mapping[str, Mapping[Unit, Seen]]) -> tuple[Group, ...]:
@@ -295,8 +353,8 @@ def _drawn(group: Group, side: int) -> list[list[tuple[Outcomes, float]]]:
     return found
 
 
-def _joint(group: Group) -> list[list[tuple[Outcomes, Outcomes, float]]]:
-    """Of each task what two equal policies do in a unit, with its probability."""
+def _joint(group: Group, is_equal: bool = True) -> list[list[tuple[Outcomes, Outcomes, float]]]:
+    """Return for each task what two policies do in a unit, with its probability: equal ones, or two as were seen."""
     sides = _drawn(group, 0), _drawn(group, 0 if _is_of_one(group) else 1)
     found = []
     for some, one, other in zip(group.tasks.values(), *sides, strict=True):
@@ -307,7 +365,10 @@ def _joint(group: Group) -> list[list[tuple[Outcomes, Outcomes, float]]]:
         seen = [(each.baseline, each.new or (), one[0][1]) for each in some]
         # The unit that was not seen, of either policy by itself.
         unseen = [(u, v, p * q / one[0][1]) for (u, p), (v, q) in product(one[-2:], other[-2:])]
-        found.append([(*way, p / 2) for u, v, p in (*seen, *unseen) for way in ((u, v), (v, u))])
+        if is_equal:
+            found.append([(*way, p / 2) for u, v, p in (*seen, *unseen) for way in ((u, v), (v, u))])
+        else:
+            found.append([*seen, *unseen])
     return found
 
 
@@ -329,13 +390,13 @@ def success_of(group: Group) -> float:
     return float(sum(p * sum(v) for _, v, p in drawn) / sum(p * len(v) for _, v, p in drawn))
 
 
-def _kinds(group: Group, lost: float) -> list[dict[Kind, float]]:
+def _kinds(group: Group, lost: float, is_equal: bool = True) -> list[dict[Kind, float]]:
     """Of each task the probability of each kind of unit, where so much of what the new policy does is lost.
 
     It is lost by units: all that is done from an init state, or nothing.
     """
     found = []
-    for kept, gone in kept_and_gone(group):
+    for kept, gone in kept_and_gone(group, is_equal):
         kinds: dict[Kind, float] = {}
         for some, part in ((kept, 1 - lost), (gone, lost)):
             for kind, share in some.items():
@@ -344,10 +405,10 @@ def _kinds(group: Group, lost: float) -> list[dict[Kind, float]]:
     return found
 
 
-def kept_and_gone(group: Group) -> list[tuple[dict[Kind, float], dict[Kind, float]]]:
+def kept_and_gone(group: Group, is_equal: bool = True) -> list[tuple[dict[Kind, float], dict[Kind, float]]]:
     """Of each task the probability of each kind of unit: of two equal policies, and where the new one does nothing."""
     found = []
-    for task in _joint(group):
+    for task in _joint(group, is_equal):
         kept: dict[Kind, float] = {}
         gone: dict[Kind, float] = {}
         for baseline, new, share in task:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pytest_vla.gate.choices import STOPS, Verdict
+from pytest_vla.gate.choices import BEYOND, STOPS, Verdict
 from pytest_vla.gate.evidence import AS_THEY_ARE, BEST, WORST, Fills
 from pytest_vla.gate.order import Order, Unit
 from pytest_vla.gate.verdicts import Terms, verdict_of
@@ -41,6 +41,7 @@ class Standing:
         p_worse: that success did not fall, with Holm's correction among the groups.
         p_better: that it did not rise, likewise.
         p_no_worse: that it fell by the margin or more.
+        p_beyond: that it did not fall by more than the margin, with Holm's correction.
         reason: why, in a line; empty where the numbers say it.
     """
 
@@ -51,6 +52,7 @@ class Standing:
     p_worse: float
     p_better: float
     p_no_worse: float
+    p_beyond: float
     reason: str
 
 
@@ -58,6 +60,7 @@ class _Ps(NamedTuple):
     """The p values of a group, before its first round and after each complete one."""
 
     worse: Floats
+    beyond: Floats
     better: Floats
     no_worse: Floats
 
@@ -124,10 +127,11 @@ def _ps(differences: Floats, terms: Terms) -> _Ps:
     margin = terms.margin / 100
     before = np.ones(1)
     if not len(differences):
-        return _Ps(before, before, before)
+        return _Ps(before, before, before, before)
     no_worse = running_p(differences, "no worse", margin) if margin < 1.0 else np.zeros(len(differences))
+    beyond = running_p(differences, "regression", margin) if margin < 1.0 else np.ones(len(differences))
     worse, better = running_p(differences, "regression"), running_p(differences, "better")
-    return _Ps(*(np.concatenate([before, each]) for each in (worse, better, no_worse)))
+    return _Ps(*(np.concatenate([before, each]) for each in (worse, beyond, better, no_worse)))
 
 
 def _decided(
@@ -151,29 +155,42 @@ def _decided(
     return found
 
 
-def _verdicts(ps: Mapping[str, _Ps], at: Mapping[str, int], terms: Terms) -> dict[str, tuple[Verdict, float, float]]:
-    """Of each group the verdict, and the corrected p of both ways."""
-    worse = holm([float(ps[group].worse[rounds]) for group, rounds in at.items()])
-    better = holm([float(ps[group].better[rounds]) for group, rounds in at.items()])
-    return {
-        group: (verdict_of(p_worse, p_better, float(ps[group].no_worse[at[group]]), terms), p_worse, p_better)
-        for group, p_worse, p_better in zip(at, worse, better, strict=True)
-    }
+class _Said(NamedTuple):
+    """The verdict on a group, and its p values with Holm's correction."""
+
+    verdict: Verdict
+    worse: float
+    beyond: float
+    better: float
+
+
+def _verdicts(ps: Mapping[str, _Ps], at: Mapping[str, int], terms: Terms) -> dict[str, _Said]:
+    """Judge each group at its round."""
+    worse, beyond, better = (
+        holm([float(getattr(ps[group], way)[rounds]) for group, rounds in at.items()])
+        for way in ("worse", "beyond", "better")
+    )
+    found = {}
+    for group, *p in zip(at, worse, beyond, better, strict=True):
+        p_regression = p[1] if terms.regression == BEYOND else p[0]
+        found[group] = _Said(verdict_of(p_regression, p[2], float(ps[group].no_worse[at[group]]), terms), *p)
+    return found
 
 
 def _standing(
     group: str,
     rounds: int,
     of: int,
-    verdicts: Mapping[Fills, Mapping[str, tuple[Verdict, float, float]]],
+    verdicts: Mapping[Fills, Mapping[str, _Said]],
     scenarios: Mapping[Fills, Mapping[str, _Ps]],
     required: str,
 ) -> Standing:
-    verdict, p_worse, p_better = verdicts[AS_THEY_ARE][group]
-    said = {fills: each[group][0] for fills, each in verdicts.items()}
+    verdict, p_worse, p_beyond, p_better = verdicts[AS_THEY_ARE][group]
+    said = {fills: each[group].verdict for fills, each in verdicts.items()}
     reason = ""
     if {*said.values()} != {verdict}:
         reason = f"errors: {said[WORST]} if all that broke had failed, {said[BEST]} if all of it had succeeded"
         verdict = "undecided"
     p_no_worse = float(scenarios[AS_THEY_ARE][group].no_worse[rounds])
-    return Standing(verdict, verdict in STOPS[required], rounds, of, p_worse, p_better, p_no_worse, reason)
+    is_decided = verdict in STOPS[required]
+    return Standing(verdict, is_decided, rounds, of, p_worse, p_better, p_no_worse, p_beyond, reason)

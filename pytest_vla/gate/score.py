@@ -1,118 +1,24 @@
-"""Bounds of a difference of success, for "no worse than a margin": score bounds over these tasks.
+"""Score bounds and tests of unpaired episodes, over these tasks.
 
 A bound is one-sided; the lower and the upper one at alpha are together the interval of 1 - 2 alpha. They take no
-profit from tasks that differ, and hold where tasks do: the null is of the mean over these tasks.
-
-Both statistics are corrected for continuity by half an episode. Without it they call a policy no worse too often
-where discordance is hardly more than the margin: of 52 pairs none is lost in 7% of runs where 5% are lost. With it the
-exact error of the paired one stays below alpha for all of 10 to 240 pairs, margins of .01 to .3, discordance up to .6
-and alpha of .01 to .1; a quarter is too little (``python benchmarks/gate.py`` enumerates it).
+profit from tasks that differ, and hold where tasks do: the null is of the mean over these tasks. The statistic is
+corrected for continuity by half an episode. Pairs: `pytest_vla.gate.bounded`.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import fsum, inf
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pytest_vla.gate.exact import UnitCounts, Way, counted_units, stratified_p, unit_sums
-from pytest_vla.metrics.clustered import Interval, Unit, student_quantile, sums
-from pytest_vla.metrics.differences import difference_of, mean_difference
+from pytest_vla.gate.bounded import Bounds, Way
+from pytest_vla.gate.exact import stratified_p, unit_sums
+from pytest_vla.metrics.clustered import Unit, student_quantile, sums
 
 CORRECTION = 0.5
-"""Of a pair, or of an episode."""
+"""Of an episode."""
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """A difference of success, new less baseline, with one bound each way.
-
-    Attributes:
-        value: -1..1.
-        lower: it is below this in at most alpha of such runs; -1..1.
-        upper: likewise above.
-        trials: how many independent pairs would stray as far; of unpaired episodes, of the smaller side.
-    """
-
-    value: float
-    lower: float
-    upper: float
-    trials: float
-
-
-def paired_bounds(differences: Sequence[int], units: Sequence[Unit], alpha: float = 0.05) -> Bounds:
-    """Tango's score bounds of the mean difference of pairs, over these tasks.
-
-    Where units hold several pairs there are as many as would stray as far if they were independent, never more than
-    there are, and Student's t of as many units is in the place of the normal quantile. Source: Tango 1998, Statistics
-    in Medicine 17, 891-908; the correction is of `CORRECTION`.
-
-    Args:
-        differences: (n,), each -1, 0 or 1: the new policy's success less the baseline's.
-        units: (n,), the task and the seed of each pair.
-        alpha: of each bound, in (0, .5).
-
-    Raises:
-        ValueError: there is no pair, lengths differ, a difference is none of -1, 0 and 1, or alpha is out of range.
-    """
-    gained, lost, trials, freedom = _effective(counted_units(differences, units))
-    quantile = student_quantile(freedom, 1 - 2 * alpha)
-    lower, upper = tango_bounds(gained, lost, trials, quantile)
-    return Bounds((gained - lost) / trials, float(lower), float(upper), trials)
-
-
-def paired_p(differences: Sequence[int], units: Sequence[Unit], margin: float) -> float:
-    """One-sided p that success did not fall by `margin` or more: below alpha where the lower bound is above -margin.
-
-    Args:
-        differences: as `paired_bounds`.
-        units: likewise.
-        margin: in [0, 1).
-
-    Raises:
-        ValueError: as `paired_bounds`.
-    """
-    return counted_paired_p(counted_units(differences, units), margin)
-
-
-def counted_paired_p(counts: UnitCounts, margin: float) -> float:
-    """`paired_p` of so many units of each kind."""
-    gained, lost, trials, freedom = _effective(counts)
-    return _upper_tail(float(tango_statistic(gained, lost, trials, -margin, CORRECTION)), freedom)
-
-
-def tango_statistic(
-    gained: ArrayLike, lost: ArrayLike, pairs: ArrayLike, difference: ArrayLike, correction: float = 0.0
-) -> Floats:
-    """Tango's score statistic, in standard errors, that the true difference is above `difference`; broadcasts.
-
-    Args:
-        gained: pairs in which only the new policy succeeded; no whole number where it is of effective pairs.
-        lost: pairs in which only the baseline did.
-        pairs: all of them.
-        difference: -1..1.
-        correction: in pairs.
-    """
-    b, c, n, d = (np.asarray(each, float) for each in (gained, lost, pairs, difference))
-    # The share of lost pairs that is likeliest where the difference is d: the larger root of A q^2 + B q + C.
-    second, third = -b - c + (2 * n - b + c) * d, -c * d * (1 - d)
-    share = (np.sqrt(np.maximum(second * second - 8 * n * third, 0.0)) - second) / (4 * n)
-    variance = n * np.maximum(2 * share + d * (1 - d), 0.0)
-    found: Floats = (b - c - n * d - correction) / np.sqrt(np.maximum(variance, 1e-12))
-    return found
-
-
-def tango_bounds(
-    gained: ArrayLike, lost: ArrayLike, pairs: ArrayLike, quantile: ArrayLike, correction: float = CORRECTION
-) -> tuple[Floats, Floats]:
-    """Lower and upper bound at so many standard errors; broadcasts. Tango's own are those with a correction of 0."""
-    b, c, n, z = np.broadcast_arrays(*(np.asarray(each, float) for each in (gained, lost, pairs, quantile)))
-    lower = _last(lambda d: tango_statistic(b, c, n, d, correction) >= z, (b - c) / n)
-    upper = -_last(lambda d: tango_statistic(c, b, n, d, correction) >= z, (c - b) / n)
-    return lower, upper
 
 
 def unpaired_bounds(
@@ -145,7 +51,7 @@ def unpaired_bounds(
     done, mine, theirs, others, freedom = _unpaired(new, new_units, baseline, baseline_units)
     quantile = np.asarray(student_quantile(freedom, 1 - 2 * alpha))
     value, lower, upper = stratified_bounds(done, mine, theirs, others, quantile)
-    return Bounds(float(value), float(lower), float(upper), float(min(mine.sum(), others.sum())))
+    return Bounds(float(value), float(lower), float(upper))
 
 
 def unpaired_p(
@@ -156,9 +62,9 @@ def unpaired_p(
     margin: float,
     times: float = 1.0,
 ) -> float:
-    """One-sided p that success did not fall by `margin` or more, as `paired_p`, of episodes that share no seeds.
+    """Return the one-sided p that success fell by `margin` or more, for episodes that share no seeds.
 
-    Where `times` is given it is that of so many times as many like these.
+    A negative margin is a rise of so much. If `times` is given, the p is that of so many times as many episodes.
     """
     *found, freedom = _unpaired(new, new_units, baseline, baseline_units)
     done, mine, theirs, others = (times * each for each in found)
@@ -171,16 +77,19 @@ def unpaired_change_p(
     baseline: Sequence[int],
     baseline_units: Sequence[Unit],
     way: Way = "worse",
+    beyond: float = 0.0,
 ) -> float:
-    """One-sided p that success changed, of episodes that share no seeds: the larger of the exact one and the score's.
+    """Return the one-sided p that success did not change by more than `beyond`, for episodes that share no seeds.
 
-    The exact one (`stratified_p`) is of policies that are alike in each task, whatever the numbers; the score's of
-    their mean over tasks, where tasks differ and one policy has more episodes. Arguments and errors are theirs.
+    Against no change it is the larger of the exact one and the score's, against `beyond` the score's. The exact one
+    (`stratified_p`) is of policies that are alike in each task, whatever the numbers; the score's is of their mean over
+    tasks, where tasks differ and one policy has more episodes. Arguments and errors are theirs.
     """
-    exact = stratified_p(new, new_units, baseline, baseline_units, way)
-    if way == "worse":
-        return max(exact, unpaired_p(baseline, baseline_units, new, new_units, 0.0))
-    return max(exact, unpaired_p(new, new_units, baseline, baseline_units, 0.0))
+    if beyond >= 1.0:
+        return 1.0
+    one, other = (new, new_units), (baseline, baseline_units)
+    score = unpaired_p(*other, *one, -beyond) if way == "worse" else unpaired_p(*one, *other, -beyond)
+    return score if beyond else max(score, stratified_p(*one, *other, way))
 
 
 def stratified_bounds(
@@ -225,17 +134,6 @@ def stratified_statistic(
     return statistic
 
 
-def tasks_bounds(differences: Sequence[int], units: Sequence[Unit], alpha: float = 0.05) -> Interval | None:
-    """Lower and upper bound of the mean difference over tasks like these; None of too few tasks.
-
-    What reports show as the interval over tasks like these (`pytest_vla.metrics.differences`), at 1 - 2 alpha.
-
-    Raises:
-        ValueError: as `paired_bounds`.
-    """
-    return difference_of(mean_difference(differences, units), 1 - 2 * alpha).tasks_interval
-
-
 def _likeliest(x: Floats, n: Floats, y: Floats, m: Floats, d: Floats) -> Floats:
     """The baseline's likeliest rate where the new policy's is d above: the root of the likelihood's cubic."""
     third = n + m
@@ -258,20 +156,6 @@ def _last(holds: Callable[[Floats], NDArray[np.bool_]], end: Floats) -> Floats:
         held = holds(middle)
         low, high = np.where(held, middle, low), np.where(held, high, middle)
     return low
-
-
-def _effective(counts: UnitCounts) -> tuple[float, float, float, float]:
-    """Effective gained, lost and all pairs, and degrees of freedom."""
-    lost, gained, units = counts
-    n = sum(size * number for (_, size), number in units.items())
-    number_of_units = sum(units.values())
-    if number_of_units == n:
-        return gained, lost, n, inf
-    value = (gained - lost) / n
-    size = sum(size * size * number for (_, size), number in units.items()) / n
-    totals = fsum(number * (total - size * value) ** 2 for (total, size), number in units.items())
-    worth = _worth_of(gained + lost - n * value * value, size, totals)
-    return gained * worth, lost * worth, n * worth, max(number_of_units - 1, 1)
 
 
 def _worth_of(strays: float, size: float, totals: float) -> float:

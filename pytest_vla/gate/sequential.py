@@ -7,8 +7,11 @@ of episodes errs more often than it says where one looks after every round.
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.baseline import Baseline
+from pytest_vla.gate.bounded import Bounds
 from pytest_vla.gate.choices import SEQUENTIAL
 from pytest_vla.gate.comparable import Agreement, Pair, matched, paired
 from pytest_vla.gate.evidence import AS_THEY_ARE, Evidence, sample_of
@@ -16,9 +19,18 @@ from pytest_vla.gate.losses import flips_of, task_changes
 from pytest_vla.gate.manifest import Manifest, planned_baseline
 from pytest_vla.gate.order import Order, draw_order, generator_of, order_digest, planned_of
 from pytest_vla.gate.rounds import Outcomes, Standing, differences_of, standings
-from pytest_vla.gate.score import Bounds
-from pytest_vla.gate.verdicts import Group, Judgement, Progress, Terms, flipped_cases, over_all, uncounted_of
-from pytest_vla.gate.wealth import running_bounds
+from pytest_vla.gate.verdicts import (
+    Group,
+    Judgement,
+    Progress,
+    Terms,
+    flipped_cases,
+    is_loss_shown,
+    not_judged_text,
+    over_all,
+    uncounted_of,
+)
+from pytest_vla.gate.wealth import running_bounds, running_p
 from pytest_vla.plan.case import Case, parse_node_id
 from pytest_vla.util.text import counted
 
@@ -82,7 +94,7 @@ def judge_as_agreed(manifest: Manifest, baseline: Baseline, new: Baseline, nodes
     Raises:
         VlaError: the baseline or the cases are others, or there is no common case.
     """
-    terms = Terms(manifest.margin, manifest.alpha, manifest.by)
+    terms = manifest.terms
     order = agreed_order(manifest, baseline, cases_of(nodes))
     return judge_in_order(baseline, new, terms, order, manifest.required)
 
@@ -113,6 +125,7 @@ def judge_in_order(baseline: Baseline, new: Baseline, terms: Terms, order: Order
     groups = tuple(
         _group(name, order, places[name], pairs, sides, terms, found.agreement) for name in sorted(order.rounds)
     )
+    groups = tuple(_or_not_judged(group, order, sides[0], terms) for group in groups)
     # What was skipped is told with its group.
     skipped = {case for name in order.rounds for case in order.all_cases(name)}
     left = tuple(key for key in found.agreement.only_baseline if key[0] not in skipped)
@@ -148,15 +161,41 @@ def _group(
     uncounted = uncounted_of(judged)
     refused = agreement.of("refuses", [case for case in order.all_cases(name) if case in pairs])
     if refused:
-        return Group(name, "not comparable", "", None, None, None, None, uncounted, refused, progress=progress)
+        return Group(name, "not comparable", "", None, None, None, uncounted, refused, progress=progress)
     evidence = _evidence(name, order, place, judged, sides, terms)
     lost, gained = (flipped_cases(judged, way) for way in (-1, 1))
     reason = place.reason
     if evidence is None:
         reason = reason or "nothing was measured on both sides"
-        return Group(name, place.verdict, reason, None, None, None, None, uncounted, (), progress=progress)
+        return Group(name, place.verdict, reason, None, None, None, uncounted, (), progress=progress)
     ps = place.p_worse, place.p_better
-    return Group(name, place.verdict, reason, evidence, *ps, None, uncounted, (), lost, gained, progress)
+    group = Group(name, place.verdict, reason, evidence, *ps, uncounted, (), lost, gained, progress)
+    shown = is_loss_shown(place.p_worse, place.verdict, terms)
+    return replace(group, p_beyond=place.p_beyond, shown_loss=shown)
+
+
+def _or_not_judged(group: Group, order: Order, baseline: Outcomes, terms: Terms) -> Group:
+    """Return the group as not judged, if it is undecided and no round could have shown the loss of everything."""
+    if group.verdict != "undecided" or group.reason or group.evidence is None:
+        return group
+    if can_find_in_rounds(order, group.name, baseline, terms):
+        return group
+    reason = not_judged_text(sum(map(len, order.rounds[group.name])), terms)
+    return replace(group, is_judged=False, reason=reason)
+
+
+def can_find_in_rounds(order: Order, name: str, baseline: Outcomes, terms: Terms) -> bool:
+    """Whether a sequential gate would call it a regression if a group lost all that the baseline does in its rounds."""
+    rounds = len(order.rounds[name])
+    failed = dict.fromkeys(order.cases(name, rounds), "failure")
+    lost = differences_of(order, name, rounds, baseline, failed, AS_THEY_ARE)
+    measured = lost[~np.isnan(lost)]
+    if not measured.size or terms.beyond >= 1.0:
+        return False
+    if -float(measured.mean()) <= terms.beyond:
+        return True
+    # Holm's correction leaves the smallest p of all groups times their number.
+    return len(order.rounds) * float(running_p(lost, "regression", terms.beyond)[-1]) <= terms.alpha
 
 
 def _evidence(
@@ -176,10 +215,11 @@ def _evidence(
         sum(sample.new) / n,
         differences.count(-1),
         differences.count(1),
-        Bounds(value, min(lower, value), max(upper, value), float(n)),
+        Bounds(value, min(lower, value), max(upper, value)),
         None,
         place.p_worse,
+        place.p_beyond,
         place.p_better,
         place.p_no_worse,
-        None,
+        len(set(sample.new_units)),
     )

@@ -1,80 +1,100 @@
-"""How many episodes more settle a group that is undecided, if they go on like those that there are.
+"""How many episodes a new comparison takes, where a group is undecided.
 
-The gate's own tests are asked of so many times as many units of each kind. By how a bound narrows with the root of the
-number alone it would be far too many: of few pairs bounds are wider than that says.
+The run that is undecided is not to be continued until it says something: each further look at it is a further chance to
+err. Followed up to three times, "about so many more" made 8 to 12% false regressions at an alpha of 5%
+(``python benchmarks/gate.py --only advice``). What is advised is a new comparison of a size that is fixed beforehand,
+or a sequential gate.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from math import ceil
 
-from pytest_vla.gate.choices import ALPHA
-from pytest_vla.gate.evidence import Sample, changed_p
-from pytest_vla.gate.exact import WAYS, UnitCounts, Way, counted_units
-from pytest_vla.gate.score import counted_paired_p, unpaired_p
+import numpy as np
 
-MOST_MORE = 100_000
-"""Where more episodes than this would settle it, nobody is told to run them."""
+from pytest_vla.gate.detectable import smallest_drop
+from pytest_vla.gate.evidence import Sample
+from pytest_vla.gate.planning import MOST_PAIRS, POWERS, fresh_pairs, group_of_sample
+from pytest_vla.gate.score import unpaired_p
+from pytest_vla.gate.verdicts import Group, Terms
 
-_EXACT = 2000
-"""Up to so many pairs that differ the exact test is asked; of more the score test, which says the same, and sooner."""
+SEED = 0
+"""Of the simulations: the same group is told the same."""
 
 
-def more_of(
-    sample: Sample, margin: float, alpha: float = ALPHA, groups: int = 1, *, is_paired: bool = True
-) -> int | None:
-    """About how many episodes more settle a group; None: more than `MOST_MORE`.
+def fresh_of(group: Group, terms: Terms, groups: int) -> int | None:
+    """Return how many episodes a new comparison takes that is decided in four of five runs, if it goes on like a group.
 
     Args:
-        sample: of the group, in which nothing is shown.
-        margin: the drop that nobody minds, 0..1.
-        alpha: of each claim.
-        groups: among how many a change is claimed.
-        is_paired: whether both sides are of the same cases; else as many more are meant of either.
+        group: that is undecided.
+        terms: of the gate.
+        groups: how many the gate has.
+
+    Returns:
+        Pairs; of unpaired episodes those of either side. None: the group has nothing to go by, or it takes more than
+        `pytest_vla.gate.planning.MOST_PAIRS`.
     """
-    if not is_paired:
-        return _fewest(len(sample.new), lambda times: _settles_unpaired(sample, times, margin, alpha, groups))
-    differences = [new - baseline for new, baseline in zip(sample.new, sample.baseline, strict=True)]
-    counts = counted_units(differences, sample.new_units)
-    return _fewest(len(differences), lambda times: _settles(_times(counts, times), margin, alpha, groups))
+    if group.verdict != "undecided" or group.sample is None:
+        return None
+    is_paired = group.sample.new_units == group.sample.baseline_units
+    return (_fresh_paired if is_paired else _fresh_unpaired)(group.sample, terms, groups)
+
+
+def drop_of(group: Group, terms: Terms, names: Sequence[str]) -> int | None:
+    """Return the smallest drop (points) that the pairs of an undecided group find in four of five runs.
+
+    If no episode broke, it is the number that `pytest_vla.gate.detectable.smallest_drops` has before the first episode.
+
+    Args:
+        group: that is undecided.
+        terms: of the gate.
+        names: of all groups of the gate, in order.
+
+    Returns:
+        None: not even the loss of everything is found so often, or episodes are not pairs.
+    """
+    if group.sample is None or group.sample.new_units != group.sample.baseline_units:
+        return None
+    return _drop(group.sample, terms, len(names), names.index(group.name))
+
+
+@lru_cache(maxsize=128)
+def _drop(sample: Sample, terms: Terms, groups: int, place: int) -> int | None:
+    generator = np.random.default_rng(SEED).spawn(groups)[place]
+    return smallest_drop(group_of_sample(sample, is_of_baseline=True), terms, groups, generator)
+
+
+@lru_cache(maxsize=128)
+def _fresh_paired(sample: Sample, terms: Terms, groups: int) -> int | None:
+    return fresh_pairs(sample, terms, groups, np.random.default_rng(SEED))
+
+
+def _fresh_unpaired(sample: Sample, terms: Terms, groups: int) -> int | None:
+    from scipy.special import ndtr, ndtri
+
+    ours, theirs = (sample.new, sample.new_units), (sample.baseline, sample.baseline_units)
+
+    def least(alpha: float) -> float:
+        """A p that small lies as many standard errors above the alpha's as four of five runs reach."""
+        return float(ndtr(ndtri(alpha) - ndtri(POWERS[0])))
+
+    def settles(times: float) -> bool:
+        if terms.margin >= 100.0 or unpaired_p(*ours, *theirs, terms.margin / 100, times) <= least(terms.alpha):
+            return True
+        ways = (theirs, ours, -terms.beyond), (ours, theirs, 0.0)
+        return any(unpaired_p(*one, *other, at, times) <= least(terms.alpha / groups) for one, other, at in ways)
+
+    return _fewest(len(sample.new), settles)
 
 
 def _fewest(number: int, settles: Callable[[float], bool]) -> int | None:
-    """How many more than `number` it takes, of what is settled from some multiple of it on."""
-    low, high = number, number
+    """Return the fewest episodes of which it is settled, from some multiple of `number` on."""
+    low, high = 0, number
     while not settles(high / number):
-        if high - number >= MOST_MORE:
+        if high >= MOST_PAIRS:
             return None
-        low, high = high, min(2 * high, number + MOST_MORE)
+        low, high = high, min(2 * high, MOST_PAIRS)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if settles(middle / number) else (middle, high)
-    return max(ceil(high - number), 1)
-
-
-def _times(counts: UnitCounts, times: float) -> UnitCounts:
-    units = {kind: number * times for kind, number in counts.units.items()}
-    return UnitCounts(counts.lost * times, counts.gained * times, units)
-
-
-def _settles(counts: UnitCounts, margin: float, alpha: float, groups: int) -> bool:
-    """Whether either is shown of numbers of units that need not be whole."""
-    if margin >= 1.0 or counted_paired_p(counts, margin) <= alpha:
-        return True
-    return any(groups * _changed(counts, way) <= alpha for way in WAYS)
-
-
-def _changed(counts: UnitCounts, way: Way) -> float:
-    if counts.lost + counts.gained <= _EXACT:
-        return changed_p(counts, way)
-    if way == "better":
-        return counted_paired_p(counts, 0.0)
-    turned = {(-total, size): number for (total, size), number in counts.units.items()}
-    return counted_paired_p(UnitCounts(counts.gained, counts.lost, turned), 0.0)
-
-
-def _settles_unpaired(sample: Sample, times: float, margin: float, alpha: float, groups: int) -> bool:
-    ours, theirs = (sample.new, sample.new_units), (sample.baseline, sample.baseline_units)
-    if margin >= 1.0 or unpaired_p(*ours, *theirs, margin, times) <= alpha:
-        return True
-    ways = (ours, theirs), (theirs, ours)
-    return any(groups * unpaired_p(*one, *other, 0.0, times) <= alpha for one, other in ways)
+    return max(ceil(high), 1)

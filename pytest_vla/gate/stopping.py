@@ -62,13 +62,14 @@ def simulated_stops(
         shares = np.array([task.get(kind, 0.0) for kind in kinds])
         drawn.append(means[generator.choice(len(kinds), (runs, rounds), p=shares / shares.sum())])
     x, margin = np.stack(drawn, axis=-1), terms.margin / 100
-    worse, better = (groups * running_p(x, claim) <= terms.alpha for claim in ("regression", "better"))
+    worse = groups * running_p(x, "regression", terms.beyond) <= terms.alpha
+    better = groups * running_p(x, "better") <= terms.alpha
     within = running_p(x, "no worse", margin) <= terms.alpha if margin < 1.0 else np.ones(x.shape[:2], bool)
     stops = worse | better | within
     at = np.where(stops[:, -1], stops.argmax(axis=1), rounds - 1)
     place = np.arange(runs), at
     verdicts = np.select(
-        [worse[place] & ~within[place], better[place], within[place]], ["regression", "better", "no worse"], "undecided"
+        [worse[place], better[place], within[place]], ["regression", "better", "no worse"], "undecided"
     )
     per_round = sum(share * kind.pairs for task in tasks for kind, share in task.items())
     return Stops(float((at + 1).mean() * per_round), float(np.isin(verdicts, list(right)).mean()))

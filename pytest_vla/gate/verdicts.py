@@ -1,33 +1,42 @@
 """What a gate says of each group of episodes against a baseline: one of five verdicts, with what it rests on.
 
 Success of the run less that of the baseline is tested each way at alpha, over these tasks: other seeds of just these
-tasks. The nulls are two, and both are the user's:
+tasks.
 
-- ``regression`` and ``better`` are against *no change*: where both policies do as well, either is said in at most a
-  share alpha of runs, over all groups together (Holm 1979);
+- ``regression`` is against *a drop of the margin* (`Terms.regression` "margin", the default) or against *no change*
+  ("any"), ``better`` against *no change*: where the null holds, either is said in at most a share alpha of runs, over
+  all groups together (Holm 1979);
 - ``no worse`` is against *a drop of the margin*: where success falls by the margin or more, it is said of a group in
   at most a share alpha of runs. All groups together are no worse where each of them is, which takes no correction
   (Berger 1982, Technometrics 24, 295-300).
 
-A drop that is there, and smaller than the margin, is no worse: the margin says which drop nobody minds. Where neither
-is shown it is ``undecided``. Errors and invalid episodes cannot hide anything: each verdict is found once more as if
-all of them had failed in the run and succeeded in the baseline, and the other way round; where these differ it is
-undecided.
+Where neither is shown it is ``undecided``. A loss that is shown and is no regression is named (`Group.shown_loss`). A
+group is not judged (`Group.is_judged`) where it is undecided and has so few starts that even the loss of everything
+could not be shown. Errors and invalid episodes cannot hide anything: each verdict is found once more as if all of them
+had failed in the run and succeeded in the baseline, and the other way round; where these differ it is undecided.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.baseline import Baseline, CaseResult
-from pytest_vla.gate.choices import ALPHA, BY, FIXED, LABELS, MARGIN, Verdict
+from pytest_vla.gate.choices import ALPHA, BEYOND, BY, FIXED, LABELS, MARGIN, REGRESSIONS, Verdict
 from pytest_vla.gate.comparable import Agreement, Pair, Paired, Stratum, distinct_pairs, matched, paired, unpaired
 from pytest_vla.gate.disagreements import Disagreement
-from pytest_vla.gate.evidence import AS_THEY_ARE, BEST, WORST, Evidence, Sample, evidence_of, sample_of
+from pytest_vla.gate.evidence import (
+    AS_THEY_ARE,
+    BEST,
+    WORST,
+    Evidence,
+    Sample,
+    evidence_of,
+    lost_all,
+    sample_of,
+)
 from pytest_vla.gate.losses import Flip, TaskChange, flips_of, task_changes
-from pytest_vla.gate.settling import more_of
 from pytest_vla.metrics.paired import holm
-from pytest_vla.util.text import did_you_mean
+from pytest_vla.util.text import counted, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -38,11 +47,18 @@ class Terms:
         margin: points of success, in (0, 100].
         alpha: in (0, .5).
         by: labels by which episodes are grouped, some of `LABELS`.
+        regression: which loss is one, of `pytest_vla.gate.choices.REGRESSIONS`.
     """
 
     margin: float = MARGIN
     alpha: float = ALPHA
     by: tuple[str, ...] = BY
+    regression: str = BEYOND
+
+    @property
+    def beyond(self) -> float:
+        """How much success has to fall to be a regression, 0..1."""
+        return self.margin / 100 if self.regression == BEYOND else 0.0
 
     def __post_init__(self) -> None:
         if not 0.0 < self.margin <= 100.0:
@@ -53,6 +69,8 @@ class Terms:
             if name not in LABELS:
                 known = f"expected some of {', '.join(LABELS)}"
                 raise VlaError(f"nothing is grouped by {name!r}: {known}.{did_you_mean(name, LABELS)}")
+        if self.regression not in REGRESSIONS:
+            raise VlaError(f"regression {self.regression!r}: expected {' or '.join(REGRESSIONS)}")
         if not self.by or len(set(self.by)) < len(self.by):
             raise VlaError(f"grouped by {', '.join(self.by) or 'nothing'}: expected labels, none of them twice")
 
@@ -89,12 +107,15 @@ class Group:
         evidence: what it rests on; None where nothing was measured on both sides, or nothing can be compared.
         p_worse: that success did not fall, with Holm's correction among the groups; None without evidence.
         p_better: likewise.
-        more: about how many pairs more would settle it; None where it is settled, or no such number is known.
         uncounted: episodes that are errors or invalid, of the run and of the baseline.
         refused: what makes it not comparable.
         lost: cases in which only the baseline succeeded; () of unpaired episodes.
         gained: cases in which only the run did; likewise.
         progress: of a sequential gate; None: all episodes are judged at once.
+        p_beyond: that success did not fall by more than the margin, with Holm's correction; None without evidence.
+        is_judged: whether anything could be shown; False: undecided, as there are too few starts.
+        shown_loss: whether a loss is shown that is no regression.
+        sample: what it rests on, if the numbers leave it undecided; else None.
     """
 
     name: str
@@ -103,12 +124,15 @@ class Group:
     evidence: Evidence | None
     p_worse: float | None
     p_better: float | None
-    more: int | None
     uncounted: tuple[int, int]
     refused: tuple[Disagreement, ...]
     lost: tuple[str, ...] = ()
     gained: tuple[str, ...] = ()
     progress: Progress | None = None
+    p_beyond: float | None = None
+    is_judged: bool = True
+    shown_loss: bool = False
+    sample: Sample | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -188,59 +212,105 @@ def _groups(
     for name, some in sources.items():
         uncounted = uncounted_of(some)
         if refused[name]:
-            found.append(Group(name, "not comparable", "", None, None, None, None, uncounted, refused[name]))
+            found.append(Group(name, "not comparable", "", None, None, None, uncounted, refused[name]))
             continue
-        verdict, evidence, p_worse, p_better = scenarios[AS_THEY_ARE][name]
+        judged_as = scenarios[AS_THEY_ARE][name]
+        verdict, evidence = judged_as.verdict, judged_as.evidence
         reason = "" if evidence is not None else "nothing was measured on both sides"
         if not is_whole:
-            worst, best = scenarios[WORST][name][0], scenarios[BEST][name][0]
+            worst, best = scenarios[WORST][name].verdict, scenarios[BEST][name].verdict
             if {verdict, worst, best} != {verdict}:
                 reason = f"errors: {worst} if all that broke had failed, {best} if all of it had succeeded"
                 verdict = "undecided"
-        more = None
+        sample, is_judged = None, True
         if verdict == "undecided" and evidence is not None and not reason:
             sample, number = sample_of(some, AS_THEY_ARE), len(judged)
-            more = more_of(sample, terms.margin / 100, terms.alpha, number, is_paired=is_paired)
+            is_judged = evidence.baseline_rate <= terms.beyond or can_find(lost_all(sample), terms, number, is_paired)
+            if not is_judged:
+                sample = None
+                reason = not_judged_text(evidence.starts, terms)
         lost, gained = (flipped_cases(some, way) for way in (-1, 1))
-        found.append(Group(name, verdict, reason, evidence, p_worse, p_better, more, uncounted, (), lost, gained))
+        found.append(
+            Group(
+                name,
+                verdict,
+                reason,
+                evidence,
+                judged_as.p_worse,
+                judged_as.p_better,
+                uncounted,
+                (),
+                lost,
+                gained,
+                p_beyond=judged_as.p_beyond,
+                is_judged=is_judged,
+                shown_loss=is_loss_shown(judged_as.p_worse, verdict, terms),
+                sample=sample,
+            )
+        )
     return tuple(found)
 
 
-Judged = tuple[Verdict, Evidence | None, float | None, float | None]
+@dataclass(frozen=True)
+class _Judged:
+    """What the numbers of a group say; its p values have Holm's correction, and are None without evidence."""
+
+    verdict: Verdict = "undecided"
+    evidence: Evidence | None = None
+    p_worse: float | None = None
+    p_beyond: float | None = None
+    p_better: float | None = None
 
 
-def _judged(samples: Mapping[str, Sample], terms: Terms, is_paired: bool) -> dict[str, Judged]:
-    """Verdict, evidence and the corrected p of both ways, of each group."""
-    evidence = {
-        name: evidence_of(sample, terms.margin / 100, terms.alpha, is_paired) for name, sample in samples.items()
-    }
-    measured = {name: each for name, each in evidence.items() if each is not None}
-    worse = dict(zip(measured, holm([each.p_worse for each in measured.values()]), strict=True))
-    better = dict(zip(measured, holm([each.p_better for each in measured.values()]), strict=True))
-    found: dict[str, Judged] = {}
-    for name, each in evidence.items():
-        if each is None:
-            found[name] = "undecided", None, None, None
-            continue
-        found[name] = verdict_of(worse[name], better[name], each.p_no_worse, terms), each, worse[name], better[name]
-    return found
+def _judged(samples: Mapping[str, Sample], terms: Terms, is_paired: bool) -> dict[str, _Judged]:
+    """Judge each group by itself, with Holm's correction among them."""
+    found = {name: evidence_of(sample, terms.margin / 100, terms.alpha, is_paired) for name, sample in samples.items()}
+    measured = {name: each for name, each in found.items() if each is not None}
+    worse, beyond, better = (
+        dict(zip(measured, holm([getattr(each, name) for each in measured.values()]), strict=True))
+        for name in ("p_worse", "p_beyond", "p_better")
+    )
+    judged = dict.fromkeys(found, _Judged())
+    for name, each in measured.items():
+        p_regression = beyond[name] if terms.regression == BEYOND else worse[name]
+        verdict = verdict_of(p_regression, better[name], each.p_no_worse, terms)
+        judged[name] = _Judged(verdict, each, worse[name], beyond[name], better[name])
+    return judged
 
 
-def verdict_of(p_worse: float, p_better: float, p_no_worse: float, terms: Terms) -> Verdict:
-    """What p values say.
+def verdict_of(p_regression: float, p_better: float, p_no_worse: float, terms: Terms) -> Verdict:
+    """Return what p values say.
 
     Args:
-        p_worse: that success did not fall, with Holm's correction among the groups.
+        p_regression: that success did not fall by more than `Terms.beyond`, with Holm's correction among the groups.
         p_better: that it did not rise, likewise.
         p_no_worse: that it fell by the margin or more.
         terms: of the gate.
     """
-    is_within = p_no_worse <= terms.alpha
-    if p_worse <= terms.alpha and not is_within:
+    if p_regression <= terms.alpha:
         return "regression"
     if p_better <= terms.alpha:
         return "better"
-    return "no worse" if is_within else "undecided"
+    return "no worse" if p_no_worse <= terms.alpha else "undecided"
+
+
+def is_loss_shown(p_worse: float | None, verdict: Verdict, terms: Terms) -> bool:
+    """Whether a loss is shown that is no regression; `p_worse` has Holm's correction."""
+    return verdict != "regression" and p_worse is not None and p_worse <= terms.alpha
+
+
+def can_find(sample: Sample, terms: Terms, groups: int, is_paired: bool = True) -> bool:
+    """Whether a sample would be a regression as one of several groups of which the others show nothing."""
+    found = evidence_of(sample, terms.margin / 100, terms.alpha, is_paired)
+    if found is None:
+        return False
+    return groups * (found.p_beyond if terms.regression == BEYOND else found.p_worse) <= terms.alpha
+
+
+def not_judged_text(starts: int, terms: Terms) -> str:
+    """``not judged (5 starts): not even the loss of every success could be shown to exceed the margin``."""
+    beyond = " to exceed the margin" * (terms.regression == BEYOND)
+    return f"not judged ({counted(starts, 'start')}): not even the loss of every success could be shown{beyond}"
 
 
 def over_all(verdicts: Sequence[Verdict]) -> Verdict:

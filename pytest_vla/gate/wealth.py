@@ -7,7 +7,7 @@ be expected to win. Wealth that starts at 1 therefore ever reaches 1 / alpha in 
 
 Claims and what a bet of b makes of a unit whose pairs differ by x on average, new less baseline:
 
-- ``regression``: 1 - b x, against a mean of 0 or more;
+- ``regression``: 1 - b (x + margin), against a mean of -margin or more; of any loss the margin is 0;
 - ``better``: 1 + b x, against a mean of 0 or less;
 - ``no worse``: 1 + b (x + margin), against a mean of -margin or less.
 
@@ -46,7 +46,7 @@ Floats = NDArray[np.float64]
 
 def bets(claim: Claim, margin: float = 0.0) -> Floats:
     """The grid (`BETS`,), from 0 to where one pair lost (for ``regression``, won) would take all, both left out."""
-    return _bets(margin if claim == "no worse" else 0.0)
+    return _bets(margin if claim == "no worse" else -margin)
 
 
 def log_wealth(rounds: ArrayLike, claim: Claim, margin: float = 0.0) -> Floats:
@@ -56,7 +56,7 @@ def log_wealth(rounds: ArrayLike, claim: Claim, margin: float = 0.0) -> Floats:
         rounds: (..., rounds, tasks), of each task's unit in a round the mean difference of its pairs, in [-1, 1]; NaN:
             nothing was measured in it, and nothing is bet on it.
         claim: what wealth speaks for.
-        margin: for ``no worse``, in (0, 1); else 0.
+        margin: for ``no worse`` in (0, 1), for ``regression`` in [0, 1), for ``better`` 0.
 
     Returns:
         (..., rounds).
@@ -64,10 +64,13 @@ def log_wealth(rounds: ArrayLike, claim: Claim, margin: float = 0.0) -> Floats:
     Raises:
         ValueError: a difference is out of range, the shape is another, or the margin does not go with the claim.
     """
-    if not (0.0 < margin < 1.0 if claim == "no worse" else margin == 0.0):
-        raise ValueError(f"log_wealth: margin {margin} for {claim!r}: expected one within 0..1 for 'no worse', else 0")
+    allowed = {"regression": 0.0 <= margin < 1.0, "better": margin == 0.0, "no worse": 0.0 < margin < 1.0}
+    if not allowed[claim]:
+        raise ValueError(
+            f"log_wealth: margin {margin} for {claim!r}: expected one in 0..1, above 0 for 'no worse', 0 for 'better'"
+        )
     x = _checked(rounds)
-    return _log_wealth(-x if claim == "regression" else x, margin)
+    return _log_wealth(-x, -margin) if claim == "regression" else _log_wealth(x, margin)
 
 
 def running_p(rounds: ArrayLike, claim: Claim, margin: float = 0.0) -> Floats:
@@ -96,7 +99,7 @@ def running_bounds(rounds: ArrayLike, alpha: float) -> tuple[float, float]:
 
     The lower one is the highest mean against which wealth has ever reached 1 / alpha. Each is wrong in at most a share
     alpha of runs, and they say what the p values do: the lower one is above -margin where ``no worse`` has a p below
-    alpha, and the upper one below 0 where ``regression`` has.
+    alpha, and the upper one below 0, or below -margin, where ``regression`` of any loss, or of the margin, has.
 
     Args:
         rounds: (rounds, tasks), as `log_wealth`.

@@ -42,7 +42,7 @@ def _too_few(gate: Gate, tasks: int) -> str:
     told = [
         f"{name} has {number}"
         for name, number in rounds.items()
-        if not number or float(running_p(np.full((number, tasks), -1.0), "regression")[-1]) > least
+        if not number or float(running_p(np.full((number, tasks), -1.0), "regression", gate.terms.beyond)[-1]) > least
     ]
     if not told:
         return ""

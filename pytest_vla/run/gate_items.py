@@ -69,10 +69,10 @@ def _reports(
     outcome = outcome_of(group, judgement, required)
     said: str | tuple[str, int, str] | None = None
     if outcome == "failed":
-        said = "\n".join([group_reason(group), *group_lines(group, judgement)])
+        said = "\n".join([group_reason(group, judgement), *group_lines(group, judgement)])
     elif outcome == "skipped":
         # pytest's short summary has the reason alone.
-        said = (PLACE, 0, f"Skipped: {group.name}: {group_reason(group)}")
+        said = (PLACE, 0, f"Skipped: {group.name}: {group_reason(group, judgement)}")
     keywords: dict[str, Literal[1]] = {PLACE: 1, group.name: 1}
     properties = [("vla_verdict", group.verdict)]
     yield pytest.TestReport(nodeid, location, keywords, "passed", None, "setup")

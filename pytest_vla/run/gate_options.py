@@ -3,7 +3,18 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_vla.gate.choices import ALPHA, BY, FIXED, LABELS, MARGIN, NO_REGRESSION, REQUIRED, RULES
+from pytest_vla.gate.choices import (
+    ALPHA,
+    BEYOND,
+    BY,
+    FIXED,
+    LABELS,
+    MARGIN,
+    NO_REGRESSION,
+    REGRESSIONS,
+    REQUIRED,
+    RULES,
+)
 from pytest_vla.run.arguments import (
     file_list,
     folder_of,
@@ -45,13 +56,23 @@ class GateOptions:
         ini="as --vla-gate, where that is not given",
     )
     margin: float = option(
-        "percentage points of success that may be lost against --vla-baseline (default: 5)",
+        "percentage points of success that may be lost against --vla-baseline (default: 5); a loss that is shown to "
+        "exceed them is a regression",
         "POINTS",
         points_of_success,
         default=MARGIN,
         belongs="run",
         ini="points that may be lost, where --vla-margin is not given",
         write=plain_number,
+    )
+    regression: str = option(
+        "which loss is a regression: margin (default), one that is shown to exceed --vla-margin; any, one that is "
+        "shown, however small. A loss that is shown and is no regression is named",
+        "|".join(REGRESSIONS),
+        one_of(REGRESSIONS),
+        default=BEYOND,
+        belongs="run",
+        ini="default of --vla-regression",
     )
     gate_alpha: float = option(
         "share of runs in which a claim of the gate may be wrong, each way (default: .05)",

@@ -153,7 +153,10 @@ def make_gate(selection: Selection, resumption: Resumption | None, here: Path) -
             f"--vla-resume: run {resumption.run} is compared with {name} as that was when the run began, and it was "
             "changed: bring it back as it was (git checkout), or leave --vla-resume out for a new run"
         )
-    terms = Terms(settings.margin, settings.gate_alpha, settings.gate_by)
+    terms = Terms(settings.margin, settings.gate_alpha, settings.gate_by, settings.regression)
+    if agreed is not None:
+        # Runs of earlier versions did not keep which loss is a regression among their options.
+        terms = agreed.terms
     gate = Gate(baseline, place, name, digest, terms, settings.gate_require, settings.gate, measures, agreed)
     if agreed is None and selection.cases and not selection.paths_given:
         # Told before workers start and a policy is loaded.
@@ -187,6 +190,7 @@ def agree(gate: Gate, cases: Mapping[str, "Case"], run_seed: int) -> Gate:
         is_paired,
         groups,
         tuple(each.text for each in gate.measures),
+        gate.terms.regression,
         run_seed,
     )
     if agreed.is_sequential:

@@ -96,7 +96,7 @@ def _blocks(
         tables=(Table(caption, head, rows, 2, frozenset({2, 3, 4})),) if rows else (),
         notes=more,
     )
-    told = tuple(text for group in judgement.groups for text in told_of(group))
+    told = tuple(text for group in judgement.groups for text in told_of(group, judgement))
     yield Block(
         "By group", tables=(groups_table(judgement, one.name, other.name),), notes=(*told, *warned_of(judgement))
     )

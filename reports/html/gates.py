@@ -118,7 +118,7 @@ def gate_blocks(gate: GateTold, records: Sequence[Record], link_of: LinkOf, comm
     if gate.measured:
         rows = tuple(map(row_of, gate.measured))
         tables.append(Table(shared_text(gate.measured, judgement.terms), MEASURES, rows, 2, frozenset({7})))
-    told = [text for group in judgement.groups for text in told_of(group)]
+    told = [text for group in judgement.groups for text in told_of(group, judgement)]
     yield Block(
         gate.line,
         (gate.about, *about_lines(judgement, baseline, new, gate.name)),

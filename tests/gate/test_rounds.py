@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -48,9 +49,12 @@ def test_it_stops_at_the_first_round_that_shows_it() -> None:
     assert found.p_no_worse == p[found.rounds - 1]
     fallen = standings(order, same, lost, TERMS, "no-regression")["one"]
     assert (fallen.verdict, fallen.is_decided) == ("regression", True)
-    assert fallen.rounds == int((running_p(-np.ones((20, 2)), "regression") > 0.05).sum()) + 1
+    assert fallen.rounds == int((running_p(-np.ones((20, 2)), "regression", 0.2) > 0.05).sum()) + 1
+    assert fallen.p_beyond == pytest.approx(running_p(-np.ones((20, 2)), "regression", 0.2)[fallen.rounds - 1])
     gained = standings(order, lost, same, TERMS, "better")["one"]
-    assert (gained.verdict, gained.rounds) == ("better", fallen.rounds)
+    any_loss = standings(order, same, lost, replace(TERMS, regression="any"), "no-regression")["one"]
+    assert any_loss.rounds == int((running_p(-np.ones((20, 2)), "regression") > 0.05).sum()) + 1 < fallen.rounds
+    assert (gained.verdict, gained.rounds) == ("better", any_loss.rounds)
 
 
 def test_what_ended_beyond_it_changes_nothing() -> None:
@@ -98,6 +102,7 @@ def test_groups_stop_each_by_themselves_and_are_corrected_together() -> None:
     assert found["one"].rounds > alone.rounds, "of five a regression takes more"
     assert found["other"].verdict == "no worse"
     p = running_p(-np.ones((20, 2)), "regression")
+    assert found["one"].p_beyond <= 0.05
     assert found["one"].p_worse == pytest.approx(5 * p[found["one"].rounds - 1])
 
 
@@ -126,7 +131,7 @@ def test_errors_hide_nothing() -> None:
     broken = {**base, **dict.fromkeys([unit[0] for round_ in order.rounds["one"] for unit in round_[:1]][::2], "error")}
     found = standings(order, base, broken, TERMS, "no-regression")["one"]
     assert (found.verdict, found.is_decided) == ("undecided", False)
-    assert found.reason == "errors: regression if all that broke had failed, no worse if all of it had succeeded"
+    assert found.reason == "errors: undecided if all that broke had failed, no worse if all of it had succeeded"
     few = {**base, order.cases("one")[0]: "error", order.cases("one")[3]: "invalid"}
     few_found = standings(order, base, few, TERMS, "no-regression")["one"]
     whole = standings(order, base, base, TERMS, "no-regression")["one"]
