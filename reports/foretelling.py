@@ -92,7 +92,7 @@ def make_foretold(loaded: Loaded, rule: Rule | None = None) -> tuple[Foretold, .
         records = [
             record
             for record in selected.records
-            if is_counted(record) and not record.is_probe and any(name in record.metrics for name in names)
+            if is_counted(record) and not record.in_no_rate and any(name in record.metrics for name in names)
         ]
         troubles: dict[str, None] = {}
         wanted = [*names, *([] if rule is None or rule.metric in names else [rule.metric])]

@@ -98,7 +98,7 @@ class Agreement:
         only_baseline: keys of cases (`CaseResult.key`) that the baseline alone has; of `unpaired`, whose task and
             variation it alone has.
         only_new: likewise the run.
-        probes: how many there are of cases that both have: they are in no rate, and not compared.
+        probes: how many probes and given cases (--vla-cases) both have: they are in no rate, and not compared.
         same_policy: whether both are of one policy, as far as its digest says; None: it is not known of what one is.
         is_paired: whether the same cases are compared.
     """
@@ -129,7 +129,7 @@ class Agreement:
             number = counted(len(self.only_new), "case")
             found.append(f"{number} of the run not in the baseline{_some(self.only_new)}")
         if self.probes:
-            found.append(f"{counted(self.probes, 'probe')} not compared: they are in no rate")
+            found.append(f"{counted(self.probes, 'probe or given case')} not compared: they are in no rate")
         if self.same_policy:
             beside = "" if self.is_paired else ", and its seeds are others"
             found.append(f"the same policy: nothing can differ but its draws{beside}")
@@ -171,7 +171,7 @@ def matched(baseline: Baseline, new: Baseline) -> Paired:
     """As `paired`, also where nothing is in both."""
     pairs = tuple(_pairs(baseline.cases, new.cases))
     keys = {pair.baseline.key for pair in pairs}, {pair.new.key for pair in pairs}
-    judged = tuple(pair for pair in pairs if not pair.new.is_probe)
+    judged = tuple(pair for pair in pairs if not pair.new.in_no_rate)
     disagreements = disagreements_of(_compared(pairs))
     return Paired(judged, _agreement(baseline, new, disagreements, keys, len(pairs) - len(judged)))
 
@@ -196,7 +196,7 @@ def unpaired(baseline: Baseline, new: Baseline) -> Unpaired:
         of_baseline, of_new = sides[0][key], sides[1][key]
         names = tuple(_once_said(of_baseline, of_new))
         differing += [(of_baseline[0], case, names) for case in of_new]
-        if of_new[0].is_probe:
+        if of_new[0].in_no_rate:
             probes += len(of_new)
             continue
         strata.append(Stratum(f"{key[0]}/{key[1]}", _common_labels(of_new), of_baseline, of_new))
