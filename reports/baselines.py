@@ -43,6 +43,8 @@ def baseline_lines(baseline: Baseline) -> Iterator[str]:
     lines += aligned(rows, 1, {4})
     if probes := sum(case.is_probe for case in baseline.cases):
         lines.append(f"in no rate: {counted(probes, 'probe')}")
+    if given := sum(case.is_given and not case.is_probe for case in baseline.cases):
+        lines.append(f"in no rate: {counted(given, 'given case')} (--vla-cases)")
     lines += [line for text in _conditions_lines(layers, baseline.cases) for line in wrapped(text)]
     return printed(lines)
 

@@ -191,6 +191,7 @@ def foretelling() -> SectionSchema:
         "metric": TEXT,
         "alpha": SHARE,
         "calibrating": COUNT,
+        "clusters": COUNT,
         "threshold": maybe(NUMBER),
         "held_out": maybe(stopped),
     }

@@ -55,7 +55,7 @@ def make_economy(loaded: Loaded) -> tuple[Economy, ...]:
     found = []
     for (model, suite), some in groups.items():
         selected = that_count(some)
-        records = [record for record in selected.records if is_counted(record) and not record.is_probe]
+        records = [record for record in selected.records if is_counted(record) and not record.in_no_rate]
         if model.partition("?")[0] == _EXPERT or not any(PATH in record.metrics for record in records):
             continue
         experts = expert_paths([record for record in loaded.records if record.suite == suite], _length(loaded))

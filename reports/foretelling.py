@@ -92,7 +92,7 @@ def make_foretold(loaded: Loaded, rule: Rule | None = None) -> tuple[Foretold, .
         records = [
             record
             for record in selected.records
-            if is_counted(record) and not record.is_probe and any(name in record.metrics for name in names)
+            if is_counted(record) and not record.in_no_rate and any(name in record.metrics for name in names)
         ]
         troubles: dict[str, None] = {}
         wanted = [*names, *([] if rule is None or rule.metric in names else [rule.metric])]
@@ -186,8 +186,8 @@ def methods_table() -> dict[str, Any]:
         "of": "the step budget; episodes that are over by then are left out",
         "value": "the mean of the metric's series up to the moment; steps in which it has no value yet, such as those "
         "before upstream's window of 8 is full, are not in it",
-        "conformal": "the ceil((n+1)(1-alpha))-th smallest of the largest values of successes of every second seed; "
-        "held_out: the other seeds",
+        "conformal": "the (1-alpha)(K+1)/K quantile of the largest values of successes of every second seed, each of K "
+        "tasks and seeds weighing the same; held_out: the other seeds",
         "calibration": "confidence: mean probability of the likeliest tokens up to the moment, of episodes that run "
         f"still; error: expected calibration error over {BINS} bins; error_by_chance: of a calibrated "
         f"policy {CHANCE:.0%} of {DRAWS} draws are below; episodes of one task and seed are drawn together",

@@ -23,13 +23,15 @@ _MORE = (
 def conformal_table(found: Sequence[Conformal]) -> list[dict[str, Any]]:
     """``conformal`` of a model and suite in JSON, one for each metric and alpha.
 
-    ``metric``, ``alpha``, ``calibrating``, ``threshold`` (null), ``held_out`` (null), as `intervention_table`.
+    ``metric``, ``alpha``, ``calibrating`` (successes), ``clusters`` (their tasks and seeds), ``threshold`` (null),
+    ``held_out`` (null), as `intervention_table`.
     """
     return [
         {
             "metric": each.metric,
             "alpha": each.alpha,
             "calibrating": each.calibrating,
+            "clusters": each.clusters,
             "threshold": each.threshold,
             "held_out": None if each.held_out is None else intervention_table(each.held_out),
         }
@@ -154,10 +156,13 @@ def _made_of(some: Sequence[Conformal]) -> Iterator[str]:
     told: dict[str, list[str]] = {}
     for each in some:
         text = f"thresholds of {counted(each.calibrating, 'successful episode')}"
+        if each.clusters < each.calibrating:
+            text += f" with {each.clusters} different tasks and seeds"
         if each.held_out is not None:
             text += f"; judged by {each.held_out.successes} successes and {each.held_out.failures} failures"
-        elif each.calibrating < fewest_successes(each.alpha):
-            text += f": {each.alpha:.0%} needs {fewest_successes(each.alpha)} successes of every second seed"
+        elif each.clusters < fewest_successes(each.alpha):
+            needed = fewest_successes(each.alpha)
+            text += f": {each.alpha:.0%} needs {needed} different tasks and seeds with a success, of every second seed"
         elif each.threshold is None:
             text += ", in which the metric has no value"
         else:

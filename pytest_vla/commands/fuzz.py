@@ -64,7 +64,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "One scene of four is drawn evenly over dimensions, kinds and amounts; where the other three are looked for is "
         "said by what was seen. A failure counts where the benign twin succeeds and the expert does the task in the "
         "same scene. Each is made smaller, in up to 40 episodes: fewer changes, fewer parameters, less of each; and it "
-        "is tried under further run seeds. What always fails is written to a file of cases, which pytest "
+        "is tried under further run seeds. What fails under all is written to a file of cases, which pytest "
         "--vla-cases=FILE runs. Whatever ends a search, --resume goes on with it. Equal options give equal even "
         "scenes, and in one process equal searches. The exit code is 0, also where failures were found; 1 where no "
         "scene could be tried, and 130 where it was stopped."

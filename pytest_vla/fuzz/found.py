@@ -12,6 +12,10 @@ RUN_SEEDS = 3
 """Under how many further run seeds a failure is tried again: a policy that draws may fail by luck."""
 
 
+RUN_SEEDS_OF_DRAWS = 7
+"""The same for a policy that draws: what fails half of the time fails under all of them in one search of 128."""
+
+
 def further_seeds(own: int) -> tuple[int, ...]:
     """`RUN_SEEDS` run seeds, none of which is the search's own."""
     return tuple(seed for seed in range(RUN_SEEDS + 1) if seed != own)[:RUN_SEEDS]
@@ -29,6 +33,8 @@ class Found:
         number: of the proposal.
         source: of the proposal, see `pytest_vla.fuzz.guide.SOURCES`.
         rival: what comes of the smallest with the policy that is compared; None: there is none.
+        twin: under how many run seeds its benign twin fails, and of how many; of none where it was tried under one.
+        draws: whether the policy draws, so that run seeds are observations.
     """
 
     first: Candidate
@@ -38,6 +44,8 @@ class Found:
     number: int = 0
     source: str = EVEN
     rival: Outcome | None = None
+    twin: tuple[int, int] = (0, 0)
+    draws: bool = False
 
     @property
     def is_flaky(self) -> bool:
@@ -66,6 +74,9 @@ class Searched:
         pending: failures that were not looked into: the search was stopped before.
         found: distinct failures.
         left_out: seeds whose benign twin the policy does not do, and why.
+        base: of the benign twins of the seeds that are searched, under further run seeds, how many fail, and of how
+            many. The own run seed is not among them, since seeds are searched whose twin succeeds under it.
+        draws: whether the policy draws.
     """
 
     proposed: int = 0
@@ -79,6 +90,8 @@ class Searched:
     pending: int = 0
     found: tuple[Found, ...] = ()
     left_out: tuple[tuple[int, str], ...] = ()
+    base: tuple[int, int] = (0, 0)
+    draws: bool = False
 
     @property
     def told_something(self) -> bool:

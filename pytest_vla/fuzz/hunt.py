@@ -5,16 +5,17 @@ search, also when it is gone on with from a file.
 """
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import log
 from time import perf_counter
 from typing import Literal, Protocol
 
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.fuzz.causes import has_more, is_one_cause, space_of
-from pytest_vla.fuzz.found import Found, Searched
+from pytest_vla.fuzz.found import RUN_SEEDS_OF_DRAWS, Found, Searched
 from pytest_vla.fuzz.guide import EVEN, SOURCES, Guide, Proposal, Tried
-from pytest_vla.fuzz.shrink import MOST_EPISODES, Shrunk, shrink
+from pytest_vla.fuzz.shrink import MOST_EPISODES, Outcome, Shrunk, shrink
 from pytest_vla.fuzz.trial import Trial
 from pytest_vla.plan.task import Task
 from pytest_vla.vary.kind import Kind
@@ -35,10 +36,16 @@ class Job:
     Attributes:
         what: a benign twin or a scene is to be tried, a failure to be made smaller.
         proposal: of it; of a benign twin one without changes, numbered by its place among the seeds.
+        base: of a failure, `Searched.base`: how often the policy fails without any change.
+        twin: of a failure, under how many run seeds its own twin fails, and of how many.
+        draws: of a failure, whether the policy draws.
     """
 
     what: What
     proposal: Proposal
+    base: tuple[int, int] = (0, 0)
+    twin: tuple[int, int] = (0, 0)
+    draws: bool = False
 
 
 Result = Trial | Tried | Found
@@ -119,7 +126,9 @@ class Hunt:
                     self._again += 1
                 else:
                     self._is_shrinking = True
-                    return Job("failure", failing)
+                    failed, told = self._twins[failing.candidate.seed].again
+                    # Under the search's own run seed it succeeds.
+                    return Job("failure", failing, self.base, (failed, told + 1) if told else (0, 0), self.draws)
         if not self._wants_scene():
             return None
         if self._missed:
@@ -200,11 +209,24 @@ class Hunt:
             pending=self.pending,
             found=self.found,
             left_out=left_out,
+            base=self.base,
+            draws=self.draws,
         )
 
     @property
+    def base(self) -> tuple[int, int]:
+        """See `Searched.base`."""
+        usable = [trial.again for trial in self._twins.values() if trial.outcome == "passes"]
+        return sum(failed for failed, _ in usable), sum(told for _, told in usable)
+
+    @property
+    def draws(self) -> bool:
+        """Whether the policy did something else under another run seed."""
+        return any(trial.draws for trial in self._twins.values())
+
+    @property
     def found(self) -> tuple[Found, ...]:
-        """Distinct failures, those that always fail first."""
+        """Distinct failures, those that fail under all run seeds first."""
         return (*self._certain, *self._flaky)
 
     @property
@@ -242,7 +264,7 @@ class Hunt:
             self._queue.append(proposal)
 
     def _note_found(self, found: Found) -> None:
-        """Of one cause the one that was found first stays; what fails by luck hides nothing that always does."""
+        """Of one cause the one that was found first stays; what fails by luck hides nothing that fails under all."""
         assert self._guide is not None, "failures come after all twins"
         some = self._flaky if found.is_flaky else self._certain
         if not found.is_flaky:
@@ -265,43 +287,138 @@ def perform(job: Job, attempt: Try, rules: Rules, rival: Try | None = None) -> R
     """
     proposal, began = job.proposal, perf_counter()
     if job.what == "failure":
-        return smallest(proposal, attempt, rules, rival)
+        return smallest(job, attempt, rules, rival)
     trial = attempt(proposal.candidate)
     if job.what == "twin":
-        return replace(trial, record=None)
+        return _twin(proposal.candidate, trial, attempt, rules)
     literals = () if trial.record is None else tuple(trial.record.held.items())
     seconds = round(perf_counter() - began, 3)
     return Tried(proposal, trial.outcome, trial.why, literals, trial.signals, seconds)
 
 
-def smallest(proposal: Proposal, attempt: Try, rules: Rules, rival: Try | None = None) -> Found:
+def _twin(twin: Candidate, first: Trial, attempt: Try, rules: Rules) -> Trial:
+    """A benign twin under further run seeds too: how often the policy fails without any change is no scene's doing.
+
+    Of a policy that does the same under another run seed, bit for bit, the further ones tell nothing new.
+    """
+    failed = told = 0
+    draws = False
+    if first.outcome == "passes":
+        for seed in rules.run_seeds:
+            again = attempt(twin, run_seed=seed)
+            told += again.outcome != "aside"
+            failed += again.outcome == "fails"
+            if first.record is not None and again.record is not None:
+                draws |= first.record.digest != again.record.digest
+                if not draws:
+                    break
+    return replace(first, record=None, again=(failed, told), draws=draws or failed > 0)
+
+
+def smallest(job: Job, attempt: Try, rules: Rules, rival: Try | None = None) -> Found:
     """A failure at its smallest; how often that fails; and what comes of it with the policy that is compared.
 
-    What does not fail under all run seeds is not made smaller: which of two scenes a policy that draws fails is luck.
-    Where the smallest fails by luck, the last one before it that always does is taken.
+    What does not fail under all run seeds is not made smaller. Of a policy that draws each smaller scene is tried until
+    a sequential test tells whether it fails more often than without any change (`told_apart`). Where the smallest does
+    not fail under all run seeds, the last one before it that does is taken.
     """
+    proposal = job.proposal
     first = proposal.candidate
-    failed = _failed(first, attempt, rules)
-    tried = 1 + len(rules.run_seeds)
+    seeds = _run_seeds(rules, RUN_SEEDS_OF_DRAWS if job.draws and rules.run_seeds else len(rules.run_seeds))
+    failed, tried = _failed(first, attempt, seeds)
+    about = Found(first, Shrunk(first, 0, complete=False), failed, tried, proposal.number, proposal.source)
+    about = replace(about, twin=job.twin, draws=job.draws)
     if failed < tried:
-        found = Found(first, Shrunk(first, 0, complete=False), failed, tried, proposal.number, proposal.source)
-        return _compared(found, rival)
-    shrunk = shrink(first, lambda smaller: attempt(smaller).outcome, space_of, rules.most)
+        return _compared(about, rival)
+    if job.draws:
+        shrunk = shrink(first, _told_apart_by(attempt, rules, job.base), space_of, rules.most)
+    else:
+        shrunk = shrink(first, lambda smaller: attempt(smaller).outcome, space_of, rules.most)
     path = shrunk.path or (first,)
     holds, fails = 0, len(path) - 1
-    if fails and _failed(path[-1], attempt, rules) < tried:
-        # The first of them always fails.
+
+    def holds_at(candidate: Candidate) -> bool:
+        # What was tried to make it smaller is no evidence any more: it was chosen by that.
+        again = tuple(seed + _FRESH for seed in seeds) if job.draws else seeds
+        failed, tried = _failed(candidate, attempt, again)
+        return failed == tried
+
+    if fails and not holds_at(path[-1]):
+        # The first of them fails under all.
         while fails - holds > 1:
             middle = (holds + fails) // 2
-            holds, fails = (middle, fails) if _failed(path[middle], attempt, rules) == tried else (holds, middle)
+            holds, fails = (middle, fails) if holds_at(path[middle]) else (holds, middle)
         shrunk = Shrunk(path[holds], shrunk.tried, complete=False)
-    found = Found(first, replace(shrunk, path=()), tried, tried, proposal.number, proposal.source)
-    return _compared(found, rival)
+    return _compared(replace(about, shrunk=replace(shrunk, path=())), rival)
 
 
-def _failed(candidate: Candidate, attempt: Try, rules: Rules) -> int:
-    """Under how many run seeds a scene fails that was seen to fail under the search's own."""
-    return 1 + sum(attempt(candidate, run_seed=seed).outcome == "fails" for seed in rules.run_seeds)
+_FRESH = 1000
+"""Beyond all run seeds that a scene is tried under before."""
+
+
+def _run_seeds(rules: Rules, number: int) -> tuple[int, ...]:
+    """So many further run seeds: the rules', and the next ones after them."""
+    known = rules.run_seeds
+    after = range(max(known, default=0) + 1, max(known, default=0) + 1 + max(number - len(known), 0))
+    return (*known[:number], *after)
+
+
+def _failed(candidate: Candidate, attempt: Try, seeds: Sequence[int]) -> tuple[int, int]:
+    """Under how many run seeds a scene fails that was seen to fail under the search's own, and of how many."""
+    return 1 + sum(attempt(candidate, run_seed=seed).outcome == "fails" for seed in seeds), 1 + len(seeds)
+
+
+def _told_apart_by(attempt: Try, rules: Rules, base: tuple[int, int]) -> Callable[[Candidate], Outcome]:
+    """Tries smaller scenes of a policy that draws, each until it is told; all in so many episodes as the rules say."""
+    spent = 0
+
+    def told(smaller: Candidate) -> Outcome:
+        nonlocal spent
+        outcomes: list[bool] = []
+        for seed in (None, *_run_seeds(rules, MOST_TRIES - 1)):
+            if spent >= EPISODES_OF_DRAWS * rules.most:
+                return "aside"
+            spent += 1
+            outcome = attempt(smaller, run_seed=seed).outcome
+            if outcome == "aside":
+                return "aside"
+            outcomes.append(outcome == "fails")
+            if verdict := told_apart(outcomes, base):
+                return verdict
+        return "aside"
+
+    return told
+
+
+MOST_TRIES = 20
+"""Of a scene that is made smaller, of a policy that draws; what is not told by then is not told."""
+
+EPISODES_OF_DRAWS = 4
+"""By how much more episodes a failure of a policy that draws may take."""
+
+ERROR = 0.05
+"""Of `told_apart`, each way."""
+
+
+def told_apart(outcomes: Sequence[bool], base: tuple[int, int]) -> Outcome | None:
+    """Whether a scene fails more often than without any change, by Wald's sequential probability ratio test.
+
+    Source: Wald, Annals of Mathematical Statistics 16(2), 1945. Against the rate without any change stands one that is
+    half way from there to 1, and at least a half.
+
+    Args:
+        outcomes: whether it fails, of one run seed after the other.
+        base: failures without any change, and of how many; one of each is added, since few tell little of a rate.
+
+    Returns:
+        ``fails`` or ``passes``; None: that is not told yet.
+    """
+    failed, tried = base
+    rate = (failed + 1) / (tried + 2)
+    other = max(0.5, (1 + rate) / 2)
+    ratio = sum(log(other / rate) if fails else log((1 - other) / (1 - rate)) for fails in outcomes)
+    bound = log((1 - ERROR) / ERROR)
+    return "fails" if ratio >= bound else "passes" if ratio <= -bound else None
 
 
 def _compared(found: Found, rival: Try | None) -> Found:

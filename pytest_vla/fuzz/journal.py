@@ -173,8 +173,12 @@ def _table_of(line: Line) -> dict[str, Any]:
             "failed_run_seeds": result.failed,
             "run_seeds": result.tried,
             "rival": result.rival,
+            "twin": list(result.twin),
+            "draws": result.draws,
         }
     table |= {"outcome": result.outcome, "why": result.why, "signals": dict(result.signals)}
+    if isinstance(result, Trial):
+        table |= {"again": list(result.again), "draws": result.draws}
     if isinstance(result, Tried):
         table |= {"literals": [list(each) for each in result.literals], "seconds": result.seconds}
     return table
@@ -200,7 +204,7 @@ def _line_of(table: Mapping[str, Any], tasks: Mapping[str, Task]) -> Line:
         shrunk = Shrunk(smallest, int(table["shrinking"]), boundaries, bool(table["complete"]))
         result = Found(
             candidate, shrunk, int(table["failed_run_seeds"]), int(table["run_seeds"]), proposal.number,
-            proposal.source, table["rival"],
+            proposal.source, table["rival"], _of_two(table.get("twin")), bool(table.get("draws")),
         )  # fmt: skip
     elif job.what == "scene":
         literals = tuple((str(name), bool(held)) for name, held in table["literals"])
@@ -208,8 +212,15 @@ def _line_of(table: Mapping[str, Any], tasks: Mapping[str, Task]) -> Line:
             proposal, table["outcome"], table["why"], literals, dict(table["signals"]), float(table["seconds"])
         )
     else:
-        result = Trial(table["outcome"], table["why"], signals=dict(table["signals"]))
+        again, draws = _of_two(table.get("again")), bool(table.get("draws"))
+        result = Trial(table["outcome"], table["why"], signals=dict(table["signals"]), again=again, draws=draws)
     return Line(task.id, job, result, int(table["episodes"]))
+
+
+def _of_two(table: Any) -> tuple[int, int]:
+    """How many of how many; of a journal that an earlier version wrote none."""
+    failed, tried = table or (0, 0)
+    return int(failed), int(tried)
 
 
 def _changes(candidate: Candidate) -> dict[str, dict[str, Any]]:

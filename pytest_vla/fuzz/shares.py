@@ -10,6 +10,10 @@ Only of scenes that were drawn evenly, as they do not depend on what came of oth
 
 A scene has few of all dimensions, so that one which is changed makes others a little less likely: X of different
 dimensions are not independent, a little of what one does is in the share of others, and shares need not add up to 1.
+
+The p of a dimension does not take that for an effect: what came of scenes is permuted among those with as many other
+dimensions changed. Given that number, scenes are drawn so that how X is changed does not depend on which others are, or
+by how much; so a dimension without effect of its own has an even p, whatever the others do.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -49,7 +53,7 @@ class Share:
         of: the dimension, or the two.
         share: of the variance, the bias of few scenes taken off; so it can be below 0. None: see `why`.
         interval: bootstrap, 95%, over scenes that are drawn alike; within 0..1.
-        p: how likely chance alone gives as much.
+        p: how likely chance alone gives as much; of a single dimension, given how many others are changed.
         adjusted: p among all of its sort, by Holm.
         more: of two: whether scenes with both fail more often than the sum of what each does; else less often, as
             where one of them is enough.
@@ -96,10 +100,12 @@ class Counted:
     scenes: int = 0
     failed: int = 0
     single: dict[str, dict[Hashable, list[int]]] = field(default_factory=dict)
+    strata: dict[str, dict[int, dict[Hashable, list[int]]]] = field(default_factory=dict)
     pairs: dict[tuple[str, str], Counts] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.single = {name: {} for name in self.dimensions}
+        self.strata = {name: {} for name in self.dimensions}
         self.pairs = {pair: np.zeros((2, 2, 2), np.int64) for pair in combinations(self.dimensions, 2)}
 
     def note(self, there: Mapping[str, Hashable], fails: bool) -> None:
@@ -108,6 +114,8 @@ class Counted:
         self.failed += fails
         for name, cells in self.single.items():
             cells.setdefault(there.get(name), [0, 0])[fails] += 1
+            others = len(there) - (name in there)
+            self.strata[name].setdefault(others, {}).setdefault(there.get(name), [0, 0])[fails] += 1
         for (one, other), table in self.pairs.items():
             table[int(one in there), int(other in there), int(fails)] += 1
 
@@ -144,7 +152,10 @@ def shares_of(counted: Counted, generator: np.random.Generator) -> Shares:
             f"be told of {FEWEST_SCENES} scenes, {FEWEST_OF_EACH} that fail and {FEWEST_OF_EACH} that do not, or more"
         )
         return Shares(scenes, failed, why=why)
-    single = [_single(name, np.array([*cells.values()], np.int64), generator) for name, cells in counted.single.items()]
+    single = []
+    for name, cells in counted.single.items():
+        strata = [np.array([*some.values()], np.int64) for _, some in sorted(counted.strata[name].items())]
+        single.append(_single(name, np.array([*cells.values()], np.int64), strata, generator))
     pairs = [_pair(pair, table, generator) for pair, table in counted.pairs.items()]
     return Shares(scenes, failed, _ordered(single), _ordered(pairs))
 
@@ -181,17 +192,37 @@ def beyond(table: Counts) -> NDArray[np.float64]:
     return np.asarray((contrast**2 - noise) * weight / _squares(table.reshape(*table.shape[:-3], 4, 2)))
 
 
-def _single(name: str, table: Counts, generator: np.random.Generator) -> Share:
+def _single(name: str, table: Counts, strata: Sequence[Counts], generator: np.random.Generator) -> Share:
     scenes, cells = int(table.sum()), len(table)
     if cells < 2:
         return Share((name,), why="no scene changes it, or all do")
     if scenes < 3 * cells:
         return Share((name,), why=f"{scenes} scenes are too few for its {cells} ways to be changed")
     share = float(explained(table))
-    shuffled = generator.multivariate_hypergeometric(table.sum(1), int(table[:, 1].sum()), DRAWS)
-    as_much = _raw(np.stack([table.sum(1) - shuffled, shuffled], -1)) >= float(_raw(table)) - 1e-12
+    p = stratified_p(strata, generator)
     drawn = generator.multinomial(scenes, (table / scenes).ravel(), DRAWS).reshape(DRAWS, cells, 2)
-    return Share((name,), share, _interval(share, float(_raw(table)), explained(drawn)), _p(as_much))
+    return Share((name,), share, _interval(share, float(_raw(table)), explained(drawn)), p)
+
+
+def stratified_p(strata: Sequence[Counts], generator: np.random.Generator) -> float:
+    """How likely chance gives cells that differ as much within strata, by permutation of what came within each.
+
+    Args:
+        strata: of each a table (cells, 2), of what passes and of what fails.
+        generator: of the permutations.
+    """
+    seen, by_chance = 0.0, np.zeros(DRAWS)
+    for table in strata:
+        number, failed = table.sum(1), int(table[:, 1].sum())
+        seen += float(_between(number, table[:, 1]))
+        by_chance += _between(number, generator.multivariate_hypergeometric(number, failed, DRAWS))
+    return _p(by_chance >= seen - 1e-9)
+
+
+def _between(number: Counts, failed: Counts) -> NDArray[np.float64]:
+    """The squares between cells, of (cells,) scenes of which (..., cells) fail."""
+    mean = failed.sum(-1, keepdims=True) / number.sum()
+    return np.asarray((number * (failed / number - mean) ** 2).sum(-1))
 
 
 def _pair(pair: tuple[str, str], table: Counts, generator: np.random.Generator) -> Share:

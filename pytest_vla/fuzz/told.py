@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from math import hypot
 from typing import Any
 
 from pytest_vla.fuzz.amounts import value_at
@@ -18,9 +19,19 @@ def failure_line(found: Found, rival: str = "") -> str:
         found: the failure.
         rival: the policy that is compared; empty: none is.
     """
-    often = f"under {found.failed} of {found.tried} run seeds"
+    often = often_text(found)
     end = "" if found.shrunk.complete else f"; {_why_not_smaller(found)}"
     return f"fails {often}: {boundary_text(found)}, seed {found.shrunk.candidate.seed}{rival_text(found, rival)}{end}"
+
+
+def often_text(found: Found) -> str:
+    """``under 8 of 8 run seeds [68%, 100%], its benign twin under 1 of 4``; of a policy that never draws the count."""
+    text = f"under {found.failed} of {found.tried} run seeds"
+    if not found.draws:
+        return text
+    low, high = wilson_interval(found.failed, found.tried)
+    twin = f", its benign twin under {found.twin[0]} of {found.twin[1]}" if found.twin[1] else ""
+    return f"{text} [{low:.0%}, {high:.0%}]{twin}"
 
 
 def _why_not_smaller(found: Found) -> str:
@@ -63,9 +74,38 @@ def rate_text(seen: Searched) -> str:
     if not number:
         return f"no scene that was drawn evenly told anything{guided}"
     low, high = wilson_interval(seen.failed, number)
-    rate = f"{seen.failed / number:.1%} [{low:.1%}, {high:.1%}]"
+    rate = f"{seen.failed / number:.1%} [{low:.1%}, {high:.1%}]{base_text(seen)}"
     aside = f", {left} aside" if left else ""
     return f"{seen.failed} of {number} scenes drawn evenly fail = {rate}{aside}{guided}"
+
+
+def base_text(seen: Searched) -> str:
+    """``; without any change 3 of 12 = 25.0%: +12.0 points [-15.1, 33.0]``; empty: the policy never draws."""
+    failed, tried = seen.base
+    excess = excess_of(seen)
+    if not seen.draws or excess is None:
+        return ""
+    value, (low, high) = excess
+    return f"; without any change {failed} of {tried} = {failed / tried:.1%}: {100 * value:+.1f} points " + (
+        f"[{100 * low:+.1f}, {100 * high:+.1f}]"
+    )
+
+
+def excess_of(seen: Searched) -> tuple[float, tuple[float, float]] | None:
+    """The rate of even scenes that fail less the rate without any change, with a 95% interval.
+
+    Newcombe's hybrid score interval for two independent rates (Statistics in Medicine 17, 1998, method 10).
+
+    Returns:
+        None if either rate is of nothing.
+    """
+    number, (failed, tried) = seen.failed + seen.passed, seen.base
+    if not number or not tried:
+        return None
+    rate, base = seen.failed / number, failed / tried
+    (low, high), (least, most) = wilson_interval(seen.failed, number), wilson_interval(failed, tried)
+    value = rate - base
+    return value, (value - hypot(rate - low, most - base), value + hypot(high - rate, base - least))
 
 
 def aside_lines(seen: Searched) -> Iterator[str]:

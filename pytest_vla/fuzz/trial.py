@@ -30,12 +30,16 @@ class Trial:
         record: of the policy's episode; None: there was none.
         signals: how near the policy's episode was to failing, by name: ``steps`` (to success, of the budget), ``cost``
             (its headline), ``instability`` (of its actions); what cannot be had is not there.
+        again: of a benign twin, under further run seeds: how many fail, and how many were tried and told something.
+        draws: of a benign twin, whether the policy did something else under another run seed.
     """
 
     outcome: Outcome
     why: str
     record: Record | None = None
     signals: Mapping[str, float] = field(default_factory=dict)
+    again: tuple[int, int] = (0, 0)
+    draws: bool = False
 
 
 @dataclass(frozen=True)

@@ -135,6 +135,16 @@ class CaseResult:
         return self.variation.get("probe") is True
 
     @property
+    def is_given(self) -> bool:
+        """Whether a file of cases gave its variation, as it was chosen: it is counted, and in no rate."""
+        return labels.is_given(str(self.variation.get("label", "")))
+
+    @property
+    def in_no_rate(self) -> bool:
+        """Whether it is a probe, or given."""
+        return self.is_probe or self.is_given
+
+    @property
     def is_counted(self) -> bool:
         """Whether a rate is made of it: a success or a failure."""
         return self.outcome in ("success", "failure")

@@ -99,7 +99,7 @@ class Agreement:
         only_baseline: keys of cases (`CaseResult.key`) that the baseline alone has; of `unpaired`, whose task and
             variation it alone has.
         only_new: likewise the run.
-        probes: how many there are of cases that both have: they are in no rate, and not compared.
+        probes: how many probes and given cases (--vla-cases) both have: they are in no rate, and not compared.
         same_policy: whether both are of one policy, as far as its digest says; None: it is not known of what one is.
         is_paired: whether the same cases are compared.
         copies: how many pairs, or episodes of unpaired ones, repeat another and are left out.
@@ -136,7 +136,7 @@ class Agreement:
             repeats = f"{counted(self.copies, what)} {'repeats' if self.copies == 1 else 'repeat'}"
             found.append(f"{repeats} another from the same start, bit for bit: each start counts once")
         if self.probes:
-            found.append(f"{counted(self.probes, 'probe')} not compared: they are in no rate")
+            found.append(f"{counted(self.probes, 'probe or given case')} not compared: they are in no rate")
         if self.same_policy:
             beside = "" if self.is_paired else ", and its seeds are others"
             found.append(f"the same policy: nothing can differ but its draws{beside}")
@@ -178,7 +178,7 @@ def matched(baseline: Baseline, new: Baseline) -> Paired:
     """As `paired`, also where nothing is in both."""
     pairs = tuple(_pairs(baseline.cases, new.cases))
     keys = {pair.baseline.key for pair in pairs}, {pair.new.key for pair in pairs}
-    judged = tuple(pair for pair in pairs if not pair.new.is_probe)
+    judged = tuple(pair for pair in pairs if not pair.new.in_no_rate)
     disagreements = disagreements_of(_compared(pairs))
     return Paired(judged, _agreement(baseline, new, disagreements, keys, len(pairs) - len(judged)))
 
@@ -220,7 +220,7 @@ def unpaired(baseline: Baseline, new: Baseline) -> Unpaired:
         of_baseline, of_new = sides[0][key], sides[1][key]
         names = tuple(_once_said(of_baseline, of_new))
         differing += [(of_baseline[0], case, names) for case in of_new]
-        if of_new[0].is_probe:
+        if of_new[0].in_no_rate:
             probes += len(of_new)
             continue
         labels = _common_labels(of_new)

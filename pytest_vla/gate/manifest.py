@@ -115,10 +115,12 @@ def planned_groups(
         )
     names: Counter[str] = Counter()
     for case, number in compared:
-        if not case.is_probe:
+        if not case.in_no_rate:
             names[group_name(labels_of(case), by)] += number
     if not names:
-        raise VlaError("all that the run and the baseline have in common are probes, which are in no rate")
+        raise VlaError(
+            "all that the run and the baseline have in common are probes or given cases: they are in no rate"
+        )
     return is_paired, dict(sorted(names.items()))
 
 

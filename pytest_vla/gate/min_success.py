@@ -49,11 +49,14 @@ def weigh(
     probes = sum(record.is_probe for record in records)
     if probes:
         lines.append(f"not judged: {counted(probes, 'probe')} (of whether it listens or looks), which are in no rate")
+    given = sum(record.is_given and not record.is_probe for record in records)
+    if given:
+        lines.append(f"not judged: {counted(given, 'given case')} (--vla-cases), which are counted and in no rate")
     against = []
     if not has_policy:
         against.append(NO_POLICY)
     elif not rates:
-        against.append(f"no episode of a suite {'was judged' if probes else 'ran'}")
+        against.append(f"no episode of a suite {'was judged' if probes or given else 'ran'}")
     if unmeasured := [rate.name for rate in rates if not rate.counted]:
         against.append(f"nothing was measured of {' and '.join(unmeasured)}")
     if below := [rate.name for rate in rates if rate.counted and not rate.reaches(minimum, by_lower_end)]:

@@ -78,7 +78,7 @@ class Order:
 def planned_of(pairs: Iterable[Pair], by: Sequence[str]) -> list[Planned]:
     """The cases of pairs, of which the run's side is not known yet; no probes."""
     found = []
-    for known in (pair.baseline for pair in pairs if not pair.baseline.is_probe):
+    for known in (pair.baseline for pair in pairs if not pair.baseline.in_no_rate):
         group, (task, seed) = group_name(labels_of(known), by), unit_of(known)
         found.append(Planned(group, task, seed, known.case, known.outcome != "invalid"))
     return found

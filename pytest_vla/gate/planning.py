@@ -133,7 +133,7 @@ def groups_of_cases(cases: Iterable[CaseResult], by: Sequence[str]) -> tuple[Gro
     """The groups of a baseline, each start once; what is a probe, an error or invalid is in none."""
     found: dict[str, dict[Unit, list[int]]] = {}
     for case in distinct_cases(cases):
-        if case.is_counted and not case.is_probe:
+        if case.is_counted and not case.in_no_rate:
             units = found.setdefault(group_name(labels_of(case), by), {})
             units.setdefault(unit_of(case), []).append(int(case.outcome == "success"))
     return _groups({name: {unit: Seen(tuple(of)) for unit, of in units.items()} for name, units in found.items()})

@@ -59,7 +59,7 @@ def cost_summaries(
     found = []
     for name, some in by_origin(records).items():
         for group, of_group in groups_of(some, by_level=False).items():
-            counted = [record for record in of_group if is_counted(record) and not record.is_probe]
+            counted = [record for record in of_group if is_counted(record) and not record.in_no_rate]
             title = f"{name} {group}" if any(record.variation for record in some) else name
             for same in by_headline(counted).values():
                 shared = [each for each in judged_accounts(same[0].costs) if _is_of_all(each, same)]

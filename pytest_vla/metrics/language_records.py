@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from pytest_vla.metrics.listening import PROBES, Probe
 from pytest_vla.metrics.pride import ACTION_TYPES, OBJECT_TYPES
-from pytest_vla.metrics.selection import Same, by_model, run_of, that_count, twin_of
+from pytest_vla.metrics.selection import Same, by_model, given_text, run_of, that_count, twin_of
 from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
 from pytest_vla.plan.manifests import instruction_of
 from pytest_vla.records.counting import protocol_of
@@ -104,14 +104,15 @@ def types_of(record: Record) -> tuple[str, str]:
 
 def _subjects(model: str, suite: str, records: Sequence[Record]) -> Iterator[Subject]:
     selected = that_count(records)
+    left_out = (*selected.left_out, *filter(None, [given_text(selected.records)]))
     benign = tuple(record for record in selected.records if not record.variation)
     same = tuple((one, record) for one, record in selected.same if not one.variation)
     by_protocol: dict[str, list[Record]] = {}
-    for record in (record for record in selected.records if record.variation):
+    for record in (record for record in selected.records if record.variation and not record.is_given):
         by_protocol.setdefault(protocol_of(record), []).append(record)
     for protocol in sorted(by_protocol):
         found = _subject(model, suite, by_protocol[protocol])
-        yield replace(found, benign=benign, left_out=selected.left_out, protocol=protocol, same=same)
+        yield replace(found, benign=benign, left_out=left_out, protocol=protocol, same=same)
 
 
 def _subject(model: str, suite: str, records: Sequence[Record]) -> Subject:

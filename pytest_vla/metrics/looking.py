@@ -112,7 +112,7 @@ def looked(records: Iterable[Record], paths: Paths) -> tuple[Looked, ...]:
     found = []
     for (model, suite), some in by_model(records).items():
         selected = that_count(some)
-        probes = tuple(record for record in selected.records if probe_of(record) is not None)
+        probes = tuple(record for record in selected.records if probe_of(record) is not None and not record.is_given)
         if probes:
             each, unpaired = _looked(probes, selected, paths)
             found.append(Looked(model, suite, each, (*selected.left_out, *unpaired), probes))

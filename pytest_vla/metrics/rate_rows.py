@@ -17,12 +17,16 @@ class VariedTask(VariedOutcome, SeededOutcome, Protocol):
 
 @dataclass(frozen=True)
 class RateRow:
-    """A row: of what, how deep below others it stands, and its rate; None: it stands over the rows that follow."""
+    """A row: of what, how deep below others it stands, and its rate; None: it stands over the rows that follow.
+
+    Rows of probes and of given cases show their counts, and no rate.
+    """
 
     name: str
     rate: SuccessRate | None
     depth: int = 0
     is_probe: bool = False
+    is_given: bool = False
 
 
 def rate_rows(
@@ -54,7 +58,7 @@ def rate_rows(
 def kind_rows(records: Sequence[VariedTask]) -> list[RateRow]:
     """A row for what is not varied, and one for each kind of variation."""
     groups = groups_of(records, by_level=False)
-    return [RateRow(name, success_rate(name, some, unit_of), 0, some[0].is_probe) for name, some in groups.items()]
+    return [RateRow(name, success_rate(name, some, unit_of), 0, *_apart(some)) for name, some in groups.items()]
 
 
 def _group_rows(title: str, records: Sequence[VariedTask], by_task: bool) -> list[RateRow]:
@@ -66,7 +70,7 @@ def _group_rows(title: str, records: Sequence[VariedTask], by_task: bool) -> lis
         groups = groups_of(records, by_level=False)
     rows = [RateRow(title, None)]
     for name, some in groups.items():
-        rows.append(RateRow(name, success_rate(name, some, unit_of), 1, some[0].is_probe))
+        rows.append(RateRow(name, success_rate(name, some, unit_of), 1, *_apart(some)))
         rows += _task_rows(some, 2) if by_task else []
     return rows
 
@@ -77,4 +81,9 @@ def _task_rows(records: Sequence[VariedTask], depth: int) -> list[RateRow]:
     for record in records:
         by_task.setdefault(record.task_key, []).append(record)
     rates = {task: success_rate(task, by_task[task], unit_of) for task in sorted(by_task)}
-    return [RateRow(task, rate, depth, records[0].is_probe) for task, rate in rates.items()]
+    return [RateRow(task, rate, depth, *_apart(records)) for task, rate in rates.items()]
+
+
+def _apart(records: Sequence[VariedTask]) -> tuple[bool, bool]:
+    """Whether a group is of probes, and whether it is of given cases."""
+    return records[0].is_probe, records[0].is_given

@@ -9,6 +9,10 @@ from pytest_vla.plan.labels import names_of, parts_of
 BENIGN, VARIED = "benign", "varied"
 """Episodes of tasks as they are, and of varied ones: of suites that have both, no rate is over both."""
 
+GIVEN = "given"
+"""Before the name of a group whose variations a file of cases gives (--vla-cases): they were chosen, mostly because the
+policy fails them, so that they are counted and have no rate."""
+
 
 class VariedOutcome(Outcome, Protocol):
     """An outcome of a task that may be varied."""
@@ -21,12 +25,20 @@ class VariedOutcome(Outcome, Protocol):
     def is_probe(self) -> bool:
         """Whether it asks what the policy does, and not whether it does the task."""
 
+    @property
+    def is_given(self) -> bool:
+        """Whether a file of cases gave its variation."""
+
+    @property
+    def in_no_rate(self) -> bool:
+        """Whether it is a probe, or given."""
+
 
 Ended = TypeVar("Ended", bound=VariedOutcome)
 
 
 def judged_apart(records: Sequence[Ended]) -> dict[str, list[Ended]]:
-    """The records that are in one rate: `BENIGN` and `VARIED`; probes are in none.
+    """The records that are in one rate: `BENIGN` and `VARIED`; probes and given cases are in none.
 
     Where no record has a variation, all of them by the empty name. No group is empty.
     """
@@ -34,7 +46,7 @@ def judged_apart(records: Sequence[Ended]) -> dict[str, list[Ended]]:
         return {"": list(records)} if records else {}
     groups = {
         BENIGN: [record for record in records if not record.variation],
-        VARIED: [record for record in records if record.variation and not record.is_probe],
+        VARIED: [record for record in records if record.variation and not record.in_no_rate],
     }
     return {name: some for name, some in groups.items() if some}
 
@@ -46,6 +58,8 @@ def group_of(record: VariedOutcome, by_level: bool = True) -> str:
         return BENIGN
     dimension, kind = str(variation.get("dimension")), str(variation.get("kind"))
     name = names_of(dimension, kind)
+    if record.is_given:
+        return f"{GIVEN}: {name}"
     if by_level and len(parts_of(dimension)) == len(parts_of(kind)) > 1:
         # Each part has a level of its own.
         return str(variation.get("label", name))

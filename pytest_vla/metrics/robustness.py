@@ -14,7 +14,7 @@ from pytest_vla.metrics.differences import Mean, difference_of, mean_difference
 from pytest_vla.metrics.language_records import DIMENSION as LANGUAGE
 from pytest_vla.metrics.listening import PROBES
 from pytest_vla.metrics.paired import holm
-from pytest_vla.metrics.selection import Same, by_model, is_counted, run_of, that_count, twin_of
+from pytest_vla.metrics.selection import Same, by_model, given_text, is_counted, run_of, that_count, twin_of
 from pytest_vla.metrics.success import SuccessRate, start_within, success_rate, unit_of
 from pytest_vla.plan.labels import is_joint, parts_of, within
 from pytest_vla.records.counting import protocol_of
@@ -38,7 +38,7 @@ class Varied:
     Attributes:
         model: the policy's name.
         suite: the suite's.
-        episodes: records with a variation, probes of whether it listens or looks aside.
+        episodes: records with a variation, probes of whether it listens or looks aside, and given cases.
         benign: records without one.
         left_out: what was there and does not count, and why.
         protocol: as the paper or as upstream's code has it, where the suite has both; else empty.
@@ -148,7 +148,9 @@ def varied_models(records: Iterable[Record]) -> tuple[Varied, ...]:
     for (model, suite), some in by_model(records).items():
         selected = that_count(some)
         counting, left_out = selected.records, selected.left_out
-        varied = [record for record in counting if record.variation]
+        varied = [record for record in counting if record.variation and not record.is_given]
+        if text := given_text(counting):
+            left_out = (*left_out, text)
         episodes = [record for record in varied if not _is_probe(record)]
         if any(dimension_of(each) != LANGUAGE or each.variation.get("level") is not None for each in episodes):
             if probes := len(varied) - len(episodes):
@@ -159,6 +161,9 @@ def varied_models(records: Iterable[Record]) -> tuple[Varied, ...]:
                 Varied(model, suite, tuple(by_protocol[name]), benign, left_out, name, selected.same)
                 for name in sorted(by_protocol)
             ]
+        elif not episodes and given_text(counting):
+            # Nothing but given cases: what became of them is told, and no number.
+            found.append(Varied(model, suite, (), (), left_out, "", selected.same))
     return tuple(found)
 
 

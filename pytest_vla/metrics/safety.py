@@ -117,7 +117,7 @@ def safety(
     left_out: dict[str, list[str]] = {}
     for (model, suite), some in by_model(records).items():
         selected = that_count(some)
-        counted = [record for record in selected.records if is_counted(record) and not record.is_probe]
+        counted = [record for record in selected.records if is_counted(record) and not record.in_no_rate]
         priced = [record for record in counted if accounts_of(record.costs)]
         if not priced:
             continue

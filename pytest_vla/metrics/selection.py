@@ -182,6 +182,20 @@ def repeats_text(repeats: Repeats) -> str:
     )
 
 
+def given_text(records: Iterable[Record]) -> str:
+    """``24 given cases (--vla-cases), of which 6 succeeded: ...``; empty: there are none."""
+    given = [record for record in records if record.is_given and not record.is_probe]
+    if not given:
+        return ""
+    done = sum(record.outcome == "success" for record in given)
+    broken = sum(not is_counted(record) for record in given)
+    apart = f", {broken} broke or could not be measured" if broken else ""
+    number = counted(len(given), "given case")
+    return (
+        f"{number} (--vla-cases), of which {done} succeeded{apart}: they were chosen, and are in no rate, interval or p"
+    )
+
+
 def is_counted(record: Record) -> bool:
     """Whether a rate is made of it: a success or a failure."""
     return record.outcome in ("success", "failure")

@@ -113,6 +113,11 @@ def chosen_name(label: str) -> str:
     return found[1] if found else ""
 
 
+def is_given(label: str) -> bool:
+    """Whether a part of a label has parameters that a file of cases gives: its cases were chosen, and are no sample."""
+    return any(map(chosen_name, parts_of(label)))
+
+
 def parted(name: str, part: str) -> str:
     """The label of a part of a kind."""
     return f"{name}{_PART}{part}"

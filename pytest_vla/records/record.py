@@ -15,6 +15,7 @@ from typing import Any
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import Case, init_state_by
 from pytest_vla.plan.costs import Charge, charge_of
+from pytest_vla.plan.labels import is_given
 from pytest_vla.records.checks import check_record, check_unknown, parse_json
 from pytest_vla.records.migrations import migrated
 
@@ -138,6 +139,16 @@ class Record:
     def is_probe(self) -> bool:
         """Whether its variation only asks what the policy does: it is in no rate of its suite."""
         return self.variation.get("probe") is True
+
+    @property
+    def is_given(self) -> bool:
+        """Whether a file of cases gave its variation, as it was chosen: it is counted, and in no rate."""
+        return is_given(str(self.variation.get("label", "")))
+
+    @property
+    def in_no_rate(self) -> bool:
+        """Whether it is a probe, or given."""
+        return self.is_probe or self.is_given
 
     @cached_property
     def of_suite(self) -> bool:

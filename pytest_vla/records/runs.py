@@ -17,7 +17,7 @@ class Count:
         suite: name.
         of_suite: whether they are suites' own items, and not tests of the user's.
         varied: whether their tasks are varied.
-        is_probe: as `Record.is_probe`.
+        is_probe, is_given: as of a `Record`.
         outcome, reason: see `Record`.
         episodes: how many.
     """
@@ -26,6 +26,7 @@ class Count:
     of_suite: bool
     varied: bool
     is_probe: bool
+    is_given: bool
     outcome: str
     reason: str | None
     episodes: int
@@ -34,6 +35,11 @@ class Count:
     def variation(self) -> Mapping[str, bool]:
         """Empty where `Record.variation` is."""
         return {"probe": self.is_probe} if self.varied else {}
+
+    @property
+    def in_no_rate(self) -> bool:
+        """Whether they are probes, or given."""
+        return self.is_probe or self.is_given
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,9 @@ PROBE = (
     "CASE WHEN case_id LIKE '%[seed%' THEN NULL ELSE"
     " (SELECT coalesce(json_extract(line, '$.variation.probe'), 0) FROM records WHERE episode = e.id) END"
 )
+# Of a label with parameters that a file of cases gives, as `pytest_vla.plan.labels.chosen` writes it.
+_HEX = "[0-9a-f]" * 8
+GIVEN = f"(case_id GLOB '*[[]*-x{_HEX}-seed*' OR case_id GLOB '*[[]*-x{_HEX}+*-seed*')"
 _RUN_STATUSES = ("running", "finished", "stopped")
 # The columns of a run, with what they hold.
 _OF_RUNS = {
@@ -41,14 +44,14 @@ def read_runs(database: Database, *name: str) -> tuple[Run, ...]:
     whose, which = ("WHERE run = ?", "WHERE name = ?") if name else ("", "")
     counts: dict[str, list[Count]] = {}
     rows = database.rows(
-        (TEXT, TEXT, INT, MAYBE_INT, TEXT, MAYBE_TEXT, INT),
-        f"SELECT run, suite, of_suite, {PROBE}, outcome, reason, count(*) FROM results AS e {whose}"
-        " GROUP BY 1, 2, 3, 4, 5, 6",
+        (TEXT, TEXT, INT, MAYBE_INT, INT, TEXT, MAYBE_TEXT, INT),
+        f"SELECT run, suite, of_suite, {PROBE}, {GIVEN}, outcome, reason, count(*) FROM results AS e {whose}"
+        " GROUP BY 1, 2, 3, 4, 5, 6, 7",
         *name,
     )
-    database.check_words(OUTCOMES, (row[4] for row in rows))
-    for run, suite, of_suite, probe, outcome, reason, number in rows:
-        count = Count(suite, bool(of_suite), probe is not None, bool(probe), outcome, reason, number)
+    database.check_words(OUTCOMES, (row[5] for row in rows))
+    for run, suite, of_suite, probe, given, outcome, reason, number in rows:
+        count = Count(suite, bool(of_suite), probe is not None, bool(probe), bool(given), outcome, reason, number)
         counts.setdefault(run, []).append(count)
     repeats = {
         run: Repeats(*numbers)

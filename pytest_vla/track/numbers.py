@@ -49,7 +49,7 @@ class SoFarRates:
 
     def _count(self, record: Record, times: int) -> None:
         self._counts[_COUNTS[record.outcome]] += times
-        if record.outcome not in ("success", "failure") or record.is_probe:
+        if record.outcome not in ("success", "failure") or record.in_no_rate:
             return
         for name in _rate_names(record):
             found = self._rates.setdefault(name, [0, 0])
@@ -128,7 +128,7 @@ def _of_rate(name: str, row: RateRow) -> dict[str, float]:
         return {}
     found = {f"{name}/episodes": float(rate.episodes)}
     found |= {f"{name}/errors": float(sum(rate.errors.values())), f"{name}/invalid": float(sum(rate.invalid.values()))}
-    if row.is_probe or rate.rate is None:
+    if row.is_probe or row.is_given or rate.rate is None:
         return found
     return {name: rate.rate} | found | _ends(name, rate.interval) | _ends(f"{name}/tasks", rate.tasks_interval, "_")
 

@@ -12,7 +12,7 @@ from pytest_vla.fuzz.amounts import Component, components, scaled_components, va
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.fuzz.causes import space_of
 from pytest_vla.fuzz.found import Found
-from pytest_vla.fuzz.told import params_text, rival_text
+from pytest_vla.fuzz.told import often_text, params_text, rival_text
 from pytest_vla.reports.html.media import picture_uri
 from pytest_vla.reports.html.parts import Block, Cell, Table
 from pytest_vla.reports.html.written import NONE
@@ -99,11 +99,11 @@ def _shots(scenes: Sequence[Scene]) -> tuple[Shot, ...]:
 
 def _failure(place: int, found: Found, shots: tuple[Shot, ...], cases: str, model: str, rival: str) -> Failure:
     smallest = found.shrunk.candidate
-    often = "fails under each of" if not found.is_flaky else f"flaky, fails under {found.failed} of"
+    often = f"{'flaky, ' * found.is_flaky}fails {often_text(found)}"
     return Failure(
         title=words_of(smallest),
         task=f"{smallest.task.id}, seed {smallest.seed}",
-        often=f"{often} {counted(found.tried, 'run seed')}",
+        often=often,
         rival=rival_text(found, rival),
         shots=shots,
         block=Block(tables=(_boundaries(place, found),) if found.shrunk.boundaries else ()),
@@ -156,7 +156,7 @@ def _facts(found: Found, cases: str, model: str) -> dict[str, Cell]:
         "made smaller in": f"{counted(found.shrunk.tried, 'trial')}{complete}",
     }
     if found.is_flaky:
-        facts["again"] = "it is in no file, since it does not always fail"
+        facts["again"] = "it is in no file, since it does not fail under all run seeds"
         return facts
     with remembering(smallest.changes):
         node = smallest.case.node_id

@@ -53,7 +53,7 @@ def search_lines(
         yield f"{output}: {counted(ended.written, 'case')}: `{again}` runs {them}"
     else:
         there = f"; {output} was there before, and is of another search" * output.exists()
-        yield f"nothing was found that always fails, and no file was written{there}"
+        yield f"nothing was found that fails under all its run seeds, and no file was written{there}"
 
 
 def task_lines(name: str, seen: Searched, rival: str = "") -> Iterator[str]:

@@ -6,6 +6,8 @@ from pytest_vla.fuzz.coverage import Both, Coverage, Tally
 from pytest_vla.fuzz.found import Found, Searched
 from pytest_vla.fuzz.retold import Told
 from pytest_vla.fuzz.shares import Share, Shares
+from pytest_vla.fuzz.told import excess_of
+from pytest_vla.metrics.statistics import wilson_interval
 from pytest_vla.plan.labels import joint_of
 
 
@@ -17,6 +19,7 @@ def task_table(name: str, seen: Searched, told: Told) -> dict[str, Any]:
         seen: of its search.
         told: of its lines.
     """
+    excess = excess_of(seen)
     return {
         "task": name,
         "scenes": seen.proposed,
@@ -28,6 +31,11 @@ def task_table(name: str, seen: Searched, told: Told) -> dict[str, Any]:
         "again": seen.again,
         "pending": seen.pending,
         "twins_left_out": [{"seed": seed, "why": why} for seed, why in seen.left_out],
+        "twins_fail": seen.base[0],
+        "twins": seen.base[1],
+        "draws": seen.draws,
+        "excess": None if excess is None else excess[0],
+        "excess_interval": None if excess is None else list(excess[1]),
         "found": [found_table(each) for each in seen.found],
         "sources": {source: _tally(tally) for source, tally in told.sources.items()},
         "coverage": coverage_table(told.coverage),
@@ -108,5 +116,8 @@ def found_table(found: Found) -> dict[str, Any]:
         "complete": found.shrunk.complete,
         "failed_run_seeds": found.failed,
         "run_seeds": found.tried,
+        "run_seeds_interval": list(wilson_interval(found.failed, found.tried)) if found.draws else None,
+        "twin_failed_run_seeds": found.twin[0],
+        "twin_run_seeds": found.twin[1],
         "rival": found.rival,
     }

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from pytest_vla.errors import ERROR_REASONS, INVALID_REASONS
 from pytest_vla.metrics.further import by_origin
 from pytest_vla.metrics.rate_rows import RateRow, rate_rows
-from pytest_vla.metrics.rates import ends_text, interval_text, judged_apart, left_out_text, share_text
+from pytest_vla.metrics.rates import GIVEN, ends_text, interval_text, judged_apart, left_out_text, share_text
 from pytest_vla.metrics.runs import suites_of
 from pytest_vla.metrics.selection import by_model, that_count
 from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
@@ -105,8 +105,9 @@ def _rate_cells(row: RateRow) -> tuple[str | Markup, ...]:
     if rate is None:
         return (row.name, *[""] * (len(RATES_HEAD) - 1))
     success = f"{rate.successes}/{rate.counted}"
-    if row.is_probe:
-        return (row.name, str(rate.episodes), success, _PROBE, "", "", "", left_out_text(rate))
+    if row.is_probe or row.is_given:
+        apart = _PROBE if row.is_probe else GIVEN
+        return (row.name, str(rate.episodes), success, apart, "", "", "", left_out_text(rate))
     by_task = "" if rate.tasks_interval is None else ends_text(rate.tasks_interval)
     bar = interval_bar(rate.rate, rate.interval)
     numbers = (success, share_text(rate), bar, interval_text(rate), by_task)

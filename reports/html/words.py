@@ -37,8 +37,8 @@ def language_blocks(title: str, found: Found, alpha: float) -> Iterator[Block]:
     # The object's and the action's kinds have names in common, such as none.
     for key, heading in _GROUPS.items():
         if found[key]:
-            rows = tuple((each["name"], *_measured(each)) for each in found[key])
-            tables.append(Table(f"By {heading}", (heading, *_MEASURED_HEAD[1:]), rows))
+            grouped = tuple((each["name"], *_measured(each)) for each in found[key])
+            tables.append(Table(f"By {heading}", (heading, *_MEASURED_HEAD[1:]), grouped))
     if found["others"]:
         rows = [(each["kind"], *_measured(each)) for each in found["others"]]
         tables.append(Table("Other changes of the text", _MEASURED_HEAD, tuple(rows)))

@@ -43,7 +43,8 @@ def _lines(models: Sequence[ModelRobustness], full: bool) -> Iterator[str]:
         yield ""
         protocol = f" as {found.protocol} has it" if found.protocol else ""
         yield f"=== {found.model}, {found.suite}{protocol}: under variations ==="
-        yield from _telling_lines(found.curves)
+        if found.cells:
+            yield from _telling_lines(found.curves)
         yield from notes(found.left_out)
         yield from _dimension_lines(found.curves)
         yield from _curve_lines(found.curves)

@@ -36,6 +36,9 @@ def progress_line(
         parts.append(f"{name or 'success'} {rate.successes}/{rate.counted}" + share * bool(rate.counted))
     if probed := sum(record.is_probe and record.outcome in ("success", "failure") for record in ended):
         parts.append(f"{probed} probed")
+    given = [record for record in ended if record.is_given and record.outcome in ("success", "failure")]
+    if given:
+        parts.append(f"given {sum(record.outcome == 'success' for record in given)}/{len(given)}")
     if not parts:
         parts.append("success 0/0")
     for word, counts in (("error", every.errors), ("invalid", every.invalid)):

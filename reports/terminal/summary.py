@@ -15,6 +15,7 @@ from pytest_vla.metrics.further import by_origin, further_means
 from pytest_vla.metrics.hidden import silent_rules
 from pytest_vla.metrics.rate_rows import MAX_TASK_ROWS, RateRow, VariedTask, kind_rows, rate_rows
 from pytest_vla.metrics.rates import (
+    GIVEN,
     bounds_text,
     ends_text,
     group_of,
@@ -178,7 +179,8 @@ def summary_lines(
     """A table: a row a suite with a row for each of its tasks, one over all suites, and a row for each own test.
 
     Where episodes are varied, no rate is over benign and varied ones, nor over two kinds of variation: each has a row
-    below its suite's or test's. Rows of probes count successes, and have no rate.
+    below its suite's or test's. Rows of probes and of given cases count successes, and have no
+    rate.
 
     Args:
         records: of the suites' own items.
@@ -196,7 +198,8 @@ def summary_sentence(records: Sequence[VariedTask], title: str = "vla") -> str:
     for row in kind_rows(records):
         _, _, success, rate, interval, _, apart = _cells(row)
         named = f"{row.name} " if any(record.variation for record in records) else ""
-        share = f" ({PROBE})" if row.is_probe else f", {rate} {interval}"
+        apart_as = PROBE if row.is_probe else GIVEN if row.is_given else ""
+        share = f" ({apart_as})" if apart_as else f", {rate} {interval}"
         parts.append(f"{named}{success} success{share}" + (f"; {apart}" if apart else ""))
     return f"{title}: {'; '.join(parts)}"
 
@@ -364,8 +367,8 @@ def _cells(row: RateRow) -> tuple[str, ...]:
         if reasons
     )
     success = f"{rate.successes}/{rate.counted}"
-    if row.is_probe:
-        return (name, str(rate.episodes), success, PROBE, "-", "", apart)
+    if row.is_probe or row.is_given:
+        return (name, str(rate.episodes), success, PROBE if row.is_probe else GIVEN, "-", "", apart)
     if not rate.is_chosen and (bounds := bounds_text(rate)):
         apart = f"{bounds} with {apart}"
     by_task = ends_text(rate.tasks_interval) if rate.tasks_interval is not None else ""

@@ -43,7 +43,7 @@ def test_the_runs_are_a_list_for_programs(results: Path, capfd: pytest.CaptureFi
     )
     assert (first["rate"], first["errors"], first["invocation"]) == (0.5, {"policy-raised": 1}, {"seeds": [0, 1]})
     assert first["interval"] == pytest.approx([0.0945, 0.9055], abs=1e-4)
-    own = {"suite": "libero_goal", "of_suite": False, "varied": False, "is_probe": False}
+    own = {"suite": "libero_goal", "of_suite": False, "varied": False, "is_probe": False, "is_given": False}
     own |= {"outcome": "success", "reason": None}
     assert own | {"episodes": 1} in first["counts"]
     rate = {"n": 2, "sr": 50, "interval": pytest.approx([9.45, 90.55], abs=0.01), "tasks_interval": None}

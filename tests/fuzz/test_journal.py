@@ -28,7 +28,7 @@ SIDES = (
     Boundary("robot.joints", {"offset": [0.1] * 7}, SMALLEST.changes[0].params, Component("offset", (0,))),
 )
 LINES = (
-    Line(TASK.id, Job("twin", TWIN), Trial("passes", "it does", signals={"cost": 2.5}), 1),
+    Line(TASK.id, Job("twin", TWIN), Trial("passes", "it does", signals={"cost": 2.5}, again=(1, 3), draws=True), 1),
     Line(
         TASK.id, Job("scene", SCENE), Tried(SCENE, "fails", 'says "ü"', (("(on a)", False),), {"steps": 0.5}, 1.25), 3
     ),

@@ -9,12 +9,15 @@ import pytest
 from pytest_vla.errors import VlaError
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.fuzz.found import RUN_SEEDS, Searched, further_seeds
+from pytest_vla.fuzz.hunt import MOST_TRIES, told_apart
 from pytest_vla.fuzz.propose import MOST_CHANGES, fuzzed_kinds, propose
 from pytest_vla.fuzz.search import search
+from pytest_vla.fuzz.told import excess_of, often_text, rate_text
 from pytest_vla.fuzz.trial import Trial
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.vary.registry import find_variation, kind_named
 from pytest_vla.vary.space import complaints
+from tests.support.records import record_of
 
 TASK = load_suite("tabletop").task("put_the_bowl_on_the_stove")
 KINDS = fuzzed_kinds(TASK, ("camera", "light", "robot", "action"))
@@ -148,3 +151,109 @@ def test_no_further_run_seed_is_the_searchs_own() -> None:
     assert further_seeds(2) == (0, 1, 3)
     assert further_seeds(99) == (0, 1, 2)
     assert all(len(further_seeds(own)) == RUN_SEEDS for own in range(9))
+
+
+# A policy that draws
+
+
+def drawing(chance: Callable[[Params], float], number: int = 60, key: str = "0", world: int = 0) -> Searched:
+    """Searched, where a scene fails by chance, drawn anew for each run seed, benign twins too."""
+
+    def attempt(candidate: Candidate, run_seed: int | None = None) -> Trial:
+        drawn = Random(f"{world}/{candidate.seed}/{candidate.label}/{run_seed}").random()
+        record = record_of(candidate.seed, "success", digest=f"{drawn:.9f}")
+        return Trial("fails" if drawn < chance(of(candidate)) else "passes", "", record)
+
+    return search(TASK, tuple(range(8)), KINDS, attempt, number, key)
+
+
+def test_a_policy_that_fails_anywhere_by_luck_has_a_base_rate_and_no_scene_to_blame() -> None:
+    """It fails with p = .3 everywhere: a third of even scenes fail, and so does the task without any change."""
+    certain, within = 0, 0
+    for world in range(6):
+        seen = drawing(lambda params: 0.3, world=world)
+        assert seen.draws
+        failed, tried = seen.base
+        assert tried == 3 * (8 - len(seen.left_out))
+        excess = excess_of(seen)
+        assert excess is not None
+        value, (low, high) = excess
+        assert value == pytest.approx(seen.failed / seen.proposed - failed / tried)
+        within += low <= 0 <= high
+        certain += sum(not each.is_flaky for each in seen.found)
+        assert f"without any change {failed} of {tried}" in rate_text(seen)
+    assert within >= 5
+    # .3 ** 7 of about 110 failing scenes: 0.02 in all.
+    assert certain == 0
+
+
+def test_what_fails_half_of_the_time_is_told_with_its_count_and_kept_by_no_file() -> None:
+    found = [
+        each
+        for world in range(4)
+        for each in drawing(lambda params: 0.5 if abs(azimuth(params)) > 5 else 0.0, 200, world=world).found
+    ]
+    assert len(found) > 10
+    # One of 128 passes for one that always fails; of four run seeds one of eight did.
+    assert sum(not each.is_flaky for each in found) <= 1
+    for each in found:
+        assert each.tried == 8
+        assert f"under {each.failed} of 8 run seeds [" in often_text(each)
+        assert "its benign twin under 0 of 4" in often_text(each)
+
+
+def test_a_boundary_of_a_policy_that_draws_is_told_by_several_run_seeds() -> None:
+    """It fails by luck once in five without any change, and always beyond 30 degrees."""
+    ends, base = [], 0
+    for world in range(3):
+        seen = drawing(lambda params: 1.0 if abs(azimuth(params)) > 30 else 0.2, 80, world=world)
+        base += seen.base[0]
+        for each in seen.found:
+            if not each.is_flaky:
+                assert [change.kind for change in each.shrunk.candidate.changes] == ["camera.azimuth"]
+                ends.append(abs(azimuth(of(each.shrunk.candidate))))
+                for side in each.shrunk.boundaries:
+                    assert side.passes is None or abs(float(side.passes["azimuth_deg"])) <= 30
+    assert base > 0
+    assert len(ends) >= 3
+    assert min(ends) > 30, "what is smaller fails by luck"
+
+
+def test_a_sequential_test_errs_as_seldom_as_it_says() -> None:
+    generator = Random(0)
+
+    def told(base: tuple[int, int], chance: float) -> str | None:
+        outcomes: list[bool] = []
+        while len(outcomes) < MOST_TRIES:
+            outcomes.append(generator.random() < chance)
+            if verdict := told_apart(outcomes, base):
+                return verdict
+        return None
+
+    for base in ((0, 6), (2, 6), (6, 12)):
+        rate = (base[0] + 1) / (base[1] + 2)
+        as_the_twin = [told(base, rate) for _ in range(1000)]
+        worse = [told(base, max(0.5, (1 + rate) / 2)) for _ in range(1000)]
+        # 5%, and three standard deviations of 1,000.
+        assert as_the_twin.count("fails") < 71
+        assert worse.count("passes") < 100, "steps overshoot: few tries are coarse"
+    assert told_apart([True], (0, 6)) is None
+    assert told_apart([True] * 2, (0, 6)) == "fails"
+    assert told_apart([False] * 5, (0, 6)) == "passes"
+
+
+def test_a_policy_that_never_draws_is_tried_once_more_alone() -> None:
+    """Equal digests under another run seed: the others tell nothing new."""
+    tried: list[int | None] = []
+
+    def attempt(candidate: Candidate, run_seed: int | None = None) -> Trial:
+        if not candidate.changes:
+            tried.append(run_seed)
+        fails = abs(azimuth(of(candidate))) > 30
+        return Trial("fails" if fails else "passes", "", record_of(candidate.seed, "success"))
+
+    seen = search(TASK, (0, 1), KINDS, attempt, 40, "0")
+    assert tried == [None, 1, None, 1]
+    assert (seen.draws, seen.base) == (False, (0, 2))
+    assert "without any change" not in rate_text(seen)
+    assert all(each.tried == 1 + RUN_SEEDS and "[" not in often_text(each) for each in seen.found)

@@ -117,6 +117,7 @@ def test_intervals_hold_what_is_true(monkeypatch: pytest.MonkeyPatch, effect: fl
         failed = generator.binomial(number, rates)
         one = Counted(("A",), 200, int(failed.sum()))
         one.single["A"] = {place: [int(n - f), int(f)] for place, (n, f) in enumerate(zip(number, failed, strict=True))}
+        one.strata["A"] = {0: one.single["A"]}
         (each,) = shares_of(one, generator).single
         assert each.interval is not None
         assert each.p is not None
@@ -178,3 +179,28 @@ def test_equal_generators_tell_alike() -> None:
     found = counted(*((there, "A" in there) for there in EVERY * 20), *(("B", True) for _ in range(9)))
     assert told(found, 1) == told(found, 1)
     assert told(found, 1) != told(found, 2)
+
+
+def test_a_dimension_without_effect_has_an_even_p_beside_a_dominant_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One to three of six dimensions are changed, and one decides: of the five others 63% had p < .05."""
+    monkeypatch.setattr(shares_module, "DRAWS", 200)
+    names = ("A", "B", "C", "D", "E", "F")
+    generator = np.random.default_rng(3)
+    by_chance, found, marginal = [], [], []
+    for _ in range(30):
+        one = Counted(names)
+        for _ in range(400):
+            there = generator.choice(names, int(generator.integers(1, 4)), replace=False)
+            one.note({str(name): int(generator.integers(0, 3)) for name in there}, bool("A" in there))
+        for each in shares_of(one, generator).single:
+            assert each.p is not None
+            (found if each.of == ("A",) else by_chance).append(each.p)
+        table = np.array([*one.single["B"].values()])
+        failed = generator.multivariate_hypergeometric(table.sum(1), int(table[:, 1].sum()), 200)
+        as_much = shares_module._raw(np.stack([table.sum(1) - failed, failed], -1)) >= shares_module._raw(table)
+        marginal.append(float(as_much.mean()))
+    assert max(found) < 0.01
+    # 5% of 150, and three standard deviations.
+    assert sum(p < 0.05 for p in by_chance) / len(by_chance) < 0.104
+    assert 0.4 < float(np.mean(by_chance)) < 0.6
+    assert sum(p < 0.05 for p in marginal) / len(marginal) > 0.2, "without the condition chance is told as an effect"

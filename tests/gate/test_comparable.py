@@ -211,13 +211,14 @@ def test_an_own_test_may_be_renamed_and_two_of_one_episode_are_told_apart() -> N
     ]
 
 
-def test_probes_are_counted_and_not_compared() -> None:
+def test_probes_and_given_cases_are_counted_and_not_compared() -> None:
     record = varied("language.blank", False)
     probe = dataclasses.replace(record, variation={**record.variation, "probe": True})
-    both = baseline_of([probe, varied("", True)])
+    chosen = varied("light.diffuse-x0123abcd", False)
+    both = baseline_of([probe, varied("", True), chosen])
     found = paired(both, both)
     assert [pair.case for pair in found.pairs] == ["libero_goal/turn_on_the_stove[seed0]"]
-    assert found.agreement.notes[0] == "1 probe not compared: they are in no rate"
+    assert found.agreement.notes[0] == "2 probe or given cases not compared: they are in no rate"
     assert [stratum.labels["dimension"] for stratum in unpaired(both, both).strata] == ["benign"]
 
 

@@ -52,6 +52,20 @@ def test_probes_are_in_no_rate() -> None:
     assert judge([varied("language.other_goal", False)], 0.5, 0, False)[1] is False
 
 
+def test_given_cases_are_in_no_rate() -> None:
+    """They were chosen because the policy fails them: the file of a search beside ordinary episodes changes no rate."""
+    chosen = [varied(f"light.diffuse-x{number:08x}", False, seed=number) for number in range(24)]
+    ordinary = [*of("", 9, 1), *of("light.diffuse-L2", 9, 1)]
+    lines, passed = judge([*ordinary, *chosen], 0.8, 0, False)
+    alone, _ = judge(ordinary, 0.8, 0, False)
+    assert passed
+    assert [line for line in lines if line not in alone] == [
+        "not judged: 24 given cases (--vla-cases), which are counted and in no rate"
+    ]
+    lines, passed = judge(chosen, 0.5, 0, False)
+    assert (lines[-1], passed) == ("vla: failed (--vla-min-success=50%): no episode of a suite was judged", False)
+
+
 def test_a_group_of_errors_was_not_measured() -> None:
     lines, passed = judge([*of("", 2, 0), varied("camera.distance-L5", "error")], 0.5, 0, False)
     assert not passed

@@ -19,6 +19,7 @@ from pytest_vla.metrics.success import (
     success_rate,
     unit_of,
 )
+from pytest_vla.plan.labels import is_given
 from pytest_vla.reports.terminal.summary import summary_lines, summary_sentence
 from tests.support.golden import check_golden
 
@@ -43,6 +44,14 @@ class Ended:
     @property
     def is_probe(self) -> bool:
         return self.variation.get("kind") == "blank"
+
+    @property
+    def is_given(self) -> bool:
+        return is_given(str(self.variation.get("label", "")))
+
+    @property
+    def in_no_rate(self) -> bool:
+        return self.is_probe or self.is_given
 
 
 GOAL = [
@@ -301,3 +310,19 @@ def test_what_a_rule_has_chosen_has_bounds_and_no_interval() -> None:
     (line,) = [line for line in summary_lines([*records, *stopped], {}, False) if line.startswith("s ")]
     assert " ".join(line.split()) == "s 6 4/4 100.0% (66.7% to 100.0%) invalid: 2 stopped-early"
     assert success_rate("s", records, unit_of).interval is not None
+
+
+def test_given_cases_have_rows_of_counts_alone() -> None:
+    drawn = {"dimension": "light", "kind": "diffuse", "level": 2, "label": "light.diffuse-L2"}
+    chosen = {"dimension": "light", "kind": "diffuse", "level": None, "label": "light.diffuse-x0123abcd"}
+    lines = summary_lines(
+        [
+            *(Ended("libero_goal", "success", variation=drawn) for _ in range(6)),
+            *(Ended("libero_goal", "failure", variation=chosen) for _ in range(4)),
+        ],
+        {},
+        by_task=False,
+    )
+    rows = {line.split("  ")[1].strip(): line.split() for line in lines if line.startswith("  ")}
+    assert rows["light.diffuse:2"][1:4] == ["6", "6/6", "100.0%"]
+    assert rows["given: light.diffuse"][-4:] == ["4", "0/4", "given", "-"]

@@ -19,7 +19,8 @@ class Ended:
     def __init__(self, outcome: str, reason: str | None = None, kind: str = "") -> None:
         self.suite, self.outcome, self.reason = "libero_goal", outcome, reason
         self.variation = {"kind": kind} if kind else {}
-        self.is_probe = kind == "blank"
+        self.is_probe = self.in_no_rate = kind == "blank"
+        self.is_given = False
 
 
 def test_the_line() -> None:

@@ -13,7 +13,7 @@ FOUND = Sample("--vla-max-hours=2", 40, 200, True, 2, 2, 0.2, 0.5, 8)
 
 
 def run_of(sample: Any, status: str = "stopped", done: int = 40) -> Run:
-    counts = (Count("suite", True, False, False, "success", None, done),)
+    counts = (Count("suite", True, False, False, False, "success", None, done),)
     about: dict[str, Any] = {"host": "here", "pid": 1, "process": None, "picked": None, "repeats": Repeats()}
     kept = {} if sample is None else {SAMPLE: sample}
     return Run("a", "2026-01-01T00:00:00Z", None, status, "pytest", "m", kept, planned=200, counts=counts, **about)

@@ -27,6 +27,7 @@ from pytest_vla.records.runs import Count, is_alive
 from pytest_vla.records.store import STORE, Store, open_store
 from tests.support.examples import scaled
 from tests.support.records import RECORD, record_of
+from tests.support.varied import varied
 
 NODES = tuple(record_of(seed).node for seed in range(4))
 
@@ -187,12 +188,30 @@ def test_a_run_counts_suites_and_own_tests_apart(store: Store) -> None:
         store.add(record)
     run = store.run("last")
     assert set(run.counts) == {
-        Count("libero_goal", True, False, False, "success", None, 1),
-        Count("libero_goal", True, False, False, "error", "policy-raised", 1),
-        Count("libero_goal", False, False, False, "success", None, 1),
+        Count("libero_goal", True, False, False, False, "success", None, 1),
+        Count("libero_goal", True, False, False, False, "error", "policy-raised", 1),
+        Count("libero_goal", False, False, False, False, "success", None, 1),
     }
     assert (run.command, run.model, run.planned, run.done) == ("pytest -n 2 'a b'", "my:policy", 5, 3)
     assert before <= datetime.fromisoformat(run.started) <= datetime.now(UTC)
+
+
+@pytest.mark.parametrize(
+    ("label", "given"),
+    [
+        ("light.diffuse-L2", False),
+        ("light.diffuse-x0123abcd", True),
+        ("camera.wider-L1+light.diffuse-x0123abcd", True),
+        ("light.diffuse-x0123abcd+robot.joints-L1", True),
+        ("pro.displace_x-L1", False),
+    ],
+)
+def test_a_run_counts_given_cases_apart(store: Store, label: str, given: bool) -> None:
+    record = varied(label, True)
+    store.begin("a-run", (record.node,), command="pytest", model="random")
+    store.add(dataclasses.replace(record, run="a-run"))
+    (count,) = store.run("last").counts
+    assert (count.is_given, count.in_no_rate) == (given, given) == (record.is_given, record.in_no_rate)
 
 
 def test_nodes_that_are_no_utf_8_are_kept_and_repeated_ones_count_once(store: Store) -> None:

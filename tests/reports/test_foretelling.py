@@ -106,7 +106,7 @@ def test_an_alarm_is_judged_on_the_seeds_that_it_was_not_made_of(capsys: pytest.
 def test_too_few_successes_for_a_threshold_are_told() -> None:
     (found,) = make_foretold(a_run())
     text = " ".join("\n".join(foretelling_lines([found])).split())
-    assert "thresholds of 6 successful episodes: 10% needs 9 successes of every second seed" in text
+    assert "thresholds of 6 successful episodes: 10% needs 9 different tasks and seeds with a success" in text
 
 
 def test_what_stopping_by_a_rule_would_have_done(capsys: pytest.CaptureFixture[str]) -> None:

@@ -254,6 +254,32 @@ def test_pairs_of_several_suites_are_pooled_once() -> None:
     assert [(each.pooled, each.pooled_suites) for each in alone_found] == [((), ())]
 
 
+def test_cases_that_were_given_are_counted_and_in_no_number(capsys: pytest.CaptureFixture[str]) -> None:
+    """24 failures of a fuzz file beside 54 ordinary episodes: light was +0.0, and became -25.0 with p < .001."""
+    ordinary = [
+        *of_seeds("", (10, 8)),
+        *of_seeds("light.diffuse-L1", (10, 8)),
+    ]
+    given = [
+        varied(f"light.diffuse-x{number:08x}", number == 0, task, seed)
+        for number, (task, seed) in enumerate((task, seed) for task in (STOVE, PLATE) for seed in range(10))
+    ]
+    words = varied("language.blank-x0123abcd", False, STOVE, 3)
+    write(ordinary, run="a-run")
+    write([*ordinary, *given, words], run="b-run")
+    alone, beside = ({}, {})
+    for run, found in (("a-run", alone), ("b-run", beside)):
+        report(run, "--format=json")
+        (model,) = json.loads(capsys.readouterr().out)["models"]
+        found |= model["robustness"]
+    (note,) = [text for text in beside.pop("left_out") if text not in alone.pop("left_out")]
+    assert note.startswith("21 given cases (--vla-cases), of which 1 succeeded")
+    assert (beside.pop("runs"), alone.pop("runs")) == (["b-run"], ["a-run"])
+    assert beside == alone
+    light = beside["dimensions"][0]["difference"]
+    assert (light["pairs"], light["value"], light["lost"], light["gained"]) == (20, 0, 0, 0)
+
+
 def test_names_of_others_do_not_reach_the_terminal_as_they_are() -> None:
     write([dataclasses.replace(record, policy="na\x1b[2Jme") for record in records()])
     lines = list(robustness_lines(make_robustness(load([], RESULTS))))
