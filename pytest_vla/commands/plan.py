@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from contextlib import suppress
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -103,8 +104,11 @@ def _starts_told(group: "Group", plan: "Plan") -> str:
 
     pairs = [each[-1] for each in (plan.no_worse, plan.regression) if each[-1] is not None]
     known = [name.partition("/") for name in group.tasks]
-    tasks = [load_suite(suite).task(task) for suite, _, task in known if suite in suite_names()]
-    starts = [number for task in tasks if (number := starts_of(task)) is not None]
+    starts = []
+    # Of what is not installed here nothing is known.
+    with suppress(VlaError):
+        tasks = [load_suite(suite).task(task) for suite, _, task in known if suite in suite_names()]
+        starts = [number for task in tasks if (number := starts_of(task)) is not None]
     if not starts or not pairs or plan.has == 0:
         return ""
     takes = ceil(max(pairs) / plan.has * group.seeds)

@@ -112,6 +112,11 @@ class CaseResult:
         own = self.condition(INIT_STATE)
         return own if isinstance(own, int) else init_state_by(self.seed, self.protocol)
 
+    @property
+    def did(self) -> tuple[str, str]:
+        """What the policy did: how it ended, and the digest."""
+        return self.outcome, self.digest
+
     @cached_property
     def start(self) -> Hashable | None:
         """What it began from, and under which conditions of its own, whatever the seeds; None: nothing proves it.
@@ -301,15 +306,14 @@ def distinct_cases(cases: Iterable[CaseResult]) -> tuple[CaseResult, ...]:
     if draws(found):
         return found
     seen: set[Hashable] = set()
-    return tuple(case for case in found if case.start is None or _is_new((case.start, case.digest), seen))
+    return tuple(case for case in found if case.start is None or _is_new((case.start, *case.did), seen))
 
 
 def draws(cases: Iterable[CaseResult]) -> bool:
     """Whether a policy did different things in one case under different run seeds."""
-    digests: dict[Hashable, str] = {}
+    did: dict[Hashable, tuple[str, str]] = {}
     return any(
-        case.start is not None and digests.setdefault((case.case, case.start), case.digest) != case.digest
-        for case in cases
+        case.start is not None and did.setdefault((case.case, case.start), case.did) != case.did for case in cases
     )
 
 

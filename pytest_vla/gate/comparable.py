@@ -195,7 +195,7 @@ def distinct_pairs(found: Paired) -> Paired:
     for number, pair in enumerate(found.pairs):
         one, other = pair.baseline, pair.new
         is_known = one.start is not None and other.start is not None
-        kept.setdefault((one.start, one.digest, other.start, other.digest) if is_known else number, pair)
+        kept.setdefault((one.start, one.did, other.start, other.did) if is_known else number, pair)
     copies = len(found.pairs) - len(kept)
     return Paired(tuple(kept.values()), replace(found.agreement, copies=copies))
 

@@ -104,6 +104,7 @@ class LerobotPolicy:
             action_size=self._model.config.output_features[ACTION].shape[0],
             reads=tuple(self.reads),
             state_size=None if self._inputs.state is None else STATE_SIZE,
+            draws=True if self.manner.noise is not None else None,
         )
 
     @property

@@ -212,7 +212,7 @@ def few_text(records: Sequence[Record]) -> str:
     number = len(tasks)
     known, better = (f"{50 - half:.0f}% to {50 + half:.0f}%" for half in (_half(number), _half(number * _ENOUGH)))
     return (
-        f"1 episode for each of {counted(number, 'task')} tells little: a rate of 50% is then known to {known} (95%), "
+        f"1 episode a task tells little ({counted(number, 'task')}): a rate of 50% is then known to {known} (95%), "
         f"and with --vla-episodes={_ENOUGH} to {better}"
     )
 

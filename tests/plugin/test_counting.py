@@ -381,3 +381,24 @@ def test_two_run_seeds_of_a_policy_that_draws_nothing_are_one_observation(
     assert (cell["n"], cell["sr"], cell["difference"]["pairs"]) == (5, 100, 5)
     told = "20 episodes, 10 distinct starts: 10 episodes repeat another and count in no rate"
     assert any(line.startswith(told) for line in model["robustness"]["left_out"])
+
+
+@BOTH
+def test_seeds_that_share_a_start_are_one_observation(vla: Run, project: pytest.Pytester, workers: str) -> None:
+    """Of a policy that draws nothing; a fake world has fifty init states, and tells nothing else of a seed."""
+    result = vla(*STOVE, "--vla-model=policies:straight", "--vla-seeds=0,50,100", "--vla-min-success=.5", workers)
+    assert len({record.digest for record in records_of(project.path / ".vla", "last")}) == 1
+    result.stdout.fnmatch_lines(
+        [
+            "libero_goal * 1 * 1/1 *20.7%, 100.0%*",
+            "3 episodes, 1 distinct start: 2 episodes repeat another and count in no rate *",
+            "libero_goal: 1/1 = 100.0% * >= 50%",
+        ]
+    )
+
+
+def test_one_episode_a_task_is_said_to_tell_little(vla: Run) -> None:
+    alone = vla("--vla-suite=libero_goal", "--vla-model=policies:straight")
+    alone.stdout.fnmatch_lines(["1 episode a task tells little (10 tasks): * 24% to 76% (95%), *=10 to 40% to 60%"])
+    more = vla(*STOVE, "--vla-model=policies:straight", "--vla-seeds=0-1")
+    more.stdout.no_fnmatch_line("*tells little*")

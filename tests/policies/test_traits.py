@@ -59,6 +59,7 @@ def test_lists_and_numpys_numbers_are_taken_too() -> None:
         ("control_freq", "20", "actions a second"),
         ("control_freq", True, "actions a second"),
         ("language", "yes", "True or False"),
+        ("draws", 0, "True or False: whether it samples"),
         ("instructions", "turn on the stove", "a list of instructions"),
     ],
 )

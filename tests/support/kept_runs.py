@@ -31,7 +31,7 @@ def keep(results: Path, run: str, model: str, *records: Record, **settings: Any)
 
 def ended(task: str, seed: int, outcome: str, steps: int, **changes: Any) -> Record:
     case = Case("libero_goal", task, seed)
-    seeds = {"run": 0, "scene": 70 + seed, "init_state": seed % 3, "init_states": 3}
+    seeds = {"run": 0, "scene": 70 + seed, "init_state": seed % 50, "init_states": 50}
     about = {"task": task, "case": case.id, "node": case.node_id, "steps": steps, "seeds": seeds}
     return record_of(seed, outcome, **({"arrays": f"libero_goal/{task}-seed{seed}.npz"} | about | changes))
 

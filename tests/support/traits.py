@@ -22,6 +22,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "language": st.booleans(),
     "instructions": st.lists(st.text(), max_size=4).map(tuple),
     "chunk": COUNTS,
+    "draws": st.booleans(),
 }
 
 
