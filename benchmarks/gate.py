@@ -1,16 +1,25 @@
 """How often the gate errs, what it finds, and how many episodes it saves: simulated policies whose difference is known.
 
-``python benchmarks/gate.py [--runs 2000] [--only TEXT]`` prints five tables: how often each claim is made that is
-untrue, at one end and at any time; how often Holm's correction lets one of several groups be called worse; what the
-paired interval holds; what the tests of unpaired episodes do where tasks differ; and power, with the pairs that the
-sequential gate takes, against all of them. Then the exact error of Tango's bound, with corrections and without.
+``python benchmarks/gate.py [--runs 2000] [--quick] [--only TEXT]`` prints tables:
+
+- errors: how often each claim is made that is untrue, at one end and at any time, and how often Holm's correction lets
+  one of several groups be called worse;
+- starts: 3 to 50 starts of 1 to 50 pairs, with false claims where both policies are alike and where a start rarely
+  gains (or loses) all of its pairs while the others lose (or gain) a little, and power, beside the test that flips the
+  signs of the starts' sums;
+- coverage: what the paired interval holds;
+- single: the exact error of the paired bound for single pairs;
+- advice: false regressions where one follows advice to run more of the same pairs, and where one compares anew;
+- unpaired: what the tests of unpaired episodes do where tasks differ;
+- power: what is found, with the pairs that the sequential gate takes, against all of them.
 
 Tasks have effects that differ and sum to what the design says; pairs of one unit are alike or not.
 """
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import sqrt
 
 import numpy as np
@@ -18,15 +27,9 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import gammaln, xlogy
 
-from pytest_vla.gate.exact import sign_flip_p, stratified_p
-from pytest_vla.gate.score import (
-    CORRECTION,
-    paired_bounds,
-    paired_p,
-    stratified_statistic,
-    tango_statistic,
-    unpaired_change_p,
-)
+from pytest_vla.gate.bounded import Kinds, Way, changed_ps, no_worse_ps, paired_bounds
+from pytest_vla.gate.exact import stratified_p
+from pytest_vla.gate.score import CORRECTION, stratified_statistic, unpaired_change_p
 from pytest_vla.gate.wealth import Claim, running_p
 from pytest_vla.metrics.clustered import Unit
 from pytest_vla.metrics.paired import holm
@@ -103,16 +106,54 @@ def units_of(design: Design) -> list[Unit]:
 
 
 def fixed_p(design: Design, pairs: Pairs, claim: Claim) -> NDArray[np.float64]:
-    """The p (runs,) that the claim is made of after all pairs; where each unit is one pair, runs alike are one."""
-    units = units_of(design)
+    """The p (runs,) that the claim is made of after all pairs; a regression is any loss."""
+    sums = pairs.reshape(len(pairs), -1, design.kinds).sum(-1)
+    return (
+        no_worse_of(sums, design.kinds, MARGIN) if claim == "no worse" else change_of(sums, design.kinds, WAYS[claim])
+    )
 
-    def p(differences: Sequence[int]) -> float:
-        if claim == "no worse":
-            return paired_p(differences, units, MARGIN)
-        return sign_flip_p(differences, units, "worse" if claim == "regression" else "better")
 
-    rows, which = different(design, pairs)
-    return np.array([p(row) for row in rows.tolist()])[which]
+WAYS: dict[Claim, Way] = {"regression": "worse", "better": "better"}
+
+Sums = NDArray[np.signedinteger]
+"""Of each run and unit the sum of its pairs' differences (runs, units)."""
+
+
+def change_of(sums: Sums, size: int, way: Way = "worse", beyond: float = 0.0) -> NDArray[np.float64]:
+    """The gate's p (runs,) of a change, of units of so many pairs."""
+    kinds, rows, which = _kinds_of(sums, size)
+    return changed_ps(kinds, rows, way, beyond)[which]
+
+
+def no_worse_of(sums: Sums, size: int, margin: float) -> NDArray[np.float64]:
+    """Likewise of no worse."""
+    kinds, rows, which = _kinds_of(sums, size)
+    return no_worse_ps(kinds, rows, margin)[which]
+
+
+def flip_of(sums: Sums) -> NDArray[np.float64]:
+    """The p (runs,) of a loss, of the test that flips the signs of the sums: exact where they are symmetric."""
+    return np.array([_flip_p(tuple(sorted(row))) for row in sums.tolist()])
+
+
+@lru_cache(maxsize=100_000)
+def _flip_p(sums: tuple[int, ...]) -> float:
+    distribution = np.ones(1)
+    for size in map(abs, sums):
+        if size:
+            grown = np.zeros(len(distribution) + size)
+            grown[: len(distribution)] += distribution / 2
+            grown[size:] += distribution / 2
+            distribution = grown
+    least = (len(distribution) - 1 - sum(sums)) // 2
+    return float(min(1.0, distribution[least:].sum()))
+
+
+def _kinds_of(sums: Sums, size: int) -> tuple[Kinds, NDArray[np.float64], NDArray[np.intp]]:
+    """The kinds of units, the runs that differ as counts of these, and which of them each run is."""
+    totals = np.unique(sums)
+    rows, which = np.unique(np.stack([(sums == each).sum(1) for each in totals], 1), axis=0, return_inverse=True)
+    return Kinds(totals.astype(float), np.full(len(totals), float(size))), rows.astype(float), which.ravel()
 
 
 def different(design: Design, pairs: Pairs) -> tuple[Pairs, NDArray[np.intp]]:
@@ -278,16 +319,134 @@ def power(design: Design, mean: float, claim: Claim, runs: int, seed: int = 1) -
     return Found(fixed, float(said.mean()), float(rounds.mean()) * each, design.seeds * each)
 
 
-def tango_errors(n: int, margin: float, discordance: float, correction: float, alpha: float = ALPHA) -> float:
-    """How often single pairs that lose `margin` are called no worse, exactly: over all tables of n pairs."""
+def single_errors(n: int, margin: float, discordance: float, alpha: float = ALPHA) -> tuple[float, float]:
+    """How often single pairs that lose `margin` are called no worse, and a loss beyond it; exactly, over all tables."""
     gained, lost = np.indices((n + 1, n + 1)).reshape(2, -1)
     gained, lost = gained[gained + lost <= n], lost[gained + lost <= n]
-    said = tango_statistic(gained, lost, n, -margin, correction) >= stats.norm.isf(alpha)
-    gained, lost = gained[said], lost[said]
     rest = n - gained - lost
+    kinds, counts = Kinds(np.array([1.0, -1, 0]), np.ones(3)), np.stack([gained, lost, rest], 1).astype(float)
     ways = gammaln(n + 1) - gammaln(gained + 1) - gammaln(lost + 1) - gammaln(rest + 1)
     likely = xlogy(gained, (discordance - margin) / 2) + xlogy(lost, (discordance + margin) / 2)
-    return float(np.exp(ways + likely + xlogy(rest, 1 - discordance)).sum())
+    share = np.exp(ways + likely + xlogy(rest, 1 - discordance))
+    no_worse = no_worse_ps(kinds, counts, margin) <= alpha
+    return float(share[no_worse].sum()), float(share[changed_ps(kinds, counts, "worse", margin) <= alpha].sum())
+
+
+# Few starts of many pairs
+
+
+STARTS = (3, 5, 8, 10, 15, 20, 30, 50)
+PAIRS = (1, 5, 10, 25, 50)
+RARE = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
+"""Of starts, the shares that gain all of their pairs, or most of them."""
+
+
+def equal_sums(starts: int, size: int, runs: int, generator: np.random.Generator) -> Sums:
+    """Two policies that are alike, and do as well under all variations of a start as they do that start, or do not."""
+    rate = generator.beta(4.5, 0.5, (runs, starts))
+    found: Sums = generator.binomial(size, rate) - generator.binomial(size, rate)
+    return found
+
+
+def rare_sums(starts: int, size: int, runs: int, generator: np.random.Generator) -> Iterator[tuple[float, Sums]]:
+    """Means of 0: starts that rarely gain all or .7 of their pairs, and otherwise lose a little; with what is lost."""
+    for gain in {size, -int(-0.7 * size // 1)}:
+        for share in RARE:
+            lost = share * gain / (1 - share)
+            if lost > size:
+                continue
+            whole = max(int(np.ceil(lost)), 1)
+            is_rare = generator.random((runs, starts)) < share
+            for losses in (
+                whole * (generator.random((runs, starts)) < lost / whole),
+                generator.binomial(size, lost / size, (runs, starts)),
+            ):
+                yield lost / size, np.where(is_rare, gain, -losses)
+
+
+@dataclass(frozen=True)
+class Erring:
+    """How often claims are made that are just untrue: the largest share over designs.
+
+    Attributes:
+        equal: any loss, of two policies that are alike.
+        small: likewise, where starts that rarely gain are made up for by losses of at most 10% of the others' pairs.
+        rare: likewise, by losses of any size.
+        flips: as `rare`, by the test that flips signs.
+        no_worse: no worse, where starts are lost whole as often as makes up the margin.
+    """
+
+    equal: float
+    small: float
+    rare: float
+    flips: float
+    no_worse: float
+
+
+def start_errors(starts: int, size: int, runs: int, seed: int = 1) -> Erring:
+    """Of so many starts of so many pairs."""
+    generator = np.random.default_rng(seed)
+    equal = (change_of(equal_sums(starts, size, runs, generator), size) <= ALPHA).mean()
+    small = rare = flips = 0.0
+    for lost, sums in rare_sums(starts, size, runs, generator):
+        found = float((change_of(sums, size) <= ALPHA).mean())
+        rare, flips = max(rare, found), max(flips, float((flip_of(sums) <= ALPHA).mean()))
+        small = max(small, found) if lost <= 0.1 else small
+    no_worse = 0.0
+    for margin in (0.05, 0.2):
+        sums = -size * (generator.random((runs, starts)) < margin).astype(int)
+        no_worse = max(no_worse, float((no_worse_of(sums, size, margin) <= ALPHA).mean()))
+    return Erring(float(equal), small, rare, flips, no_worse)
+
+
+def start_power(starts: int, size: int, before: float, after: float, runs: int, seed: int = 1) -> tuple[float, ...]:
+    """How often a loss is found: any, one beyond the margin, and any by the test that flips signs.
+
+    All pairs are independent, as they are where a start matters less than its variation.
+    """
+    generator = np.random.default_rng(seed)
+    sums = generator.binomial(size, after, (runs, starts)) - generator.binomial(size, before, (runs, starts))
+    ps = change_of(sums, size), change_of(sums, size, beyond=MARGIN), flip_of(sums)
+    return tuple(float((p <= ALPHA).mean()) for p in ps)
+
+
+# What follows advice
+
+
+def advised_errors(pairs: int, discordance: float, looks: int, runs: int, seed: int = 1) -> tuple[float, float]:
+    """How often equal policies end as a regression (any loss): if one runs more of the same pairs, or compares anew.
+
+    As long as nothing is shown one runs as many pairs as those that there are would take if they went on like that.
+    """
+    generator, wrong = np.random.default_rng(seed), [0, 0]
+    kinds = Kinds(np.array([-1.0, 0, 1]), np.ones(3))
+    chances = [discordance / 2, 1 - discordance, discordance / 2]
+    times = np.geomspace(1.05, 40, 60)
+    for _ in range(runs):
+        more = generator.multinomial(pairs, chances)
+        anew = more.copy()
+        for way, counts in enumerate((more, anew)):
+            for look in range(looks + 1):
+                if _is_shown(kinds, counts[None, :])[0]:
+                    wrong[way] += int(changed_ps(kinds, counts[None, :], "worse")[0] <= ALPHA)
+                    break
+                settled = np.flatnonzero(_is_shown(kinds, times[:, None] * counts))
+                if look == looks or not len(settled):
+                    break
+                total = int(np.ceil(times[settled[0]] * counts.sum()))
+                if way:
+                    # Once, of a size that four of five runs are decided by, and then no more.
+                    counts = generator.multinomial(round(2.28 * total), chances)
+                    wrong[way] += int(changed_ps(kinds, counts[None, :], "worse")[0] <= ALPHA)
+                    break
+                counts = counts + generator.multinomial(total - counts.sum(), chances)
+    return wrong[0] / runs, wrong[1] / runs
+
+
+def _is_shown(kinds: Kinds, counts: NDArray[np.float64]) -> NDArray[np.bool_]:
+    ps = changed_ps(kinds, counts, "worse"), changed_ps(kinds, counts, "better"), no_worse_ps(kinds, counts, MARGIN)
+    found: NDArray[np.bool_] = np.minimum.reduce(ps) <= ALPHA
+    return found
 
 
 def show_errors(runs: int) -> None:
@@ -334,16 +493,44 @@ def show_power(runs: int, both: float) -> None:
             print(f"{found.pairs:6.0f} {1 - found.pairs / found.of:6.0%}", flush=True)
 
 
-def show_tango() -> None:
-    print("\nThe largest exact error of Tango's bound at 5%, with a correction of so much of a pair, and where")
-    for correction in (0.0, 0.25, CORRECTION):
+def show_single() -> None:
+    print("\nThe largest exact error of the paired bound at 5% for single pairs, each way, and where")
+    for way, name in enumerate(("no worse", "a loss beyond the margin")):
         worst = max(
-            (tango_errors(n, margin, discordance, correction), n, margin, discordance)
-            for n in (10, 23, 40, 52, 70, 105, 150, 200)
+            (single_errors(n, margin, discordance)[way], n, margin, discordance)
+            for n in (10, 23, 40, 52, 70, 105, 150)
             for margin in (0.02, 0.05, 0.1, 0.2, 0.3)
             for discordance in (margin, margin + 0.03, 0.4, 0.6)
         )
-        print(f"{correction:5.2f} {worst[0]:.4f} at {worst[1]} pairs, margin {worst[2]}, discordant {worst[3]:.2f}")
+        print(f"{name}: {worst[0]:.4f} at {worst[1]} pairs, margin {worst[2]}, discordant {worst[3]:.2f}", flush=True)
+
+
+def show_starts(runs: int) -> None:
+    print(f"\nStarts of several pairs, of {runs} runs: false claims at {ALPHA:.0%} (the largest share over designs)")
+    print(f"{'starts x pairs':>15} {'alike':>7} {'small':>7} {'rare':>7} {'flips':>7} {'no worse':>9}")
+    for starts in STARTS:
+        for size in PAIRS:
+            found = start_errors(starts, size, runs)
+            print(
+                f"{starts:7} x {size:5} {found.equal:7.3f} {found.small:7.3f} {found.rare:7.3f} {found.flips:7.3f} "
+                f"{found.no_worse:9.3f}",
+                flush=True,
+            )
+    print("\nWhat is found: any loss / one beyond the margin / by flips")
+    drops = ((0.9, 0.0), (0.9, 0.3), (0.9, 0.6), (0.9, 0.7), (0.9, 0.8))
+    print(f"{'starts x pairs':>15} " + " ".join(f"{f'{before:g} > {after:g}':>17}" for before, after in drops))
+    for starts in STARTS:
+        for size in PAIRS:
+            cells = [start_power(starts, size, *drop, runs) for drop in drops]
+            texts = [" / ".join(f"{each:.2f}" for each in cell) for cell in cells]
+            print(f"{starts:7} x {size:5} " + " ".join(f"{text:>18}" for text in texts), flush=True)
+
+
+def show_advice(runs: int) -> None:
+    print("\nFalse regressions (any loss) of equal policies: more of the same pairs, up to three times; compared anew")
+    for pairs, discordance in ((20, 0.1), (40, 0.1), (40, 0.3), (100, 0.2)):
+        more, anew = advised_errors(pairs, discordance, 3, runs)
+        print(f"{pairs:4} pairs, discordant {discordance:.0%}: {more:.3f} {anew:.3f}", flush=True)
 
 
 def main() -> None:
@@ -351,14 +538,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=2000)
     parser.add_argument("--both", type=float, default=0.1, help="discordance where nothing differs, 0..1")
-    parser.add_argument("--only", default="", help="errors, coverage, unpaired, power or tango")
+    parser.add_argument("--only", default="", help="errors, starts, coverage, single, advice, unpaired or power")
+    parser.add_argument("--quick", action="store_true", help="200 runs of each, and not --runs")
     options = parser.parse_args()
+    runs = 200 if options.quick else options.runs
     tables = {
-        "errors": lambda: show_errors(options.runs),
-        "coverage": lambda: show_coverage(options.runs),
-        "unpaired": lambda: show_unpaired(options.runs),
-        "power": lambda: show_power(options.runs, options.both),
-        "tango": show_tango,
+        "errors": lambda: show_errors(runs),
+        "coverage": lambda: show_coverage(runs),
+        "unpaired": lambda: show_unpaired(runs),
+        "power": lambda: show_power(runs, options.both),
+        "starts": lambda: show_starts(runs),
+        "single": show_single,
+        "advice": lambda: show_advice(runs),
     }
     for name, show in tables.items():
         if options.only in name:

@@ -34,6 +34,8 @@ class AsAgreed:
     def against(self) -> tuple[str, ...]:
         """The verdicts for which the run fails; none: it passes."""
         success = (self.judgement.verdict,) if self.judgement.verdict not in REQUIRED[self.required] else ()
+        if not self.judgement.is_measured:
+            success = ("undecided: nothing was measured",)
         failed = fails(self.measured, self.required)
         return (*success, *(f"{each.measure.name} of {each.group} {each.verdict}" for each in failed))
 

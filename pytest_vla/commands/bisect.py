@@ -22,6 +22,7 @@ from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.choices import ALPHA, BEYOND, BY, LABELS, MARGIN, REGRESSIONS, RULES
 from pytest_vla.run.arguments import declare_results
+from pytest_vla.util.text import counted
 
 if TYPE_CHECKING:
     from pytest_vla.gate.bisection import Finding
@@ -73,9 +74,10 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "Checkpoints are ordered by the numbers in their names, and taken to be good up to one of them and bad from it "
         "on. The good one is run first, and is the baseline of all others. The bad one has to be a regression; then "
         "the middle of what is left is run, and so on. Where a gate is undecided, its checkpoint is stepped over. Each "
-        "gate is wrong in at most a share alpha of searches, as `pytest-vla gate` is, and a run stops as soon as its "
-        "gate is decided (--gate=fixed: when all its episodes have ended). Runs are kept: stopped by "
-        "Ctrl-C, the same command goes on. Example: pytest-vla bisect --good=tiny:ckpt/step-100.npz "
+        "gate is wrong in at most 5% of searches, as `pytest-vla gate` is. The result is wrong in at most 5% for each "
+        "gate of the search; the last line says how many these are. A run stops as soon as its gate is decided "
+        "(--gate=fixed: when all its episodes have ended). Runs are kept: stopped by Ctrl-C, the same command goes on. "
+        "Example: pytest-vla bisect --good=tiny:ckpt/step-100.npz "
         "--bad=tiny:ckpt/step-900.npz --models='tiny:ckpt/*.npz' -- --vla-suite=tabletop --vla-episodes=10 -n 2. Exit "
         "code: 0 where one checkpoint is left that may be the first, 1 where several are, 2 where it could not search."
     )
@@ -136,8 +138,8 @@ def run(options: argparse.Namespace) -> int:
         print(f"bisect: {models[place]}: {finding} ({told})", flush=True)
         if place == last and finding != "bad":
             raise VlaError(
-                f"--bad={models[-1]} is not shown to be worse than {models[0]} ({told}), so there is no first bad one: "
-                "more episodes, a smaller margin or another checkpoint may tell"
+                f"--bad={models[-1]} is not shown to be worse than {models[0]} ({told}), so there is no first bad one. "
+                "Use more episodes, or --gate=fixed"
             )
         found[place] = finding
         place = next_to_try(found)
@@ -150,9 +152,15 @@ def run(options: argparse.Namespace) -> int:
             f"first bad: one of {', '.join(left)}; the last good one is {good}; all but the last of them are "
             "undecided: more episodes (--vla-episodes) would tell"
         )
+    gates = len(found) - 1
+    most = min(gates * search.terms.alpha, 1.0)
+    print(
+        f"wrong in at most {most:.0%} of such searches ({counted(gates, 'gate')}, each at {search.terms.alpha:.0%}); a "
+        f"good one may have lost up to {search.terms.margin:g} points"
+    )
     if options.json:
         by_model = {models[place]: finding for place, finding in sorted(found.items())}
-        print(json.dumps({"schema": 1, "first_bad": left, "last_good": good, "found": by_model}))
+        print(json.dumps({"schema": 1, "first_bad": left, "last_good": good, "found": by_model, "wrong_at_most": most}))
     return int(len(left) != 1)
 
 

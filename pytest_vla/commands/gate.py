@@ -1,6 +1,7 @@
 """``pytest-vla gate``: whether a run is worse than a baseline.
 
-It ends with 0 where what ``--require`` asks for is shown, else with 1; with 2 where it cannot judge.
+It ends with 0 where what ``--require`` asks for is shown, else with 1; with 2 where it cannot judge, since there is no
+baseline, or no episode was measured.
 """
 
 import argparse
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from pytest_vla.gate.measure import Measure
     from pytest_vla.gate.verdicts import Terms
 
+_UNMEASURED = 2
+"""The exit code where no episode of the run, or none of the baseline, was measured."""
+
 # What the command needs is imported when it runs: --help has to come at once.
 
 
@@ -33,7 +37,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "shown that success did not fall by the margin. Otherwise the group is undecided, and the gate says how many "
         "pairs a new comparison takes. A loss that is shown and is no regression is named. A run "
         "with --vla-gate=sequential is judged by the rounds, the margin and all else that it agreed on. Exit code: 0 "
-        "where --require is met, 1 where it is not, 2 where nothing could be judged, such as without a baseline."
+        "where --require is met, 1 where it is not, 2 where nothing could be judged, such as without a baseline, "
+        "or if every episode broke."
     )
     declare_runs(parser)
     declare_terms(parser)
@@ -142,7 +147,7 @@ def run(options: argparse.Namespace) -> int:
     replay = stored_replays(options.which or [LAST_RUN], options.results)
     measured, by = measured_by(baseline, new, terms, measures)
     failed = fails(measured, options.require)
-    is_met = judgement.verdict in REQUIRED[options.require] and not failed
+    is_met = judgement.verdict in REQUIRED[options.require] and not failed and judgement.is_measured
     if options.json:
         table = gate_table(judgement, baseline, new, replay)
         further = {"require": options.require, "passed": is_met, "measures": measures_table(measured)}
@@ -157,7 +162,7 @@ def run(options: argparse.Namespace) -> int:
                 file.write(measures_markdown(measured, terms, by, failed))
         except OSError as error:
             raise VlaError(f"--summary={options.summary}: {error.strerror}; expected a file to append to") from error
-    return int(not is_met)
+    return int(not is_met) if judgement.is_measured else _UNMEASURED
 
 
 def _sequential_of(options: argparse.Namespace) -> "tuple[Manifest, tuple[str, ...]] | None":

@@ -1,8 +1,10 @@
-"""Bounds for what is no success (costs, PRIDE, steps): bootstraps over clusters of pairs.
+"""Bounds for what is no success (costs, PRIDE, steps): sign flips of clusters of pairs, and bootstraps over them.
 
-Clusters are drawn whole: units for these tasks, tasks for tasks like these. Both bootstraps take the difference of a
+Clusters are flipped or drawn whole: units for these tasks, tasks for tasks like these. All take the difference of a
 pair as it is, on whatever scale.
 
+- `flip_bounds`: of a mean of differences, weighted or not. Of equal policies, whose differences are symmetric, each
+  bound is wrong in at most its alpha, however few episodes cost anything.
 - `mean_bounds`: of a mean of differences, weighted or not, studentised. PRIDE's difference is one, weighted by how far
   a paraphrase is from the original.
 - `statistic_bounds`: of any statistic, bias-corrected and accelerated. Of means of skewed differences it is off more
@@ -16,6 +18,9 @@ from numpy.typing import NDArray
 
 DRAWS = 4000
 """A bound at 5% strays by about a fiftieth of the interval's width between such draws."""
+
+ALL_OF = 12
+"""Of so many clusters all subsets are taken, of more some are drawn."""
 
 FEWEST_CLUSTERS = 5
 """Of fewer clusters too few different samples can be drawn."""
@@ -60,11 +65,7 @@ def mean_bounds(
     if number < FEWEST_CLUSTERS:
         return None
     values = np.asarray(differences, float)
-    weighing = np.ones(len(values)) if weights is None else np.asarray(weights, float)
-    if len(weighing) != len(values) or not (weighing > 0).all():
-        raise ValueError(f"{len(weighing)} weights of {len(values)} differences: expected as many, each above 0")
-    sums = np.bincount(index, weighing * values).astype(float)
-    counts = np.bincount(index, weighing).astype(float)
+    sums, counts = _sums_and_counts(differences, clusters, weights)
     mean, error = _mean_and_error(np.ones((1, number)), sums, counts)
     if not error[0]:
         return None
@@ -77,6 +78,54 @@ def mean_bounds(
     spread = float(values.max() - values.min())
     lower = max(float(mean[0] - high * error[0]), float(mean[0]) - spread)
     return lower, min(float(mean[0] - low * error[0]), float(mean[0]) + spread)
+
+
+def flip_bounds(
+    differences: Sequence[float],
+    clusters: Sequence[Hashable],
+    generator: np.random.Generator,
+    alpha: float = 0.05,
+    draws: int = DRAWS,
+    weights: Sequence[float] | None = None,
+) -> tuple[float, float]:
+    """Return one-sided bounds, each at alpha, of the mean difference of pairs, by flips of the signs of clusters.
+
+    A bound is where the test has a p of alpha. A flip of some clusters outweighs a mean of d if the mean of just these
+    clusters is at most d, so the bounds are quantiles of the means of all subsets of clusters. Source: Hartigan 1969,
+    Journal of the American Statistical Association 64, 1303-1317.
+
+    Args:
+        differences: as `mean_bounds`.
+        clusters: likewise.
+        generator: draws the subsets of more than `ALL_OF` clusters; of fewer all are taken.
+        alpha: of each bound, in (0, .5).
+        draws: how many subsets, at least; more where alpha is small.
+        weights: as `mean_bounds`.
+
+    Returns:
+        Infinite where no difference is ruled out, since there are too few clusters.
+
+    Raises:
+        ValueError: as `mean_bounds`.
+    """
+    _check(len(differences), clusters, alpha)
+    sums, counts = _sums_and_counts(differences, clusters, weights)
+    number = len(sums)
+    if number <= ALL_OF:
+        subsets = (np.arange(2**number)[:, None] >> np.arange(number) & 1).astype(bool)
+    else:
+        # The sample itself, which flips none, is one of them.
+        subsets = generator.random((max(draws, round(20 / alpha)), number)) < 0.5
+        subsets[0] = False
+    some = subsets[subsets.any(1)].astype(float)
+    means = some @ sums / (some @ counts)
+    # Rounding leaves what is 0 a little beside.
+    means = np.sort(np.where(np.abs(means) < 1e-12 * np.abs(sums).max(initial=0.0), 0.0, means))
+    # As many flips of the sample may be as far out; what flips none always is.
+    least = int(alpha * len(subsets) + 1e-9) - (len(subsets) - len(some))
+    if least < 0:
+        return -np.inf, np.inf
+    return float(means[least]), float(means[-1 - least])
 
 
 def statistic_bounds(
@@ -145,6 +194,17 @@ def _check(n: int, clusters: Sequence[Hashable], alpha: float) -> None:
         raise ValueError(f"{n} differences, {len(clusters)} clusters: expected as many, at least 1")
     if not 0 < alpha < 0.5:
         raise ValueError(f"alpha {alpha}: expected a number between 0 and .5")
+
+
+def _sums_and_counts(
+    differences: Sequence[float], clusters: Sequence[Hashable], weights: Sequence[float] | None
+) -> tuple[Floats, Floats]:
+    """Return the weighted sum of differences of each cluster, and its weight."""
+    values, index = np.asarray(differences, float), _numbered(clusters)
+    weighing = np.ones(len(values)) if weights is None else np.asarray(weights, float)
+    if len(weighing) != len(values) or not (weighing > 0).all():
+        raise ValueError(f"{len(weighing)} weights of {len(values)} differences: expected as many, each above 0")
+    return np.bincount(index, weighing * values).astype(float), np.bincount(index, weighing).astype(float)
 
 
 def _numbered(clusters: Sequence[Hashable]) -> Indices:

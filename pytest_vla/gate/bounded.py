@@ -213,13 +213,14 @@ def _above_p(kinds: Kinds, counts: Floats, null: float, reach: Floats) -> Floats
     is above the null. With M(s) the moment generating function of the difference it is the integral of -M(s) / s over
     a line left of 0, here through about the saddle point, where the integrand falls fastest.
     """
-    above = kinds.totals - null * kinds.sizes
+    # A kind that a gate has none of is nowhere.
+    above = np.where(counts > 0, kinds.totals - null * kinds.sizes, 0.0)
     against = reach * (1.0 + null)
     # Only ratios matter.
     scale = max(float(np.abs(above).max()), 1e-9)
     above, against = above / scale, against / scale
-    is_ever = (counts * (above > 1e-12)).sum(-1) > 0
-    lowest = -1.0 / np.maximum(against, np.where(counts > 0, -above, 0.0).max(-1))
+    is_ever = above.max(-1) > 1e-12
+    lowest = -1.0 / np.maximum(against, (-above).max(-1))
 
     def slope(s: Floats) -> Floats:
         found: Floats = (counts * above / (1 - s[:, None] * above)).sum(-1) - against / (1 + s * against) - 1 / s
@@ -239,8 +240,8 @@ def _above_p(kinds: Kinds, counts: Floats, null: float, reach: Floats) -> Floats
     step = curve**-0.5
     s = at[:, None] + 1j * step[:, None] * np.sinh(x)
     logs = -np.log(1 + s * against[:, None]) - np.log(-s)
-    for place in np.flatnonzero(above):
-        logs -= counts[:, place, None] * np.log(1 - s * above[place])
+    for place in np.flatnonzero(above.any(0)):
+        logs -= counts[:, place, None] * np.log(1 - s * above[:, place, None])
     found: Floats = (np.exp(logs).real @ weights) * step / np.pi
     return np.where(is_ever, np.clip(found, 0.0, 1.0), 1.0)
 

@@ -1,8 +1,10 @@
 """What of a run changed beside success: steps, costs, PRIDE and numbers that others keep, each by itself.
 
-Each measure of each group is the mean difference of pairs, with bootstrap bounds over units
-(`pytest_vla.gate.bootstrap.mean_bounds`). All claims of a gate's measures share its alpha evenly (Bonferroni): they are
-wrong together in at most about a share alpha of runs, apart from the tests of success.
+Each measure of each group is the mean difference of pairs. That it changed is shown by sign flips of units
+(`pytest_vla.gate.bootstrap.flip_bounds`). That it got no worse takes a bootstrap's bound too (`mean_bounds`), since
+flips of what mostly costs nothing know nothing of a large cost that was not seen. All claims of a gate's measures share
+its alpha evenly (Bonferroni): they are wrong together in at most about a share alpha of runs, apart from the tests of
+success.
 """
 
 import math
@@ -13,12 +15,13 @@ import numpy as np
 
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.baseline import Baseline, CaseResult
-from pytest_vla.gate.bootstrap import FEWEST_CLUSTERS, mean_bounds
+from pytest_vla.gate.bootstrap import FEWEST_CLUSTERS, flip_bounds, mean_bounds
 from pytest_vla.gate.choices import Verdict
 from pytest_vla.gate.comparable import Agreement, Pair, distinct_pairs, matched
 from pytest_vla.gate.measure import COST, PRIDE, STEPS, Measure
 from pytest_vla.gate.verdicts import Terms, group_name
 from pytest_vla.metrics.language_records import DIMENSION
+from pytest_vla.plan.costs import in_order
 from pytest_vla.util.text import counted
 
 Distance = Callable[[CaseResult], float | None]
@@ -57,7 +60,7 @@ def check_measures(cases: Sequence[CaseResult], measures: Iterable[Measure]) -> 
             said = any(case.variation.get("dimension") == DIMENSION for case in cases)
         else:
             value = _value_of(measure, None)
-            said = any(case.is_counted and value(case) is not None for case in cases)
+            said = any(case.is_counted and value(case, case) is not None for case in cases)
         if not said and measure.name != STEPS:
             raise VlaError(f"measure {measure.name}: no case of the baseline says it{_known(measure, cases)}")
 
@@ -111,8 +114,8 @@ def judge_measures(
 Observed = Sequence[tuple[Pair, float, float, float]]
 """Pairs, with the number of the baseline, that of the run, and the pair's weight."""
 
-_Value = Callable[[CaseResult], tuple[float, float] | None]
-"""A case's number and its weight; None: it has none."""
+_Value = Callable[[CaseResult, CaseResult], tuple[float, float] | None]
+"""A case's number and its weight, beside the case on the other side; None: it has none."""
 
 
 def _judged(
@@ -136,18 +139,26 @@ def _judged(
     now = _mean([value for _, _, value, _ in observed], weights)
     differences = [new - baseline for _, baseline, new, _ in observed]
     units = [pair.unit for pair, *_ in observed]
-    bounds = mean_bounds(differences, units, generator, alpha, weights=weights)
-    if bounds is None:
+    drawn = mean_bounds(differences, units, generator, alpha, weights=weights)
+    if drawn is None:
         few = len({*units}) < FEWEST_CLUSTERS
         told = f"fewer than {FEWEST_CLUSTERS} init states" if few else "all pairs differ alike: nothing tells by chance"
         equal = "all pairs are equal" if not any(differences) else told
         return Measured(name, measure, "undecided", equal, len(observed), before, now)
+    bounds = _joined(drawn, flip_bounds(differences, units, generator, alpha, weights=weights))
     verdict = _verdict(bounds, measure)
     broken = sum(not (pair.new.is_counted and pair.baseline.is_counted) for pair in pairs)
     if broken and verdict in ("better", "no worse"):
         reason = f"{counted(broken, 'pair')} broke or {'are' if broken > 1 else 'is'} invalid: {verdict} without them"
         return Measured(name, measure, "undecided", reason, len(observed), before, now, bounds)
     return Measured(name, measure, verdict, "", len(observed), before, now, bounds)
+
+
+def _joined(drawn: tuple[float, float], flipped: tuple[float, float]) -> tuple[float, float]:
+    """Return the bounds of flips where these show a change, else the wider ones."""
+    lower = flipped[0] if flipped[0] > 0 else min(drawn[0], 0.0, *(end for end in flipped[:1] if math.isfinite(end)))
+    upper = flipped[1] if flipped[1] < 0 else max(drawn[1], 0.0, *(end for end in flipped[1:] if math.isfinite(end)))
+    return lower, upper
 
 
 def _verdict(bounds: tuple[float, float], measure: Measure) -> Verdict:
@@ -165,7 +176,7 @@ def _observed(pairs: Iterable[Pair], value: _Value) -> Observed:
     found = []
     for pair in pairs:
         if pair.new.is_counted and pair.baseline.is_counted:
-            before, now = value(pair.baseline), value(pair.new)
+            before, now = value(pair.baseline, pair.new), value(pair.new, pair.baseline)
             if before is not None and now is not None:
                 found.append((pair, before[0], now[0], now[1]))
     return found
@@ -175,20 +186,23 @@ def _value_of(measure: Measure, distance: Distance | None) -> _Value:
     """How its number is read off a case."""
     first, *rest = measure.name.split(".")
 
-    def steps(case: CaseResult) -> tuple[float, float] | None:
+    def steps(case: CaseResult, other: CaseResult) -> tuple[float, float] | None:
         # Of episodes that both did: one that failed has all the steps that there are.
         return None if case.success_step is None else (float(case.success_step), 1.0)
 
-    def cost(case: CaseResult) -> tuple[float, float] | None:
-        accounts = case.costs if not rest else {name: some for name, some in case.costs.items() if name == rest[0]}
-        named = [amount for some in accounts.values() for name, amount in some.items() if rest[1:] in ([], [name])]
+    def cost(case: CaseResult, other: CaseResult) -> tuple[float, float] | None:
+        # Accounts are never added up: unless one is named it is the headline's of those that both have.
+        account = rest[0] if rest else next(iter(in_order(case.costs.keys() & other.costs.keys())), None)
+        if account is None or account not in case.costs:
+            return None
+        named = [amount for name, amount in case.costs[account].items() if rest[1:] in ([], [name])]
         return (math.fsum(named), 1.0) if named else None
 
-    def pride(case: CaseResult) -> tuple[float, float] | None:
+    def pride(case: CaseResult, other: CaseResult) -> tuple[float, float] | None:
         far = None if distance is None else distance(case)
         return (100.0 * (case.outcome == "success"), far) if far else None
 
-    def own(case: CaseResult) -> tuple[float, float] | None:
+    def own(case: CaseResult, other: CaseResult) -> tuple[float, float] | None:
         number = case.metrics.get(measure.name)
         return None if number is None or not math.isfinite(number) else (float(number), 1.0)
 

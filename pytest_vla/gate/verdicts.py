@@ -160,6 +160,11 @@ class Judgement:
     flips: tuple[Flip, ...] = ()
     rule: str = FIXED
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether anything was measured on both sides, or there is a reason to compare nothing."""
+        return any(group.evidence is not None or group.refused for group in self.groups)
+
 
 def judge(baseline: Baseline, new: Baseline, terms: Terms, *, is_paired: bool | None = None) -> Judgement:
     """The verdict of each group, and over all.
@@ -217,7 +222,7 @@ def _groups(
         judged_as = scenarios[AS_THEY_ARE][name]
         verdict, evidence = judged_as.verdict, judged_as.evidence
         reason = "" if evidence is not None else "nothing was measured on both sides"
-        if not is_whole:
+        if not is_whole and evidence is not None:
             worst, best = scenarios[WORST][name].verdict, scenarios[BEST][name].verdict
             if {verdict, worst, best} != {verdict}:
                 reason = f"errors: {worst} if all that broke had failed, {best} if all of it had succeeded"

@@ -125,7 +125,12 @@ _LITERAL = re.compile(r"\(\s*([^\s()]+)")
 
 def accounts_of(charges: Iterable[Charge]) -> tuple[str, ...]:
     """The accounts that an episode has, the headline's first, then by what is told before; unknown ones last."""
-    found = {charge.account for charge in charges}
+    return in_order(charge.account for charge in charges)
+
+
+def in_order(accounts: Iterable[str]) -> tuple[str, ...]:
+    """Return each account once, the headline's first, as `accounts_of`."""
+    found = {*accounts}
     return (*(account for account in _HEADLINES if account in found), *sorted(found - {*_HEADLINES}))
 
 

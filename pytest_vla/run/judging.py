@@ -76,7 +76,8 @@ def judge_run(
     minimum, by_lower_end = settings.min_success or (0.0, False)
     has_policy = settings.model is not None
     if gated is not None:
-        asked, against = [f"--vla-baseline={gated.gate.name}"], [gated.judged.against] * bool(gated.judged.against)
+        asked = [f"--vla-baseline={gated.gate.name}{_undecided_text(gated)}"]
+        against = [gated.judged.against] * bool(gated.judged.against)
         told: list[str] = []
         if has_minimum:
             wanted = minimum_text(minimum, by_lower_end)
@@ -102,3 +103,9 @@ def judge_run(
     if code in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         code = pytest.ExitCode.OK if passed else pytest.ExitCode.TESTS_FAILED
     return Verdict(lines, code)
+
+
+def _undecided_text(gated: Gated) -> str:
+    """What keeps ``passed`` from being read as no worse: ``: undecided``."""
+    judgement = gated.judged.judgement
+    return ": undecided" if judgement is not None and judgement.verdict == "undecided" else ""

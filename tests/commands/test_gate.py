@@ -46,7 +46,7 @@ def test_a_run_that_does_the_same_passes(capsys: pytest.CaptureFixture[str]) -> 
     write("new", episodes(0, policy_digest="d" * 64))
     out, _ = call(capsys)
     assert out.splitlines()[-1] == "gate: no worse (margin 5 points, alpha 5% each way)"
-    assert "libero_goal[benign]    100.0%  100.0%    +0.0  [-3.5, +3.5]  0/100   0/100  no worse" in out
+    assert "libero_goal[benign]    100.0%  100.0%    +0.0  [-3.0, +3.0]  0/100   0/100  no worse" in out
     assert "random (policy dddddddd) against random of baseline.vla.json" in out
     assert "compared: the same cases; bounds are each way at 5%, over these tasks" in out
 
@@ -75,7 +75,7 @@ def test_undecided_passes_unless_more_is_required(capsys: pytest.CaptureFixture[
     write("new", episodes(3))
     out, _ = call(capsys)
     assert out.splitlines()[-1].startswith("gate: undecided")
-    assert "more like these would settle it" in out
+    assert "To decide, start a new comparison of" in " ".join(out.split())
     call(capsys, "--require=no-worse", code=1)
     call(capsys, "--require=better", code=1)
 
@@ -86,12 +86,47 @@ def test_margin_alpha_and_groups_are_the_users(capsys: pytest.CaptureFixture[str
     out, _ = call(capsys, "--margin=10", "--require=no-worse")
     assert out.splitlines()[-1] == "gate: no worse (margin 10 points, alpha 5% each way)"
     table = json.loads(call(capsys, "--margin=10", "--alpha=.01", "--by=suite,task", "--json")[0])
-    assert table["terms"] == {"margin": 10.0, "alpha": 0.01, "by": ["suite", "task"]}
+    assert table["terms"] == {"margin": 10.0, "alpha": 0.01, "by": ["suite", "task"], "regression": "margin"}
     assert len(table["groups"]) == 10
     group = table["groups"]["libero_goal[task_9]"]
     assert group["lost"] == ["libero_goal/task_9[seed9]"]
     assert group["evidence"]["pairs"] == 10
     assert group["evidence"]["points"] == pytest.approx(-10)
+
+
+def test_any_loss_that_is_shown_is_a_regression_where_it_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    """Six lost of a hundred: shown, and not that they exceed five points."""
+    kept()
+    write("new", episodes(6))
+    out, _ = call(capsys)
+    assert "a loss of 6 points is shown, but not that it exceeds the margin of 5 points" in " ".join(out.split())
+    assert out.splitlines()[-1] == "gate: undecided (margin 5 points, alpha 5% each way)"
+    out, _ = call(capsys, "--regression=any", code=1)
+    assert out.splitlines()[-1] == "gate: regression (margin 5 points, alpha 5% each way, any loss is a regression)"
+    (group,) = json.loads(call(capsys, "--json")[0])["groups"].values()
+    assert (group["shown_loss"], group["judged"]) == (True, True)
+    assert group["p_worse"] < 0.05 < group["p_beyond"]
+    assert group["fresh"] > 100
+    assert group["detectable"] is not None
+
+
+def test_a_run_in_which_every_episode_broke_is_not_judged(capsys: pytest.CaptureFixture[str]) -> None:
+    kept()
+    write("new", [varied("", "error", task=f"task_{place % 10}", seed=place // 10) for place in range(100)])
+    out, _ = call(capsys, code=2)
+    assert "nothing was measured" in out
+    assert json.loads(call(capsys, "--json", code=2)[0])["passed"] is False
+
+
+def test_too_few_starts_are_not_judged(capsys: pytest.CaptureFixture[str]) -> None:
+    FILE.unlink(missing_ok=True)
+    write_baseline(baseline_of(episodes(0, 4)), FILE)
+    write("new", episodes(4, 4))
+    out, _ = call(capsys)
+    assert "undecided" in out
+    assert "not judged (4 starts)" in out
+    assert json.loads(call(capsys, "--json")[0])["groups"]["libero_goal[benign]"]["judged"] is False
+    call(capsys, "--require=no-worse", code=1)
 
 
 def test_a_run_is_compared_with_a_run(capsys: pytest.CaptureFixture[str]) -> None:
@@ -200,7 +235,7 @@ def test_a_command_is_of_the_run_with_the_case_s_run_seed(capsys: pytest.Capture
     of_seven = started(**given)
     of_seven["settings"]["given"] = ["--vla-model=mine:policy", "--vla-run-seed=7"]
     write("two", episodes(6, 30, run_seed=7), invocation=of_seven)
-    table = json.loads(call(capsys, "one", "two", "--json", "--by=suite", code=1)[0])
+    table = json.loads(call(capsys, "one", "two", "--json", "--by=suite", "--regression=any", code=1)[0])
     assert [each["command"].count("--vla-run-seed=7") for each in table["flipped"]] == [1] * 6
 
 
@@ -210,7 +245,7 @@ def test_errors_are_judged_and_not_refused(capsys: pytest.CaptureFixture[str]) -
     write("new", [*episodes(0, number=90), *broken])
     out, _ = call(capsys)
     assert out.splitlines()[-1].startswith("gate: undecided")
-    told = "errors: regression if all that broke had failed, no worse if all of it had succeeded"
+    told = "errors: undecided if all that broke had failed, no worse if all of it had succeeded"
     assert told in " ".join(out.split())
     assert "not counted: 10 of the run, 0 of the baseline" in out
 

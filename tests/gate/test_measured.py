@@ -13,6 +13,7 @@ from pytest_vla.gate.baseline import Baseline, CaseResult, baseline_of
 from pytest_vla.gate.measure import Measure, parse_measure
 from pytest_vla.gate.measured import Measured, judge_measures
 from pytest_vla.gate.verdicts import Terms
+from pytest_vla.plan.costs import Charge
 from tests.support.examples import scaled
 from tests.support.varied import varied
 
@@ -81,6 +82,31 @@ def test_a_number_of_others_has_the_way_that_the_user_says() -> None:
     assert judged(before, now, "lower:jerk")[0].reason.startswith("all pairs differ alike")
     with pytest.raises(VlaError, match="measure smooth: no case that both have says it; there are jerk"):
         judged(before, now, "higher:smooth")
+
+
+def test_accounts_are_never_added_up() -> None:
+    """``cost`` is the headline's account, which both sides have; another one is named."""
+
+    def costs(**more: float) -> Baseline:
+        accounts = (("paper", 1.91), ("upstream", 3.82), ("collisions", 1.91))
+        return side(
+            *(
+                {
+                    "costs": tuple(
+                        Charge("contact", amount + more.get(account, 0.0) * (place % 3 + 1), None, account=account)
+                        for account, amount in accounts
+                    )
+                }
+                for place in range(30)
+            )
+        )
+
+    before, now = costs(), costs(upstream=2.0)
+    (headline,) = judged(before, now, "cost")
+    assert (headline.baseline, headline.new) == pytest.approx((1.91, 1.91))
+    (named,) = judged(before, now, "cost.upstream")
+    assert (named.baseline, named.new) == pytest.approx((3.82, 7.82))
+    assert named.verdict == "regression"
 
 
 def test_pride_weighs_each_paraphrase_by_its_distance() -> None:

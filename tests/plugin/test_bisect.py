@@ -18,6 +18,7 @@ PLUGINS = ("-p", "pytest_vla.testing", "-q", "-p", "no:hypothesispytest")
 ON = ("--", *PLUGINS, "--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove")
 TEN = (*ON, "--vla-episodes=10")
 MODELS = "mine:upto?file=steps/*.txt"
+WIDE = ("--gate=fixed", "--margin=60", "--regression=any")
 
 POLICIES = """
 from pathlib import Path
@@ -66,11 +67,12 @@ def test_the_first_bad_checkpoint_is_found_and_runs_are_kept(
     project: pytest.Pytester, capfd: pytest.CaptureFixture[str]
 ) -> None:
     typed = (f"--good={model(50)}", f"--bad={model(400)}", f"--models={MODELS}", "--json", "--gate=fixed", *TEN)
-    wide = ("--margin=60", *typed)
+    wide = ("--margin=60", "--regression=any", *typed)
     out = call(capfd, *wide)
     assert f"first bad: {model(300)}; the last good one is {model(250)}" in out
     found = json.loads(out.splitlines()[-1])
     assert found["first_bad"] == [model(300)]
+    assert found["wrong_at_most"] == pytest.approx(0.2), "four gates at 5%"
     assert found["found"] == {
         **dict.fromkeys((model(50), model(200), model(250)), "good"),
         **dict.fromkeys((model(300), model(400)), "bad"),
@@ -90,7 +92,15 @@ def test_undecided_checkpoints_are_stepped_over(capfd: pytest.CaptureFixture[str
 
 
 def test_a_search_that_was_stopped_goes_on(project: pytest.Pytester, capfd: pytest.CaptureFixture[str]) -> None:
-    typed = (f"--good={model(250)}", f"--bad={model(300)}", f"--models={MODELS}", "--gate=fixed", "--margin=60", *TEN)
+    typed = (
+        f"--good={model(250)}",
+        f"--bad={model(300)}",
+        f"--models={MODELS}",
+        "--gate=fixed",
+        "--margin=60",
+        "--regression=any",
+        *TEN,
+    )
     (project.path / "conftest.py").write_text(
         "from pathlib import Path\nimport pytest\n\n"
         "def pytest_runtest_logreport(report):\n"
@@ -109,7 +119,15 @@ def test_a_search_that_was_stopped_goes_on(project: pytest.Pytester, capfd: pyte
 def test_a_good_one_that_broke_is_no_baseline_before_it_is_mended(
     project: pytest.Pytester, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    typed = (f"--good={model(250)}", f"--bad={model(300)}", f"--models={MODELS}", "--gate=fixed", "--margin=60", *TEN)
+    typed = (
+        f"--good={model(250)}",
+        f"--bad={model(300)}",
+        f"--models={MODELS}",
+        "--gate=fixed",
+        "--margin=60",
+        "--regression=any",
+        *TEN,
+    )
     (project.path / "broken").touch()
     told = call(capfd, *typed, code=2)
     assert "1 of its 10 episodes broke (policy-raised); type the same command again to go on" in told

@@ -89,11 +89,11 @@ def test_what_is_undecided_is_skipped_with_its_reason(vla: Run) -> None:
     result.stdout.fnmatch_lines(
         [
             "gate::libero_goal[[]benign[]] SKIPPED *",
-            "SKIPPED * undecided: about * episodes more like these would settle it; *",
+            "SKIPPED * undecided: inconclusive: 10 pairs find a drop of * in four of five runs. To decide, *",
             "*8 passed, 1 skipped, 2 not done*",
         ]
     )
-    result.stdout.fnmatch_lines(["gate: undecided *", "vla: passed (--vla-baseline=base.json)"])
+    result.stdout.fnmatch_lines(["gate: undecided *", "vla: passed (--vla-baseline=base.json: undecided)"])
 
 
 @pytest.mark.usefixtures("base")
@@ -105,7 +105,7 @@ def test_more_may_be_required(vla: Run, capsys: pytest.CaptureFixture[str]) -> N
             "libero_goal ........nn * [[]100%[]]",
             "gate F*",
             "vla: failed (*): the gate says undecided (--vla-gate-require=no-worse)",
-            "FAILED gate::libero_goal[[]benign[]] - undecided: about *",
+            "FAILED gate::libero_goal[[]benign[]] - undecided: inconclusive*",
         ]
     )
     assert result.stdout.str().count("[100%]") == 1
@@ -211,7 +211,7 @@ def test_a_gate_and_a_rate_both_have_to_hold(vla: Run) -> None:
         [
             "libero_goal: 8/10 = 80.0% * >= 70%",
             "gate: undecided *",
-            "vla: passed (--vla-baseline=base.json, --vla-min-success=70%)",
+            "vla: passed (--vla-baseline=base.json: undecided, --vla-min-success=70%)",
         ]
     )
     result = vla(*STOVE, FOUR, *both)

@@ -70,6 +70,7 @@ def test_what_was_agreed_is_written_before_the_first_episode(vla: Run, project: 
         "is_paired": True,
         "groups": {"libero_goal[benign]": 10},
         "measures": [],
+        "regression": "margin",
     }
     line = (
         f"agreed before the first episode: 10 cases ({agreed['cases_digest'][:8]}) against base.json "

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_vla.gate.score import CORRECTION, unpaired_p
+from pytest_vla.gate.score import unpaired_p
 from pytest_vla.metrics.clustered import Unit
 
 RUNS = 10_000
@@ -64,14 +64,40 @@ def test_what_is_true_is_found() -> None:
 
 
 @pytest.mark.parametrize("margin", [0.02, 0.05, 0.1, 0.3])
-def test_tangos_corrected_bound_never_errs_more_often(margin: float) -> None:
-    """Exactly, over all tables; without the correction it does."""
-    discordances = (margin, margin + 0.03, 0.4, 0.6)
+def test_the_paired_bound_never_errs_more_often(margin: float) -> None:
+    """Exactly, over all tables of single pairs: no worse at the margin, and a loss beyond it."""
     for n in (10, 23, 52, 105):
-        for discordance in discordances:
-            assert gate.tango_errors(n, margin, discordance, CORRECTION) <= 0.05, (n, discordance)
-    plain = [gate.tango_errors(n, margin, discordance, 0.0) for n in (23, 52, 105, 130) for discordance in discordances]
-    assert max(plain) > 0.05
+        for discordance in (margin, margin + 0.03, 0.4, 0.6):
+            found = gate.single_errors(n, margin, discordance)
+            assert max(found) <= 0.05, (n, discordance)
+    assert gate.single_errors(105, margin, 0.4)[1] > 0.01
+
+
+def test_starts_of_several_pairs_in_short() -> None:
+    """False claims of few starts and of many, and what they find; the slow test takes all shapes."""
+    few, many = gate.start_errors(10, 25, 400), gate.start_errors(30, 5, 400)
+    assert max(few.equal, few.small, few.no_worse, many.rare, many.no_worse) <= most(400)
+    assert min(few.flips, many.flips) > 0.1, "the plain flip test errs more often"
+    any_loss, beyond, _ = gate.start_power(10, 25, 0.9, 0.7, 400)
+    assert any_loss > 0.8, "it was .46 when two tests had to agree"
+    assert beyond > 0.25
+    assert gate.start_power(5, 20, 1.0, 0.0, 50) == (1.0, 1.0, 1.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("starts", gate.STARTS)
+def test_starts_of_several_pairs(starts: int) -> None:
+    """As ``benchmarks/gate.py --quick --only starts`` prints it: at most alpha, but where the page says otherwise.
+
+    The largest of many designs is looked at, so that luck is allowed for once more.
+    """
+    for size in gate.PAIRS:
+        found = gate.start_errors(starts, size, 500)
+        print(f"{starts} x {size}: {found}")
+        assert max(found.equal, found.no_worse) <= most(500)
+        assert found.small <= most(500) + 0.01
+        assert found.rare <= (most(500) + 0.01 if starts >= 20 or size <= 5 else 0.35)
+        assert found.rare <= found.flips + 1e-9
 
 
 @pytest.mark.slow
@@ -95,10 +121,10 @@ def test_none_of_several_groups_is_called_worse_too_often(groups: int, shared: f
 @pytest.mark.parametrize("mean", [0.0, -0.05, -0.2])
 @pytest.mark.parametrize("design", gate.DESIGNS, ids=str)
 def test_the_paired_interval_holds_its_mean(design: Any, mean: float) -> None:
-    # Where units hold several pairs hardly two runs are alike, and each takes its own bounds: milliseconds.
-    held, width = gate.coverage(design, mean, RUNS if design.kinds == 1 else RUNS // 5)
+    # Where units hold several pairs hardly two runs are alike, and each takes its own bounds: 20 ms.
+    held, width = gate.coverage(design, mean, RUNS if design.kinds == 1 else RUNS // 25)
     print(f"{design}, {mean}: held {held:.4f}, mean width {width:.3f}")
-    assert held >= 0.94
+    assert held >= (0.94 if design.kinds == 1 else 0.93)
 
 
 @pytest.mark.slow

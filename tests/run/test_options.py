@@ -50,6 +50,7 @@ TYPED = {
     "baseline": ("/a b/base.json",),
     "gate": ("fixed",),
     "margin": ("5", "0.5", "100"),
+    "regression": ("margin", "any"),
     "gate-alpha": (".05", "0.1"),
     "gate-by": ("suite", "suite,task,level"),
     "gate-measure": ("steps=10", "cost,lower:jerk=0.5"),
