@@ -150,7 +150,7 @@ def safety() -> SectionSchema:
     }
     found = {
         "level": TEXT, "group": TEXT, "episodes": COUNT, "account": TEXT, "success": of, "safe": of,
-        "costs": by_name(row(_MEAN)), "excess": row(_MEAN), "unavoidable": maybe(NUMBER),
+        "safe_account": TEXT, "costs": by_name(row(_MEAN)), "excess": row(_MEAN), "unavoidable": maybe(NUMBER),
         "literals": listed(row(literal)), "curve": listed(NUMBER),
     }  # fmt: skip
     methods = {"confidence": SHARE, "over": TEXT, "rates": TEXT, "costs": TEXT, "threshold": NUMBER}
