@@ -4,6 +4,7 @@ import argparse
 from typing import Any
 
 from pytest_vla.language.published import csv_of
+from pytest_vla.metrics.discrimination import Sign
 from pytest_vla.metrics.failure_types import USUAL_TAU, Tau
 from pytest_vla.reports.loaded import Loaded
 from pytest_vla.reports.sections import Section, Subject
@@ -159,10 +160,11 @@ def labels(loaded: Loaded, options: argparse.Namespace) -> Section | None:
         return None
     from pytest_vla.reports.labels import labels_lines, labels_table, make_labels, methods_table
 
-    found = make_labels(loaded, file)
+    sign: Sign = getattr(options, "rho", "metric")
+    found = make_labels(loaded, file, sign)
     models = {(model.model, model.suite, ""): {"labels": labels_table(model)} for model in found.models}
     return Section(
-        lambda: labels_lines(found), {"labels": {**methods_table(), "left_out": list(found.left_out)}}, models, dict
+        lambda: labels_lines(found), {"labels": {**methods_table(sign), "left_out": list(found.left_out)}}, models, dict
     )
 
 

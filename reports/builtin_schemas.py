@@ -150,7 +150,7 @@ def safety() -> SectionSchema:
     }
     found = {
         "level": TEXT, "group": TEXT, "episodes": COUNT, "account": TEXT, "success": of, "safe": of,
-        "costs": by_name(row(_MEAN)), "excess": row(_MEAN), "unavoidable": maybe(NUMBER),
+        "safe_account": TEXT, "costs": by_name(row(_MEAN)), "excess": row(_MEAN), "unavoidable": maybe(NUMBER),
         "literals": listed(row(literal)), "curve": listed(NUMBER),
     }  # fmt: skip
     methods = {"confidence": SHARE, "over": TEXT, "rates": TEXT, "costs": TEXT, "threshold": NUMBER}
@@ -220,7 +220,7 @@ def foretelling() -> SectionSchema:
 def labels() -> SectionSchema:
     """Of `pytest_vla.reports.labels`."""
     agreement = {"one": TEXT, "other": TEXT, "episodes": COUNT, "observed": SHARE, "kappa": maybe(NUMBER)}
-    effect = maybe(row({"a12": SHARE, "p": SHARE, "category": TEXT, "n": COUNT}))
+    effect = maybe(row({"a12": SHARE, "p": SHARE, "category": maybe(TEXT), "n": COUNT}))
     rho = maybe(row({"rho": NUMBER, "p": SHARE, "n": COUNT, "band": maybe(TEXT)}))
     metric = {"metric": TEXT, "correlation": rho, "against_failures": by_name(effect)}
     model = {
@@ -228,8 +228,8 @@ def labels() -> SectionSchema:
         "metrics": listed(row(metric)),
     }  # fmt: skip
     methods = {
-        "classes": listed(TEXT), "combined": TEXT, "correlation": TEXT, "against_failures": TEXT, "kappa": TEXT,
-        "left_out": listed(TEXT),
+        "sign": TEXT, "classes": listed(TEXT), "combined": TEXT, "correlation": TEXT, "against_failures": TEXT,
+        "kappa": TEXT, "left_out": listed(TEXT),
     }  # fmt: skip
     return SectionSchema({"labels": row(methods)}, {"labels": row(model)})
 

@@ -4,7 +4,7 @@ In the layout of tables III, V and VII of arXiv 2507.17049.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from pytest_vla.metrics.discrimination import (
     SIGNIFICANT,
     Correlation,
     Discrimination,
+    Sign,
 )
 from pytest_vla.metrics.further import further_names
 from pytest_vla.metrics.labels import (
@@ -39,6 +40,12 @@ _SIZES = tuple(
     for (below, letter), word in zip(EFFECT_BANDS, ("negligible", "small", "medium"), strict=True)
 )
 """What letters of effects mean, by 2 |A12 - 0.5|."""
+
+
+_SIGNS: Mapping[Sign, str] = {
+    "metric": "a larger metric, a higher quality",
+    "paper": "a lower metric, a higher quality, as in the paper's Table III",
+}
 
 
 @dataclass(frozen=True)
@@ -73,13 +80,15 @@ class LabelReport:
     Attributes:
         models: with labelled successes.
         left_out: labels that are in no number, and why.
+        sign: of the correlations.
     """
 
     models: tuple[Labels, ...]
     left_out: tuple[str, ...]
+    sign: Sign = "metric"
 
 
-def make_labels(loaded: Loaded, file: Path) -> LabelReport:
+def make_labels(loaded: Loaded, file: Path, sign: Sign = "metric") -> LabelReport:
     """What goes with labels, of each model and suite that has some.
 
     A label is of the episode of its case and digest alone: of another policy, or another run of a policy that draws,
@@ -106,7 +115,7 @@ def make_labels(loaded: Loaded, file: Path) -> LabelReport:
         failed = {episode for episode, record in records.items() if record.outcome == "failure"}
         names = sorted({name for record in records.values() for name in further_names(record)})
         metrics = tuple(
-            labelled(name, {e: r.metrics[name] for e, r in records.items() if name in r.metrics}, told, failed)
+            labelled(name, {e: r.metrics[name] for e, r in records.items() if name in r.metrics}, told, failed, sign)
             for name in names
         )
         by_class = tuple(sum(label == name for label in told.values()) for name in CLASSES)
@@ -114,7 +123,7 @@ def make_labels(loaded: Loaded, file: Path) -> LabelReport:
         found.append(
             Labels(model, suite, by_class, disagreed, len(failed), agreements(here), metrics, selected.left_out)
         )
-    return LabelReport(tuple(found), tuple(_left_out(labels, used, loaded)))
+    return LabelReport(tuple(found), tuple(_left_out(labels, used, loaded)), sign)
 
 
 def _left_out(labels: Sequence[Label], used: Collection[tuple[str, str]], loaded: Loaded) -> Iterator[str]:
@@ -133,9 +142,10 @@ def _left_out(labels: Sequence[Label], used: Collection[tuple[str, str]], loaded
             yield f"{counted(number, 'label')} of {what}, in no number: labels are of successes"
 
 
-def methods_table() -> dict[str, Any]:
+def methods_table(sign: Sign = "metric") -> dict[str, Any]:
     """How the numbers were made, for JSON."""
     return {
+        "sign": f"rho above 0: {_SIGNS[sign]}",
         "classes": list(CLASSES),
         "combined": "the median label of those who labelled an episode; disagreed: the two in the middle differ, and "
         "the episode is in no class and no correlation",
@@ -143,7 +153,7 @@ def methods_table() -> dict[str, Any]:
         f"{MOST_ORDERS} over all orders of them, of more by Student's t; band: null where no order of so few has a p "
         f"below {SIGNIFICANT}",
         "against_failures": "A12 and Mann-Whitney's p of a class beside failures; exact where one of both has up to "
-        f"{MOST_EXACT} episodes",
+        f"{MOST_EXACT} episodes; category: null where p is not below {SIGNIFICANT}",
         "kappa": "Cohen's, of two people",
     }
 
@@ -193,9 +203,10 @@ def labels_lines(found: LabelReport) -> Iterator[str]:
 def _lines(found: LabelReport) -> Iterator[str]:
     sizes = "; ".join(_SIZES)
     yield from wrapped(
-        "Do metrics go with people's labels of quality? Spearman's rho over labelled successes (above 0: better where "
-        f"the metric is larger), called low, moderate or strong where p < {SIGNIFICANT}, and A12 of each class beside "
-        f"failures (0.5: alike) with the effect's size by 2 |A12 - 0.5|: {sizes}; {LARGE} large, beyond"
+        "Do metrics go with people's labels of quality? Spearman's rho over labelled successes (above 0: "
+        f"{_SIGNS[found.sign]}), called none, low, medium or high where p < {SIGNIFICANT}, and A12 of each class "
+        f"beside failures (0.5: alike). Where p < {SIGNIFICANT} the effect's size stands beside it, by 2 |A12 - 0.5|: "
+        f"{sizes}; {LARGE} large, beyond"
     )
     yield from notes(found.left_out)
     if not found.models:
@@ -223,7 +234,13 @@ def _lines(found: LabelReport) -> Iterator[str]:
             rho = one.correlation
             cells = ["-", "-", "-"] if rho is None else [f"{rho.rho:.2f}", f"{rho.p:.3f}", _band(rho)]
             effects = one.against_failures.values()
-            rows.append([one.metric, *cells, *("-" if e is None else f"{e.a12:.2f} {e.category}" for e in effects)])
+            rows.append(
+                [
+                    one.metric,
+                    *cells,
+                    *("-" if e is None else f"{e.a12:.2f} {e.category or ''}".rstrip() for e in effects),
+                ]
+            )
         yield from aligned(rows, 1)
         told_of = [each for one in model.metrics for each in (one.correlation, *one.against_failures.values())]
         if (comparisons := sum(each is not None for each in told_of)) > 1:

@@ -41,6 +41,7 @@ ENDINGS = {".json": "json", ".txt": "terminal", "": "terminal", ".html": "html",
 
 ALGORITHMS = ("fastdtw", "exact")
 TAUS = ("leave-one-out", "paper")
+SIGNS = ("metric", "paper")
 
 
 PICTURES = 200
@@ -104,6 +105,13 @@ def declare(parser: argparse.ArgumentParser) -> None:
         type=rule_text,
         help="what stopping episodes by this rule would have done, such as 'token_entropy>0.3 for 5': of failures how "
         "many it would have caught, of successes how many it would have cut (default: none; runs: --vla-metrics)",
+    )
+    parser.add_argument(
+        "--rho",
+        choices=SIGNS,
+        default=SIGNS[0],
+        help="of --labels: when rho is above 0: metric (default), where a larger metric goes with a higher quality; "
+        "paper, where a lower one does, as Table III of arXiv 2507.17049",
     )
     parser.add_argument(
         "--labels",

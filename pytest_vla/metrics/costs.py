@@ -4,13 +4,13 @@ Of suites and of a user's own tests; `pytest_vla.metrics.safety` has what report
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from pytest_vla.metrics.clustered import Interval, rate_intervals
 from pytest_vla.metrics.further import by_origin
 from pytest_vla.metrics.rates import groups_of
-from pytest_vla.metrics.safety import SAFE, by_headline, excess_cost, is_safe, largest_excess
+from pytest_vla.metrics.safety import SAFE, by_headline, deciding_account, excess_cost, is_safe, largest_excess
 from pytest_vla.metrics.selection import is_counted
 from pytest_vla.metrics.success import unit_of
 from pytest_vla.metrics.unavoidable import Unavoidable, unavoidable_in
@@ -31,6 +31,7 @@ class CostSummary:
         excess: likewise beyond what is unavoidable.
         safe: how many did the task with an excess of at most the threshold by every account that judges them.
         interval: 95%, of the rate of these.
+        decides: whether it is the account by which most successes are not safe.
     """
 
     name: str
@@ -41,6 +42,7 @@ class CostSummary:
     excess: float
     safe: int
     interval: Interval | None
+    decides: bool = True
 
 
 def cost_summaries(
@@ -63,7 +65,12 @@ def cost_summaries(
             title = f"{name} {group}" if any(record.variation for record in some) else name
             for same in by_headline(counted).values():
                 shared = [each for each in judged_accounts(same[0].costs) if _is_of_all(each, same)]
-                found += [_summary(title, account, same, threshold, unavoidable) for account in shared]
+                decides = deciding_account(same, threshold, unavoidable)
+                if decides not in shared:
+                    decides = next(iter(shared), "")
+                for account in shared:
+                    one = _summary(title, account, same, threshold, unavoidable)
+                    found.append(replace(one, decides=account == decides))
     return tuple(found)
 
 

@@ -8,16 +8,22 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import permutations
 from math import comb, erfc, sqrt
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_vla.errors import VlaError
 
-CORRELATION_BANDS = ((0.10, "none"), (0.29, "low"), (0.49, "moderate"))
-"""Up to which |rho| a correlation is called so; beyond, it is `STRONG`."""
+CORRELATION_BANDS = ((0.10, "none"), (0.29, "low"), (0.49, "medium"))
+"""Up to which |rho| a correlation is called so, as the paper's Table III has it; beyond, it is `STRONG`."""
 
-STRONG = "strong"
+STRONG = "high"
+
+Sign = Literal["metric", "paper"]
+SIGNS: tuple[Sign, ...] = ("metric", "paper")
+"""When rho is above 0: ``metric``, where a larger metric goes with a higher quality; ``paper``, where a lower metric
+does, as Table III has it: its ranks of quality begin with high."""
 
 EFFECT_BANDS = ((0.147, "n"), (0.33, "s"), (0.474, "m"))
 """Below which 2 |A12 - 0.5| an effect is called so: negligible, small, medium; beyond, it is `LARGE`."""
@@ -64,24 +70,25 @@ class Discrimination:
         p: Mann-Whitney's, two-sided: of up to `MOST_EXACT` in the smaller group and `MOST_BOTH` in both the share of
             all ways to part both into groups of these sizes that lie as far apart, ties and all; of more by the normal
             approximation.
-        category: of `EFFECT_BANDS`.
+        category: of `EFFECT_BANDS`; None if p is not below `SIGNIFICANT`.
         group: how many are in the group.
         other: how many are in the other.
     """
 
     a12: float
     p: float
-    category: str
+    category: str | None
     group: int
     other: int
 
 
-def correlation(labels: ArrayLike, values: ArrayLike) -> Correlation | None:
+def correlation(labels: ArrayLike, values: ArrayLike, sign: Sign = "metric") -> Correlation | None:
     """Spearman's rank correlation of labels with a metric's episode means; None: fewer than 3, or all are alike.
 
     Args:
         labels: (n,), a rank of quality for each episode, such as 1 low, 2 medium, 3 high.
         values: (n,), of the metric.
+        sign: of rho.
 
     Raises:
         VlaError: lengths differ, or a number is not finite.
@@ -93,7 +100,7 @@ def correlation(labels: ArrayLike, values: ArrayLike) -> Correlation | None:
         return None
     from scipy.stats import spearmanr
 
-    rho = float(spearmanr(ranks, numbers).statistic)
+    rho = float(spearmanr(ranks, numbers).statistic) * (-1.0 if sign == "paper" else 1.0)
     n, band = len(ranks), correlation_band(rho)
     if n > MOST_ORDERS:
         return Correlation(rho, correlation_p(rho, n), n, band)
@@ -163,7 +170,7 @@ def discrimination(group: ArrayLike, other: ArrayLike) -> Discrimination | None:
     p = _exact_rank_p(x, y) if is_small else float(found.pvalue)
     # All of both are alike.
     p = 1.0 if np.isnan(p) else p
-    return Discrimination(a12, p, effect_category(a12), len(x), len(y))
+    return Discrimination(a12, p, effect_category(a12) if p < SIGNIFICANT else None, len(x), len(y))
 
 
 def _exact_rank_p(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:

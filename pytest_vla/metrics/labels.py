@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_vla.errors import VlaError
-from pytest_vla.metrics.discrimination import Correlation, Discrimination, correlation, discrimination
+from pytest_vla.metrics.discrimination import Correlation, Discrimination, Sign, correlation, discrimination
 from pytest_vla.util.files import whole_file
 
 CLASSES = ("low", "medium", "high")
@@ -188,6 +188,7 @@ def labelled(
     values: Mapping[Episode, float],
     labels: Mapping[Episode, str | None],
     failed: Collection[Episode],
+    sign: Sign = "metric",
 ) -> Labelled:
     """How a metric goes with labels.
 
@@ -196,6 +197,7 @@ def labelled(
         values: of the episodes that have it.
         labels: of `combined`; what has None is in no number.
         failed: the episodes that failed.
+        sign: of the correlation.
     """
     told = {episode: label for episode in values if (label := labels.get(episode)) is not None}
     by_class = {name: [values[episode] for episode, label in told.items() if label == name] for name in CLASSES}
@@ -203,7 +205,7 @@ def labelled(
     return Labelled(
         metric,
         correlation(
-            [float(CLASSES.index(label) + 1) for label in told.values()], [values[episode] for episode in told]
+            [float(CLASSES.index(label) + 1) for label in told.values()], [values[episode] for episode in told], sign
         ),
         {name: discrimination(some, failures) for name, some in by_class.items()},
     )

@@ -59,6 +59,7 @@ class SafetyRow:
         excess: the mean of the headline's cost beyond the unavoidable.
         unavoidable: the mean of what an idle arm would have been charged in the same steps, by the headline's account.
         safe: successes with an excess up to the threshold by every account that judges them, of all.
+        safe_by: the account that decides it, see `deciding_account`.
         literals: by the headline's account, the dearest first.
         curve: mean cumulative cost by the headline's account after 0, 1, ... control steps; an episode that has ended
             costs no more.
@@ -73,6 +74,7 @@ class SafetyRow:
     excess: Estimate
     unavoidable: float
     safe: Share
+    safe_by: str
     literals: tuple[LiteralCost, ...]
     curve: tuple[float, ...]
     records: tuple[Record, ...]
@@ -155,6 +157,21 @@ def largest_excess(record: Record, unavoidable: Unavoidable = unavoidable_in) ->
     return max((excess_cost(record, account, unavoidable) for account in judged_accounts(record.costs)), default=0.0)
 
 
+def deciding_account(
+    records: Sequence[Record], threshold: float = SAFE, unavoidable: Unavoidable = unavoidable_in
+) -> str:
+    """Return the account by which most successes of the records are not safe; the headline's if all are.
+
+    A success is safe if every account that judges it says so: which of several accounts decides is this one.
+    """
+    unsafe: dict[str, int] = {}
+    for record in records:
+        for account in judged_accounts(record.costs):
+            beyond = not is_safe(excess_cost(record, account, unavoidable), threshold)
+            unsafe[account] = unsafe.get(account, 0) + (beyond and record.outcome == "success")
+    return max(unsafe, key=lambda account: unsafe[account], default="")
+
+
 def is_safe(excess: float, threshold: float = SAFE) -> bool:
     """Whether an excess cost is within the threshold, but for rounding."""
     return excess <= threshold + _ROUNDING
@@ -216,6 +233,7 @@ def _row(
         _estimate(excesses, units),
         fmean(unavoidable(record, headline) for record in records),
         _share(safe, units),
+        deciding_account(records, threshold, unavoidable),
         _literals(records, headline),
         _mean_curve(records, headline),
         tuple(records),

@@ -61,7 +61,11 @@ class Selection:
 
 
 def planned(suites: Sequence[Suite], settings: Settings) -> dict[str, tuple[Case, ...]]:
-    """The cases that options ask for, by suite. Raises VlaError."""
+    """The cases that options ask for, by suite; of a suite without any task that can have a variation none.
+
+    Raises:
+        VlaError: as `prepared`; no suite has a task that can have any.
+    """
     lacking = unavailable([task for suite in suites for task in suite.tasks])
     for need, number in lacking.items():
         warnings.warn(pytest.PytestWarning(f"unavailable: {number} of the list: {need}"), stacklevel=2)
@@ -74,7 +78,17 @@ def planned(suites: Sequence[Suite], settings: Settings) -> dict[str, tuple[Case
         settings.task_levels,
     ):
         cases[case.suite].append(case)
-    return {suite.name: prepared(cases[suite.name], suite.tasks, settings) for suite in suites}
+    found: dict[str, tuple[Case, ...]] = {}
+    refused: list[UnfitError] = []
+    for suite in suites:
+        try:
+            found[suite.name] = prepared(cases[suite.name], suite.tasks, settings)
+        except UnfitError as error:
+            found[suite.name] = ()
+            refused.append(error)
+    if refused and not any(found.values()):
+        raise refused[0]
+    return found
 
 
 def prepared(cases: Sequence[Case], tasks: Sequence[Task], settings: Settings) -> tuple[Case, ...]:
@@ -246,7 +260,9 @@ def _why_nothing(suite: Suite, suites: Iterable[Suite], settings: Settings) -> s
         asked = [f"--vla-tasks={','.join(settings.tasks)}"] * bool(settings.tasks)
         asked += [f"--vla-task-levels={','.join(levels)}"] * bool(levels)
         return f"none of its {counted(len(suite.tasks), 'task')} is meant by {' and '.join(asked)}"
-    return "its list has no variation of its tasks"
+    if any(task.varied for task in suite.tasks):
+        return "its list has no variation of its tasks"
+    return f"no task of it can have {', '.join(dict.fromkeys(map(name_of, settings.vary)))}"
 
 
 def as_typed(node: str, config: pytest.Config) -> str:

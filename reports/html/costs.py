@@ -66,7 +66,7 @@ def _row(name: str, row: Found) -> tuple[str, ...]:
         name,
         str(row["episodes"]),
         _share(row["success"]),
-        _share(row["safe"]),
+        _share(row["safe"]) + (f" ({row['safe_account']})" if len(row["costs"]) > 1 and row["safe_account"] else ""),
         NONE if cost is None else number_text(cost["mean"], cost["interval"]),
         number_text(row["excess"]["mean"], row["excess"]["interval"]),
         "; ".join(others),

@@ -23,9 +23,10 @@ def row_table(row: SafetyRow) -> dict[str, Any]:
     """One of ``safety`` of a model and suite.
 
     ``level`` (empty), ``group`` (what is varied), ``episodes``, ``account`` (the headline's), ``success`` and ``safe``
-    (``count``, ``of``, ``interval`` of the rate, null), ``costs`` (by account: ``mean``, ``interval``,
-    ``tasks_interval``; null), ``excess``, ``unavoidable``, ``literals`` (``name``, ``episodes``, ``charged``, ``mean``,
-    ``steps``, ``force``; the dearest first), ``curve`` (mean cumulative cost after 0, 1, ... control steps).
+    (``count``, ``of``, ``interval`` of the rate, null), ``safe_account`` (the account that decides it), ``costs`` (by
+    account: ``mean``, ``interval``, ``tasks_interval``; null), ``excess``, ``unavoidable``, ``literals`` (``name``,
+    ``episodes``, ``charged``, ``mean``, ``steps``, ``force``; the dearest first), ``curve`` (mean cumulative cost after
+    0, 1, ... control steps).
     """
     return {
         "level": row.level,
@@ -34,6 +35,7 @@ def row_table(row: SafetyRow) -> dict[str, Any]:
         "account": row.account,
         "success": _share(row.success),
         "safe": _share(row.safe),
+        "safe_account": row.safe_by,
         "costs": {account: _estimate(estimate) for account, estimate in row.costs.items()},
         "excess": _estimate(row.excess),
         "unavoidable": row.unavoidable,

@@ -50,10 +50,11 @@ def _lines(found: Sequence[Safety], threshold: float, full: bool) -> Iterator[st
 
 def _table(rows: Sequence[SafetyRow]) -> Iterator[str]:
     accounts = list(dict.fromkeys(account for row in rows for account in row.costs))
-    # What is safe by one account need not be by another.
-    differ = len({row.account for row in rows}) > 1
+    # What is safe by one account need not be by another: the one that decides is named, once if it is the same.
+    deciding = {row.safe_by for row in rows}
+    differ = len(deciding) > 1
     head = ("suite", "level", "variation", "episodes", "SR", *(f"CC {account or '(own)'}" for account in accounts))
-    head = (*head, "idle", "safe")
+    head = (*head, "idle", "safe" if differ or deciding <= {""} else f"safe ({min(deciding)})")
     cells = [
         (
             row.suite,
@@ -63,7 +64,7 @@ def _table(rows: Sequence[SafetyRow]) -> Iterator[str]:
             share_text(row.success),
             *(estimate_text(row.costs[account]) if account in row.costs else "-" for account in accounts),
             f"{row.unavoidable:.4g}" if row.unavoidable else "",
-            share_text(row.safe) + (f" ({row.account or 'own'})" if differ else ""),
+            share_text(row.safe) + (f" ({row.safe_by or 'own'})" if differ else ""),
         )
         for row in rows
     ]

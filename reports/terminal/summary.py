@@ -226,19 +226,16 @@ def _half(episodes: int) -> float:
 def cost_notes(records: Sequence[Record]) -> list[str]:
     """A line for each suite or test with costs: the mean, how many were charged, and the rate of safe success."""
     notes: list[str] = []
-    told: set[str] = set()
     for each in cost_summaries(records):
         excess = "" if each.excess == each.mean else f", {amount_text(each.excess)} beyond what is unavoidable"
         interval = "" if each.interval is None else f" {ends_text(each.interval)}"
         beyond = " beyond it" if excess else ""
-        # By all accounts together, so that it is told once of the same episodes.
+        # By all accounts together: it stands on the account that decides it, once for the same episodes.
         safe = f"; safe success {each.safe}/{each.episodes}, {each.safe / each.episodes:.1%}{interval}"
-        key = f"{each.name} {each.episodes} {each.safe}"
         notes.append(
             f"cost of {each.name}{account_text(each.account)}: {amount_text(each.mean)} an episode{excess}, "
-            f"{each.charged} of {each.episodes} charged{beyond}{'' if key in told else safe}"
+            f"{each.charged} of {each.episodes} charged{beyond}{safe if each.decides else ''}"
         )
-        told.add(key)
     return notes
 
 

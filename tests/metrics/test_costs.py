@@ -3,8 +3,10 @@
 import dataclasses
 
 from pytest_vla.metrics.costs import cost_summaries
+from pytest_vla.metrics.safety import deciding_account, safety
 from pytest_vla.plan.costs import DECLARED, Charge
 from pytest_vla.records.record import Record
+from pytest_vla.reports.terminal.summary import cost_notes
 from tests.support.records import record_of
 
 
@@ -27,6 +29,33 @@ def test_every_account_that_judges_has_a_line_and_a_say() -> None:
         assert {(each.account, each.mean, each.charged, each.safe) for each in found} == {
             ("declared", 0.0, 0, 0), (account, 5.0, 1, 0)
         }  # fmt: skip
+
+
+def test_safe_success_stands_on_the_account_that_decides_it() -> None:
+    """Two successes are safe by the task's own costs, and one of them hit something."""
+    ledgers = [(0.0, 0.0), (0.0, 7.0), (3.0, 0.0), (0.0, 2.0)]
+    records = [
+        record_of(
+            seed,
+            "success",
+            costs=(Charge("own", own, 1, account="declared"), Charge("hit", hit, 3, account="collisions")),
+        )
+        for seed, (own, hit) in enumerate(ledgers)
+    ]
+    found = {each.account: each for each in cost_summaries(records)}
+    assert {account: (each.safe, each.decides) for account, each in found.items()} == {
+        "declared": (1, False),
+        "collisions": (1, True),
+    }
+    assert deciding_account(records) == "collisions"
+    (note, other) = sorted(cost_notes(records), key=lambda text: "safe success" not in text)
+    assert "(collisions)" in note
+    assert "safe success 1/4" in note
+    assert "safe success" not in other
+    (model,) = safety(records)
+    assert [row.safe_by for row in model.rows] == ["collisions"]
+    # A failure is not safe whatever it costs, and decides nothing.
+    assert deciding_account([costly(0, "failure", 9.0)]) == "paper"
 
 
 def test_means_and_safe_success_are_over_what_counts() -> None:

@@ -122,7 +122,7 @@ def test_of_few_labels_p_is_the_share_of_orders(n: int) -> None:
     # One of n! orders is this one, and one its reverse.
     assert (found.rho, found.p) == (pytest.approx(1.0), pytest.approx(2 / factorial(n)))
     # Of 3 or 4 none is telling.
-    assert found.band == (None if n < 5 else "strong")
+    assert found.band == (None if n < 5 else "high")
 
 
 def test_of_few_labels_in_few_classes_no_order_is_telling() -> None:
@@ -147,7 +147,7 @@ def test_a_monotone_change_of_the_values_changes_no_correlation(values: list[int
 
 def test_bands() -> None:
     rhos = (0.0, 0.10, -0.11, 0.29, 0.3, -0.49, 0.5, -1.0)
-    assert [*map(correlation_band, rhos)] == [*("none",) * 2, "low", "low", "moderate", "moderate", "strong", "strong"]
+    assert [*map(correlation_band, rhos)] == [*("none",) * 2, "low", "low", "medium", "medium", "high", "high"]
     a12s = (0.5, 0.57, 0.43, 0.6, 0.66, 0.7, 0.73, 0.74, 0.2)
     assert [*map(effect_category, a12s)] == ["n", "n", "n", "s", "s", "m", "m", "L", "L"]
 
@@ -171,3 +171,21 @@ def test_times_have_a_sample_s_deviation() -> None:
     assert timings([1.0, 2.0, 3.0]) == (2.0, 1.0)
     with pytest.raises(VlaError, match="2 or more"):
         timings([1.0])
+
+
+def test_the_papers_sign_is_the_other_one() -> None:
+    """Table III: positive where a lower metric goes with a higher quality."""
+    labels, values = [1, 1, 2, 2, 3, 3], [0.9, 0.7, 0.8, 0.6, 0.2, 0.3]
+    ours, papers = correlation(labels, values), correlation(labels, values, "paper")
+    assert ours is not None
+    assert papers is not None
+    assert (papers.rho, papers.p, papers.band) == (-ours.rho, ours.p, ours.band)
+    assert papers.rho > 0.8
+
+
+def test_an_effect_that_chance_makes_has_no_letter() -> None:
+    few, more = discrimination([1, 2, 3], [4, 5, 6]), discrimination([1, 2, 3, 4], [5, 6, 7, 8])
+    assert few is not None
+    assert more is not None
+    assert (few.a12, few.p, few.category) == (0.0, pytest.approx(0.1), None)
+    assert (more.a12, more.p, more.category) == (0.0, pytest.approx(2 / 70), "L")

@@ -120,7 +120,7 @@ def test_what_goes_with_labels_by_hand() -> None:
     values = {each: -float(place) for place, each in enumerate(labels)} | dict.fromkeys(failed, 5.0)
     found = labelled("m", values, labels, failed)
     assert found.correlation is not None
-    assert found.correlation.band == "strong"
+    assert found.correlation.band == "high"
     assert found.correlation.rho < -0.9
     assert {name: each and each.a12 for name, each in found.against_failures.items()} == dict.fromkeys(CLASSES, 0.0)
     assert labelled("m", values | {("x", "d"): 99.0}, labels | {("x", "d"): None}, failed) == found

@@ -176,6 +176,20 @@ def test_what_is_given_twice_is_all_meant(vla: Run, workers: tuple[str, ...]) ->
     }
 
 
+def test_of_several_suites_those_whose_tasks_cannot_have_a_variation_are_named(vla: Run) -> None:
+    """As --vla-suite=vla_arena --vla-vary=hazard.removed: some suites have hazards, others do not."""
+    result = vla("--vla-suite=tabletop,tabletop_safety", "--vla-vary=hazard.removed", "--collect-only", "-q")
+    assert result.ret == 0
+    collected = [line for line in result.outlines if "::test_episode[" in line]
+    assert len(collected) > 10
+    assert all(line.startswith("tabletop_safety::") for line in collected)
+    told = [line for line in result.outlines if "runs nothing" in line]
+    assert told == ["vla: tabletop runs nothing: no task of it can have hazard.removed"]
+    # Where no suite has any it stays an error.
+    alone = vla("--vla-suite=tabletop", "--vla-vary=hazard.removed", "--collect-only", "-q")
+    assert alone.ret != 0
+
+
 @pytest.mark.parametrize("further", [("--collect-only", "-q"), ("-n1", "--vla-model=policies:straight")])
 def test_a_suite_that_the_selection_leaves_nothing_of_is_named(vla: Run, further: tuple[str, ...]) -> None:
     suites = ("--vla-suite=libero_goal", "--vla-suite=libero_object", "--vla-suite=tabletop")

@@ -32,10 +32,19 @@ def test_which_metrics_go_with_labels_and_how_far_two_agree(capsys: pytest.Captu
     assert (two["episodes"], two["observed"]) == (2, 0.5)
     (jerk,) = told["metrics"]
     assert jerk["correlation"]["rho"] < -0.9
-    assert jerk["correlation"]["band"] == "strong"
+    assert jerk["correlation"]["band"] == "high"
     assert jerk["against_failures"]["low"]["a12"] == 1.0
+    # With so few failures: 3 and 4 can be parted in 35 ways, two of which lie as far apart.
+    assert jerk["against_failures"]["low"]["p"] == pytest.approx(2 / 35)
+    assert jerk["against_failures"]["low"]["category"] is None
+    (as_paper,) = models_of(capsys, "--labels=labels.csv", "--rho=paper")
+    assert as_paper["labels"]["metrics"][0]["correlation"]["rho"] == -jerk["correlation"]["rho"]
+    assert as_paper["labels"]["metrics"][0]["against_failures"] == jerk["against_failures"]
+    report("--labels=labels.csv", "--rho=paper")
+    assert "a lower metric, a higher quality, as in the paper's Table III" in " ".join(capsys.readouterr().out.split())
     report("--labels=labels.csv")
     text = " ".join(capsys.readouterr().out.split())
+    assert "a larger metric, a higher quality" in text
     assert "me and you agree on 50% of 2 episodes, Cohen's kappa" in text
     assert "1 episode in no class, as the two labels in the middle differ" in text
     assert "n negligible, below 0.147; s small, below 0.33; m medium, below 0.474; L large, beyond" in text
@@ -89,4 +98,4 @@ def test_a_correlation_by_chance_has_no_word(capsys: pytest.CaptureFixture[str])
     assert (told["rho"] > 0.5, told["p"] > 0.05, told["band"]) == (True, True, None)
     report("--labels=labels.csv")
     line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("hand_jerk "))
-    assert "strong" not in line
+    assert "high" not in line
