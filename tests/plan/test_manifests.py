@@ -45,7 +45,7 @@ def test_every_suite_is_there() -> None:
 
 def test_the_suite_of_hazards_has_ten_tasks_a_level() -> None:
     suite = load_suite("tabletop_safety")
-    assert (suite.category, suite.protocol.max_steps, suite.protocol.init_states) == ("safety", 300, 10)
+    assert (suite.category, suite.protocol.max_steps, suite.protocol.init_states) == ("safety", 300, 100)
     assert Counter(task.task_level for task in suite.tasks) == {"L0": 10, "L1": 10, "L2": 10}
     assert suite.task("put_the_cup_on_the_plate", "L1").key == "L1-put_the_cup_on_the_plate"
 
@@ -63,7 +63,8 @@ def test_a_suite_is_whole(name: str) -> None:
 def test_the_protocol_is_the_one_that_checkpoints_are_evaluated_with(name: str) -> None:
     protocol = load_suite(name).protocol
     assert (protocol.settle_steps, protocol.settle_action) == (10, (0, 0, 0, 0, 0, 0, -1))
-    assert (protocol.control_freq, protocol.init_states, protocol.image_size) == (20, 50, (256, 256))
+    starts = 200 if name == "tabletop" else 50
+    assert (protocol.control_freq, protocol.init_states, protocol.image_size) == (20, starts, (256, 256))
     assert protocol.cameras == ("agentview", "robot0_eye_in_hand")
     assert protocol.image_transform == "rotate_180"
     assert {task.protocol for task in load_suite(name).tasks} == {protocol}
