@@ -98,7 +98,7 @@ def _show(options: argparse.Namespace) -> None:
 
 def _save(options: argparse.Namespace) -> None:
     from pytest_vla.gate.baseline_file import write_baseline
-    from pytest_vla.reports.baselines import baseline_lines
+    from pytest_vla.reports.baselines import baseline_lines, kept_lines
 
     if options.output.is_dir():
         raise VlaError(f"-o {options.output} is a folder: give a file, such as {options.output / DEFAULT_FILE}")
@@ -109,7 +109,7 @@ def _save(options: argparse.Namespace) -> None:
         )
     baseline, notes = of_runs(options)
     write_baseline(baseline, options.output)
-    print("\n".join([*baseline_lines(baseline), *notes, f"saved: {options.output}"]))
+    print("\n".join([*baseline_lines(baseline), *notes, *kept_lines(baseline), f"saved: {options.output}"]))
 
 
 def update(options: argparse.Namespace, ask: "Ask | None") -> None:

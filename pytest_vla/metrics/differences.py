@@ -98,8 +98,12 @@ def mean_difference(differences: Sequence[int], units: Sequence[Unit]) -> Mean:
     return Mean(value, n, sums(errors, units), sums([1 / n] * n, units), squares - value * value)
 
 
-def difference_of(mean: Mean, confidence: float = CONFIDENCE) -> PairedDifference:
-    """The mean with its intervals, of that confidence, its p and what such a run could show."""
+def difference_of(mean: Mean, confidence: float = CONFIDENCE, among: int = 1) -> PairedDifference:
+    """Return the mean with its intervals, of that confidence, its p and what such a run could show.
+
+    What could be shown is as one of `among` differences of which the others show nothing: the hardest that Holm's
+    correction gets.
+    """
     units = list(mean.influence)
     tasks = [task for task, _ in units]
     trials = 1.0 / fsum(share * share for share in mean.shares.values())
@@ -122,8 +126,8 @@ def difference_of(mean: Mean, confidence: float = CONFIDENCE) -> PairedDifferenc
         interval=interval,
         tasks_interval=by_task,
         p=_two_sided(centre / error, n - 1),
-        detectable=_detectable(mean, variance, trials),
-        telling=_telling(mean, variance, trials),
+        detectable=_detectable(mean, variance, trials, among),
+        telling=_telling(mean, variance, trials, among),
     )
 
 
@@ -144,9 +148,9 @@ def lead_interval(first: Mean, second: Mean) -> Interval | None:
     return max(low, -2.0), min(high, 2.0)
 
 
-def _detectable(mean: Mean, variance: float, trials: float) -> float | None:
+def _detectable(mean: Mean, variance: float, trials: float, among: int) -> float | None:
     """The smallest difference that is as many standard errors as it takes, where the pairs have that difference."""
-    reach, scale = _reach(len(mean.influence) - 1), _scale(mean, variance)
+    reach, scale = _reach(len(mean.influence) - 1, among), _scale(mean, variance)
 
     def is_shown(difference: float) -> bool:
         centre, error = _adjusted(difference, scale * _variance_at(mean, difference), trials)
@@ -161,13 +165,13 @@ def _detectable(mean: Mean, variance: float, trials: float) -> float | None:
     return high
 
 
-def _telling(mean: Mean, variance: float, trials: float) -> int:
+def _telling(mean: Mean, variance: float, trials: float, among: int) -> int:
     """About how many pairs, of more tasks and seeds like these, show a difference of `TELLING`."""
     at = _scale(mean, variance) * _variance_at(mean, TELLING)
 
     def is_shown(times: float) -> bool:
         centre, error = _adjusted(TELLING, at / times, trials * times)
-        return centre >= _reach(max(len(mean.influence) * times - 1, 1.0)) * error
+        return centre >= _reach(max(len(mean.influence) * times - 1, 1.0), among) * error
 
     low, high = 0.0, 1.0
     while not is_shown(high):
@@ -178,9 +182,9 @@ def _telling(mean: Mean, variance: float, trials: float) -> int:
     return ceil(high * mean.pairs)
 
 
-def _reach(freedom: float = inf) -> float:
-    """Standard errors at which a difference lies that `POWER` of the runs show."""
-    return student_quantile(freedom) + student_quantile(freedom, 2 * POWER - 1)
+def _reach(freedom: float = inf, among: int = 1) -> float:
+    """Standard errors at which a difference lies that `POWER` of the runs show, as one of several."""
+    return student_quantile(freedom, 1 - (1 - CONFIDENCE) / among) + student_quantile(freedom, 2 * POWER - 1)
 
 
 def _scale(mean: Mean, variance: float) -> float:

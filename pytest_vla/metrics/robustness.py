@@ -229,9 +229,14 @@ def rate_of(name: str, records: Sequence[Record]) -> SuccessRate:
     return success_rate(name, records, unit_of)
 
 
-def difference_between(pairs: Sequence[TwinPair]) -> Difference:
-    """Varied episodes against their twins, at least one pair."""
-    found = difference_of(mean_of(pairs))
+def is_tested(pairs: Sequence[TwinPair]) -> bool:
+    """Whether pairs are enough for a p that Holm's adjustment takes."""
+    return len(pairs) >= FEWEST_PAIRS and len({pair.unit for pair in pairs}) > 1
+
+
+def difference_between(pairs: Sequence[TwinPair], among: int = 1) -> Difference:
+    """Return varied episodes against their twins, at least one pair, as one of so many differences that are tested."""
+    found = difference_of(mean_of(pairs), among=max(among, 1))
     both, lost, gained, _ = outcomes(pairs)
     return Difference(
         pairs=len(pairs),

@@ -17,6 +17,7 @@ from pytest_vla.metrics.robustness import (
     difference_between,
     dimension_of,
     grouped,
+    is_tested,
     mean_of,
     rate_of,
 )
@@ -147,7 +148,8 @@ def _level(record: Record) -> int | None:
 
 
 def _changes(by_dimension: Mapping[str, Sequence[TwinPair]]) -> dict[str, Difference]:
-    found = {name: difference_between(pairs) for name, pairs in by_dimension.items()}
+    among = sum(map(is_tested, by_dimension.values()))
+    found = {name: difference_between(pairs, among) for name, pairs in by_dimension.items()}
     tested = [(name, each.p) for name, each in found.items() if each.p is not None and each.pairs >= FEWEST_PAIRS]
     for (name, _), p in zip(tested, holm([p for _, p in tested]), strict=True):
         found[name] = replace(found[name], p_adjusted=p)

@@ -234,9 +234,9 @@ def test_a_command_is_of_the_run_with_the_case_s_run_seed(capsys: pytest.Capture
     given = {"run_seed": 7}
     of_seven = started(**given)
     of_seven["settings"]["given"] = ["--vla-model=mine:policy", "--vla-run-seed=7"]
-    write("two", episodes(6, 30, run_seed=7), invocation=of_seven)
+    write("two", episodes(9, 30, run_seed=7), invocation=of_seven)
     table = json.loads(call(capsys, "one", "two", "--json", "--by=suite", "--regression=any", code=1)[0])
-    assert [each["command"].count("--vla-run-seed=7") for each in table["flipped"]] == [1] * 6
+    assert [each["command"].count("--vla-run-seed=7") for each in table["flipped"]] == [1] * 9
 
 
 def test_errors_are_judged_and_not_refused(capsys: pytest.CaptureFixture[str]) -> None:

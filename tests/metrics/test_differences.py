@@ -117,6 +117,22 @@ def test_what_a_run_can_show_is_what_so_many_of_such_runs_show() -> None:
     assert POWER - 0.15 < shown < POWER + 0.12
 
 
+def test_of_several_differences_each_shows_less() -> None:
+    """Holm's correction: as one of twenty a difference that single runs show in four of five has to be larger."""
+    generator = np.random.default_rng(3)
+    differences = generator.choice([-1, 0, 1], p=[0.15, 0.75, 0.1], size=200).tolist()
+    mean = mean_difference(differences, [("a", seed) for seed in range(200)])
+    alone, of_twenty = difference_of(mean), difference_of(mean, among=20)
+    assert alone.detectable is not None
+    assert of_twenty.detectable is not None
+    assert alone.telling is not None
+    assert of_twenty.telling is not None
+    # Standard errors: 1.96 + .84 alone, 3.02 + .84 at a twentieth of alpha.
+    assert of_twenty.detectable == pytest.approx(alone.detectable * 3.86 / 2.80, rel=0.08)
+    assert of_twenty.telling > 1.6 * alone.telling
+    assert (of_twenty.p, of_twenty.interval) == (alone.p, alone.interval)
+
+
 def test_a_few_pairs_can_show_nothing() -> None:
     assert of([0, 0, -1, 1, 0]).detectable is None
     assert (of([0] * 8).detectable or 0) > 0.6, "eight that agree are not all"
