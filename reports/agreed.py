@@ -33,9 +33,11 @@ class AsAgreed:
     @cached_property
     def against(self) -> tuple[str, ...]:
         """The verdicts for which the run fails; none: it passes."""
-        success = (self.judgement.verdict,) if self.judgement.verdict not in REQUIRED[self.required] else ()
+        success: tuple[str, ...] = ()
         if not self.judgement.is_measured:
             success = ("undecided: nothing was measured",)
+        elif self.judgement.verdict not in REQUIRED[self.required]:
+            success = (self.judgement.verdict,)
         failed = fails(self.measured, self.required)
         return (*success, *(f"{each.measure.name} of {each.group} {each.verdict}" for each in failed))
 

@@ -142,7 +142,7 @@ def _likeliest(x: Floats, n: Floats, y: Floats, m: Floats, d: Floats) -> Floats:
     last = y * d * (1 - d)
     shift = second / (3 * third)
     q = shift**3 - first * second / (6 * third**2) + last / (2 * third)
-    p = np.where(q >= 0, 1.0, -1.0) * np.sqrt(np.maximum(shift**2 - first / (3 * third), 1e-300))
+    p = np.where(q >= 0, 1.0, -1.0) * np.sqrt(np.maximum(shift**2 - first / (3 * third), 1e-200))
     angle = (np.pi + np.arccos(np.clip(q / p**3, -1.0, 1.0))) / 3
     found: Floats = np.clip(2 * p * np.cos(angle) - shift, np.maximum(0.0, -d), np.minimum(1.0, 1.0 - d))
     return found
