@@ -17,10 +17,12 @@ def rates_of(run: Run) -> dict[str, SuccessRate]:
     """The rates over the suites' own episodes; over those of the user's tests where the run has no others.
 
     By the names of `pytest_vla.metrics.rates.judged_apart`: no rate is over benign and varied ones, and probes are in
-    none. That of varied ones has no interval: several are of one task and seed, which is not known here.
+    none. That of varied ones has no interval, as several are of one task and start, which is not known here; nor has
+    any where episodes may be copies: a report knows which are.
     """
     rates = {name: success_rate(name, some) for name, some in judged_apart(_outcomes(run)).items()}
-    return {name: replace(rate, interval=None) if name == VARIED else rate for name, rate in rates.items()}
+    unknown = {name for name in rates if name == VARIED or run.copies}
+    return {name: replace(rate, interval=None) if name in unknown else rate for name, rate in rates.items()}
 
 
 def errors_of(run: Run) -> Mapping[str, int]:

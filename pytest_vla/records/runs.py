@@ -63,6 +63,7 @@ class Run:
         counts: the episode that counts of each item that has one, by outcome.
         repeats: its complete episodes that do not count.
         decided: how many items have no episode since a sequential gate had decided their group.
+        copies: unvaried episodes that have the digest of another of their task, and may be no further observation.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Run:
     counts: tuple[Count, ...]
     repeats: Repeats
     decided: int = 0
+    copies: int = 0
 
     @property
     def done(self) -> int:

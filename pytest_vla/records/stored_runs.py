@@ -64,6 +64,16 @@ def read_runs(database: Database, *name: str) -> tuple[Run, ...]:
             *name,
         )
     }
+    # A digest that an unvaried task has twice is a copy, unless a policy that draws did the same by luck.
+    copies = dict(
+        database.rows(
+            (TEXT, INT),
+            "SELECT run, sum(n - 1) FROM"
+            f" (SELECT run, count(*) AS n FROM results AS e WHERE outcome IN {COMPLETE_SQL} AND {PROBE} IS NULL"
+            f" {'AND run = ?' if name else ''} GROUP BY run, suite, task, of_suite, digest) GROUP BY 1",
+            *name,
+        )
+    )
     decided = dict(
         database.rows(
             (TEXT, INT),
@@ -79,6 +89,7 @@ def read_runs(database: Database, *name: str) -> tuple[Run, ...]:
         _check_run(database, table)
         table |= {"invocation": _invocation(database.file, table), "counts": tuple(counts.get(table["name"], ()))}
         table |= {"repeats": repeats.get(table["name"], Repeats()), "decided": decided.get(table["name"], 0)}
+        table |= {"copies": copies.get(table["name"], 0)}
     return tuple(Run(**table) for table in tables)
 
 

@@ -56,6 +56,7 @@ def record_of(seed: int, outcome: str = "failure", run: str = "a-run", **changes
         "node": case.node_id,
         "seed": seed,
         "seeds": seeds_of(seed),
+        "digest": f"{seed:02}",
         "outcome": outcome,
         "reason": reason,
     }
