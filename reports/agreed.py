@@ -33,7 +33,9 @@ class AsAgreed:
     @cached_property
     def against(self) -> tuple[str, ...]:
         """The verdicts for which the run fails; none: it passes."""
-        success = (self.judgement.verdict,) if self.judgement.verdict not in REQUIRED[self.required] else ()
+        success: tuple[str, ...] = ()
+        if self.judgement.verdict not in REQUIRED[self.required]:
+            success = (self.judgement.verdict,)
         if not self.judgement.is_measured:
             success = ("undecided: nothing was measured",)
         failed = fails(self.measured, self.required)
