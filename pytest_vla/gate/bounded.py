@@ -15,8 +15,8 @@ How far the unseen unit goes is the `Reach` of the test:
 
 ``python benchmarks/gate.py --only starts`` counts false claims and power of 3 to 50 units of 1 to 50 pairs, beside the
 plain test that flips the signs of units. If both policies are alike in each unit, or if there are twenty units, at most
-about alpha of the claims are false. With 5 to 15 units of 25 or 50 pairs more are false where one unit in five gains
-everything while all others lose a quarter; a test that held there would be blind to every such loss.
+about alpha of the claims are false (6%). With 5 to 15 units of 10 to 50 pairs up to 30% are, if up to one unit in five
+gains everything while all others lose more than a tenth. A test that held there would be blind to every such loss.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
 """How many episodes a new comparison takes, where a group is undecided.
 
 The run that is undecided is not to be continued until it says something: each further look at it is a further chance to
-err. Followed up to three times, "about so many more" made 8 to 12% false regressions at an alpha of 5%
+err. Followed up to three times, "about so many more" made 7 to 13% false regressions at an alpha of 5%
 (``python benchmarks/gate.py --only advice``). What is advised is a new comparison of a size that is fixed beforehand,
 or a sequential gate.
 """

@@ -51,7 +51,8 @@ def test_a_run_is_saved_and_shown(alone: None, capsys: pytest.CaptureFixture[str
     saved = call(capsys, "save").splitlines()
     assert saved[-1] == "saved: baseline.vla.json"
     shown = call(capsys, "show").splitlines()
-    assert shown == saved[:-1]
+    note = next(place for place, line in enumerate(saved) if line.startswith("note: one run seed"))
+    assert shown == saved[:note]
     assert shown[:4] == [
         "model: random (of unknown content)",
         "cases: 11 cases of 1 task, run seed 0",
@@ -64,6 +65,13 @@ def test_a_run_is_saved_and_shown(alone: None, capsys: pytest.CaptureFixture[str
         ["libero_goal,", "varied", "1/1", "100.0%", "[20.7%,", "100.0%]"],
     ]
     assert shown[7] == "conditions: cameras agentview, max_steps 300, mujoco 3.8.1"
+
+
+def test_of_several_run_seeds_nothing_is_noted(alone: None, capsys: pytest.CaptureFixture[str]) -> None:
+    write("one", ten())
+    write("two", [varied("", True, seed=seed, run_seed=1) for seed in range(10)])
+    assert "one run seed" not in call(capsys, "save", "one", "two", "-o", "both.json")
+    assert "one run seed" in call(capsys, "save", "one", "-o", "alone.json")
 
 
 def test_programs_get_it_as_json(alone: None, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from pytest_vla.gate.score import unpaired_p
+from pytest_vla.gate.wealth import running_p
 from pytest_vla.metrics.clustered import Unit
 
 RUNS = 10_000
@@ -47,6 +48,17 @@ def test_a_quick_look() -> None:
             assert max(fixed, ever) <= most(2000), (design, claim)
     fixed, ever = gate.errors(gate.Design(2, 8, kinds=3, discordance=0.3, alike=0.7), "regression", 1000)
     assert max(fixed, ever) <= most(1000)
+
+
+def test_a_loss_of_just_the_margin_is_no_regression() -> None:
+    """Of single pairs and of units of four, at the end and at any time."""
+    for design in (gate.Design(10, 10, discordance=0.1), gate.Design(10, 10, kinds=4, discordance=0.2, alike=0.5)):
+        pairs = gate.draw(design, -gate.MARGIN, 1000, np.random.default_rng(4))
+        sums = pairs.reshape(len(pairs), -1, design.kinds).sum(-1)
+        fixed = float((gate.change_of(sums, design.kinds, beyond=gate.MARGIN) <= 0.05).mean())
+        ever = float((running_p(pairs.mean(axis=-1), "regression", gate.MARGIN)[:, -1] <= 0.05).mean())
+        assert max(fixed, ever) <= most(1000), design
+        assert float((gate.change_of(sums, design.kinds) <= 0.05).mean()) > 2 * fixed, "any loss is found more often"
 
 
 def test_what_is_true_is_found() -> None:
