@@ -187,6 +187,8 @@ def test_a_window_that_cannot_be_opened_is_one_line(
     screen.__dict__.update(played)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        # Of what an earlier test left open, which may be collected here.
+        warnings.simplefilter("ignore", ResourceWarning)
         assert main(["view", "libero_goal/turn_on"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert message + INSTEAD in line
