@@ -4,6 +4,7 @@ import contextlib
 import importlib
 import os
 import signal
+import sys
 from collections.abc import Generator
 from typing import Any
 
@@ -22,6 +23,12 @@ import numpy  # noqa: E402, F401
 os.environ.pop("PYTEST_XDIST_WORKER", None)
 # A user's machine buffers what a process prints.
 os.environ.pop("PYTHONUNBUFFERED", None)
+# Tests change modules of their projects within a second, which bytecode's time stamps do not tell apart: what they
+# start keeps none. The session's own processes keep theirs, of 480 test modules, unless they were told not to.
+if not sys.dont_write_bytecode:
+    os.environ["VLA_TESTS_KEEP_BYTECODE"] = "1"
+sys.dont_write_bytecode = "VLA_TESTS_KEEP_BYTECODE" not in os.environ
+os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
 # A shell starts what runs in its background without Ctrl-C, and what is started without it never gets it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -50,7 +50,7 @@ def test_built_ins_are_found_by_the_same_hooks_in_a_fixed_order() -> None:
         "libero_pro", "libero_plus",
     ]  # fmt: skip
     dimensions = " ".join(dict.fromkeys(kind.dimension for kind in kinds()))
-    assert dimensions == "pro layout background light camera robot noise arena hazard language action"
+    assert dimensions == "pro layout background object light camera robot noise arena hazard language action"
     origin = extensions.lists()["libero_plus"].origin
     assert origin == "pytest-vla (pytest_vla.suites.libero_plus.extension)"
     assert "task_classification.json" in extensions.user_files()

@@ -9,7 +9,7 @@ from pytest_vla.gate.planning import fresh_pairs
 from pytest_vla.gate.settling import drop_of, fresh_of
 from pytest_vla.gate.verdicts import Group, Terms, judge, verdict_of
 from pytest_vla.plan.case import Case
-from tests.gate.test_verdicts import TASKS, made, only, side
+from tests.support.gate_sides import TASKS, made, only, side
 
 
 def sample(lost: int, gained: int, same: int, per_unit: int = 1) -> Sample:

@@ -10,39 +10,20 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from pytest_vla.errors import VlaError
-from pytest_vla.gate.baseline import Baseline, baseline_of
 from pytest_vla.gate.choices import REGRESSIONS, REQUIRED
 from pytest_vla.gate.settling import fresh_of
-from pytest_vla.gate.verdicts import BY, Group, Judgement, Terms, group_name, judge
+from pytest_vla.gate.verdicts import BY, Judgement, Terms, group_name, judge
 from pytest_vla.reports.gates import loss_text
 from tests.support.examples import scaled
+from tests.support.gate_sides import TASKS, made, only, side
 from tests.support.records import RECORD
 from tests.support.varied import varied
-
-TASKS = tuple(f"task_{number}" for number in range(10))
-
-
-def side(outcomes: Sequence[bool | str], label: str = "", first: int = 0, **changes: Any) -> list[Any]:
-    """Records of ten tasks in turn, a seed after the other."""
-    return [
-        varied(label, outcome, task=TASKS[place % 10], seed=first + place // 10, **changes)
-        for place, outcome in enumerate(outcomes)
-    ]
-
-
-def made(*sides: list[Any]) -> Baseline:
-    return baseline_of([record for some in sides for record in some])
 
 
 def judged(
     baseline: Sequence[bool | str], new: Sequence[bool | str], terms: Terms | None = None, first: int = 0
 ) -> Judgement:
     return judge(made(side(baseline)), made(side(new, first=first)), terms or Terms())
-
-
-def only(judgement: Judgement) -> Group:
-    (group,) = judgement.groups
-    return group
 
 
 def test_a_policy_that_loses_much_is_a_regression() -> None:

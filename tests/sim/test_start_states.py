@@ -87,8 +87,8 @@ def test_moved_things_start_where_they_come_to_rest(tmp_path: Path, monkeypatch:
     with World(TASK, variation) as world:
         world.reset(init_state=2, scene_seed=2, settle=False)
         assert np.array_equal(world.data.qpos, first)
-        with pytest.raises(VlaError, match="init state 50: task put_the_bowl_on_the_plate has 0 to 49"):
-            world.reset(init_state=50)
+        with pytest.raises(VlaError, match="init state 200: task put_the_bowl_on_the_plate has 0 to 199"):
+            world.reset(init_state=200)
         bowl = world.data.body("bowl_1_main").xpos.copy()
     with World(TASK) as world:
         world.reset(init_state=2, scene_seed=2, settle=False)
