@@ -48,7 +48,7 @@ def test_it_says_how_many_episodes_a_group_takes(capsys: pytest.CaptureFixture[s
     group = table["groups"]["libero_goal[benign]"]
     assert f"{group['no_worse'][0]:,}, {group['no_worse'][1]:,}" in row
     assert 200 < group["no_worse"][0] < group["no_worse"][1] < 1500
-    assert 80 < group["regression"][0] < group["regression"][1] < 500
+    assert 200 < group["regression"][0] < group["regression"][1] < 2000, "a drop of 10 points exceeds a margin of 5"
     assert table["pairs"] == "independent"
 
 
