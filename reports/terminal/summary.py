@@ -211,10 +211,10 @@ def few_text(records: Sequence[Record]) -> str:
         return ""
     number = len(tasks)
     known, better = (f"{50 - half:.0f}% to {50 + half:.0f}%" for half in (_half(number), _half(number * _ENOUGH)))
-    return (
-        f"1 episode a task tells little ({counted(number, 'task')}): a rate of 50% is then known to {known} (95%), "
-        f"and with --vla-episodes={_ENOUGH} to {better}"
-    )
+    told = f"1 episode a task tells little ({counted(number, 'task')}): a rate of 50% is then known to {known} (95%)"
+    # Further seeds of a suite that pins its init state begin where the first did.
+    pinned = any(record.protocol.get("init_state") is not None for record in records)
+    return told if pinned else f"{told}, and with --vla-episodes={_ENOUGH} to {better}"
 
 
 def _half(episodes: int) -> float:

@@ -71,6 +71,8 @@ def test_libero_para_gives_table_3s_row_and_resumed_too(
     assert done[title + 1].split() == ["suite", "n", "SR", "PRIDE", "overestimation"]
     assert done[title + 2].split()[:3] == ["libero_para", "3", "0.0"]
     assert done[title + 3].startswith("PRIDE at alpha 0.5 by published libero-para csv ")
+    (little,) = [line for line in done if "tells little" in line]
+    assert "--vla-episodes" not in little, "more seeds would repeat the same start"
     assert any(line.startswith("more of it: ") for line in stopped)
     # The command does what it says.
     (command,) = [line for line in done if line.startswith("more of it: ")]
