@@ -16,8 +16,11 @@ from tests.support.data import data_root, golden_root
 # As in a run with episodes, so that what is simulated here equals what tests' runs simulate.
 kernels.pin()
 
-# A pytest that runs in this process forgets what it imported, and numpy cannot be loaded a second time.
-import numpy  # noqa: E402, F401
+# A pytest that runs in this process forgets what it imported, and numpy cannot be loaded a second time, nor can those of
+# its parts that it loads when they are first asked for.
+import numpy.fft  # noqa: E402
+import numpy.linalg  # noqa: E402
+import numpy.random  # noqa: E402, F401
 
 # Our own workers are no workers of the runs that tests begin.
 os.environ.pop("PYTEST_XDIST_WORKER", None)
