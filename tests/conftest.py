@@ -16,8 +16,8 @@ from tests.support.data import data_root, golden_root
 # As in a run with episodes, so that what is simulated here equals what tests' runs simulate.
 kernels.pin()
 
-# A pytest that runs in this process forgets what it imported, and numpy cannot be loaded a second time, nor can those of
-# its parts that it loads when they are first asked for.
+# A pytest that runs in this process forgets what it imported, and numpy cannot be loaded a second time, nor can its
+# parts that are loaded when they are first asked for.
 import numpy.fft  # noqa: E402
 import numpy.linalg  # noqa: E402
 import numpy.random  # noqa: E402, F401
