@@ -17,7 +17,7 @@ from pytest_vla.episode.trace import EpisodeWorld, Trace
 from pytest_vla.errors import BATCH_FAILED, POLICY_TIMEOUT, TIMEOUT, EpisodeError, VlaError
 from pytest_vla.metrics.alarms import Rule
 from pytest_vla.plan.case import Case
-from pytest_vla.plan.choices import COSTS_AUTO
+from pytest_vla.plan.choices import COSTS_ALL
 from pytest_vla.plan.costs import DECLARED
 from pytest_vla.plan.task import Task
 from pytest_vla.policies.base import NO_WISHES, Episode, Observation, Policy, Session, Wishes
@@ -59,7 +59,7 @@ class Conditions:
         handling: whether it is recorded how near joints are to their limits, and what the arm holds and touches.
         alone: whether the policy is to answer in no batch with other episodes.
         stop_when: the rule of an alarm that ends an episode; None: there is none.
-        costs: where collisions are charged, one of `pytest_vla.plan.choices.COSTS`.
+        costs: whether collisions are charged, one of `pytest_vla.plan.choices.COSTS`.
         declared: names what the user declared of costs (`DeclaredCosts.digest`); empty: nothing.
         run: the run's name for the record.
         worker: the process's name for the record.
@@ -78,7 +78,7 @@ class Conditions:
     handling: bool = False
     alone: bool = False
     stop_when: Rule | None = None
-    costs: str = COSTS_AUTO
+    costs: str = COSTS_ALL
     declared: str = ""
     run: str = ""
     worker: str = ""
@@ -87,7 +87,7 @@ class Conditions:
     def choices(self) -> dict[str, str]:
         """For the provenance: what was chosen of what makes an episode invalid and of what it is charged for, where it
         is not the default."""
-        costs = {} if self.costs == COSTS_AUTO else {"costs": self.costs}
+        costs = {} if self.costs == COSTS_ALL else {"costs": self.costs}
         costs |= {DECLARED: self.declared} if self.declared else {}
         premises = {} if self.premises else {"premises": "ignored"}
         premises |= {} if self.stop_when is None else {"stop_when": str(self.stop_when)}

@@ -23,7 +23,7 @@ from pytest_vla.fuzz.guide import Tried
 from pytest_vla.fuzz.hunt import Job, Result, Rules, perform
 from pytest_vla.fuzz.shrink import Shrunk
 from pytest_vla.fuzz.trial import SUCCESS, Property, Trial, Trials
-from pytest_vla.plan.choices import COSTS_AUTO
+from pytest_vla.plan.choices import COSTS_ALL
 from pytest_vla.policies.base import Policy
 from pytest_vla.policies.load import digest_of, may_batch, resolve_policy
 from pytest_vla.policies.spec import ModelSpec
@@ -102,7 +102,7 @@ def performer(
     """
     if policy is None:
         policy = resolve_policy(setup.spec) if setup.served is None else _served(setup.served, setup.conditions)
-    with closing(WorldPool(False, charging=Charging(COSTS_AUTO, None))) as worlds:
+    with closing(WorldPool(False, charging=Charging(COSTS_ALL, None))) as worlds:
         trials = Trials(policy, worlds, setup.conditions, lambda record: watch(), wanted=setup.wanted)
         rival = None
         if setup.rival is not None:

@@ -14,7 +14,7 @@ from pytest_vla.metrics.safety import SAFE, by_headline, deciding_account, exces
 from pytest_vla.metrics.selection import is_counted
 from pytest_vla.metrics.success import unit_of
 from pytest_vla.metrics.unavoidable import Unavoidable, unavoidable_in
-from pytest_vla.plan.costs import DECLARED, accounts_of, cumulative, judged_accounts
+from pytest_vla.plan.costs import DECLARED, accounts_of, cumulative, shown_accounts
 from pytest_vla.records.record import Record
 
 
@@ -64,7 +64,7 @@ def cost_summaries(
             counted = [record for record in of_group if is_counted(record) and not record.in_no_rate]
             title = f"{name} {group}" if any(record.variation for record in some) else name
             for same in by_headline(counted).values():
-                shared = [each for each in judged_accounts(same[0].costs) if _is_of_all(each, same)]
+                shared = [each for each in shown_accounts(same[0].costs) if _is_of_all(each, same)]
                 decides = deciding_account(same, threshold, unavoidable)
                 if decides not in shared:
                     decides = next(iter(shared), "")

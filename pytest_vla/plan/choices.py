@@ -13,8 +13,8 @@ space of textures), or as the installed version draws them, darker from 3.3.3 on
 CHECK, IGNORE = PREMISES = ("check", "ignore")
 """What ``--vla-premises`` may say."""
 
-COSTS = COSTS_AUTO, COSTS_NONE, COSTS_ALL = "auto", "none", "all"
-"""Where collisions are charged: see ``--vla-costs``."""
+COSTS = COSTS_ALL, COSTS_NONE = "all", "none"
+"""Whether collisions are charged: see ``--vla-costs``."""
 
 MOST_SHARDS = 100_000
 """Into which a selection may be shared out."""

@@ -60,6 +60,9 @@ class Charge:
         bodies: names of the two things that met, as the task file has them, or the model's names of the robot's bodies.
         force: the largest normal contact force between them while charged, N; None: not measured.
         position: where, m, world frame, when the force was largest; None: not measured.
+        impulse: N s, of all its steps together, over their substeps; None: not measured, as in ``upstream``, which
+            looks at one moment a control step.
+        peak: the control step and its substep (from 1, of 25) when the force was largest; None: not measured.
         unknown: what a later version wrote beside these, as JSON has it.
     """
 
@@ -74,6 +77,8 @@ class Charge:
     bodies: tuple[str, ...] = ()
     force: float | None = None
     position: Point | None = None
+    impulse: float | None = None
+    peak: tuple[int, int] | None = None
     unknown: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -91,7 +96,7 @@ class Charge:
         return {**self.unknown, "name": self.name, "step": self.step, "amount": self.amount, **said}
 
 
-_SAID = ("by", "text", "account", "kind", "last_step", "bodies", "force", "position")
+_SAID = ("by", "text", "account", "kind", "last_step", "bodies", "force", "position", "impulse", "peak")
 _DEFAULTS: Mapping[str, Any] = {name: getattr(Charge, name) for name in _SAID}
 _NAMES = ("name", "amount", "step", *_SAID)
 
@@ -134,17 +139,25 @@ def in_order(accounts: Iterable[str]) -> tuple[str, ...]:
     return (*(account for account in _HEADLINES if account in found), *sorted(found - {*_HEADLINES}))
 
 
-ARM_CONTACT, HELD_CONTACT, DISPLACED = "arm_contact", "held_contact", "displaced"
+ARM_CONTACT, HELD_CONTACT, IMPACT, DISPLACED = COLLISIONS = ("arm_contact", "held_contact", "impact", "displaced")
 """What the account of collisions charges for."""
 
 TOUCHING = "touching"
 """What a charge for coming close says of steps in which there was contact: these are never unavoidable."""
 
 
-def judged_accounts(charges: Iterable[Charge]) -> tuple[str, ...]:
-    """The accounts by which an episode is safe, each by itself: all but ``upstream`` where ``paper`` is there."""
+def shown_accounts(charges: Iterable[Charge]) -> tuple[str, ...]:
+    """The accounts that are shown, each by itself: all but ``upstream`` where ``paper`` is there."""
     found = accounts_of(charges)
     return tuple(account for account in found if account != "upstream" or "paper" not in found)
+
+
+def judged_accounts(charges: Iterable[Charge]) -> tuple[str, ...]:
+    """The accounts by which an episode is safe, each by itself: `shown_accounts`, and ``collisions`` only where the
+    task states no costs of its own."""
+    found = shown_accounts(charges)
+    stated = {"paper", "upstream", ""} & {*found}
+    return tuple(account for account in found if account != "collisions" or not stated)
 
 
 def cumulative(charges: Iterable[Charge], account: str | None = None) -> float | None:

@@ -24,14 +24,20 @@ class Ledger:
         bodies: tuple[str, ...] = (),
         force: float | None = None,
         position: Point | None = None,
+        impulse: float | None = None,
+        substep: int | None = None,
         by: str | None = None,
         text: str | None = None,
     ) -> None:
         """Enters what one control step was charged; see `Charge`. A step is charged at most once for the same.
 
+        Args:
+            substep: when the force was largest, from 1.
+
         Raises:
             OverflowError: there are more entries than a record can have.
         """
+        peak = None if substep is None else (step, substep)
         what = (account, name, bodies, by, text)
         index, each = self._latest.get(what, (-1, 0.0))
         latest = self._entries[index] if index >= 0 else None
@@ -44,12 +50,16 @@ class Ledger:
                 last_step=step,
                 force=force if harder else latest.force,
                 position=position if harder or latest.position is None else latest.position,
+                impulse=impulse if latest.impulse is None else latest.impulse + (impulse or 0.0),
+                peak=peak if harder or latest.peak is None else latest.peak,
             )
             return
         if len(self._entries) == MOST_CHARGES:
             raise OverflowError(f"more than {MOST_CHARGES} charges in an episode")
         self._latest[what] = (len(self._entries), amount)
-        self._entries.append(Charge(name, amount, step, by, text, account, kind, None, bodies, force, position))
+        self._entries.append(
+            Charge(name, amount, step, by, text, account, kind, None, bodies, force, position, impulse, peak)
+        )
 
     def entries(self) -> tuple[Charge, ...]:
         """All so far, in the order of their first steps."""

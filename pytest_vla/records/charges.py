@@ -10,6 +10,7 @@ MOST_LINES = 5
 _HAPPENED = {
     "armcontact": "{0} touched {1}",
     "heldcontact": "{0}, held, touched {1}",
+    "impact": "{0} hit {1}",
     "displaced": "{0} was displaced",
     "incontact": "{0} touched {1}",
     "checkgrippercontact": "the gripper touched {0}",
@@ -39,7 +40,8 @@ def charge_text(charge: Charge) -> str:
         last = charge.last_step
         told[0] += f" at step {charge.step}" if last is None else f" at steps {charge.step} to {last}"
     if charge.force is not None:
-        told.append(f"{charge.force:.1f} N")
+        when = "" if charge.peak is None or charge.last_step is None else f" at step {charge.peak[0]}"
+        told.append(f"{charge.force:.1f} N{when}")
     if charge.text:
         told.append(charge.text)
     return ", ".join(told)

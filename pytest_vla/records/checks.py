@@ -150,11 +150,17 @@ def _is_charge(value: object) -> bool:
         and (value.get("bodies") is None or (isinstance(value["bodies"], list) and all(map(_is_text, value["bodies"]))))
         and (value.get("force") is None or is_number(value["force"]))
         and (value.get("position") is None or _is_place(value["position"]))
+        and (value.get("impulse") is None or is_number(value["impulse"]))
+        and (value.get("peak") is None or _is_peak(value["peak"]))
     )
 
 
 def _is_later(last: object, first: object) -> bool:
     return type(last) is int and type(first) is int and is_count(last) and last >= first
+
+
+def _is_peak(value: object) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(map(is_count, value))
 
 
 def _is_place(value: object) -> bool:

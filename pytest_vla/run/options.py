@@ -337,8 +337,8 @@ class Options(FuzzOptions, ScaleOptions, GateOptions):
         ini="as --vla-report-pictures, where that is not given",
     )
     costs: str = option(
-        "collisions that are charged beside a task's own costs, unintended contacts of the arm and of what it holds, "
-        "and displaced bystanders: auto (default), of tasks that state no costs; all; none",
+        "collisions: unintended contacts of the arm and of what it holds, impacts, and displaced bystanders: all "
+        "(default), shown beside a task's own costs where it states some; none",
         "|".join(COSTS),
         one_of(COSTS),
         default=COSTS[0],

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vla.errors import SceneError, VlaError
-from pytest_vla.plan.choices import COSTS_AUTO
-from pytest_vla.plan.costs import ARM_CONTACT, DISPLACED, HELD_CONTACT, LARGEST_AMOUNT
+from pytest_vla.plan.choices import COSTS_ALL
+from pytest_vla.plan.costs import COLLISIONS, LARGEST_AMOUNT
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.bddl import Group, Origin, read_expression
 from pytest_vla.scene.literals import Literal, Scope, read_condition
@@ -34,7 +34,7 @@ ARM, GRIPPER, ROBOT, HELD = PARTS = ("arm", "gripper", "robot", "held")
 """What a rule may name beside a task's objects: the arm without its fingers, the fingers, both, and what they hold."""
 
 GOAL = "goal"
-"""In ``except``: the objects and fixtures that the task's goal names."""
+"""In the place of a name: the objects and fixtures that the task's goal names."""
 
 
 @dataclass(frozen=True)
@@ -87,12 +87,11 @@ class Charging:
     """What episodes are charged for beside their tasks' own costs.
 
     Attributes:
-        costs: one of `pytest_vla.plan.choices.COSTS`: ``auto``, collisions where the task states no costs of its own;
-            ``all``, there too; ``none``, nowhere.
+        costs: one of `pytest_vla.plan.choices.COSTS`: whether collisions are charged.
         declared: by the user; None: nothing.
     """
 
-    costs: str = COSTS_AUTO
+    costs: str = COSTS_ALL
     declared: DeclaredCosts | None = None
 
 
@@ -122,6 +121,7 @@ def _number(least: float, most: float, what: str) -> Callable[[Any], float]:
 
 _ABOVE_FORCE = _number(0.0, 1e6, "a force in N")
 _ABOVE_SPEED = _number(0.0, 1e3, "a speed in m/s")
+_HEIGHT = _number(0.0, 10.0, "a height in m")
 _Key = tuple[Callable[[Any], Any], bool]
 
 RULES: Mapping[str, Mapping[str, _Key]] = {
@@ -129,11 +129,11 @@ RULES: Mapping[str, Mapping[str, _Key]] = {
     "force": {"on": (_name, True), "above": (_ABOVE_FORCE, True), "by": (_name, False), "except": (_names, False)},
     "speed": {"of": (_name, True), "above": (_ABOVE_SPEED, True)},
     "tilt": {"of": (_name, True), "above": (_number(0.0, 180.0, "an angle in degrees"), True)},
+    "dropped": {"of": (_name, False), "height": (_HEIGHT, False), "speed": (_ABOVE_SPEED, False)},
     "joint": {"within": (_number(0.0, 0.5, "a share of the joint's range"), True), "of": (_names, False)},
 }
 """The keys of each rule, how they are read, and whether they have to be there."""
 
-_TAKEN = (ARM_CONTACT, HELD_CONTACT, DISPLACED)
 # Of a charge: what costs nothing would be safe whatever happens.
 _LEAST = 1e-6
 _COMMON = ("name", "rule", "literal", "weight", "when", "tasks", "missing")
@@ -203,6 +203,12 @@ def _rule(entry: Mapping[str, Any], number: int, lines: TableLines) -> CostRule:
     for key, (_, is_needed) in keys.items():
         if is_needed and key not in entry:
             raise wrong("", f"rule {rule!r} lacks {key!r}")
+    if rule == "dropped" and entry.get("when") == TERMINAL:
+        raise wrong("when", "what was dropped is judged as it lands: expected instant or once, found 'terminal'")
+    if rule == "dropped" and not {"height", "speed"} & {*entry}:
+        raise wrong(
+            "", "rule 'dropped' lacks a limit: expected height (m of free fall), speed (m/s at landing) or both"
+        )
     literal = _literal(read("literal", _text, ""), lines.where(number, "literal")) if not rule else None
     values = {key: read(key, reader, None) for key, (reader, _) in keys.items() if key in entry}
     at_end = literal is not None and literal.predicate in _JUDGED_AT_THE_END
@@ -210,7 +216,7 @@ def _rule(entry: Mapping[str, Any], number: int, lines: TableLines) -> CostRule:
     name = read("name", _text, str(literal) if literal is not None else None)
     if name is None:
         raise wrong("", f'rule {rule!r} lacks name, by which it is charged, such as name = "{rule}"')
-    if name in _TAKEN or (rule and name.startswith("(")):
+    if name in COLLISIONS or (rule and name.startswith("(")):
         raise wrong("name", f"{name!r} is what a literal or the account of collisions is called: give it another name")
     weight = read("weight", _number(_LEAST, LARGEST_AMOUNT, "an amount"), _WEIGHTS[when])
     tasks = read("tasks", _patterns, ())

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pytest_vla.plan.choices import COSTS_ALL, COSTS_AUTO
+from pytest_vla.plan.choices import COSTS_NONE
 from pytest_vla.scene.cost_rules import Charging
 from pytest_vla.sim.collisions import Collisions
 from pytest_vla.sim.cost_meters import cost_meters
@@ -25,6 +25,6 @@ def _meters(charging: Charging, world: "World") -> Sequence[Meter]:
     meters = list(cost_meters(world))
     if charging.declared is not None and any(rule.is_of(world.task) for rule in charging.declared.rules):
         meters.append(Declared(world, charging.declared.rules))
-    if charging.costs == COSTS_ALL or (charging.costs == COSTS_AUTO and not world.problem.cost):
+    if charging.costs != COSTS_NONE:
         meters.append(Collisions(world))
     return meters

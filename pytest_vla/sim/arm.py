@@ -16,13 +16,13 @@ from pytest_vla.scene import panda
 from pytest_vla.scene.profiles import PROFILES, ROBOSUITE_1_4, Profile
 from pytest_vla.sim.native import control_step, load_step
 from pytest_vla.sim.robosuite_control import make_pose, pose_in_A_to_pose_in_B, pose_inv, set_goal_orientation
+from pytest_vla.sim.substeps import SUBSTEPS, NativeSubsteps, nothing_recorded
 from pytest_vla.versions import forward_warms
 
 Array = npt.NDArray[np.float64]
 
 ARM_JOINTS = 7
 FINGERS = 2
-SUBSTEPS = 25
 # The arm's rest pose (rad) and the fingers' (m) at a reset; LIBERO's Pandas, no noise.
 REST_JOINTS = np.array(panda.REST_JOINTS)
 REST_FINGERS = np.array([0.020833, -0.020833])
@@ -119,13 +119,14 @@ class Arm:
         pose = self._reset_pose.state
         return ArmState(pose[:3].copy(), pose[3:12].reshape(3, 3).copy(), np.zeros(FINGERS), True)
 
-    def step(self, action: Array, sample_at: int) -> tuple[Array, Array]:
+    def step(self, action: Array, sample_at: int, record: NativeSubsteps | None = None) -> tuple[Array, Array]:
         """One control step (25 substeps of 2 ms).
 
         Args:
             action: (7,), [-1, 1]: position change x 0.05 m and axis-angle x 0.5 rad in the world frame, gripper
                 (-1 open, 1 close). Clipped as robosuite clips it.
             sample_at: substep whose state observations show.
+            record: is filled with what happens in each substep; None: nothing is recorded.
 
         Returns:
             qpos (nq,) before and after the sampled substep; valid until the next call.
@@ -153,18 +154,20 @@ class Arm:
             state.gripper_action[:] = np.clip(state.gripper_action + change, -1.0, 1.0)
             change = np.zeros(FINGERS)
         try:
-            self._run(SUBSTEPS, sample_at, change)
+            self._run(sample_at, change, nothing_recorded() if record is None else record.arguments())
         except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
             raise EpisodeError("physics-nan", f"the controller's matrices cannot be inverted: {error}") from error
+        if record is not None:
+            record.check()
         state.fresh = False
         return self._substep_before, self._substep_after
 
-    def _run(self, substeps: int, sample_at: int, direction: Array) -> None:
+    def _run(self, sample_at: int, direction: Array, recorded: tuple[npt.NDArray[np.generic], ...]) -> None:
         model, data, state = self._model, self._data, self.state
         control_step(
             model._address,
             data._address,
-            substeps,
+            SUBSTEPS,
             sample_at,
             self._warm_solves,
             state.fresh,
@@ -192,6 +195,9 @@ class Arm:
             *self._jacobians,
             self._substep_before,
             self._substep_after,
+            data.xipos,
+            data.xmat,
+            *recorded,
         )
 
 

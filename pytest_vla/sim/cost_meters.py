@@ -1,5 +1,6 @@
 """The meters of a world's task: VLA-Arena's two accounts."""
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -27,11 +28,13 @@ def cost_meters(world: "World") -> tuple[Meter, ...]:
         return ()
     rules = world.task.protocol.rules
     setting = Setting(world.problem, world.scene, world.model, world.data, world.drawn_poses)
+    # Upstream looks once a control step, its paper "at every simulation step".
+    within = replace(setting, substeps=world.substeps)
     goal = None
     if rules == PAPER:
         # Upstream's account goes by upstream's goal; where its code would raise, nothing ends here.
         goal = partial(all_of, compile_goal(world.problem, world.scene, world.model, world.data, OURS, setting.drawn))
     return (
         UpstreamMeter(setting, freezes=rules != PAPER, crashes=rules == UPSTREAM, goal=goal),
-        PaperMeter(setting, freezes=rules == PAPER),
+        PaperMeter(within, freezes=rules == PAPER),
     )

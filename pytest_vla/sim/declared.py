@@ -1,11 +1,13 @@
-"""The account of what a user declares: `pytest_vla.scene.cost_rules` judged on a world, of whichever suite."""
+"""The account of what a user declares: `pytest_vla.scene.cost_rules` judged on a world, of whichever suite.
+
+What is charged at a control step goes by all of its substeps: contact in any, the largest force, speed and tilt.
+"""
 
 import math
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-import mujoco
 import numpy as np
 
 from pytest_vla.errors import VlaError
@@ -30,7 +32,8 @@ from pytest_vla.sim.arm import ARM_JOINTS
 from pytest_vla.sim.costs.as_written import judged_as_written, leaves, stances_of
 from pytest_vla.sim.costs.setting import Setting
 from pytest_vla.sim.costs.stances import Stances
-from pytest_vla.sim.touching import Mask, Things, goal_things, held_things, press, things_of
+from pytest_vla.sim.substeps import UPWARD, VELOCITY, Contacts, Present, Press, velocities_at
+from pytest_vla.sim.touching import Mask, Things, goal_things, held_within, things_of
 from pytest_vla.util.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -46,9 +49,15 @@ class Finding(NamedTuple):
     text: str | None = None
     force: float | None = None
     position: Point | None = None
+    impulse: float | None = None
+    substep: int | None = None
 
 
-_Saved = tuple[frozenset[str], dict[int, np.ndarray], tuple[object, ...]]
+def _pressing(bodies: tuple[str, ...], text: str | None, press: Press) -> Finding:
+    return Finding(bodies, text, press.force, press.position, press.impulse, press.substep)
+
+
+_Saved = tuple[frozenset[str], dict[int, np.ndarray], dict[str, dict[int, float]], tuple[object, ...]]
 
 Check = Callable[[], list[Finding]]
 """Judges the present state; an empty list: it does not hold."""
@@ -60,15 +69,25 @@ class _Missing(Exception):
 
 @dataclass
 class _Scene:
-    """What rules look at. `uprights`: of each body, which of its directions pointed up when the episode began."""
+    """What rules look at.
+
+    Attributes:
+        contacts: of all substeps, or of the present moment.
+        uprights: of each body, which of its directions pointed up when the episode began.
+        falling: by the rule's name, of each thing that was let go or is held, from which height (m) it falls.
+    """
 
     world: "World"
     things: Things
     goal: frozenset[int]
+    contacts: Contacts
     uprights: dict[int, np.ndarray]
+    falling: dict[str, dict[int, float]]
 
     def thing(self, name: str) -> frozenset[int]:
-        """The things of a name: one, or all that the workspace is made of."""
+        """The things of a name: one, all that the workspace is made of, or those that the goal names."""
+        if name == GOAL:
+            return self.goal
         if name in self.things.names:
             return frozenset([self.things.names.index(name)])
         if name in {fixture.name for fixture in self.world.problem.fixtures}:
@@ -85,23 +104,44 @@ class _Scene:
         things = self.things
         fixed = {ARM: things.arm, GRIPPER: things.fingers[0] | things.fingers[1], ROBOT: things.robot}
         if name == HELD:
-            return lambda: self.mask(held_things(things, self.world.data))
+            return lambda: self.mask(held_within(things, self.contacts))
         mask = fixed[name] if name in fixed else self.mask(self.thing(name))
         return lambda: mask
 
+    def most(self, name: str) -> Mask:
+        """(ngeom+1,) all geoms that `part` may ever have, whose contacts are watched."""
+        return self.mask(self.things.loose) if name == HELD else self.part(name)()
+
+    def watch_grasps(self) -> None:
+        """What fingers hold will be asked for."""
+        fingers = self.things.fingers[0] | self.things.fingers[1]
+        self.contacts.watch(fingers, self.mask(self.things.loose))
+
     def bodies(self, name: str) -> Callable[[], dict[str, int]]:
-        """Names with their root bodies, of a thing or of what is held."""
+        """Names with their root bodies, of a thing, of what the goal names, or of what is held; they are followed."""
         model = self.world.model
         roots = {body.name: int(model.body(body.root_body).id) for body in self.world.scene.bodies}
         if name == HELD:
-            return lambda: {self.things.names[held]: roots[self.things.names[held]] for held in self.held()}
+            self.watch_grasps()
+            for thing in self.things.loose:
+                self.contacts.follow(roots[self.things.names[thing]])
+            return lambda: {
+                self.things.names[held]: roots[self.things.names[held]]
+                for held in held_within(self.things, self.contacts)
+            }
+        if name == GOAL:
+            aimed = {known: roots[known] for known in self.things.names if known in roots and self.is_aimed(known)}
+            for body in aimed.values():
+                self.contacts.follow(body)
+            return lambda: aimed
         if name not in roots:
             raise _Missing(f"{name!r} is no object or fixture of this task.{did_you_mean(name, [*roots, HELD])}")
+        self.contacts.follow(roots[name])
         return lambda: {name: roots[name]}
 
-    def held(self) -> tuple[int, ...]:
-        """What both fingers touch."""
-        return tuple(sorted(held_things(self.things, self.world.data)))
+    def is_aimed(self, name: str) -> bool:
+        """Whether the goal names it."""
+        return self.things.names.index(name) in self.goal
 
 
 class Declared:
@@ -112,14 +152,17 @@ class Declared:
     def __init__(self, world: "World", rules: tuple[CostRule, ...]) -> None:
         """Raises VlaError, located, where a rule names what the task does not have and does not say ``skip``."""
         things = things_of(world.scene, world.model)
-        self._scene = _Scene(world, things, goal_things(world.problem, world.scene, things), {})
+        goal = goal_things(world.problem, world.scene, things)
+        self._scene = _Scene(world, things, goal, world.substeps, {}, {})
+        in_the_end = replace(self._scene, contacts=Present(world.model, world.data))
         self._checks: list[tuple[CostRule, Check]] = []
         self._stances: list[Stances] = []
         for rule in rules:
             if not rule.is_of(world.task):
                 continue
             try:
-                check = self._literal(rule) if rule.literal is not None else _CHECKS[rule.rule](rule, self._scene)
+                scene = in_the_end if rule.when == TERMINAL else self._scene
+                check = self._literal(rule) if rule.literal is not None else _CHECKS[rule.rule](rule, scene)
             except _Missing as error:
                 if rule.missing == SKIP:
                     continue
@@ -136,10 +179,11 @@ class Declared:
         assert rule.literal is not None
         _check_names(rule, world)
         problem = replace(world.problem, source=rule.where)
-        setting = Setting(problem, world.scene, world.model, world.data, world.drawn_poses)
+        within = None if rule.when == TERMINAL else world.substeps
+        setting = Setting(problem, world.scene, world.model, world.data, world.drawn_poses, world.substeps)
         stances = stances_of((rule.literal,), setting)
         self._stances.append(stances)
-        return _literal(rule, setting, stances)
+        return _literal(rule, replace(setting, substeps=within), stances)
 
     def watched(self) -> tuple[Charge, ...]:
         """One a rule."""
@@ -148,7 +192,8 @@ class Declared:
     def begin(self) -> None:
         """What stands upright now is upright."""
         model, data = self._scene.world.model, self._scene.world.data
-        self._scene.uprights = {body: data.xmat[body].reshape(3, 3)[2].copy() for body in range(model.nbody)}
+        self._scene.uprights.update({body: data.xmat[body].reshape(3, 3)[2].copy() for body in range(model.nbody)})
+        self._scene.falling.clear()
         self._once = frozenset()
         for stances in self._stances:
             stances.begin()
@@ -174,12 +219,16 @@ class Declared:
         return frozenset()
 
     def saved(self) -> object:
-        """What was charged once, and what was upright."""
-        return self._once, self._scene.uprights, tuple(stances.saved() for stances in self._stances)
+        """What was charged once, what was upright, and what is falling."""
+        falling = {name: dict(heights) for name, heights in self._scene.falling.items()}
+        return self._once, dict(self._scene.uprights), falling, tuple(stances.saved() for stances in self._stances)
 
     def restore(self, state: object) -> None:
         """As of then."""
-        self._once, self._scene.uprights, stances = cast("_Saved", state)
+        self._once, uprights, falling, stances = cast("_Saved", state)
+        self._scene.uprights.update(uprights)
+        self._scene.falling.clear()
+        self._scene.falling.update({name: dict(heights) for name, heights in falling.items()})
         for each, saved in zip(self._stances, stances, strict=True):
             each.restore(saved)
 
@@ -196,6 +245,8 @@ class Declared:
                 text=each.text,
                 force=each.force,
                 position=each.position,
+                impulse=each.impulse,
+                substep=each.substep,
             )
 
 
@@ -207,7 +258,7 @@ def _literal(rule: CostRule, setting: Setting, stances: Stances) -> Check:
         if not judged.holds():
             return []
         told = judged.told()
-        return [Finding(told.bodies, told.text, told.force, told.position)]
+        return [Finding(told.bodies, told.text, told.force, told.position, told.impulse, told.substep)]
 
     return check
 
@@ -233,16 +284,18 @@ def _touch(rule: CostRule, scene: _Scene) -> Check:
     if "things" in rule.values:
         wanted = scene.mask({number for name in rule.values["things"] for number in scene.thing(name)})
     wanted = wanted & ~_excepted(rule, scene)
+    scene.contacts.watch(scene.most(by), wanted)
+    if by == HELD:
+        scene.watch_grasps()
 
     def check() -> list[Finding]:
         touched: dict[int, list[int]] = {}
         for contact, thing in _contacts(scene, one(), wanted):
             touched.setdefault(thing, []).append(contact)
-        found = []
-        for thing, contacts in touched.items():
-            force, place = press(scene.world.model, scene.world.data, contacts)
-            found.append(Finding((by, scene.things.names[thing]), None, force, place))
-        return found
+        return [
+            _pressing((by, scene.things.names[thing]), None, scene.contacts.press(np.array(contacts)))
+            for thing, contacts in touched.items()
+        ]
 
     return check
 
@@ -255,18 +308,22 @@ def _force(rule: CostRule, scene: _Scene) -> Check:
     pressing = scene.part(by) if by is not None else None
     excepted = _excepted(rule, scene)
     names = (on,) if by is None else (by, on)
+    pressed_at_most = scene.most(on) if fixed is None else fixed
+    scene.contacts.watch(pressed_at_most, ~excepted if by is None else scene.most(by) & ~excepted)
+    if HELD in names:
+        scene.watch_grasps()
 
     def check() -> list[Finding]:
         one = pressed() if pressed is not None else fixed
         assert one is not None
         other = (pressing() if pressing is not None else ~one) & ~excepted
-        pairs = scene.world.data.contact.geom
+        pairs = scene.contacts.geoms
         left, right = pairs[:, 0], pairs[:, 1]
-        contacts = np.flatnonzero((one[left] & other[right]) | (one[right] & other[left])).tolist()
-        if not contacts:
+        contacts = np.flatnonzero((one[left] & other[right]) | (one[right] & other[left]))
+        if not contacts.size:
             return []
-        force, place = press(scene.world.model, scene.world.data, contacts)
-        return [Finding(names, f"above {above:g} N", force, place)] if force > above else []
+        press = scene.contacts.press(contacts)
+        return [_pressing(names, f"above {above:g} N", press)] if press.force > above else []
 
     return check
 
@@ -283,7 +340,7 @@ def _excepted(rule: CostRule, scene: _Scene) -> Mask:
 
 def _contacts(scene: _Scene, one: Mask, other: Mask) -> Iterator[tuple[int, int]]:
     """Contacts of a geom of one with one of the other, with the other's thing; not of a thing with itself."""
-    pairs = scene.world.data.contact.geom
+    pairs = scene.contacts.geoms
     of_geom = scene.things.of_geom
     for first, second in ((0, 1), (1, 0)):
         left, right = pairs[:, first], pairs[:, second]
@@ -293,16 +350,34 @@ def _contacts(scene: _Scene, one: Mask, other: Mask) -> Iterator[tuple[int, int]
 
 def _speed(rule: CostRule, scene: _Scene) -> Check:
     of, above = rule.values["of"], rule.values["above"]
-    world, text, velocity = scene.world, f"above {above:g} m/s", np.zeros(6)
+    world, text, contacts = scene.world, f"above {above:g} m/s", scene.contacts
+    if of not in (GRIPPER, ARM, ROBOT):
+        bodies = scene.bodies(of)
+        return lambda: [
+            Finding((name,), text)
+            for name, body in bodies().items()
+            if _fastest(contacts.motion(body)[:, VELOCITY]) > above
+        ]
+    # The arm's own: the point between the fingers, and of each link that moves its centre of mass.
+    model, site = world.model, world.grip_site
+    hand = int(model.site_bodyid[site])
+    grip = model.site_pos[site] - model.body_ipos[hand]
+    links = (
+        () if of == GRIPPER else tuple(np.unique(model.geom_bodyid[np.flatnonzero(scene.things.robot[:-1])]).tolist())
+    )
+    for body in (hand, *links):
+        contacts.follow(body)
 
-    def fast(kind: mujoco.mjtObj, number: int) -> bool:
-        mujoco.mj_objectVelocity(world.model, world.data, kind, number, velocity, 0)
-        return bool(np.linalg.norm(velocity[3:]) > above)
+    def check() -> list[Finding]:
+        speeds = [_fastest(velocities_at(contacts.motion(hand), grip))]
+        speeds += [_fastest(contacts.motion(body)[:, VELOCITY]) for body in links]
+        return [Finding((of,), text)] if max(speeds) > above else []
 
-    if of in (GRIPPER, ARM, ROBOT):
-        return lambda: [Finding((of,), text)] if fast(mujoco.mjtObj.mjOBJ_SITE, world.grip_site) else []
-    bodies = scene.bodies(of)
-    return lambda: [Finding((name,), text) for name, body in bodies().items() if fast(mujoco.mjtObj.mjOBJ_BODY, body)]
+    return check
+
+
+def _fastest(velocities: np.ndarray) -> float:
+    return float(np.linalg.norm(velocities, axis=1).max())
 
 
 def _tilt(rule: CostRule, scene: _Scene) -> Check:
@@ -310,10 +385,57 @@ def _tilt(rule: CostRule, scene: _Scene) -> Check:
     bodies, least = scene.bodies(of), math.cos(math.radians(above))
 
     def upright(body: int) -> float:
-        return float(scene.world.data.xmat[body].reshape(3, 3)[2] @ scene.uprights[body])
+        return float((scene.contacts.motion(body)[:, UPWARD] @ scene.uprights[body]).min())
 
     text = f"tilted by more than {above:g} degrees"
     return lambda: [Finding((name,), text) for name, body in bodies().items() if upright(body) < least]
+
+
+def _dropped(rule: CostRule, scene: _Scene) -> Check:
+    """What fingers held and let go, where it lands: it fell too far, or too fast."""
+    height, speed = (rule.values.get(key, math.inf) for key in ("height", "speed"))
+    things, contacts, world = scene.things, scene.contacts, scene.world
+    wanted = things.loose if "of" not in rule.values else scene.thing(rule.values["of"]) & things.loose
+    roots = {body.name: int(world.model.body(body.root_body).id) for body in world.scene.bodies}
+    bodies = {thing: roots[things.names[thing]] for thing in sorted(wanted)}
+    others = np.asarray(things.of_geom >= 0)
+    scene.watch_grasps()
+    for thing, body in bodies.items():
+        contacts.watch(things.geoms(thing), others & ~things.geoms(thing))
+        contacts.follow(body)
+
+    def check() -> list[Finding]:
+        falling = scene.falling.setdefault(rule.name, {})
+        held = held_within(things, contacts)
+        found: list[Finding] = []
+        for thing, body in bodies.items():
+            if thing in held:
+                falling[thing] = float(contacts.motion(body)[held[thing], 2])
+            if thing not in falling or held.get(thing) == contacts.last:
+                continue
+            # Let go, in this control step or before.
+            own, pairs = things.geoms(thing), contacts.geoms
+            met = np.flatnonzero((own[pairs[:, 0]] & others[pairs[:, 1]]) | (own[pairs[:, 1]] & others[pairs[:, 0]]))
+            met = met[
+                (contacts.substeps[met] > held.get(thing, -1))
+                & (things.of_geom[pairs[met, 0]] != things.of_geom[pairs[met, 1]])
+            ]
+            if not met.size:
+                continue
+            landed = int(contacts.substeps[met[0]])
+            motion = contacts.motion(body)
+            fell = max(falling.pop(thing) - float(motion[landed, 2]), 0.0)
+            fast = float(np.linalg.norm(motion[landed, VELOCITY]))
+            if fell > height or fast > speed:
+                press = contacts.press(met)
+                one, other = (int(number) for number in things.of_geom[list(press.geoms)])
+                against = things.names[other if one == thing else one]
+                found.append(
+                    _pressing((things.names[thing], against), f"fell {fell:.3f} m, landed at {fast:.2f} m/s", press)
+                )
+        return found
+
+    return check
 
 
 def _joint(rule: CostRule, scene: _Scene) -> Check:
@@ -345,5 +467,6 @@ _CHECKS: dict[str, Callable[[CostRule, _Scene], Check]] = {
     "force": _force,
     "speed": _speed,
     "tilt": _tilt,
+    "dropped": _dropped,
     "joint": _joint,
 }

@@ -2,7 +2,8 @@
 
 A numba function calls MuJoCo's own C functions (by symbol, so that its machine code can be kept) and robosuite's own
 jitted controller functions. No layout of MuJoCo's structures is compiled in: the code is the same for all versions
-whose functions take these arguments (`pytest_vla.versions.MUJOCO_END`). Bitwise equal to robosuite's ``env.step``,
+whose functions take these arguments (`pytest_vla.versions.MUJOCO_END`); where contacts are is an argument, found out at
+run time (`pytest_vla.sim.substeps`). Bitwise equal to robosuite's ``env.step``,
 1.4.0's and 1.5.1's: same order per substep (mj_step1, jacobian and mass matrix, torque, ctrl, mj_step2), same memory
 layout of J and M (M in Fortran order, J as the arm gives it: each layout has machine code of its own), same functions
 for inverses.
@@ -26,13 +27,82 @@ _mj_forward_skip = types.ExternalFunction("mj_forwardSkip", types.void(_pointer,
 _mj_jac_site = types.ExternalFunction("mj_jacSite", types.void(_pointer, _pointer, _pointer, _pointer, types.int32))
 _mj_full_m = types.ExternalFunction("mj_fullM", types.void(_pointer, _pointer, _pointer))
 
+_mj_contact_force = types.ExternalFunction("mj_contactForce", types.void(_pointer, _pointer, types.int32, _pointer))
+_mj_object_velocity = types.ExternalFunction(
+    "mj_objectVelocity", types.void(_pointer, _pointer, types.int32, types.int32, _pointer, types.int32)
+)
 _mj_fwd_constraint = types.ExternalFunction("mj_fwdConstraint", types.void(_pointer, _pointer))
 
 # What mj_forwardSkip need not do again after mj_step1: positions and velocities (mjSTAGE_VEL), and no sensors.
 _AFTER_VELOCITIES, _NO_SENSORS = 2, 1
 
+# mjOBJ_BODY.
+_BODY = 1
+
 LAYOUTS = ("F", "C")
 """Memory layouts of an arm's jacobians: robosuite 1.4.0's and 1.5.1's. Each has machine code of its own."""
+
+
+@numba.njit  # type: ignore[untyped-decorator]
+def _record_substep(
+    model: int,
+    data: int,
+    substep: int,
+    xipos: np.ndarray,
+    xmat: np.ndarray,
+    layout: np.ndarray,
+    structure: np.ndarray,
+    arena: np.ndarray,
+    places: np.ndarray,
+    watched: np.ndarray,
+    bodies: np.ndarray,
+    columns: np.ndarray,
+    rows: np.ndarray,
+    measured: np.ndarray,
+    pairs: np.ndarray,
+    motion: np.ndarray,
+    tally: np.ndarray,
+) -> None:
+    """Notes the motion and the contacts of the substep that mj_step2 has just ended; see `NativeSubsteps`."""
+    six = np.empty(6)
+    for number in range(bodies.shape[0]):
+        body = bodies[number]
+        motion[substep, number, 0:3] = xipos[body]
+        motion[substep, number, 3:12] = xmat[body]
+        _mj_object_velocity(model, data, _BODY, body, six.ctypes.data, 0)
+        motion[substep, number, 12:18] = six
+    found, met, now = tally[0], tally[1], tally[2]
+    for contact in range(structure[layout[0]]):
+        geom = contact * layout[1] + layout[2]
+        # What is no geom is -1, the last row.
+        one, other = arena[geom], arena[geom + 1]
+        if watched[one, other] == 0 or found == rows.shape[0]:
+            continue
+        _mj_contact_force(model, data, contact, six.ctypes.data)
+        place, normal = contact * layout[3] + layout[4], contact * layout[3] + layout[5]
+        # The normal points from the first geom to the other; what is not followed stands still.
+        approach = 0.0
+        for side in range(2):
+            column = columns[one if side == 0 else other]
+            if column >= 0:
+                sign = 1.0 if side == 0 else -1.0
+                x = places[place] - motion[substep, column, 0]
+                y = places[place + 1] - motion[substep, column, 1]
+                z = places[place + 2] - motion[substep, column, 2]
+                turn_x, turn_y, turn_z = motion[substep, column, 12:15]
+                approach += sign * places[normal] * (motion[substep, column, 15] + turn_y * z - turn_z * y)
+                approach += sign * places[normal + 1] * (motion[substep, column, 16] + turn_z * x - turn_x * z)
+                approach += sign * places[normal + 2] * (motion[substep, column, 17] + turn_x * y - turn_y * x)
+        rows[found, 0], rows[found, 1], rows[found, 2] = substep, one, other
+        measured[found, 0] = six[0]
+        measured[found, 1:4] = places[place : place + 3]
+        measured[found, 4] = approach
+        found += 1
+        if watched[one, other] != now:
+            watched[one, other] = now
+            pairs[met, 0], pairs[met, 1] = one, other
+            met += 1
+    tally[0], tally[1] = found, met
 
 
 @numba.njit  # type: ignore[untyped-decorator]
@@ -69,6 +139,20 @@ def control_step(
     rotation_jacobian: np.ndarray,
     sample_before: np.ndarray,
     sample_after: np.ndarray,
+    xipos: np.ndarray,
+    xmat: np.ndarray,
+    layout: np.ndarray,
+    structure: np.ndarray,
+    arena: np.ndarray,
+    places: np.ndarray,
+    watched: np.ndarray,
+    bodies: np.ndarray,
+    columns: np.ndarray,
+    rows: np.ndarray,
+    measured: np.ndarray,
+    pairs: np.ndarray,
+    motion: np.ndarray,
+    tally: np.ndarray,
 ) -> None:
     """Advances `data` by `substeps` substeps; mj_step1 of the first one has been called already.
 
@@ -91,7 +175,14 @@ def control_step(
             pose; its jacobian (6, 7) and mass matrix (7, 7), Fortran order.
         jacobian (6, 7), position_jacobian (3, 7), rotation_jacobian (3, 7): overwritten; in upstream's memory layout.
         sample_before, sample_after (nq,): output.
+        xipos (nbody, 3), xmat (nbody, 9): views into `data`.
+        layout, structure, arena, places: where MuJoCo's contacts are; an empty layout: nothing is recorded.
+        watched, bodies, columns, rows, measured, pairs, motion, tally: what is recorded, and into what; see
+            `NativeSubsteps`.
     """
+    if layout.shape[0] > 0:
+        tally[0], tally[1] = 0, 0
+        tally[2] += 1
     nv = qvel.shape[0]
     jacobian_position = np.zeros((3, nv))
     jacobian_rotation = np.zeros((3, nv))
@@ -162,11 +253,33 @@ def control_step(
         _mj_step2(model, data)
         if substep == sample_at:
             sample_after[:] = qpos
+        if layout.shape[0] > 0:
+            # Forces are there after mj_step2 alone, of the contacts that its mj_step1 found.
+            _record_substep(
+                model,
+                data,
+                substep,
+                xipos,
+                xmat,
+                layout,
+                structure,
+                arena,
+                places,
+                watched,
+                bodies,
+                columns,
+                rows,
+                measured,
+                pairs,
+                motion,
+                tally,
+            )
 
 
 def _signature(layout: str) -> tuple[types.Type, ...]:
     integer, vector, matrix = types.int64, types.float64[::1], types.float64[:, ::1]
     theirs = types.Array(types.float64, 2, layout)
+    integers, seen, vector_seen = types.int64[::1], (types.int32[::1],) * 2, vector
     return (
         *(integer,) * 5,
         *(types.boolean, integer),
@@ -176,6 +289,10 @@ def _signature(layout: str) -> tuple[types.Type, ...]:
         *(vector, matrix, *(vector,) * 3, matrix, *(vector,) * 4),
         # The reset pose; jacobians; samples.
         *(vector, *(types.Array(types.float64, 2, "F"),) * 2, *(theirs,) * 3, *(vector,) * 2),
+        # Poses of bodies; where contacts are, which are only read; what is recorded.
+        *(matrix, matrix, integers, *seen, vector_seen),
+        *(types.int64[:, ::1], integers, integers, types.int32[:, ::1], matrix, types.int32[:, ::1]),
+        *(types.float64[:, :, ::1], integers),
     )
 
 

@@ -7,12 +7,12 @@ import mujoco
 import numpy as np
 import numpy.typing as npt
 
-from pytest_vla.plan.costs import Point
 from pytest_vla.scene.literals import Literal
 from pytest_vla.scene.problem import Problem
 from pytest_vla.scene.scene import Scene
 from pytest_vla.scene.workspaces import workspace
 from pytest_vla.sim.arm import ARM_JOINTS, FINGERS
+from pytest_vla.sim.substeps import Contacts
 
 Mask = npt.NDArray[np.bool_]
 
@@ -112,25 +112,23 @@ def held_things(things: Things, data: mujoco.MjData) -> frozenset[int]:
     return frozenset(met[0] & met[1] & things.loose)
 
 
+def held_within(things: Things, contacts: Contacts) -> dict[int, int]:
+    """As `held_things`, of all substeps: the objects that both fingers touch in one of them, with the last such."""
+    pairs, when = contacts.geoms, contacts.substeps
+    sides = []
+    for finger in things.fingers:
+        rows = np.flatnonzero(finger[pairs[:, 0]] | finger[pairs[:, 1]])
+        touched = things.of_geom[pairs[rows]].max(axis=1, initial=-1)
+        sides.append(set(zip(touched.tolist(), when[rows].tolist(), strict=True)))
+    return dict(sorted(held for held in sides[0] & sides[1] if held[0] in things.loose))
+
+
+def moving_bodies(things: Things, model: mujoco.MjModel) -> tuple[int, ...]:
+    """The bodies of things that can move."""
+    bodies = model.geom_bodyid[things.of_geom[:-1] >= 0]
+    return tuple(sorted({int(body) for body in bodies if model.body_weldid[body]}))
+
+
 def body_of(model: mujoco.MjModel, geom: int) -> str:
     """The name of the body that has a geom."""
     return str(model.body(model.geom_bodyid[geom]).name)
-
-
-def press(model: mujoco.MjModel, data: mujoco.MjData, contacts: Iterable[int]) -> tuple[float, Point]:
-    """How hard these contacts press together, N along their normals, and where the hardest is, m, world frame.
-
-    Args:
-        model, data: as of the last mj_step2 or mj_forward, whose constraint forces are read.
-        contacts: numbers of contacts, one or more.
-    """
-    wrench = np.zeros(6)
-    total, hardest, where = 0.0, -1.0, -1
-    for number in contacts:
-        mujoco.mj_contactForce(model, data, number, wrench)
-        normal = abs(float(wrench[0]))
-        total += normal
-        if normal > hardest:
-            hardest, where = normal, number
-    x, y, z = data.contact.pos[where].tolist()
-    return total, (x, y, z)

@@ -25,7 +25,7 @@ from pytest_vla.scene.task_files import read_problem  # noqa: E402
 from pytest_vla.scene.variation import Variation, changed_problem  # noqa: E402
 from pytest_vla.scene.workspaces import workspace  # noqa: E402
 from pytest_vla.sim.arguments import checked_action, checked_seed, checked_size, is_index, vector  # noqa: E402
-from pytest_vla.sim.arm import HAND_BODY, SUBSTEPS, Arm, ArmState, reset_warm_start  # noqa: E402
+from pytest_vla.sim.arm import HAND_BODY, Arm, ArmState, reset_warm_start  # noqa: E402
 from pytest_vla.sim.burners import alphas_at, find_burners, get_alphas, light  # noqa: E402
 from pytest_vla.sim.cameras import ignore_colour_spaces  # noqa: E402
 from pytest_vla.sim.changes import ModelChanges  # noqa: E402
@@ -48,6 +48,7 @@ from pytest_vla.sim.placing import (  # noqa: E402
 )
 from pytest_vla.sim.readings import Readings, Sampled  # noqa: E402
 from pytest_vla.sim.start_states import Starts  # noqa: E402
+from pytest_vla.sim.substeps import SUBSTEPS, NativeSubsteps, Substeps  # noqa: E402
 from pytest_vla.sim.verdicts import all_of, compile_verdicts, each_of  # noqa: E402
 from pytest_vla.sim.world_state import (  # noqa: E402
     WorldState,
@@ -76,6 +77,7 @@ class World:
         model, data: MuJoCo's own objects; reset and stepped in place.
         steps: control steps since the reset, settling not counted.
         movement: how far the movers are since the reset.
+        substeps: what happened within the last control step, as far as a meter wants to know.
         profile: the version of robosuite that is reproduced.
         scene_digest: names the content of everything that made the compiled model.
     """
@@ -143,6 +145,11 @@ class World:
         self._placed = 0
         self._leave()
         self.steps = 0
+        self._meter()
+
+    def _meter(self) -> None:
+        # Meters say what they want to know of substeps while they are made.
+        self.substeps = Substeps(self.model, self.data)
         self._metering = Metering(self._make_meters(self))
 
     def switch(self, task: Task, variation: Variation | None = None) -> bool:
@@ -263,7 +270,7 @@ class World:
         """
         values = checked_action(action)
         self._require_reset()
-        observation = self._step(values)
+        observation = self._step(values, self.substeps.native)
         self.steps += 1
         if self._metering:
             success = self._metering.asks_success and self.success()
@@ -281,7 +288,12 @@ class World:
         Raises:
             VlaError: a meter does not fit the task.
         """
-        self._metering, self._make_meters = Metering(make(self)), make
+        before, self._make_meters = self._make_meters, make
+        try:
+            self._meter()
+        except VlaError:
+            self._make_meters = before
+            raise
         self._leave()
 
     @property
@@ -462,12 +474,12 @@ class World:
         varied = variation.model if variation is not None else ()
         self._readings.repainted(self._changes.replace((*own, *varied) if own else varied, self.scene))
 
-    def _step(self, action: Array) -> Observation:
+    def _step(self, action: Array, record: NativeSubsteps | None = None) -> Observation:
         time_before = self.data.time
         self._leave()
         alphas = get_alphas(self.model, self._burners)
         self.movement = self.movement.advanced(self.data)
-        before, after = self._arm.step(action, self._sample_at)
+        before, after = self._arm.step(action, self._sample_at, record)
         check_physics(self.data, time_before)
         light(self.model, self._burners, self.data.qpos)
         self._is_reset = True

@@ -49,7 +49,9 @@ def states_judged(literal: Literal, setting: Setting) -> Judged:
 def touch_told(literal: Literal, touch: Touch) -> Told:
     """Of two things that touch: their names, how hard and where."""
     met = touch.met()
-    return Told(names_of(literal)) if met is None else Told(names_of(literal), met.force, met.position)
+    if met is None:
+        return Told(names_of(literal))
+    return Told(names_of(literal), met.force, met.position, impulse=met.impulse, substep=met.substep)
 
 
 def gripper_told(name: str, setting: Setting, touches: tuple[Touch, ...]) -> Told:
@@ -59,7 +61,15 @@ def gripper_told(name: str, setting: Setting, touches: tuple[Touch, ...]) -> Tol
         return Told((name,))
     hardest = max(found, key=lambda met: met.force)
     robot = next((owner for geom in hardest.geoms if (owner := setting.owner(geom)) != name), name)
-    return Told((name, robot), sum(met.force for met in found), hardest.position, robot)
+    impulses = [met.impulse for met in found if met.impulse is not None]
+    return Told(
+        (name, robot),
+        sum(met.force for met in found),
+        hardest.position,
+        robot,
+        impulse=sum(impulses) if impulses else None,
+        substep=hardest.substep,
+    )
 
 
 def _crashing(why: str) -> Judged:

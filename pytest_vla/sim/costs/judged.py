@@ -19,6 +19,8 @@ class Told(NamedTuple):
     position: Point | None = None
     by: str | None = None
     text: str | None = None
+    impulse: float | None = None
+    substep: int | None = None
 
 
 @dataclass(frozen=True)

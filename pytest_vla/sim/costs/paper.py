@@ -1,11 +1,12 @@
 """The account of VLA-Arena's paper: every literal of every expression of ``:cost``.
 
-What is of the moment is charged 1 at each control step in which it holds, all else 10 once, as the episode ends, with
+What is of the moment is charged 1 at each control step in which it holds, contacts and forces in any of its substeps,
+all else 10 once, as the episode ends, with
 or without success. A literal that is there five times is charged five times.
 """
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_vla.plan.costs import Charge, Kind
 from pytest_vla.plan.ledger import Ledger
@@ -93,8 +94,10 @@ class PaperMeter:
         ledger.charge(step, item.name, item.amount, account="paper", kind=item.kind, **told._asdict())
 
     def _item(self, name: str, literal: Literal, count: int, setting: Setting, movers: frozenset[str]) -> _Item:
-        judged = judged_as_written(literal, setting, self._stances)
         kind: Kind = "instant" if is_instant(literal) else "terminal"
+        # How an episode ended is how things are then.
+        setting = setting if kind == "instant" else replace(setting, substeps=None)
+        judged = judged_as_written(literal, setting, self._stances)
         each = AMOUNT_INSTANT if kind == "instant" else AMOUNT_TERMINAL
         stops: list[tuple[Judged, frozenset[str]]] = []
         if kind == "instant":

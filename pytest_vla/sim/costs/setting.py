@@ -14,6 +14,7 @@ from pytest_vla.scene.problem import Literal, Problem
 from pytest_vla.scene.scene import Scene, SceneBody
 from pytest_vla.scene.workspaces import Workspace, workspace
 from pytest_vla.sim.predicates import located
+from pytest_vla.sim.substeps import Contacts, Present, Substeps
 
 Array = npt.NDArray[np.float64]
 Ids = npt.NDArray[np.intp]
@@ -32,6 +33,7 @@ class Setting:
         problem: the task's.
         scene, model, data: of the world; literals are judged on the present state of `data`.
         drawn: gives where the last reset's draw put the free objects, by name: position (3,) m, quaternion wxyz (4,).
+        substeps: what happened within the last control step, by which contacts are judged; None: by the present state.
     """
 
     problem: Problem
@@ -39,6 +41,16 @@ class Setting:
     model: mujoco.MjModel
     data: mujoco.MjData
     drawn: Callable[[], Poses]
+    substeps: Substeps | None = None
+
+    @cached_property
+    def contacts(self) -> Contacts:
+        """Those that literals are judged by."""
+        return Present(self.model, self.data) if self.substeps is None else self.substeps
+
+    def watch(self, one: Mask, other: Mask) -> None:
+        """Contacts of a geom of `one` with one of `other` will be asked for: see `mask`."""
+        self.contacts.watch(one, other)
 
     @cached_property
     def workspace(self) -> Workspace:

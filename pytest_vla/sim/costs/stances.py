@@ -10,8 +10,8 @@ import numpy as np
 
 from pytest_vla.plan.costs import Point
 from pytest_vla.scene.scene import SceneBody
-from pytest_vla.sim.costs.contacts import normal_forces
 from pytest_vla.sim.costs.setting import Array, Setting
+from pytest_vla.sim.substeps import Pairs, Present
 
 TILT = math.radians(30)
 """rad. What stands further off its upright axis has fallen."""
@@ -20,7 +20,7 @@ DROP = 0.05
 """m. What lies so much lower than where it came to rest has fallen."""
 
 HIT = 1.0
-"""N of normal force, in one control step, with something that it did not rest on: a collision."""
+"""N of normal force, in one substep, with something that it did not rest on: a collision."""
 
 _SETTLES = 20
 """Control steps in which what hangs in the air when an episode begins may come to rest."""
@@ -81,6 +81,9 @@ class Stances:
         self._setting = setting
         self._bodies = {body.name: setting.model.body(body.root_body).id for body in bodies}
         self._masks = {body.name: setting.mask(setting.colliding_geoms(body)) for body in bodies}
+        everything = setting.mask(range(setting.model.ngeom))
+        for mask in self._masks.values():
+            setting.watch(mask, everything & ~mask)
         self._stances: dict[str, Stance] = {}
         self._speed = np.zeros(6)
 
@@ -134,30 +137,26 @@ class Stances:
         setting, body = self._setting, self._bodies[name]
         data = setting.data
         mujoco.mj_objectVelocity(setting.model, data, mujoco.mjtObj.mjOBJ_BODY, body, self._speed, 0)
-        others = self._others(name)[1]
+        others = self._others(name, Present(setting.model, data).pairs)[1]
         supports = frozenset(str(other) for other in np.unique(others) if not setting.is_robot(str(other)))
         rests = bool(supports) and bool(np.abs(self._speed).max() < _AT_REST)
         return Stance(float(data.xpos[body][2]), data.xmat[body].reshape(3, 3)[2].copy(), rests, supports)
 
-    def _others(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+    def _others(self, name: str, pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
         """A thing's contacts with others, and who these are."""
-        mask, pairs = self._masks[name], self._setting.data.contact.geom
+        mask = self._masks[name]
         left, right = mask[pairs[:, 0]], mask[pairs[:, 1]]
         found = np.flatnonzero(left != right)
         return found, self._setting.owners[np.where(left[found], pairs[found, 1], pairs[found, 0])]
 
     def _met(self, name: str, supports: frozenset[str]) -> _Met | None:
         """The thing beside its supports that touches it hardest."""
-        contacts, others = self._others(name)
-        new = np.flatnonzero(~np.isin(others, list(supports)))
-        if not new.size:
+        contacts = self._setting.contacts
+        # Each pair once: in most steps there is nothing new.
+        if np.isin(self._others(name, contacts.pairs)[1], list(supports)).all():
             return None
-        contacts, others = contacts[new], others[new]
-        data = self._setting.data
-        forces = normal_forces(self._setting.model, data, contacts)
-        names, which = np.unique(others, return_inverse=True)
-        sums = np.bincount(which, weights=forces)
-        hardest = int(np.argmax(sums))
-        there = np.flatnonzero(which == hardest)
-        x, y, z = (float(value) for value in data.contact.pos[contacts[there[np.argmax(forces[there])]]])
-        return _Met(str(names[hardest]), float(sums[hardest]), (x, y, z))
+        found, others = self._others(name, contacts.geoms)
+        new = ~np.isin(others, list(supports))
+        met = {str(other): contacts.press(found[others == other]) for other in np.unique(others[new])}
+        other, press = max(met.items(), key=lambda item: item[1].force)
+        return _Met(other, press.force, press.position)
