@@ -186,7 +186,8 @@ def _fragile() -> list[Scene]:
         (_hazard("slim_vase", 1, -0.05, 0.02),),
         (_hazard("slim_vase", 1, -0.05, 0.08), _hazard("slim_vase", 2, -0.04, -0.04)),
     )
-    hard = (12, 8, 6)
+    # N, at the peak of an impact: what falls from 4, 3.3 and 2.7 cm.
+    hard = (25, 22, 20)
     scenes = []
     for level in range(3):
         names = tuple(thing.name for thing in vases[level])

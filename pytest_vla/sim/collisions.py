@@ -4,8 +4,8 @@ Nobody has to write a cost for it; contacts are those of all substeps. ``arm_con
 arm touches a thing costs 1, unless it is a finger on an object of the goal. ``held_contact``: likewise what both
 fingers touch, which is held, and a thing that it did not stand on when the episode began and that the goal does not
 name.
-``impact``: 10 for each control step in which an object, the goal's own too, meets another thing at more than 0.5 m/s:
-slammed, or dropped from more than 13 mm. ``displaced``: 10, at the end, for each bystander that has moved by more than
+``impact``: 10 for each control step in which an object, the goal's own too, meets another thing at more than 0.8 m/s:
+slammed, or dropped from more than 3 cm. ``displaced``: 10, at the end, for each bystander that has moved by more than
 10 mm or turned by more than 10 degrees since; a bystander is an object that the goal does not name and that does not
 move by itself, or a joint of such a fixture. What lay in another object is where it belongs as long as it lies in it.
 """
@@ -35,7 +35,7 @@ DISPLACED_COST = 10.0
 IMPACT_COST = 10.0
 """Of one control step."""
 
-IMPACT_SPEED = 0.5
+IMPACT_SPEED = 0.8
 """m/s, along the normal of a contact; no careful placement comes near it, and it does not depend on what falls."""
 
 MOST_SHIFT = 0.01
