@@ -22,6 +22,7 @@ from pytest_vla.plan.costs import ARM_CONTACT, DISPLACED, HELD_CONTACT, IMPACT, 
 from pytest_vla.plan.ledger import Ledger
 from pytest_vla.sim.costs.containers import Interior
 from pytest_vla.sim.costs.setting import Setting
+from pytest_vla.sim.costs.stances import SETTLES
 from pytest_vla.sim.substeps import Ids, Pairs, Press
 from pytest_vla.sim.touching import Things, body_of, goal_things, held_within, moving_bodies, things_of
 
@@ -53,7 +54,7 @@ class _Remembered(NamedTuple):
     rotations: npt.NDArray[np.float64]
     joints: npt.NDArray[np.float64]
     touching: dict[int, str]
-    inside: tuple[tuple[int, ...], ...]
+    inside: tuple[frozenset[int], ...]
 
 
 @dataclass(frozen=True)
@@ -109,13 +110,18 @@ class Collisions:
             self._charge_held(ledger, step)
         if seen & _MEET:
             self._charge_impacts(ledger, step)
+        if step == SETTLES:
+            # What hung above an object when the episode began lies in it now.
+            now = self._inside()
+            inside = tuple(before | after for before, after in zip(self._since.inside, now, strict=True))
+            self._since = self._since._replace(inside=inside)
         if touching or self._since.touching:
             self._since = self._since._replace(touching=touching)
 
     def end(self, ledger: Ledger, step: int, success: bool) -> None:
         """Charges what is displaced."""
         now, since, bystanders = self._look(), self._since, self._bystanders
-        kept = [bool(set(before) & set(after)) for before, after in zip(since.inside, now.inside, strict=True)]
+        kept = [bool(before & after) for before, after in zip(since.inside, now.inside, strict=True)]
         shifts = np.linalg.norm(now.positions - since.positions, axis=1)
         traces = np.einsum("nij,nij->n", now.rotations, since.rotations)
         turns = np.degrees(np.arccos(np.clip((traces - 1) / 2, -1, 1)))
@@ -240,14 +246,19 @@ class Collisions:
             data.xmat[bystanders.bodies].reshape(-1, 3, 3),
             data.qpos[bystanders.addresses],
             {},
-            tuple(
-                tuple(
-                    number
-                    for number, (name, interior) in enumerate(self._interiors)
-                    if name != bystander and interior.holds(data.xpos[body])
-                )
-                for bystander, body in zip(bystanders.names, bystanders.bodies.tolist(), strict=True)
-            ),
+            self._inside(),
+        )
+
+    def _inside(self) -> tuple[frozenset[int], ...]:
+        """Of each bystander, in which objects it lies."""
+        names, positions = self._bystanders.names, self._data.xpos[self._bystanders.bodies]
+        return tuple(
+            frozenset(
+                number
+                for number, (container, interior) in enumerate(self._interiors)
+                if container != name and interior.holds(position)
+            )
+            for name, position in zip(names, positions, strict=True)
         )
 
 

@@ -22,7 +22,7 @@ DROP = 0.05
 HIT = 1.0
 """N of normal force, in one substep, with something that it did not rest on: a collision."""
 
-_SETTLES = 20
+SETTLES = 20
 """Control steps in which what hangs in the air when an episode begins may come to rest."""
 
 _AT_REST = 0.02
@@ -131,7 +131,7 @@ class Stances:
     def _settle(self, name: str, stance: Stance, step: int) -> None:
         now = self._standing(name)
         stance.height, stance.upright, stance.supports = now.height, now.upright, stance.supports | now.supports
-        stance.rests = now.rests or step >= _SETTLES
+        stance.rests = now.rests or step >= SETTLES
 
     def _standing(self, name: str) -> Stance:
         setting, body = self._setting, self._bodies[name]
