@@ -60,7 +60,7 @@ def test_results_have_what_is_known_of_their_episodes(vla: Run, project: pytest.
     (project.path / "out" / "categories.json").write_text('[{"name": "theirs"}, {"name": "error: timeout"}]')
     (project.path / "out" / "environment.properties").write_text("theirs=1\nvla.model=old\n")
     words = ("--vla-vary=language.words:1", "--vla-twins=auto")
-    vla(*STOVE, "--vla-seeds=0-2", *words, "--alluredir=out", workers, "--vla-video=failed", "--vla-costs=all")
+    vla(*STOVE, "--vla-seeds=0-2", *words, "--alluredir=out", workers, "--vla-video=failed")
     found = results(project)
     records = {record.case: record for record in records_of(project.path / ".vla")}
     assert len(found) == len(records) == 6

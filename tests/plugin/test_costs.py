@@ -151,7 +151,7 @@ def test_a_users_own_test_fails_too_but_only_where_it_had_passed(point: Run, pyt
     ("option", "message"),
     [
         ("--vla-max-cost=-1", "*'-1' is not a cost; write 0 or 12.5*"),
-        ("--vla-costs=some", "*'some': expected 'auto', 'none' or 'all'*"),
+        ("--vla-costs=some", "*'some': expected 'all' or 'none'*"),
         ("--vla-cost=nowhere.toml", "*nowhere.toml: costs cannot be read: No such file*"),
         ("--vla-cost=costs.toml", "*costs.toml:3: cost[[]0[]].abov: unknown key 'abov'*Did you mean above?*"),
     ],

@@ -94,7 +94,7 @@ def test_junit_files_have_how_each_episode_ended_and_no_record(
             return lambda observation: np.array([float(episode.seed != 1), 0, 0, 0, 0, 0, 0])
         """
     )
-    stopping = ("--vla-metrics=action_position_instability", "--vla-costs=all", "--junit-xml=out.xml")
+    stopping = ("--vla-metrics=action_position_instability", "--junit-xml=out.xml")
     vla(*STOVE, "--vla-model=mixed:policy", "--vla-seeds=0-2", *stopping, workers)
     cases, records = cases_of_junit(project), last_records(project)
     (run,) = run_names(project.path / ".vla")

@@ -59,7 +59,7 @@ TYPED = {
     "report": ("report.html", "/a b/report.html"),
     "track": ("mlflow", "mlflow,tensorboard,none"),
     "report-pictures": ("0", "200"),
-    "costs": ("auto", "all"),
+    "costs": ("none", "all"),
     "cost": ("/my/costs.toml", "/a b"),
     "fuzz": ("1", "200"),
     "fuzz-dimensions": ("camera", "camera,light"),

@@ -6,9 +6,9 @@ import mujoco
 import numpy as np
 import pytest
 
-from pytest_vla import World
+from pytest_vla import World, load_suite
 from pytest_vla.expert.policy import expert_policy
-from pytest_vla.plan.costs import Charge, cost_of
+from pytest_vla.plan.costs import COLLISIONS, Charge, cost_of, judged_accounts, shown_accounts
 from pytest_vla.policies.base import Episode
 from pytest_vla.policies.noise import noise_generator
 from pytest_vla.scene.cost_rules import Charging
@@ -73,7 +73,7 @@ def test_an_arm_that_rests_is_charged_nothing(bowl: World) -> None:
         bowl.step(action())
     bowl.conclude()
     assert [(charge.name, charge.amount, charge.account) for charge in bowl.charged()] == [
-        (name, 0.0, "collisions") for name in (ARM_CONTACT, HELD_CONTACT, DISPLACED)
+        (name, 0.0, "collisions") for name in COLLISIONS
     ]
 
 
@@ -123,7 +123,8 @@ def test_a_thing_that_is_carried_into_another_is_charged_and_not_what_it_stood_o
     go(bowl, box + np.array([0, 0, 0.0]), grip=1.0, steps=25)
     met = charged(bowl, HELD_CONTACT)
     assert met
-    assert {charge.bodies for charge in met} <= {("bowl_1", "box_1"), ("bowl_1", "bottle_1"), ("bowl_1", "cabinet_1")}
+    others = ("box_1", "bottle_1", "cabinet_1", "rack_1")
+    assert {charge.bodies for charge in met} <= {("bowl_1", other) for other in others}
     assert all(charge.force is not None for charge in met)
 
 
@@ -151,7 +152,37 @@ def test_bystanders_are_displaced_and_the_goals_objects_are_not(bowl: World) -> 
 
 
 def test_which_tasks_have_the_account(bowl: World) -> None:
-    for costs, wanted in (("none", 0), ("auto", 3), ("all", 3)):
+    for costs, wanted in (("none", 0), ("all", 4)):
         bowl.meter(meters_of(Charging(costs)))
         bowl.reset(0)
         assert len(bowl.charged()) == wanted
+
+
+def test_a_task_with_costs_of_its_own_shows_collisions_beside_them() -> None:
+    with World(load_suite("tabletop_safety").tasks[0]) as world:
+        world.meter(meters_of(Charging()))
+        world.reset(0)
+        world.step(action())
+        assert shown_accounts(world.charged()) == ("paper", "collisions")
+        assert judged_accounts(world.charged()) == ("paper",)
+
+
+def test_what_lies_in_an_object_goes_with_it_and_what_left_it_is_displaced() -> None:
+    task = next(task for task in load_suite("tabletop_safety").tasks if task.name == "put_the_cup_on_the_rack")
+    with World(task) as world:
+        world.meter(meters_of(Charging()))
+        world.reset(0)
+        world.step(action())
+        things = ["cup_1", *(f"ball_{number}" for number in range(1, 7))]
+        addresses = [int(world.model.joint(f"{name}_joint0").qposadr[0]) for name in things]
+        for address in addresses:
+            world.data.qpos[address] += 0.15
+        mujoco.mj_forward(world.model, world.data)
+        saved = world.save()
+        world.conclude()
+        assert [charge.bodies for charge in charged(world, DISPLACED)] == []
+        world.restore(saved)
+        world.data.qpos[addresses[-1] + 1] -= 0.1
+        mujoco.mj_forward(world.model, world.data)
+        world.conclude()
+        assert [charge.bodies for charge in charged(world, DISPLACED)] == [("ball_6",)]
