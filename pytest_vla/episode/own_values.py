@@ -14,7 +14,7 @@ from pytest_vla.records.trajectory import MOST_SERIES, MOST_SERIES_BYTES, series
 from pytest_vla.util.text import printable
 from pytest_vla.versions import RECORDED_NAMES
 
-RESERVED = frozenset((*RECORDED_NAMES, "world", "premises", "feasible", "stop_when", "costs", DECLARED))
+RESERVED = frozenset((*RECORDED_NAMES, "world", "premises", "feasible", "stop_when", "costs", "ledger", DECLARED))
 """Names of a record's provenance that pytest-vla itself gives."""
 
 

@@ -438,11 +438,13 @@ class World:
         """What a record says of this world: the scene's digest, the simulator's versions, and what draws.
 
         ``stand_ins`` are the scene's assets that are known to be no originals, ``renderer`` is the OpenGL backend, with
-        the driver's name once a picture was drawn.
+        the driver's name once a picture was drawn. ``ledger`` says that meters look at all substeps.
         """
         driver = f": {self._readings.renderer}" if self._readings.renderer is not None else ""
         assets = {"scene": self.scene_digest, "stand_ins": ", ".join(self._stand_ins) or "none"}
-        return {**assets, **self._versions, "renderer": f"{select_gl()}{driver}"}
+        # Older records looked at one substep a control step.
+        ledger = {"ledger": "substeps"} if self.substeps.native is not None else {}
+        return {**assets, **ledger, **self._versions, "renderer": f"{select_gl()}{driver}"}
 
     def close(self) -> None:
         """Frees the graphics side; the world can still be stepped, and a picture makes it anew."""

@@ -68,6 +68,7 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any], Effect]] = {
     "provenance.costs": ({}, provenance(costs="none"), "refuses costs"),
     "provenance.declared_costs": ({}, {"provenance": {"mujoco": "3.8.1", "declared_costs": "x"}}, "refuses costs"),
     "provenance.rescored": ({}, provenance(rescored="from states"), "refuses costs"),
+    "provenance.ledger": ({}, provenance(ledger="substeps"), "refuses costs"),
     **{
         f"provenance.{name}": (
             {"provenance": {"mujoco": "3.8.1", name: "1"}},
