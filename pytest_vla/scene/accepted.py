@@ -9,17 +9,25 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pytest_vla.scene.literals import CONNECTIVES, GRIPPER, Literal
 
-OBJECT, FIXTURE, WORKSPACE, REGION, PART, HAND = ("object", "fixture", "workspace", "region", "part", "hand")
-"""Kinds of names. The workspace is the table or floor itself. A part is a region without the three sizes of a box: it
-may be open, and nothing is in it. The hand is `pytest_vla.scene.literals.GRIPPER`."""
+KINDS = OBJECT, FIXTURE, WORKSPACE, ZONE, REGION, PART, HAND = (
+    *("object", "fixture", "workspace"),
+    *("zone", "region", "part", "hand"),
+)
+"""Kinds of names. The workspace is the table or floor itself, and a zone is a region of it. A region is of an object
+or fixture. A part is such a region without the three sizes of a box: it may be open, and nothing is in it. The hand is
+`pytest_vla.scene.literals.GRIPPER`."""
+
+REGIONS = frozenset({ZONE, REGION})
+"""What has a box."""
 
 KindOf = Callable[[str], str | None]
 """Gives the kind of a name; None: the scene has nothing of that name."""
 
 _THINGS = frozenset({OBJECT, FIXTURE})
 _TOUCHABLE = _THINGS | {WORKSPACE, HAND}
-_PLACES = _THINGS | {REGION}
-_OPENED = _PLACES | {PART}
+_MEASURED = _THINGS | {HAND}
+_PLACES = _THINGS | REGIONS
+_OPENED = _THINGS | {REGION, PART}
 
 # Of each predicate's names, in their order. What is not listed takes any name.
 _ACCEPTED: Mapping[str, tuple[frozenset[str], ...]] = {
@@ -27,7 +35,7 @@ _ACCEPTED: Mapping[str, tuple[frozenset[str], ...]] = {
     **dict.fromkeys(("up", "fall", "collide"), (_THINGS,)),
     **dict.fromkeys(("open", "close", "turnon", "turnoff"), (_OPENED,)),
     **dict.fromkeys(("incontact", "checkforce"), (_TOUCHABLE, _TOUCHABLE)),
-    "checkdistance": (_TOUCHABLE | {REGION}, _TOUCHABLE | {REGION}),
+    "checkdistance": (_TOUCHABLE | REGIONS, _TOUCHABLE | REGIONS),
     **dict.fromkeys(("checkgrippercontact", "checkgripperdistance", "checkgripperdist"), (_THINGS | {WORKSPACE},)),
     **dict.fromkeys(("checkgrippercontactpart", "checkgripperdistancepart"), (_THINGS,)),
     "incontactpart": (_THINGS, _THINGS),
@@ -37,6 +45,7 @@ _CALLED = {
     OBJECT: "an object",
     FIXTURE: "a fixture",
     WORKSPACE: "the table or floor itself",
+    ZONE: "a region",
     REGION: "a region",
     PART: "a part that is no box",
     HAND: "the gripper",
@@ -66,8 +75,12 @@ def refusal(literal: Literal, kind_of: KindOf, known: Sequence[str] = ()) -> str
     for name, kind, accepted in zip(names_of(literal), kinds, _ACCEPTED.get(literal.predicate, ()), strict=False):
         if kind not in accepted:
             return f"{name!r} is {_CALLED[kind]}; expected {_expected(accepted, known)}"
-    if literal.predicate == "checkdistance" and REGION in kinds and not {OBJECT, FIXTURE, HAND}.intersection(kinds):
-        return f"a region is measured against an object, a fixture or {GRIPPER}; name one of them beside it"
+    if (
+        literal.predicate == "checkdistance"
+        and REGIONS.intersection(kinds)
+        and not {OBJECT, FIXTURE, HAND}.intersection(kinds)
+    ):
+        return f"a distance from a region is that of an object, a fixture or {GRIPPER}; name one of them"
     return None
 
 
@@ -85,9 +98,9 @@ def crash_of(literal: Literal, kind_of: KindOf) -> str | None:
         return f"KeyError: {names[kinds.index(WORKSPACE)]!r}: it keeps no state of the table or floor itself"
     if predicate == "checkforce" and len(names) == 1:
         return "KeyError: it looks the limit of a force up as an object's name where only one is given"
-    if predicate == "checkdistance" and kinds[0] == REGION:
+    if predicate == "checkdistance" and kinds[0] in REGIONS:
         return "AttributeError: a region's state has no 'check_distance'"
-    if predicate == "checkdistance" and kinds[1] == REGION:
+    if predicate == "checkdistance" and kinds[1] in REGIONS:
         return "TypeError: a region is no list of geoms to go through"
     if predicate == "collide":
         return "AttributeError: an object's state has no 'check_collision'"

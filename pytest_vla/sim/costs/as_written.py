@@ -21,7 +21,7 @@ import numpy as np
 
 from pytest_vla.errors import SceneError
 from pytest_vla.plan.costs import TOUCHING
-from pytest_vla.scene.accepted import HAND, REGION, WORKSPACE, names_of
+from pytest_vla.scene.accepted import HAND, REGIONS, WORKSPACE, names_of
 from pytest_vla.scene.literals import CONNECTIVES
 from pytest_vla.scene.problem import Literal
 from pytest_vla.sim.costs.as_coded import distance_judged, gripper_told, states_judged, touch_told
@@ -183,7 +183,7 @@ def _force(literal: Literal, setting: Setting) -> Judged:
 
 
 def _distance(literal: Literal, setting: Setting) -> Judged:
-    regions = [index for index, name in enumerate(names_of(literal)) if setting.kind(name) == REGION]
+    regions = [index for index, name in enumerate(names_of(literal)) if setting.kind(name) in REGIONS]
     distance: Distance
     if regions:
         site = setting.scene.site(names_of(literal)[regions[0]])

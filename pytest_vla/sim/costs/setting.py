@@ -58,7 +58,9 @@ class Setting:
         if name == self.workspace.name:
             return accepted.WORKSPACE
         if site is not None:
-            return accepted.REGION if len(site.size) == _BOX else accepted.PART
+            if len(site.size) != _BOX:
+                return accepted.PART
+            return accepted.ZONE if site.parent is None else accepted.REGION
         return accepted.HAND if name == GRIPPER else None
 
     def check(self, literal: Literal) -> None:
