@@ -36,6 +36,8 @@ def check_movers(task: TaskText, problem: Problem) -> Iterator[Finding]:
                 f"write (InContact {names[1]} {names[0]})",
             )
     for mover in problem.movers:
+        if mover.crashes:
+            yield task.found("M008", mover, f"{mover.name}: upstream's code raises {mover.crashes}; write it so")
         yield from _unmovable(task, mover)
         yield from _unread(task, mover)
         yield from _odd(task, mover)
