@@ -5,6 +5,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from pytest_vla.sim.costs.paper import PaperMeter
 from pytest_vla.sim.costs.setting import Setting
 from pytest_vla.sim.costs.upstream import UpstreamMeter
 from pytest_vla.sim.goals import compile_goal
+from pytest_vla.sim.predicates import STATES
 from tests.support.costs import begun, problem_with
 from tests.support.data import arena_data, data_root, libero_data
 from tests.support.examples import scaled
@@ -109,6 +111,7 @@ def linted(problem: Problem, rules: str = UPSTREAM) -> tuple[Problem, set[str], 
 @example("(Turnon stove_1_cook_region)")
 @example("(Open cabinet_1_top_side)")
 @example("(Collide main_table)")
+@example("(NotIn box_1 rack_1_top_region)")
 @example("(CheckForce gripper0 box_1 8)")
 @example("(CheckGripperDist box_1 0.05)")
 def test_constructed_costs_are_refused_by_both_or_by_none(cost: str) -> None:
@@ -179,6 +182,46 @@ def arena() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTEST_VLA_DATA", os.pathsep.join(map(str, (arena_data(), libero_data()))))
         yield
+
+
+@pytest.fixture(scope="module")
+def knife(arena: None) -> Iterator[World]:
+    """A task whose geoms have no names, and a cabinet that is LIBERO's."""
+    tasks = load_suite("vla_arena_cautious_grasp", data=data_root()).tasks
+    with closing(World(next(task for task in tasks if "cabinet" in task.name))) as world:
+        yield world
+
+
+@given(st.data(), st.sampled_from(("cost", "goal")), st.sampled_from(PROTOCOLS))
+@settings(max_examples=scaled(300))
+def test_constructed_conditions_of_vla_arena_too(knife: World, data: st.DataObject, section: str, rules: str) -> None:
+    own = replace(knife.problem, cost=())
+    things = [item.name for item in (*own.objects, *own.fixtures)]
+    names = (*things, *(region.key for region in own.regions), GRIPPER)
+    drawn = data.draw(literals(names, tuple(map(str, range(0, 40, 3)))))
+    read = parse_problem_text(f"{format_problem(own).rstrip().removesuffix(')')} (:cost {drawn}))").cost
+    text = format_problem(replace(own, **{section: read}))
+    problem = parse_problem_text(text, source="costs.bddl")
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "put_the_knife_there.bddl")
+        file.write_text(text)
+        found = lint_file(str(file), rules=rules)
+    setting = Setting(problem, knife.scene, knife.model, knife.data, knife.drawn_poses)
+    if section == "cost":
+        assert bool({each.code for each in found} & REFUSED) == refused(problem, setting), found
+        return
+    (goal,) = problem.goal
+    told = {each.code for each in found if each.code != "G005" or "no joint with such a state" in each.message}
+    try:
+        compile_goal(problem, knife.scene, knife.model, knife.data, rules)
+    except SceneError:
+        assert told & {"G005", "G007", "C008", "R005"}, found
+        return
+    if rules == UPSTREAM and goal.predicate not in STATES and judged_as_coded(goal, setting).crashes:
+        # An error in every episode, whatever it names.
+        assert {each.code for each in found if each.level == "error"} & {"G002", "G007"}, found
+        return
+    assert not told & {"G005", "G007", "C008"}, found
 
 
 @pytest.mark.parametrize("task", arena_tasks())

@@ -135,7 +135,7 @@ def _in(literal: Literal, setting: Setting) -> Judged:
 
 
 def _not_in(literal: Literal, setting: Setting) -> Judged:
-    inside = _in(literal, setting)
+    inside = _in(replace(literal, predicate="in"), setting)
     return Judged(lambda: not inside.holds(), partial(Told, names_of(literal)))
 
 

@@ -289,6 +289,13 @@ def test_what_lies_in_a_container_has_not_left_it() -> None:
     assert [entry.name for entry in charged(meter, ended=True)] == ["(noton box_1 bowl_1)"]
 
 
+def test_what_is_not_in_a_region_is_judged_at_the_end() -> None:
+    meter, setting = _rested("(NotIn box_1 rack_1_top_region)")
+    assert [entry.name for entry in charged(meter, ended=True)] == ["(notin box_1 rack_1_top_region)"]
+    put(setting, "box_1", setting.data.site("rack_1_top_region").xpos)
+    assert charged(meter, ended=True) == ()
+
+
 def test_whatever_a_charge_of_the_moment_names_stands_still() -> None:
     mover = "(:moving_objects (plate_1 (:motion_type linear) (:motion_period 10)))"
     meter, setting = _rested("(Or (CheckDistance plate_1 bottle_1 0.001) (InContact bottle_1 box_1))", further=mover)
