@@ -91,7 +91,7 @@ def check_names(task: TaskText, problem: Problem, facts: Facts, category_of: Cat
         facts: of its things' models, as far as they are known.
         category_of: what its things are.
     """
-    place, names = place_of(problem), Names(problem, facts)
+    place, by_text, names = place_of(problem), Names(problem), Names(problem, facts)
     known = tuple(things_of(problem))
     for literals, code, stateless in ((problem.goal, "G007", "G005"), (problem.cost, "C009", "C009")):
         for literal in leaves(literals):
@@ -99,7 +99,8 @@ def check_names(task: TaskText, problem: Problem, facts: Facts, category_of: Cat
                 continue
             judging = place.judging if place is not None and code == "G007" else None
             why = _no_goal(literal, judging, task.rules) if judging is not None else None
-            why = why or refusal(literal, names.kind, known)
+            # What the text refuses, it says once, whatever models say of it.
+            why = why or refusal(literal, by_text.kind, known) or refusal(literal, names.kind, known)
             if why is not None:
                 yield task.found(code, literal, f"{literal}: {why}")
             elif (lacking := _stateless(literal, names, category_of)) is not None:

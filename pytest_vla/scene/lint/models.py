@@ -36,14 +36,13 @@ def read_model(path: Path) -> ModelFacts | None:
         radius = root.find("./worldbody/body/site[@name='horizontal_radius_site']")
         return ModelFacts(
             len(body.findall(".//joint")),
-            frozenset(site.get("name", "") for site in body.iter("site")),
+            part_sites([body, *body.findall(".//body")]),
             tuple(
                 geom_number(geom_name(index, geom.get("name")))
                 for index, geom in enumerate(body.iter("geom"))
                 if (geom.get("group") or groups.get(geom.get("class", ""), "0")) == "0"
             ),
             float(radius.get("pos", "0").split()[0]) if radius is not None else 0.0,
-            part_sites([body, *body.findall(".//body")]),
         )
     except (OSError, ValueError, IndexError, ElementTree.ParseError):
         return None

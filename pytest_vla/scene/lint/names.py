@@ -1,7 +1,7 @@
 """What the names in a task's text stand for, as far as text and models tell it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pytest_vla.scene.accepted import FIXTURE, HAND, OBJECT, PART, REGION, WORKSPACE, ZONE
 from pytest_vla.scene.lint.places import place_of
@@ -19,18 +19,16 @@ class ModelFacts:
 
     Attributes:
         joints: how many it has itself; objects have a free one beside them.
-        sites: the names of its parts.
+        sites: of its parts, by their names: what its regions are.
         contacts: the number by which a literal can mean each geom that collides (group 0), None where its name ends in
             none; see `pytest_vla.scene.accepted.geom_number`.
         radius: seen from above, m.
-        parts: the sites that are regions of it.
     """
 
     joints: int
-    sites: frozenset[str]
+    sites: Mapping[str, PartSite]
     contacts: tuple[str | None, ...]
     radius: float
-    parts: Mapping[str, PartSite] = field(default_factory=dict, hash=False)
 
 
 Facts = Mapping[str, ModelFacts | None]
@@ -97,7 +95,7 @@ class Names:
     def part(self, name: str) -> PartSite | None:
         """Return the site of a region, or None if its model is not known or has none."""
         model = self._facts.get(self._regions[name].target)
-        return model.parts.get(self._regions[name].name) if model is not None else None
+        return model.sites.get(self._regions[name].name) if model is not None else None
 
     def may_move(self, name: str) -> bool:
         """Whether an object or fixture, or the part that a region is of, has a joint."""
