@@ -10,6 +10,7 @@ from pathlib import Path
 from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
 from pytest_vla.kernels import pinned_processes
+from pytest_vla.plan.labels import PROTOCOLS
 from pytest_vla.plan.manifests import load_suite, named_suites
 from pytest_vla.run.arguments import Joined, comma_list, whole_number
 from pytest_vla.scene.lint.finding import CODES, ERROR, LEVELS, Finding
@@ -34,6 +35,13 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", nargs="*", metavar="PATH", help="task files, or folders with task files")
     parser.add_argument("--suite", action="append", default=[], metavar="NAME", help="a suite's task files too")
     parser.add_argument("--data", metavar="DIR", type=Path, help="pytest's --vla-data")
+    parser.add_argument(
+        "--protocol",
+        choices=PROTOCOLS,
+        default=PROTOCOLS[0],
+        help="pytest's --vla-protocol: what makes VLA-Arena's code raise is an error by the rules upstream, and a "
+        "warning by ours and the paper's, which judge it (default: ours)",
+    )
     parser.add_argument(
         "--select", metavar="CODES", type=_codes, action=Joined, help="these alone: C001,G or a letter for all of it"
     )
@@ -63,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
     files = list(dict.fromkeys((*_files(options.paths), *_of_suites(options.suite, options.data))))
     if not files:
         raise VlaError("nothing to look at: give task files, folders of them, or --suite=NAME")
-    found = {finding for file in files for finding in lint_file(file, options.data)}
+    found = {finding for file in files for finding in lint_file(file, options.data, options.protocol)}
     if options.simulate:
         known = {(each.file, each.line, each.column, each.code) for each in found}
         new = _simulated(files, options.data, options.states)
@@ -128,7 +136,7 @@ def _simulated(files: Sequence[str], data: Path | None, states: int) -> Iterator
 
 def _lines(findings: Iterable[Finding], format: str) -> Iterator[str]:
     if format == "json":
-        rows = [dataclasses.asdict(each) | {"level": each.level} for each in findings]
+        rows = [dataclasses.asdict(each) for each in findings]
         yield json.dumps(rows, indent=2)
         return
     for each in findings:

@@ -13,16 +13,20 @@ import numpy as np
 from pytest_vla.errors import SceneError, VlaError
 from pytest_vla.language.prompts import check_prompt
 from pytest_vla.plan.data_roots import DataRoot, data_roots
+from pytest_vla.plan.labels import OURS
 from pytest_vla.plan.manifests import load_suite, suite_manifest, suite_names
 from pytest_vla.plan.premises import Finding as Measurement
 from pytest_vla.plan.premises import measured
 from pytest_vla.plan.task import Task, language_of
+from pytest_vla.scene.accepted import names_of
+from pytest_vla.scene.catalog import Category
 from pytest_vla.scene.category_files import find_category
 from pytest_vla.scene.init_states import read_init_states
 from pytest_vla.scene.lint.checks import check_text
-from pytest_vla.scene.lint.conditions import constants, names_in
+from pytest_vla.scene.lint.conditions import constants
 from pytest_vla.scene.lint.finding import Finding
-from pytest_vla.scene.lint.models import ModelFacts, check_models, read_model, state_length
+from pytest_vla.scene.lint.models import check_models, read_model, state_length
+from pytest_vla.scene.lint.names import ModelFacts
 from pytest_vla.scene.lint.places import catalogue_of
 from pytest_vla.scene.lint.reading import TaskText, read_task_file
 from pytest_vla.scene.lint.things import check_categories
@@ -50,17 +54,18 @@ class _Home:
     name: Path
 
 
-def lint_file(path: str, data: Path | None = None) -> tuple[Finding, ...]:
+def lint_file(path: str, data: Path | None = None, rules: str = OURS) -> tuple[Finding, ...]:
     """Everything that is wrong with a task file, by its text and by the categories, models and init states beside it.
 
     Args:
         path: of the file; one that cannot be read is a finding.
         data: as ``--vla-data``; None: the data folder that the file lies in, if any, and the default roots.
+        rules: that the task runs by, as ``--vla-protocol``.
 
     Raises:
         VlaError: `data` or another root cannot be used.
     """
-    task = read_task_file(path)
+    task = read_task_file(path, rules)
     found = list(check_text(task))
     if task.problem is not None:
         home = _home_of(path)
@@ -89,6 +94,11 @@ def _with_models(
             return str(error).removeprefix(": ")
         return None
 
+    def category_of(item: Declaration) -> Category | None:
+        with suppress(SceneError):
+            return find_category(item.category, "", roots, catalogue)[0]
+        return None
+
     def facts_of(item: Declaration) -> ModelFacts | None:
         with suppress(SceneError):
             kind, _ = find_category(item.category, "", roots, catalogue)
@@ -98,7 +108,7 @@ def _with_models(
         return None
 
     yield from check_categories(task, problem, refusal)
-    yield from check_models(task, problem, facts_of)
+    yield from check_models(task, problem, facts_of, category_of)
     if home is None:
         return
     for file, member in ((home.base / _INIT / f"{home.name}.pruned_init", None), (home.base / _NPZ, str(home.name))):
@@ -249,7 +259,7 @@ def _charged(task: TaskText, problem: Problem, world: "World") -> Iterator[Findi
     kinds: dict[str, str] = {}
     for charge in world.charged():
         # What a mover runs into later, a policy may have taken away.
-        moving = movers.intersection(names_in(places[charge.name])) if charge.name in places else ()
+        moving = movers.intersection(names_of(places[charge.name])) if charge.name in places else ()
         if charge.amount > 0 and charge.name not in always and (charge.step == 1 or not moving):
             steps[charge.name] += charge.steps
             kinds[charge.name] = charge.kind

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_vla.expert.parts import colliding_geoms
+from pytest_vla.scene.accepted import geom_number
 from pytest_vla.scene.problem import Literal, Problem
 from pytest_vla.scene.scene import Scene
 
@@ -140,7 +141,7 @@ class _Found:
             geoms = tuple(
                 geom
                 for geom in colliding_geoms(self._model, root)
-                if not parts or _number(str(self._model.geom(geom).name)) in parts
+                if not parts or geom_number(str(self._model.geom(geom).name)) in parts
             )
             before = Hazard(name, geoms)
         both = {thing: max(before.things.get(thing, 0.0), kept) for thing, kept in (things or {}).items()}
@@ -169,17 +170,12 @@ def _read(literal: Literal, found: _Found, moved: set[str]) -> None:
                     found.keep(other, things={one: distance})
         case "checkgrippercontact" | "checkgrippercontactpart":
             found.keep(names[0], hand=0.0, parts=parts)
-        case "checkgripperdistance" | "checkgripperdistancepart":
+        case "checkgripperdistance" | "checkgripperdistancepart" | "checkgripperdist":
             found.keep(names[0], hand=number, parts=parts)
         case "fall" | "collide" if names[0] not in found.aims:
             found.keep(names[0], hand=0.0, others=0.0)
         case "noton" | "notin" if (vessel := found.owner(names[1])) in moved:
             found.riders.setdefault(vessel, []).append(names[0])
-
-
-def _number(name: str) -> str:
-    """The digits that a geom's name ends in."""
-    return name[len(name.rstrip("0123456789")) :]
 
 
 def _larger(one: float | None, other: float | None) -> float | None:

@@ -11,8 +11,9 @@ from pytest_vla.language.morphology import inflected
 from pytest_vla.language.scene_names import known_things, things_of
 from pytest_vla.language.wordnet import PARTS, shipped_wordnet
 from pytest_vla.plan.task import language_of
+from pytest_vla.scene.accepted import names_of
 from pytest_vla.scene.bddl import Atom, Placed
-from pytest_vla.scene.lint.conditions import leaves, names_in
+from pytest_vla.scene.lint.conditions import leaves
 from pytest_vla.scene.lint.finding import Finding
 from pytest_vla.scene.lint.places import catalogue_of
 from pytest_vla.scene.lint.reading import TaskText
@@ -191,7 +192,7 @@ def _goal_things(prompt: _Prompt) -> list[tuple[Literal, tuple[str, ...]]]:
     owner = {region.key: region.target for region in problem.regions}
     found = []
     for literal in leaves(problem.goal):
-        names = (owner.get(name, name) for name in names_in(literal))
+        names = (owner.get(name, name) for name in names_of(literal))
         found.append((literal, tuple(name for name in names if prompt.declared.get(name) in movable)))
     return found
 
@@ -278,7 +279,7 @@ def _moved(words: Sequence[str], mentions: Sequence[_Mention]) -> Iterator[_Ment
 def _all_of_them(prompt: _Prompt, found: Callable[[str, str], Finding]) -> Iterator[Finding]:
     """``all of the apples``, ``both moka pots``, ``all of the drawers``."""
     problem, declared, words = prompt.problem, prompt.declared, prompt.words
-    named = [name for literal in leaves(problem.goal) for name in names_in(literal)]
+    named = [name for literal in leaves(problem.goal) for name in names_of(literal)]
     for mention in prompt.mentions:
         before = [word for word in words[max(0, mention.start - 3) : mention.start] if word not in ("of", "the")]
         after = words[mention.end : mention.end + 2]

@@ -17,8 +17,16 @@ _HAPPENED = {
     "checkforce": "{0} pressed {1}",
     "checkdistance": "{0} came close to {1}",
     "checkgripperdistance": "the gripper came close to {0}",
+    "checkgripperdist": "the gripper came close to {0}",
     "fall": "{0} fell",
 }
+# Likewise where it was a link of the arm, the second name.
+_BY_A_LINK = {
+    "checkgrippercontact": "{1} touched {0}",
+    "checkgripperdistance": "{1} came close to {0}",
+    "checkgripperdist": "{1} came close to {0}",
+}
+_LINKS = "robot0_"
 _NAMED = 2
 
 
@@ -30,7 +38,8 @@ def amount_text(amount: float) -> str:
 def charge_text(charge: Charge) -> str:
     """``robot0_link5 touched bottle_1 at steps 24 to 45, 62.2 N``, without what it cost."""
     predicate, names = predicate_of(charge.name), _names(charge)
-    form = _HAPPENED.get(predicate)
+    by_a_link = len(names) > 1 and names[1].startswith(_LINKS)
+    form = (by_a_link and _BY_A_LINK.get(predicate)) or _HAPPENED.get(predicate)
     if form is not None and len(names) >= form.count("{"):
         happened = form.format(*names)
     else:

@@ -18,6 +18,7 @@ from pytest_vla.plan.data_roots import DataRoot, describe_search, find_file, rel
 from pytest_vla.scene.catalog import Category
 from pytest_vla.scene.category_files import find_category
 from pytest_vla.scene.model_checks import check_model
+from pytest_vla.scene.part_sites import part_sites
 from pytest_vla.scene.problem import Problem
 from pytest_vla.scene.robosuite_import import quiet_robosuite
 from pytest_vla.scene.scaling import scale_model
@@ -344,16 +345,8 @@ def _zones(models: _Robosuite, arena: Any, place: Workspace, problem: Problem) -
 
 def _sites_of(model: Any) -> dict[str, SceneSite]:
     """Sites of a body's parts with the joints of the innermost part; parts after one without sites do not count."""
-    sites = {}
-    for part in model.worldbody.find("body").findall(".//body"):
-        found = part.findall(".//site")
-        if not found:
-            break
-        joints = tuple(joint.get("name") for joint in part.findall("./joint"))
-        for site in found:
-            size = tuple(float(number) for number in (site.get("size") or "").split())
-            sites[site.get("name")] = SceneSite(site.get("name"), model.name, joints, size)
-    return sites
+    found = part_sites(model.worldbody.find("body").findall(".//body"))
+    return {name: SceneSite(name, model.name, site.joints, site.size) for name, site in found.items()}
 
 
 def _scene_body(item: Declaration, kind: Category, is_fixture: bool, model: Any) -> SceneBody:

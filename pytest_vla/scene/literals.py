@@ -24,7 +24,8 @@ Argument: TypeAlias = "str | float | tuple[str, ...] | Literal"
 _UNARY = (("name",),)
 _BINARY = (("name", "name"),)
 
-# Every signature that upstream can evaluate; "parts" is a list of geom numbers, such as (2 3 13).
+# Every signature that upstream can evaluate, and what its paper prints beside: CheckForce with one name, and
+# CheckGripperDist. "parts" is a list of geom numbers, such as (2 3 13).
 SIGNATURES: dict[str, tuple[tuple[str, ...], ...]] = {
     "true": _UNARY + _BINARY,
     "false": _UNARY + _BINARY,
@@ -47,11 +48,15 @@ SIGNATURES: dict[str, tuple[tuple[str, ...], ...]] = {
     "checkgrippercontact": _UNARY,
     "checkgrippercontactpart": (("name", "parts"),),
     "checkgripperdistance": (("name", "number"),),
+    "checkgripperdist": (("name", "number"),),
     "checkgripperdistancepart": (("name", "parts", "number"),),
 }
 CONNECTIVES = ("and", "or", "not")
 # Upstream acts on these in :init and passes over all others in silence.
 INIT_PREDICATES = ("on", "in", "open", "close", "turnon", "turnoff")
+
+GRIPPER = "gripper0"
+"""What VLA-Arena's paper calls the gripper in conditions; a task declares nothing of that name."""
 
 _SHOWN = {"name": "NAME", "number": "NUMBER", "parts": "(PART ...)"}
 
@@ -165,7 +170,8 @@ def _read_literal(group: Group, origin: Origin, scope: Scope, index: int) -> Lit
 
 def _read_name(node: Node, origin: Origin, scope: Scope) -> str:
     word = expect_name(node, origin, "the name of an object, a fixture or a region")
-    if word in scope.names or not isinstance(node, Atom):
+    # Only conditions are of the gripper: nothing is placed on it.
+    if word in scope.names or not isinstance(node, Atom) or (word == GRIPPER and not scope.section):
         return word
     if word in scope.dangling:
         reject_unknown(

@@ -3,7 +3,7 @@
 Names are in lower case. Places (`line`, `column`) count from 1, 0 is "from no file"; they do not count in comparisons.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -27,6 +27,8 @@ Rectangle: TypeAlias = tuple[float, float, float, float]
 
 _REGION_ATTRIBUTES = (":target", ":ranges", ":yaw_rotation", ":rgba")
 _MOTIONS = ("linear", "circle", "waypoint", "parabolic")
+# What VLA-Arena's paper calls two of them.
+_PAPERS_MOTIONS = {"circular": "circle", "projectile": "parabolic"}
 # The shape of every :motion_ attribute: a count of numbers, or a form of its own.
 _MOTION_ATTRIBUTES: dict[str, int | str] = {
     "type": "type",
@@ -91,7 +93,8 @@ class Mover:
     """How an object is moved (CBDDL's :moving_objects); None and () where the file says nothing.
 
     `period` and `dt` count control steps as upstream's generators do; lengths in metres; quaternions as written
-    (upstream reads wxyz); `angle` and `loop` as written. `waypoints`: (position, direction) each.
+    (upstream reads wxyz); `angle` and `loop` as written. `waypoints`: (position, direction) each. `crashes`: what
+    upstream's code raises at the form that the motion is written in, empty where it reads it.
     """
 
     name: str
@@ -114,6 +117,7 @@ class Mover:
     loop: bool | None = None
     line: int = field(default=0, compare=False)
     column: int = field(default=0, compare=False)
+    crashes: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -260,16 +264,31 @@ def read_movers(nodes: tuple[Node, ...], origin: Origin, objects: frozenset[str]
             if f":motion_{key}" in found:
                 value = _read_motion_value(*found[f":motion_{key}"], origin, key, shape)
                 values["motion_type" if key == "type" else key] = value
-        movers[name] = Mover(name=name, line=group.line, column=group.column, **values)
+        crashes = _papers_form(found)
+        movers[name] = Mover(name=name, line=group.line, column=group.column, crashes=crashes, **values)
     return tuple(movers.values())
+
+
+def _papers_form(found: Mapping[str, tuple[Group, tuple[Node, ...]]]) -> str:
+    """What upstream's code raises at a mover that was read, by the form of its attributes; empty: it reads them."""
+    (kind,) = found[":motion_type"][1]
+    word = kind.text.lower() if isinstance(kind, Atom) else ""
+    if word in _PAPERS_MOTIONS:
+        return f"NotImplementedError at the motion {word!r}, which it calls {_PAPERS_MOTIONS[word]!r}"
+    if word == "waypoint" and ":motion_waypoints" in found:
+        (listed,) = found[":motion_waypoints"][1]
+        points = listed.items if isinstance(listed, Group) else ()
+        if any(isinstance(point, Group) and len(point.items) != 2 for point in points):
+            return "ValueError at a waypoint that is not written ((X Y Z) (DX DY DZ))"
+    return ""
 
 
 def _read_motion_value(group: Group, nodes: tuple[Node, ...], origin: Origin, key: str, shape: int | str) -> object:
     if shape == "type":
         word = expect_word(_only(group, nodes, origin, "one type of motion"), origin, "a type of motion")
-        if word not in _MOTIONS and isinstance(nodes[0], Atom):
+        if word not in (*_MOTIONS, *_PAPERS_MOTIONS) and isinstance(nodes[0], Atom):
             reject_unknown(origin, nodes[0], "type of motion", _MOTIONS)
-        return word
+        return _PAPERS_MOTIONS.get(word, word)
     if shape == "loop":
         return _read_flag(group, nodes, origin)
     if shape == "waypoints":

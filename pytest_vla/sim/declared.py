@@ -26,6 +26,7 @@ from pytest_vla.scene.cost_rules import (
     TERMINAL,
     CostRule,
 )
+from pytest_vla.scene.literals import GRIPPER as GRIPPER_NAME
 from pytest_vla.scene.literals import Literal
 from pytest_vla.scene.workspaces import workspace
 from pytest_vla.sim.arm import ARM_JOINTS
@@ -272,7 +273,7 @@ def _check_names(rule: CostRule, world: "World") -> None:
     assert rule.literal is not None
     problem = world.problem
     known = {item.name for item in (*problem.objects, *problem.fixtures)} | {region.key for region in problem.regions}
-    known.add(workspace(problem.name, problem.source).name)
+    known |= {workspace(problem.name, problem.source).name, GRIPPER_NAME}
     for name in _names(rule.literal):
         if name not in known:
             raise _Missing(f"{rule.literal}: {name!r} is nothing in this task.{did_you_mean(name, known)}")

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_vla.errors import SceneError
-from pytest_vla.plan.labels import PAPER
+from pytest_vla.plan.labels import PAPER, UPSTREAM
 from pytest_vla.scene.sections import Mover, Vector
 from pytest_vla.util.rotations import VERTICAL
 
@@ -56,8 +56,11 @@ def motion_of(mover: Mover, rules: str, source: str) -> Begun:
         source: the file, for errors.
 
     Raises:
-        SceneError: it cannot move so: no direction, no period, fewer than two waypoints, no such motion (located).
+        SceneError: it cannot move so: no direction, no period, fewer than two waypoints, no such motion, or, by
+            upstream's rules, a form that its code cannot read (located).
     """
+    if rules == UPSTREAM and mover.crashes:
+        raise _fail(mover, source, f"is not read: upstream's code raises {mover.crashes}; write it so")
     try:
         coded, documented = _MOTIONS[mover.motion_type]
     except KeyError:

@@ -71,6 +71,16 @@ def test_codes_are_selected(
     assert re.findall(r": (?:error|warning|note) (\w+): ", capsys.readouterr().out) == codes
 
 
+@pytest.mark.parametrize(("protocol", "level"), [("upstream", "error"), ("paper", "warning"), ("ours", "warning")])
+def test_what_upstream_raises_at_is_as_bad_as_the_rules_make_it(
+    folder: Path, capsys: pytest.CaptureFixture[str], protocol: str, level: str
+) -> None:
+    file = folder / "put_the_butter_on_the_plate.bddl"
+    file.write_text(changed("Fall plate_1 => Collide plate_1"))
+    assert main(["lint", str(file), f"--protocol={protocol}"]) == int(level == "error")
+    assert f": {level} C002: " in told(capsys)[0]
+
+
 def test_hidden_ones_are_counted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lint", "tasks", "--level=error", "--select=O002"]) == 0
     assert told(capsys) == ["3 task files: 1 warning (--level=warning shows all)"]

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +12,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from pytest_vla.errors import SceneError
-from pytest_vla.scene.problem import parse_problem
+from pytest_vla.plan.labels import OURS, PAPER, UPSTREAM
+from pytest_vla.scene.problem import parse_problem, parse_problem_text
 from pytest_vla.scene.sections import Mover
 from pytest_vla.sim.motions import CONTROL_STEP, Pose, motion_of
 from pytest_vla.util.rotations import rotated
 from tests.support.data import data_root, golden
 from tests.support.examples import scaled
+from tests.support.lint_tasks import changed
 
 START: Pose = (np.array([-0.2, 0.1, 0.94]), np.array([0.5, 0.5, 0.5, 0.5]))
 TRACES = ("traces", "cost_traces")
@@ -238,3 +241,25 @@ def test_what_cannot_move_is_told_with_its_place(mover: Mover, rules: str, told:
         motion_of(mover, rules, "a.bddl")(START)
     assert str(raised.value).startswith(f"a.bddl:3:5: the mover 'a' (:motion_type {mover.motion_type}) ")
     assert told in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("written", "kept", "raised"),
+    [
+        ("circular) (:motion_period 60) (:motion_center (0 0 0.9)", "circle", "NotImplementedError"),
+        ("projectile", "parabolic", "NotImplementedError"),
+        ("waypoint) (:motion_waypoints ((0 0 1 0 1 0) (0.1 0 1 0 1 0))", "waypoint", "ValueError"),
+    ],
+)
+def test_motions_as_the_paper_prints_them_are_read_but_by_upstream_s_rules(
+    written: str, kept: str, raised: str
+) -> None:
+    mover = f"(:moving_objects (butter_1 (:motion_type {written})))"
+    (found,) = parse_problem_text(changed(f"(:goal (And => {mover} (:goal (And")).movers
+    assert found.motion_type == kept
+    for rules in (OURS, PAPER):
+        assert np.isfinite(path(found, rules, 5)).all()
+        assert np.array_equal(path(found, rules, 5), path(replace(found, crashes=""), rules, 5))
+    with pytest.raises(SceneError, match=rf"^a\.bddl:\d+:\d+: .*is not read: upstream's code raises {raised}"):
+        motion_of(found, UPSTREAM, "a.bddl")
+    assert np.isfinite(path(replace(found, crashes=""), UPSTREAM, 5)).all()

@@ -1,13 +1,19 @@
 """Goals and costs: what upstream leaves out, cannot judge, or judges alike whatever happens."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
+from pytest_vla.plan.labels import OURS, PAPER
+from pytest_vla.scene.accepted import HAND, REGIONS, WORKSPACE, crash_of, may_crash, names_of, refusal
+from pytest_vla.scene.catalog import Category
+from pytest_vla.scene.judging import Judging
 from pytest_vla.scene.lint.finding import Finding
-from pytest_vla.scene.lint.places import catalogue_of
+from pytest_vla.scene.lint.names import Facts, Names, is_declared, things_of
+from pytest_vla.scene.lint.places import catalogue_of, place_of
 from pytest_vla.scene.lint.reading import TaskText
 from pytest_vla.scene.literals import CONNECTIVES, Literal
 from pytest_vla.scene.problem import Problem
+from pytest_vla.scene.sections import Declaration
 from pytest_vla.util.text import counted
 
 _UNIMPLEMENTED = {
@@ -31,10 +37,11 @@ def check_conditions(task: TaskText, problem: Problem) -> Iterator[Finding]:
     """What is wrong with :goal and :cost."""
     yield from _cut_off(task, problem.goal, "G001", "goal", ":goal")
     yield from _cut_off(task, problem.cost, "C001", "cost", ":cost")
+    catalogue = catalogue_of(problem)
+    yield from check_names(task, problem, {}, lambda item: catalogue.get(item.category))
     yield from _crashing(task, problem, problem.goal, "G002")
     yield from _crashing(task, problem, problem.cost, "C002")
     yield from _held_at_start(task, problem)
-    yield from _without_state(task, problem)
     yield from _constant(task, problem, problem.goal, "goal")
     yield from _constant(task, problem, problem.cost, "cost")
     yield from _repeated(task, problem)
@@ -58,11 +65,6 @@ def leaves(literals: Iterable[Literal]) -> Iterator[Literal]:
             yield literal
 
 
-def names_in(literal: Literal) -> tuple[str, ...]:
-    """The names that a literal is about."""
-    return tuple(argument for argument in literal.arguments if isinstance(argument, str))
-
-
 def _cut_off(task: TaskText, literals: tuple[Literal, ...], code: str, what: str, section: str) -> Iterator[Finding]:
     lost = [literal for literal in literals if literal.group > 0]
     if lost:
@@ -76,32 +78,110 @@ def _cut_off(task: TaskText, literals: tuple[Literal, ...], code: str, what: str
         )
 
 
+CategoryOf = Callable[[Declaration], Category | None]
+"""Gives the category of an object or fixture; None: it is not known."""
+
+
+def check_names(task: TaskText, problem: Problem, facts: Facts, category_of: CategoryOf) -> Iterator[Finding]:
+    """Literals that a run refuses, by any rules, by what they name.
+
+    Args:
+        task: of the problem.
+        problem: its goal and costs.
+        facts: of its things' models, as far as they are known.
+        category_of: what its things are.
+    """
+    place, by_text, names = place_of(problem), Names(problem), Names(problem, facts)
+    known = tuple(things_of(problem))
+    for literals, code, stateless in ((problem.goal, "G007", "G005"), (problem.cost, "C009", "C009")):
+        for literal in leaves(literals):
+            if not is_declared(problem, literal):
+                continue
+            judging = place.judging if place is not None and code == "G007" else None
+            why = _no_goal(literal, judging, task.rules) if judging is not None else None
+            # What the text refuses, it says once, whatever models say of it.
+            why = why or refusal(literal, by_text.kind, known) or refusal(literal, names.kind, known)
+            if why is not None:
+                yield task.found(code, literal, f"{literal}: {why}")
+            elif (lacking := _stateless(literal, names, category_of)) is not None:
+                yield task.found(stateless, literal, f"{literal}: {lacking}; name a fixture that opens or turns on")
+
+
+def _no_goal(literal: Literal, judging: Judging, rules: str) -> str | None:
+    """Why no goal of a problem class can be a literal; None: one can."""
+    if literal.predicate not in judging.goals:
+        return "this predicate cannot be a goal of LIBERO's tasks; put it under :cost, or name a VLA-Arena class"
+    # Upstream's code compares with the reset's draw, and knows no collision.
+    if (literal.predicate == "fall" and rules == PAPER) or (literal.predicate == "collide" and rules in (PAPER, OURS)):
+        return "no goal can ask for it, as it goes by how a thing stood before; put it under :cost"
+    return None
+
+
+def _stateless(literal: Literal, names: Names, category_of: CategoryOf) -> str | None:
+    """Why a thing is never open, closed, on or off; None: it may be."""
+    if literal.predicate not in _STATES:
+        return None
+    (name,) = names_of(literal)
+    thing = names.thing(name)
+    kind = None if thing is None else category_of(thing)
+    if kind is None:
+        return None
+    if getattr(kind.articulation, _RANGES[literal.predicate], None) is None or not names.may_move(name):
+        return f"a {kind.name} has no joint with such a state"
+    return None
+
+
 def _crashing(task: TaskText, problem: Problem, literals: tuple[Literal, ...], code: str) -> Iterator[Finding]:
-    things = {item.name for item in (*problem.objects, *problem.fixtures)}
+    """What upstream's code raises at. It cuts other groups than the first off, and looks into no connective."""
+    names = Names(problem)
     for literal in literals:
-        # What upstream cuts off cannot crash it.
-        if literal.predicate in CONNECTIVES and literal.group == 0:
-            yield task.found(
-                code,
-                literal,
-                f"({literal.predicate} ...): upstream knows no connective but one (And ...) around all, and fails; "
-                "say it by literals"
-                + (", such as NotOn or NotIn for (Not (On ...))" if literal.predicate == "not" else ""),
-            )
-    for literal in leaves(literals):
-        names = names_in(literal)
-        if literal.predicate in _UNIMPLEMENTED:
-            why = _UNIMPLEMENTED[literal.predicate]
-            yield task.found(code, literal, f"{literal}: upstream crashes, as {why}; use (InContact ...)")
-        elif literal.predicate in ("in", "notin") and len(names) == 2 and names[1] in things:
-            advice = "On" if literal.predicate == "in" else "NotOn"
-            yield task.found(
-                code,
-                literal,
-                f"{literal}: {names[1]} is no region, and upstream raises AttributeError (in_box) when the two touch; "
-                f"name a region of it, such as {names[1]}_contain_region where its model has one, or write "
-                f"({advice} {' '.join(names)})",
-            )
+        if literal.group > 0 or not is_declared(problem, literal):
+            continue
+        always = crash_of(literal, names.kind)
+        sometimes = may_crash(literal, names.kind) if always is None else None
+        if always is None and sometimes is None:
+            continue
+        judged = code == "C002" or _is_goal(literal, problem, may_name_body=sometimes is None)
+        yield task.found(code, literal, _crash_told(literal, names, always, sometimes), judged=judged)
+
+
+def _is_goal(literal: Literal, problem: Problem, *, may_name_body: bool) -> bool:
+    """Whether the problem's class can have such a goal, so that rules other than upstream's judge it."""
+    place = place_of(problem)
+    if place is None or literal.predicate not in place.judging.goals:
+        return False
+    return may_name_body or place.judging.in_bodies
+
+
+def _crash_told(literal: Literal, names: Names, always: str | None, sometimes: str | None) -> str:
+    named = names_of(literal)
+    kinds = [names.kind(name) for name in named]
+    if literal.predicate in CONNECTIVES:
+        return (
+            f"({literal.predicate} ...): upstream knows no connective but one (And ...) around all, and fails; "
+            "say it by literals" + (", such as NotOn or NotIn for (Not (On ...))" if literal.predicate == "not" else "")
+        )
+    if literal.predicate in _UNIMPLEMENTED and HAND not in kinds and WORKSPACE not in kinds:
+        return f"{literal}: upstream crashes, as {_UNIMPLEMENTED[literal.predicate]}; use (InContact ...)"
+    if sometimes is not None:
+        advice = "On" if literal.predicate == "in" else "NotOn"
+        when = "when the two touch" if literal.predicate == "in" else "unless the two touch"
+        return (
+            f"{literal}: {named[1]} is no region, and upstream raises AttributeError (in_box) {when}; "
+            f"name a region of it, such as {named[1]}_contain_region where its model has one, or write "
+            f"({advice} {' '.join(named)})"
+        )
+    if HAND in kinds:
+        advice = "write (CheckGripperContact NAME) or (CheckGripperDistance NAME NUMBER)"
+    elif literal.predicate == "checkgripperdist":
+        advice = "write (CheckGripperDistance NAME NUMBER)"
+    elif literal.predicate == "checkforce" and len(named) == 1:
+        advice = "name the other thing too, (CheckForce NAME NAME NUMBER)"
+    elif REGIONS.intersection(kinds):
+        advice = "name an object or fixture that stands there"
+    else:
+        advice = "name an object or fixture"
+    return f"{literal}: upstream's code raises {always}; {advice}"
 
 
 def _held_at_start(task: TaskText, problem: Problem) -> Iterator[Finding]:
@@ -115,32 +195,13 @@ def _states(problem: Problem, literal: Literal) -> bool:
     return any((each.predicate, each.arguments) == (literal.predicate, literal.arguments) for each in problem.init)
 
 
-def _without_state(task: TaskText, problem: Problem) -> Iterator[Finding]:
-    """Open, Close, Turnon and Turnoff of what has no such state."""
-    category = {item.name: item.category for item in (*problem.objects, *problem.fixtures)}
-    owner = {region.key: region.target for region in problem.regions} | {name: name for name in category}
-    catalogue = catalogue_of(problem)
-    for literals, code in ((problem.goal, "G005"), (problem.cost, "C002")):
-        for literal in leaves(literals):
-            names = names_in(literal)
-            if literal.predicate not in _STATES or len(names) != 1:
-                continue
-            kind = catalogue.get(category.get(owner.get(names[0], ""), ""))
-            if kind is not None and getattr(kind.articulation, _RANGES[literal.predicate], None) is None:
-                yield task.found(
-                    code,
-                    literal,
-                    f"{literal}: a {kind.name} has no joint with such a state; name a fixture that opens or turns on",
-                )
-
-
 def constants(problem: Problem, literals: Iterable[Literal]) -> Iterator[tuple[Literal, bool, str]]:
     """Literals whose verdict upstream does not depend on what happens, the verdict, and why."""
     category = {item.name: item.category for item in (*problem.objects, *problem.fixtures)}
     fixtures = {item.name for item in problem.fixtures}
     regions = {region.key for region in problem.regions}
     for literal in leaves(literals):
-        names = names_in(literal)
+        names = names_of(literal)
         ghost = next((name for name in names if category.get(name) in _UNTOUCHABLE), None)
         if literal.predicate in ("true", "false"):
             yield literal, literal.predicate == "true", "it says so itself"
@@ -182,7 +243,7 @@ def _incomplete(task: TaskText, problem: Problem) -> Iterator[Finding]:
         members = [item.name for item in problem.objects if item.category == category]
         said: dict[tuple[str, object], dict[str, Literal]] = {}
         for literal in leaves(problem.cost):
-            names = names_in(literal)
+            names = names_of(literal)
             if names and names[0] in members:
                 said.setdefault((literal.predicate, literal.arguments[1:]), {})[names[0]] = literal
         for listed in said.values():

@@ -17,6 +17,8 @@ class Code:
         meaning: what is wrong.
         why: what upstream makes of it.
         simulated: it is found by ``--simulate`` only.
+        elsewhere: its level by rules that judge what upstream's code raises at, those of the paper and ours; empty: the
+            same.
     """
 
     name: str
@@ -24,6 +26,7 @@ class Code:
     meaning: str
     why: str
     simulated: bool = False
+    elsewhere: str = ""
 
 
 CODES: Mapping[str, Code] = {
@@ -35,19 +38,33 @@ CODES: Mapping[str, Code] = {
         Code("S004", ERROR, "A name is not declared.", "A KeyError when it is judged or placed."),
         Code("S005", ERROR, "The problem class is not known.", "A KeyError when the task is loaded."),
         Code("G001", ERROR, "The goal is cut off.", "Only the first expression of `:goal` is kept."),
-        Code("G002", ERROR, "Judging the goal crashes.", "An exception; VLA-Arena's evaluator drops the episode."),
+        Code(
+            "G002",
+            ERROR,
+            "Judging the goal crashes.",
+            "An exception; VLA-Arena's evaluator drops the episode. Our and the paper's rules judge VLA-Arena's tasks.",
+            elsewhere=WARNING,
+        ),
         Code("G003", ERROR, "The goal holds at the start.", "The episode succeeds in its first step."),
         Code("G004", ERROR, "The goal asks for less than the prompt.", "A part of the task is not judged."),
         Code("G005", ERROR, "The goal can never hold.", "No episode succeeds."),
         Code("G006", WARNING, "The goal names a fixture and not its part.", "`On` looks at the fixture's origin."),
+        Code("G007", ERROR, "Nothing can judge the goal by what it names.", "The task cannot run, by any rules."),
         Code("C001", ERROR, "The cost is cut off.", "Only the first expression of `:cost` is kept."),
-        Code("C002", ERROR, "Judging a cost crashes.", "An exception; VLA-Arena's evaluator drops the episode."),
+        Code(
+            "C002",
+            ERROR,
+            "Judging a cost crashes.",
+            "An exception; VLA-Arena's evaluator drops the episode. Our and the paper's rules charge it.",
+            elsewhere=WARNING,
+        ),
         Code("C003", ERROR, "A cost is always charged, or never.", "It measures nothing."),
         Code("C004", WARNING, "A cost is charged of an arm that does nothing.", "No policy can avoid it.", True),
         Code("C005", NOTE, "A cost stands more than once.", "Each of them is charged."),
         Code("C006", WARNING, "A cost leaves out one of several things alike.", "That one is not measured."),
         Code("C007", WARNING, "`CheckForce` is not what it says.", "It compares one contact's tangential force."),
-        Code("C008", ERROR, "A part is no geom that collides.", "A list without one never fires."),
+        Code("C008", ERROR, "A part is no geom that collides.", "A list without one never fires; the task cannot run."),
+        Code("C009", ERROR, "Nothing can judge a cost by what it names.", "The task cannot run, by any rules."),
         Code("O001", ERROR, "A thing is declared and never placed.", "It stays where its model begins."),
         Code("O002", WARNING, "`:obj_of_interest` names what is not declared.", "Segmentation lacks it."),
         Code("O003", ERROR, "A category is not known.", "A KeyError when the task is loaded."),
@@ -68,6 +85,13 @@ CODES: Mapping[str, Code] = {
         Code("M005", WARNING, "A motion does not begin where its thing stands.", "The thing is torn there."),
         Code("M006", WARNING, "A waypoint's direction has no effect.", "(0 -1 0) becomes no rotation."),
         Code("M007", WARNING, "A mover is named first in `InContact`.", "It stops only where it is named second."),
+        Code(
+            "M008",
+            ERROR,
+            "A motion is written as the paper prints it.",
+            "An exception when the episode begins. Our and the paper's rules read it.",
+            elsewhere=WARNING,
+        ),
         Code("P001", ERROR, "The prompt does not name what the goal is about.", "Success is of another task."),
         Code("P002", WARNING, "A word of the prompt is misspelt.", "Policies are asked something odd."),
         Code("P003", WARNING, "The file's name and the prompt name other things.", "One of them is another task."),
@@ -90,7 +114,8 @@ CODES: Mapping[str, Code] = {
 class Finding:
     """One finding. `line` and `column` count from 1; they are 1 where a whole file is meant.
 
-    `message` says what it is, why it matters and how to mend it.
+    `message` says what it is, why it matters and how to mend it. `level` is its code's, unless the rules that the task
+    runs by make it less.
     """
 
     file: str
@@ -98,7 +123,8 @@ class Finding:
     column: int
     code: str
     message: str
+    level: str = ""
 
-    @property
-    def level(self) -> str:
-        return CODES[self.code].level
+    def __post_init__(self) -> None:
+        if not self.level:
+            object.__setattr__(self, "level", CODES[self.code].level)

@@ -2,38 +2,23 @@
 
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from pytest_vla.scene.lint.conditions import leaves, names_in
+from pytest_vla.scene.accepted import geom_name, geom_number, missing_parts, names_of
+from pytest_vla.scene.lint.conditions import CategoryOf, check_names, leaves
 from pytest_vla.scene.lint.finding import Finding
+from pytest_vla.scene.lint.names import Facts, ModelFacts, things_of
 from pytest_vla.scene.lint.places import place_of
 from pytest_vla.scene.lint.reading import TaskText
 from pytest_vla.scene.lint.regions import used_regions
+from pytest_vla.scene.part_sites import part_sites
 from pytest_vla.scene.problem import Problem
 from pytest_vla.scene.sections import Declaration
 from pytest_vla.util.documents import read_xml
 
 _ROBOT = 1 + 9 + 9
 """Numbers of a state that are no thing's: time, and position and velocity of seven joints and two fingers."""
-
-
-@dataclass(frozen=True)
-class ModelFacts:
-    """Of a category's model.
-
-    Attributes:
-        joints: how many it has itself; objects have a free one beside them.
-        sites: the names of its parts.
-        contacts: of each geom, in the file's order, whether it collides (group 0).
-        radius: seen from above, m.
-    """
-
-    joints: int
-    sites: frozenset[str]
-    contacts: tuple[bool, ...]
-    radius: float
 
 
 FactsOf = Callable[[Declaration], ModelFacts | None]
@@ -51,8 +36,12 @@ def read_model(path: Path) -> ModelFacts | None:
         radius = root.find("./worldbody/body/site[@name='horizontal_radius_site']")
         return ModelFacts(
             len(body.findall(".//joint")),
-            frozenset(site.get("name", "") for site in body.iter("site")),
-            tuple((geom.get("group") or groups.get(geom.get("class", ""), "0")) == "0" for geom in body.iter("geom")),
+            part_sites([body, *body.findall(".//body")]),
+            tuple(
+                geom_number(geom_name(index, geom.get("name")))
+                for index, geom in enumerate(body.iter("geom"))
+                if (geom.get("group") or groups.get(geom.get("class", ""), "0")) == "0"
+            ),
             float(radius.get("pos", "0").split()[0]) if radius is not None else 0.0,
         )
     except (OSError, ValueError, IndexError, ElementTree.ParseError):
@@ -69,16 +58,19 @@ def _groups(root: ElementTree.Element) -> Mapping[str, str]:
     return found
 
 
-def check_models(task: TaskText, problem: Problem, facts_of: FactsOf) -> Iterator[Finding]:
+def check_models(
+    task: TaskText, problem: Problem, facts_of: FactsOf, category_of: CategoryOf = lambda item: None
+) -> Iterator[Finding]:
     """What of a task's text its models do not have."""
     facts = {item.name: facts_of(item) for item in (*problem.fixtures, *problem.objects)}
+    yield from check_names(task, problem, facts, category_of)
     yield from _parts(task, problem, facts)
     yield from _geoms(task, problem, facts)
     yield from _whole_fixtures(task, problem, facts)
     yield from _small(task, problem, facts)
 
 
-def _parts(task: TaskText, problem: Problem, facts: Mapping[str, ModelFacts | None]) -> Iterator[Finding]:
+def _parts(task: TaskText, problem: Problem, facts: Facts) -> Iterator[Finding]:
     for region in used_regions(problem).values():
         model = facts.get(region.target)
         if model is not None and region.name not in model.sites and not region.ranges:
@@ -90,11 +82,11 @@ def _parts(task: TaskText, problem: Problem, facts: Mapping[str, ModelFacts | No
             )
 
 
-def _whole_fixtures(task: TaskText, problem: Problem, facts: Mapping[str, ModelFacts | None]) -> Iterator[Finding]:
+def _whole_fixtures(task: TaskText, problem: Problem, facts: Facts) -> Iterator[Finding]:
     """(On THING CABINET), where the cabinet has a site for its top."""
     fixtures = {item.name for item in problem.fixtures}
     for literal in leaves(problem.goal):
-        names = names_in(literal)
+        names = names_of(literal)
         if literal.predicate != "on" or len(names) != 2 or names[1] not in fixtures:
             continue
         model = facts.get(names[1])
@@ -108,36 +100,21 @@ def _whole_fixtures(task: TaskText, problem: Problem, facts: Mapping[str, ModelF
             )
 
 
-def _geoms(task: TaskText, problem: Problem, facts: Mapping[str, ModelFacts | None]) -> Iterator[Finding]:
+def _geoms(task: TaskText, problem: Problem, facts: Facts) -> Iterator[Finding]:
+    things = things_of(problem)
     for literal in leaves((*problem.goal, *problem.cost)):
-        names = names_in(literal)
+        names = names_of(literal)
         lists = [argument for argument in literal.arguments if isinstance(argument, tuple)]
         for name, parts in zip(names, lists, strict=False):
             model = facts.get(name)
-            if model is None:
+            if model is None or name not in things:
                 continue
-            wrong = [part for part in parts if not _collides(model, part)]
-            if wrong:
-                yield task.found(
-                    "C008",
-                    literal,
-                    f"{', '.join(wrong)}: no {'such geom' if len(wrong) == 1 else 'such geoms'} of {name} "
-                    f"{'collides' if len(wrong) == 1 else 'collide'}, so that part is never measured; of its "
-                    f"{len(model.contacts)} geoms, counted from 0 in the model's file, {_ranges(model.contacts)} do",
-                )
+            numbers = tuple(number for number in model.contacts if number is not None)
+            if (why := missing_parts(parts, numbers, name)) is not None:
+                yield task.found("C008", literal, f"{literal}: {why}")
 
 
-def _collides(model: ModelFacts, part: str) -> bool:
-    # More digits than any model has geoms are no number to make.
-    return part.isdecimal() and len(part) < 7 and int(part) < len(model.contacts) and model.contacts[int(part)]
-
-
-def _ranges(contacts: tuple[bool, ...]) -> str:
-    numbers = [number for number, collides in enumerate(contacts) if collides]
-    return f"{numbers[0]} to {numbers[-1]}" if numbers else "none"
-
-
-def _small(task: TaskText, problem: Problem, facts: Mapping[str, ModelFacts | None]) -> Iterator[Finding]:
+def _small(task: TaskText, problem: Problem, facts: Facts) -> Iterator[Finding]:
     """Regions narrower than what is placed in them, where upstream shrinks them by its radius: one finding a file."""
     place = place_of(problem)
     if place is None or not place.keep_inside:
@@ -146,7 +123,7 @@ def _small(task: TaskText, problem: Problem, facts: Mapping[str, ModelFacts | No
     objects = {item.name for item in problem.objects}
     found = []
     for literal in problem.init:
-        names = names_in(literal)
+        names = names_of(literal)
         region = regions.get(names[1]) if literal.predicate == "on" and len(names) == 2 else None
         model = facts.get(names[0]) if names and names[0] in objects else None
         if region is None or model is None or region.target != place.name:

@@ -3,7 +3,8 @@
 import math
 from collections.abc import Iterator
 
-from pytest_vla.scene.lint.conditions import leaves, names_in
+from pytest_vla.scene.accepted import names_of
+from pytest_vla.scene.lint.conditions import leaves
 from pytest_vla.scene.lint.finding import Finding
 from pytest_vla.scene.lint.places import place_of
 from pytest_vla.scene.lint.reading import TaskText
@@ -26,7 +27,7 @@ def check_movers(task: TaskText, problem: Problem) -> Iterator[Finding]:
     """What is wrong with :moving_objects."""
     moved = {mover.name for mover in problem.movers}
     for literal in leaves(problem.cost):
-        names = names_in(literal)
+        names = names_of(literal)
         if literal.predicate == "incontact" and len(names) == 2 and names[0] in moved and names[1] not in moved:
             yield task.found(
                 "M007",
@@ -35,6 +36,8 @@ def check_movers(task: TaskText, problem: Problem) -> Iterator[Finding]:
                 f"write (InContact {names[1]} {names[0]})",
             )
     for mover in problem.movers:
+        if mover.crashes:
+            yield task.found("M008", mover, f"{mover.name}: upstream's code raises {mover.crashes}; write it so")
         yield from _unmovable(task, mover)
         yield from _unread(task, mover)
         yield from _odd(task, mover)

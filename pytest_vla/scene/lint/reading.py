@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from pytest_vla.errors import SceneError
+from pytest_vla.plan.labels import UPSTREAM
 from pytest_vla.scene.bddl import Atom, Group, Origin, Placed, read_expression
-from pytest_vla.scene.lint.finding import Finding
+from pytest_vla.scene.lint.finding import CODES, Finding
 from pytest_vla.scene.problem import SECTIONS, Problem, read_problem_tree, read_text
 
 _VITAL = frozenset(("problem", ":domain", ":language", ":goal", ":objects", ":fixtures", ":regions"))
@@ -24,6 +25,7 @@ class TaskText:
         sections: of the text, by lower-case name.
         broken: the sections that could not be read, and that `problem` has not.
         findings: of reading it.
+        rules: that the task runs by, one of `pytest_vla.plan.labels.PROTOCOLS`.
     """
 
     source: str
@@ -31,24 +33,31 @@ class TaskText:
     sections: Mapping[str, Group]
     broken: frozenset[str]
     findings: tuple[Finding, ...]
+    rules: str = UPSTREAM
 
-    def found(self, code: str, place: Placed | None, message: str) -> Finding:
-        """A finding at a place of the file, or of the whole of it."""
+    def found(self, code: str, place: Placed | None, message: str, *, judged: bool = True) -> Finding:
+        """A finding at a place of the file, or of the whole of it.
+
+        Args:
+            code, place, message: of it.
+            judged: whether other rules than upstream's judge what it is about, by which it may be of another level.
+        """
         known = place is not None and place.line > 0
         line, column = (place.line, place.column) if known and place is not None else (1, 1)
-        return Finding(self.source, line, column, code, message)
+        level = CODES[code].elsewhere if judged and self.rules != UPSTREAM else ""
+        return Finding(self.source, line, column, code, message, level)
 
 
-def read_task_file(path: str) -> TaskText:
+def read_task_file(path: str, rules: str = UPSTREAM) -> TaskText:
     """A file as `read_task_text` reads its text; one that cannot be read is a finding too."""
     try:
         text = read_text(path)
     except SceneError as error:
-        return TaskText(path, None, {}, frozenset(), (_of_error(path, error),))
-    return read_task_text(text, path)
+        return TaskText(path, None, {}, frozenset(), (_of_error(path, error),), rules)
+    return read_task_text(text, path, rules)
 
 
-def read_task_text(text: str, source: str) -> TaskText:
+def read_task_text(text: str, source: str, rules: str = UPSTREAM) -> TaskText:
     """A task by its text. Raises nothing: what cannot be read is in the findings."""
     findings: dict[tuple[int, int, str], Finding] = {}
 
@@ -60,7 +69,7 @@ def read_task_text(text: str, source: str) -> TaskText:
     try:
         root = read_expression(text, origin, SECTIONS)
     except SceneError as error:
-        return TaskText(source, None, {}, frozenset(), (_of_error(source, error),))
+        return TaskText(source, None, {}, frozenset(), (_of_error(source, error),), rules)
     problem: Problem | None = None
     broken: set[str] = set()
     while True:
@@ -76,7 +85,7 @@ def read_task_text(text: str, source: str) -> TaskText:
             root, name = smaller
             broken.add(name)
     sections = {_head(item): item for item in root.items if isinstance(item, Group)}
-    return TaskText(source, problem, sections, frozenset(broken), tuple(sorted(findings.values())))
+    return TaskText(source, problem, sections, frozenset(broken), tuple(sorted(findings.values())), rules)
 
 
 _MEND = "Upstream passes over it or fails: mend or remove it"

@@ -3,7 +3,8 @@
 import math
 from collections.abc import Iterator
 
-from pytest_vla.scene.lint.conditions import leaves, names_in
+from pytest_vla.scene.accepted import names_of
+from pytest_vla.scene.lint.conditions import leaves
 from pytest_vla.scene.lint.finding import Finding
 from pytest_vla.scene.lint.places import place_of
 from pytest_vla.scene.lint.reading import TaskText
@@ -25,7 +26,7 @@ def check_regions(task: TaskText, problem: Problem) -> Iterator[Finding]:
 
 def used_regions(problem: Problem) -> dict[str, Region]:
     """The regions that :init, :goal or :cost name, by their keys, the last of each key."""
-    used = {name for literal in leaves((*problem.init, *problem.goal, *problem.cost)) for name in names_in(literal)}
+    used = {name for literal in leaves((*problem.init, *problem.goal, *problem.cost)) for name in names_of(literal)}
     return {region.key: region for region in problem.regions if region.key in used}
 
 
@@ -71,10 +72,10 @@ def _without_rectangle(task: TaskText, problem: Problem, place: Workspace) -> It
 def _out_of_reach(task: TaskText, problem: Problem, place: Workspace) -> Iterator[Finding]:
     """Regions that the goal's things begin in or are to come to, and that the arm does not reach."""
     regions = {region.key: region for region in problem.regions}
-    goal = {name for literal in leaves(problem.goal) for name in names_in(literal)}
+    goal = {name for literal in leaves(problem.goal) for name in names_of(literal)}
     wanted = {name: name for name in goal}
     for literal in problem.init:
-        names = names_in(literal)
+        names = names_of(literal)
         if literal.predicate == "on" and len(names) == 2 and names[0] in goal:
             wanted.setdefault(names[1], names[0])
     fixtures = {item.name for item in problem.fixtures}
@@ -102,7 +103,7 @@ def _distance(rectangle: Rectangle, place: Workspace) -> float:
 
 
 def _further_rectangles(task: TaskText, problem: Problem) -> Iterator[Finding]:
-    judged = {name for literal in leaves((*problem.goal, *problem.cost)) for name in names_in(literal)}
+    judged = {name for literal in leaves((*problem.goal, *problem.cost)) for name in names_of(literal)}
     for region in problem.regions:
         if len(region.ranges) > 1 and region.key in judged:
             yield task.found(

@@ -11,7 +11,7 @@ from functools import partial
 import mujoco
 import numpy as np
 
-from pytest_vla.scene.literals import CONNECTIVES
+from pytest_vla.scene.accepted import crash_of, may_crash, names_of
 from pytest_vla.scene.problem import Literal
 from pytest_vla.sim.costs.contacts import Touch
 from pytest_vla.sim.costs.distances import Distance, SaidDistance
@@ -30,14 +30,11 @@ def judged_as_coded(literal: Literal, setting: Setting) -> Judged:
     Raises:
         SceneError: it names what is not there or has no such state (located).
     """
-    if literal.predicate in CONNECTIVES:
-        return _crashing(f"TypeError: it looks what {literal.predicate!r} holds up as if it were an object's name")
+    crash = crash_of(literal, setting.kind)
+    if crash is not None:
+        return _crashing(crash)
+    setting.check(literal)
     return _BUILDERS[literal.predicate](literal, setting)
-
-
-def names_of(literal: Literal) -> tuple[str, ...]:
-    """The names that a literal applies its predicate to."""
-    return tuple(argument for argument in literal.arguments if isinstance(argument, str))
 
 
 def states_judged(literal: Literal, setting: Setting) -> Judged:
@@ -79,33 +76,23 @@ def _crashing(why: str) -> Judged:
     return Judged(holds, Told, why)
 
 
-def _unknown_workspace(literal: Literal, setting: Setting) -> Judged | None:
-    """Upstream keeps no state of the table or floor itself."""
-    for index, argument in enumerate(literal.arguments):
-        if isinstance(argument, str) and setting.is_workspace(literal, index):
-            return _crashing(f"KeyError: {argument!r}: it keeps no state of the table or floor itself")
-    return None
-
-
-def _known(build: Callable[[Literal, Setting], Judged]) -> Callable[[Literal, Setting], Judged]:
-    return lambda literal, setting: _unknown_workspace(literal, setting) or build(literal, setting)
-
-
 def _in(literal: Literal, setting: Setting) -> Judged:
-    if setting.scene.body(str(literal.arguments[1])) is None:
+    crash = may_crash(literal, setting.kind)
+    if crash is None:
         return states_judged(literal, setting)
     touch = _touch(literal, setting)
 
     def holds() -> bool:
         if touch():
-            raise Crash(f"AttributeError: an object such as {literal.arguments[1]!r} has no 'in_box'")
+            raise Crash(crash)
         return False
 
     return Judged(holds, Told)
 
 
 def _not_in(literal: Literal, setting: Setting) -> Judged:
-    if setting.scene.body(str(literal.arguments[1])) is None:
+    crash = may_crash(literal, setting.kind)
+    if crash is None:
         # A region is always in contact, whatever is asked; what it names has to be there.
         states_judged(replace(literal, predicate="in"), setting)
         return Judged(lambda: False, Told)
@@ -113,7 +100,7 @@ def _not_in(literal: Literal, setting: Setting) -> Judged:
 
     def holds() -> bool:
         if not touch():
-            raise Crash(f"AttributeError: an object such as {literal.arguments[1]!r} has no 'in_box'")
+            raise Crash(crash)
         return False
 
     return Judged(holds, Told)
@@ -125,10 +112,6 @@ def _not_on(literal: Literal, setting: Setting) -> Judged:
 
 
 def _print(literal: Literal, setting: Setting) -> Judged:
-    body = setting.scene.body(str(literal.arguments[0]))
-    joints = [] if body is None else [setting.model.joint(name).type[0] for name in body.joints]
-    if body is None or mujoco.mjtJoint.mjJNT_FREE in joints:
-        return _crashing(f"IndexError: it has no joint states of {literal.arguments[0]!r} to print")
     return Judged(lambda: True, Told)
 
 
@@ -142,25 +125,12 @@ def _in_contact(literal: Literal, setting: Setting) -> Judged:
     return Judged(touch, lambda: touch_told(literal, touch))
 
 
-def _in_contact_part(literal: Literal, setting: Setting) -> Judged:
-    for index in (0, 1):
-        setting.parts(literal, setting.body(literal, index), index + 2)
-    return _crashing("AttributeError: it hands a list of names to '_check_contact' where the simulation belongs")
-
-
-def _collide(literal: Literal, setting: Setting) -> Judged:
-    setting.body(literal)
-    return _crashing("AttributeError: an object's state has no 'check_collision'")
-
-
 def _fall(literal: Literal, setting: Setting) -> Judged:
     body = setting.body(literal)
     return Judged(lambda: has_fallen_as_coded(setting, body), partial(Told, (body.name,)))
 
 
 def _force(literal: Literal, setting: Setting) -> Judged:
-    if len(names_of(literal)) == 1:
-        return _crashing("KeyError: it looks the limit of a force up as an object's name where only one is given")
     touch, limit = _touch(literal, setting), setting.number(literal)
     wrench = np.zeros(6)
 
@@ -242,14 +212,12 @@ _BUILDERS: Mapping[str, Callable[[Literal, Setting], Judged]] = {
     "notin": _not_in,
     "noton": _not_on,
     "printjointstate": _print,
-    "incontact": _known(_in_contact),
-    "incontactpart": _known(_in_contact_part),
-    "collide": _known(_collide),
-    "fall": _known(_fall),
-    "checkforce": _known(_force),
-    "checkdistance": _known(_distance),
-    "checkgrippercontact": _known(_gripper_contact),
-    "checkgrippercontactpart": _known(_gripper_contact_part),
-    "checkgripperdistance": _known(_gripper_distance),
-    "checkgripperdistancepart": _known(_gripper_distance_part),
+    "incontact": _in_contact,
+    "fall": _fall,
+    "checkforce": _force,
+    "checkdistance": _distance,
+    "checkgrippercontact": _gripper_contact,
+    "checkgrippercontactpart": _gripper_contact_part,
+    "checkgripperdistance": _gripper_distance,
+    "checkgripperdistancepart": _gripper_distance_part,
 }

@@ -1,7 +1,8 @@
 """The inside of a thing that holds others: what of the convex hull around its collision geoms is open to above.
 
 No model says where its inside is. Whatever has its origin in the hull, or stands heaped above the rim by no more than
-`HEAP`, is in it: between a bowl's walls there is nothing else to be.
+`HEAP`, is in it: between a bowl's walls there is nothing else to be. Unless it is turned over: what a mug that stands
+upside down is put over is not in the mug.
 """
 
 import mujoco
@@ -14,6 +15,10 @@ from pytest_vla.sim.costs.setting import Array, Setting
 HEAP = 0.02
 """m above the rim, along the container's own axis that points up."""
 
+POURS = 0.0
+"""The cosine of a container's tilt at which it is turned over: its opening points below the horizontal. As far as that
+its wall is under what lies in it, and may hold it; beyond that the wall slopes down to the opening."""
+
 _CORNERS = np.array([(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], dtype=np.float64)
 
 
@@ -25,14 +30,34 @@ class Interior:
         setting: of the world.
         body: has colliding geoms.
         """
-        self._data = setting.data
+        self._setting, self._data = setting, setting.data
+        self._thing = body
         self._body = setting.model.body(body.root_body).id
         points = _surface(setting, body, self._body)
         # Inside of each face: normal . point + offset <= 0.
         self._faces = ConvexHull(points).equations if len(points) else np.empty((0, 4))
 
     def holds(self, position: Array) -> bool:
-        """Whether a point (3,) of the world is inside, or heaped above it."""
+        """Whether a point (3,) of the world is inside, or heaped above it, and the container is not turned over."""
+        return self.surrounds(position) and not self.is_turned()
+
+    def is_turned(self) -> bool:
+        """Whether the opening of an object points down, by which of its axes was up as it was placed.
+
+        A fixture stands as it was built in.
+        """
+        if self._thing.is_fixture:
+            return False
+        drawn = self._setting.drawn().get(self._thing.name)
+        upright = np.array([0.0, 0.0, 1.0])
+        if drawn is not None:
+            placed = np.zeros(9)
+            mujoco.mju_quat2Mat(placed, np.asarray(drawn[1], dtype=np.float64))
+            upright = placed.reshape(3, 3)[2]
+        return bool(self._data.xmat[self._body].reshape(3, 3)[2] @ upright < POURS)
+
+    def surrounds(self, position: Array) -> bool:
+        """Whether a point (3,) of the world is within the hull or heaped above it, however the container stands."""
         if not len(self._faces):
             return False
         turn = self._data.xmat[self._body].reshape(3, 3)

@@ -52,12 +52,12 @@ class TrueDistance:
 
     def __call__(self) -> float:
         """See `Distance`."""
-        smallest, bounds = np.inf, self._pairs.bounds()
-        for index in np.argsort(bounds, kind="stable"):
-            if bounds[index] > smallest:
-                break
-            smallest = min(smallest, self._pairs.believed(int(index), float(bounds[index])))
-        return float(smallest)
+        return self._smallest()[0]
+
+    def nearest(self) -> int | None:
+        """Return the geom of the second group that is nearest to the first, or None if a group is empty."""
+        pair = self._smallest()[1]
+        return None if pair is None else self._pairs.second(pair)
 
     def within(self, limit: float) -> bool:
         """See `Distance`."""
@@ -65,6 +65,16 @@ class TrueDistance:
         near = np.flatnonzero(bounds <= limit)
         order = near[np.argsort(bounds[near], kind="stable")]
         return any(self._pairs.believed(int(index), float(bounds[index])) <= limit for index in order)
+
+    def _smallest(self) -> tuple[float, int | None]:
+        smallest, pair, bounds = np.inf, None, self._pairs.bounds()
+        for index in map(int, np.argsort(bounds, kind="stable")):
+            if bounds[index] > smallest:
+                break
+            found = self._pairs.believed(index, float(bounds[index]))
+            if found < smallest:
+                smallest, pair = found, index
+        return float(smallest), pair
 
 
 class _Pairs:
@@ -85,6 +95,10 @@ class _Pairs:
         where = self._data.geom_xpos
         apart = where[self._first] - where[self._second]
         return np.asarray(np.sqrt(np.einsum("ij,ij->i", apart, apart)) - self._reach)
+
+    def second(self, index: int) -> int:
+        """Return the geom of the second group that a pair has."""
+        return self._pairs[index][1]
 
     def said(self, index: int) -> float:
         """What MuJoCo says of a pair (m)."""

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 from pytest_vla.plan.costs import Charge, Kind
 from pytest_vla.plan.ledger import Ledger
+from pytest_vla.scene.accepted import names_of
 from pytest_vla.scene.literals import Literal
-from pytest_vla.sim.costs.as_coded import names_of
 from pytest_vla.sim.costs.as_written import is_instant, judged_as_written, leaves, stances_of
 from pytest_vla.sim.costs.judged import AMOUNT_INSTANT, AMOUNT_TERMINAL, Judged
 from pytest_vla.sim.costs.setting import Setting

@@ -1,6 +1,5 @@
 """What literals are judged in, and which geoms their names stand for."""
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_vla.errors import SceneError
+from pytest_vla.scene import accepted
+from pytest_vla.scene.literals import GRIPPER
 from pytest_vla.scene.problem import Literal, Problem
 from pytest_vla.scene.scene import Scene, SceneBody
 from pytest_vla.scene.workspaces import Workspace, workspace
@@ -22,7 +23,7 @@ Mask = npt.NDArray[np.bool_]
 Poses = Mapping[str, tuple[Array, Array]]
 
 _PADS = ("finger1_pad_collision", "finger2_pad_collision")
-_NUMBERED = re.compile(r"(\d+)$")
+_BOX = 3
 
 
 @dataclass(frozen=True)
@@ -61,25 +62,40 @@ class Setting:
         """Where a literal stands, as errors begin."""
         return located(self.problem, literal)
 
+    def kind(self, name: str) -> str | None:
+        """Return what a name is, a kind of `pytest_vla.scene.accepted`, or None if the scene has nothing of it."""
+        body, site = self.scene.body(name), self.scene.site(name)
+        if body is not None:
+            return accepted.FIXTURE if body.is_fixture else accepted.OBJECT
+        if name == self.workspace.name:
+            return accepted.WORKSPACE
+        if site is not None:
+            if len(site.size) != _BOX:
+                return accepted.PART
+            return accepted.ZONE if site.parent is None else accepted.REGION
+        return accepted.HAND if name == GRIPPER else None
+
+    def check(self, literal: Literal) -> None:
+        """Refuse a literal, which is no connective, that nothing can judge by what it names.
+
+        Raises:
+            SceneError: it is so (located).
+        """
+        why = accepted.refusal(literal, self.kind, tuple(body.name for body in self.scene.bodies))
+        if why is not None:
+            raise SceneError(f"{self.where(literal)}: {literal}: {why}")
+
     def body(self, literal: Literal, index: int = 0) -> SceneBody:
         """The object or fixture that is an argument of a literal.
 
         Raises:
-            SceneError: it is a region, or nothing of this scene.
+            SceneError: it is nothing of this scene, or no literal like this takes it (located).
         """
-        name = str(literal.arguments[index])
-        found = self.scene.body(name)
+        found = self.scene.body(str(literal.arguments[index]))
         if found is None:
-            what = "a region" if self.scene.site(name) is not None else "no object or fixture of this scene"
-            known = ", ".join(body.name for body in self.scene.bodies)
-            raise SceneError(
-                f"{self.where(literal)}: {literal}: {name!r} is {what}; expected an object or fixture: {known}"
-            )
+            self.check(literal)
+            raise SceneError(f"{self.where(literal)}: {literal}: {literal.arguments[index]!r} is no object or fixture")
         return found
-
-    def is_workspace(self, literal: Literal, index: int = 0) -> bool:
-        """Whether an argument of a literal is the table or floor itself."""
-        return str(literal.arguments[index]) == self.workspace.name
 
     def number(self, literal: Literal, index: int = -1) -> float:
         """The number that is an argument of a literal."""
@@ -110,26 +126,30 @@ class Setting:
 
     def gripper_geoms(self) -> Ids:
         """The colliding geoms of hand and fingers."""
-        prefix = self.workspace.profile.gripper
-        bodies = (body for body in range(self.model.nbody) if self.model.body(body).name.startswith(prefix))
-        return self._of_bodies(bodies)
+        return self._of_bodies(self._named((self.workspace.profile.gripper,)))
+
+    def robot_geoms(self) -> Ids:
+        """Return the colliding geoms of all that moves of the robot: the arm's links, hand and fingers."""
+        # The foot and what it stands on stay where they are: what comes near to them was not approached.
+        moving = (body for body in self._named(self.workspace.profile.robot_parts) if self.model.body_weldid[body])
+        return self._of_bodies(moving)
+
+    def is_hand(self, geom: int) -> bool:
+        """Whether a geom is of hand or fingers."""
+        return str(self.model.body(self.model.geom_bodyid[geom]).name).startswith(self.workspace.profile.gripper)
 
     def parts(self, literal: Literal, body: SceneBody, index: int = 1) -> Ids:
-        """The contact geoms of a body whose names end in one of a literal's numbers.
+        """The contact geoms of a body that a literal's numbers mean, see `pytest_vla.scene.accepted.geom_number`.
 
         Raises:
             SceneError: a number that none of them has.
         """
         wanted = literal.arguments[index]
         assert isinstance(wanted, tuple), f"{literal} was read by its signature"
-        numbers = {name: found[1] for name in body.contact_geoms if (found := _NUMBERED.search(name))}
-        missing = [part for part in wanted if part not in numbers.values()]
-        if missing:
-            known = " ".join(sorted(set(numbers.values()), key=int)) or "none"
-            raise SceneError(
-                f"{self.where(literal)}: {literal}: no geom of {body.name} that collides has the number "
-                f"{' or '.join(missing)}; expected some of ({known})"
-            )
+        numbers = {name: found for name in body.contact_geoms if (found := accepted.geom_number(name)) is not None}
+        missing = accepted.missing_parts(wanted, tuple(numbers.values()), body.name)
+        if missing is not None:
+            raise SceneError(f"{self.where(literal)}: {literal}: {missing}")
         return np.array(
             [self.model.geom(name).id for name, number in numbers.items() if number in wanted], dtype=np.intp
         )
@@ -164,6 +184,10 @@ class Setting:
             inherited = owners[above] if above and owners[above] in named.values() else None
             owners.append(named.get(body) or inherited or model.body(body).name or "world")
         return tuple(owners[body] for body in model.geom_bodyid)
+
+    def _named(self, prefixes: tuple[str, ...]) -> list[int]:
+        """The bodies whose names begin so."""
+        return [body for body in range(self.model.nbody) if self.model.body(body).name.startswith(prefixes)]
 
     def _colliding(self, root: int) -> Ids:
         inside = [root]

@@ -9,14 +9,16 @@ from hypothesis import strategies as st
 from pytest_vla.language.prompts import check_prompt
 from pytest_vla.scene.lint.checks import check_text
 from pytest_vla.scene.lint.finding import CODES
-from pytest_vla.scene.lint.models import ModelFacts, check_models, state_length
+from pytest_vla.scene.lint.models import check_models, state_length
+from pytest_vla.scene.lint.names import ModelFacts
 from pytest_vla.scene.lint.reading import read_task_text
 from pytest_vla.scene.literals import CONNECTIVES, SIGNATURES
+from pytest_vla.scene.part_sites import PartSite
 from tests.support.examples import scaled
 from tests.support.lint_tasks import TASK as SOUND
 from tests.support.task_files import TASK
 
-FACTS = ModelFacts(1, frozenset({"top_side", ""}), (False, True), 0.05)
+FACTS = ModelFacts(1, {"top_side": PartSite((), (), True), "": PartSite((), (), True)}, (None, "1"), 0.05)
 
 
 def check_any(text: str) -> None:

@@ -6,11 +6,14 @@ import mujoco
 import numpy as np
 import pytest
 
-from pytest_vla.errors import SceneError
+from pytest_vla.errors import EpisodeError, SceneError
+from pytest_vla.records.charges import charge_text
+from pytest_vla.scene.bddl import VlaWarning
 from pytest_vla.scene.literals import Literal
 from pytest_vla.sim.costs.as_written import judged_as_written
 from pytest_vla.sim.costs.paper import PaperMeter
 from pytest_vla.sim.costs.setting import Setting
+from pytest_vla.sim.costs.upstream import UpstreamMeter
 from tests.support.costs import amounts, charged, put, setting_with, where
 
 _GRIPPED = Literal("checkgrippercontact", ("box_1",))
@@ -132,12 +135,141 @@ def test_force_between_two_things() -> None:
 
 
 def test_any_part_of_the_hand_touches() -> None:
-    meter, setting = _rested("(CheckGripperContact bottle_1)")
+    meter, setting = _rested("(CheckGripperContact box_1)")
     assert charged(meter) == ()
-    put(setting, "bottle_1", setting.data.geom("gripper0_hand_collision").xpos)
+    # Beside the palm, where no link of the arm is.
+    put(setting, "box_1", setting.data.geom("gripper0_hand_collision").xpos + np.array([0.0, 0.1, -0.02]))
+    (charge,) = charged(meter)
+    assert charge.bodies[0] == "box_1"
+    assert charge.bodies[1].startswith("gripper0_")
+
+
+@pytest.mark.parametrize("predicate", ["CheckGripperContact bottle_1", "CheckGripperContactPart bottle_1 (0)"])
+def test_a_link_of_the_arm_touches_and_is_named(predicate: str) -> None:
+    """Upstream's account looks at the pads alone."""
+    meter, setting = _rested(f"({predicate})")
+    upstream = UpstreamMeter(setting, freezes=False)
+    put(setting, "bottle_1", setting.data.geom("robot0_link5_collision").xpos)
+    (charge,) = charged(meter)
+    assert charge.bodies == ("bottle_1", charge.by)
+    assert charge.by in ("robot0_link4", "robot0_link5", "robot0_link6")
+    assert charge_text(charge).startswith(f"{charge.by} touched bottle_1" if "Part" not in predicate else "(")
+    assert charged(upstream) == ()
+
+
+@pytest.mark.parametrize("predicate", ["CheckGripperDistance", "CheckGripperDist"])
+def test_a_link_of_the_arm_comes_close_and_is_named(predicate: str) -> None:
+    meter, setting = _rested(f"({predicate} bottle_1 0.05)")
+    place = setting.data.body("robot0_link3").xpos.copy()
+    put(setting, "bottle_1", place)
+    judged = judged_as_written(setting.problem.cost[0], setting)
+    assert judged.measured is not None
+    # Along y, away from the arm, until it is near and does not touch.
+    for _ in range(60):
+        if judged.measured() > 0.01:
+            break
+        place = place + np.array([0.0, 0.01, 0.0])
+        put(setting, "bottle_1", place)
+    assert 0.01 < judged.measured() < 0.05
     (charge,) = charged(meter)
     assert charge.bodies[0] == "bottle_1"
-    assert charge.bodies[1].startswith("gripper0_")
+    assert charge.by is not None
+    assert charge.by.startswith("robot0_link")
+    assert charge.text is None
+    assert charge_text(charge).startswith(f"{charge.by} came close to bottle_1")
+
+
+def test_the_robot_s_foot_is_no_hazard() -> None:
+    meter, setting = _rested("(CheckGripperDistance bottle_1 0.05)")
+    put(setting, "bottle_1", setting.data.body("robot0_base").xpos - np.array([0.0, 0.0, 0.4]))
+    assert charged(meter) == ()
+
+
+def test_the_paper_s_gripper_is_hand_and_fingers() -> None:
+    meter, setting = _rested("(CheckForce gripper0 box_1 0.5) (CheckDistance gripper0 bottle_1 0.02)")
+    assert charged(meter) == ()
+    put(setting, "box_1", setting.data.geom("gripper0_finger1_pad_collision").xpos)
+    (force,) = charged(meter)
+    assert (force.name, force.kind, force.bodies) == (
+        "(checkforce gripper0 box_1 0.5)",
+        "instant",
+        ("gripper0", "box_1"),
+    )
+    assert force.force is not None
+    assert force.force > 0.5
+    put(setting, "box_1", where(setting, "box_1") + np.array([0.4, 0.0, 0.0]))
+    put(setting, "bottle_1", setting.data.geom("robot0_link5_collision").xpos)
+    assert charged(meter) == (), "a link is no gripper"
+    put(setting, "bottle_1", setting.data.geom("gripper0_finger1_pad_collision").xpos)
+    (near,) = charged(meter)
+    assert near.bodies == ("gripper0", "bottle_1")
+
+
+def test_the_force_on_one_thing_of_the_paper_s_example() -> None:
+    setting = setting_with("(CheckForce box_1 8.0)")
+    meter = PaperMeter(setting, freezes=False)
+    meter.begin()
+    assert charged(meter) == ()
+    put(setting, "bottle_1", where(setting, "box_1"))
+    (charge,) = charged(meter)
+    assert charge.force is not None
+    assert charge.force > 8
+
+
+def test_a_distance_from_a_region_is_that_from_its_box() -> None:
+    cost = "(CheckDistance box_1 main_table_plate_side_region 0.05) (CheckDistance rack_1_top_region box_1 0.05)"
+    meter, setting = _rested(cost)
+    assert charged(meter) == ()
+    centre, half = setting.data.site("main_table_plate_side_region").xpos.copy(), (0.02, 0.02, 0.007)
+    judged = judged_as_written(setting.problem.cost[0], setting)
+    assert judged.measured is not None
+    measured = []
+    for away in (0.2, 0.3):
+        put(setting, "box_1", centre + np.array([away, 0.0, 0.0]))
+        measured.append(judged.measured())
+    assert measured[1] - measured[0] == pytest.approx(0.1, abs=1e-5)
+    # From the box's edge, not from its centre.
+    assert measured[0] < 0.2 - half[0]
+    put(setting, "box_1", centre + np.array([half[0] + 0.06, 0.0, 0.0]))
+    (charge,) = charged(meter)
+    assert charge.bodies == ("box_1", "main_table_plate_side_region")
+    put(setting, "box_1", centre)
+    assert judged.measured() == 0.0
+    put(setting, "box_1", setting.data.site("rack_1_top_region").xpos)
+    (charge,) = charged(meter)
+    assert charge.bodies == ("rack_1_top_region", "box_1")
+
+
+@pytest.mark.parametrize(
+    ("cost", "raised"),
+    [
+        ("(CheckForce gripper0 box_1 8.0)", "KeyError: 'gripper0'"),
+        ("(CheckDistance box_1 main_table_box_region 0.05)", "TypeError: a region is no list"),
+        ("(CheckDistance main_table_box_region box_1 0.05)", "AttributeError: a region's state"),
+        ("(CheckGripperDist box_1 0.05)", "KeyError: it knows no CheckGripperDist"),
+        ("(CheckForce box_1 8.0)", "only one is given"),
+    ],
+)
+def test_what_the_paper_prints_is_an_error_by_upstream_s_rules(cost: str, raised: str) -> None:
+    setting = setting_with(cost)
+    with pytest.warns(VlaWarning, match=raised):
+        UpstreamMeter(setting, freezes=False)
+    with pytest.raises(EpisodeError, match=rf"upstream-crashes: costs\.bddl:\d+:\d+: .*{raised}"):
+        charged(UpstreamMeter(setting, freezes=False, crashes=True), success=True)
+
+
+@pytest.mark.parametrize(
+    ("cost", "message"),
+    [
+        ("(Fall gripper0)", "'gripper0' is the gripper; expected an object or fixture: .*bottle_1"),
+        ("(CheckGripperDist main_table_box_region 0.05)", "is a region; expected an object or fixture"),
+        ("(CheckDistance rack_1_top_region main_table_box_region 1)", "a distance from a region is that of an object"),
+        ("(CheckForce main_table_box_region 8)", "is a region; expected .*and gripper0 will do too"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_the_form_to_write(cost: str, message: str) -> None:
+    with pytest.raises(SceneError, match=rf"^costs\.bddl:\d+:\d+: .*{message}"):
+        _rested(cost)
 
 
 def test_the_table_itself_can_be_touched() -> None:
@@ -155,6 +287,13 @@ def test_what_lies_in_a_container_has_not_left_it() -> None:
     assert [entry.name for entry in charged(meter, ended=True)] == ["(in box_1 bowl_1)"]
     put(setting, "box_1", where(setting, "bowl_1") + np.array([0.2, 0.0, 0.03]))
     assert [entry.name for entry in charged(meter, ended=True)] == ["(noton box_1 bowl_1)"]
+
+
+def test_what_is_not_in_a_region_is_judged_at_the_end() -> None:
+    meter, setting = _rested("(NotIn box_1 rack_1_top_region)")
+    assert [entry.name for entry in charged(meter, ended=True)] == ["(notin box_1 rack_1_top_region)"]
+    put(setting, "box_1", setting.data.site("rack_1_top_region").xpos)
+    assert charged(meter, ended=True) == ()
 
 
 def test_whatever_a_charge_of_the_moment_names_stands_still() -> None:
