@@ -47,7 +47,9 @@ CONDITIONS = (
     Condition("charged", "refuses costs", "costs that were watched", "other things were charged"),
     Condition("provenance.costs", "refuses costs", "collisions (--vla-costs)", "other contacts were charged"),
     Condition("provenance.declared_costs", "refuses costs", "your own costs (--vla-cost)", "the file says otherwise"),
-    Condition("provenance.ledger", "refuses costs", "ledger", "it looked once a control step before, and missed impacts"),
+    Condition(
+        "provenance.ledger", "refuses costs", "ledger", "before, it looked once a control step: impacts were missed"
+    ),
     Condition("provenance.rescored", "refuses costs", "charging", "from recorded states, not as the episode ran"),
     Condition("group", "warns", "group of your own tests", "the marker names another"),
     Condition("provenance.kernels", "warns", "kernels", "they round otherwise"),
