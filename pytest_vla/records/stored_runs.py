@@ -93,6 +93,12 @@ def read_runs(database: Database, *name: str) -> tuple[Run, ...]:
     return tuple(Run(**table) for table in tables)
 
 
+def read_invocations(database: Database) -> dict[str, dict[str, Any]]:
+    """Return the invocation of each run, the oldest first. Raises VlaError where one is none of ours."""
+    rows = database.rows((TEXT, TEXT), "SELECT name, invocation FROM runs ORDER BY id")
+    return {name: _invocation(database.file, {"name": name, "invocation": text}) for name, text in rows}
+
+
 def _check_run(database: Database, table: Mapping[str, Any]) -> None:
     """Refuse a run that we have not written; its name is a folder's, and a picture's."""
     if not is_run_name(table["name"]):

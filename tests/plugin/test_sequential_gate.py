@@ -172,6 +172,7 @@ def test_errors_are_what_they_might_have_been(vla: Run, project: pytest.Pytester
     assert result.ret == 0
     result.assert_outcomes(passed=11)
     result.stdout.fnmatch_lines(["libero_goal[[]benign[]]: no worse after 10 of 20 pairs (5 of 10 rounds)"])
+    assert "look 2" not in result.stdout.str(), "it holds at any time"
 
 
 @pytest.mark.usefixtures("base")
