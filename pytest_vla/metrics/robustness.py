@@ -86,8 +86,9 @@ class Difference:
         interval: over these tasks, points; None of a single task and seed.
         tasks_interval: over tasks like these, points; None of too few tasks.
         p: of the same t as the interval; None of a single task and seed.
-        detectable: points: the smallest difference that such a run shows in four of five cases; None: none is so large.
-        telling: about how many pairs show one of ten points as often; None of a single task and seed.
+        detectable: points: the smallest difference that such a run shows in four of five cases, by Holm's correction
+            among the table; None: none is so large.
+        telling: about how many pairs show one of ten points as often, likewise; None of a single task and seed.
         p_adjusted: Holm's, among all p of the table.
     """
 
@@ -200,9 +201,10 @@ def cells(varied: Varied, pairs: Sequence[TwinPair]) -> tuple[Cell, ...]:
     """
     episodes = grouped(varied.episodes, _cell_of)
     paired = grouped(pairs, lambda pair: _cell_of(pair.episode))
+    among = sum(map(is_tested, paired.values()))
     found = []
     for key in sorted(episodes, key=lambda key: (is_joint(key[0]), key[0], key[1], key[2] or 0)):
-        difference = difference_between(paired[key]) if key in paired else None
+        difference = difference_between(paired[key], among) if key in paired else None
         found.append(Cell(*key, rate_of(key[0], episodes[key]), difference))
     return adjusted(found)
 

@@ -143,6 +143,11 @@ def test_the_adjustment_is_over_all_of_the_table() -> None:
     p_values = [each.p for each in differences if each.p is not None]
     assert [each.lost for each in differences] == [12, 6, 0, 9]
     assert tuple(each.p_adjusted for each in differences) == holm(p_values)
+    units = [("a_task", seed) for seed in range(12)]
+    of_four = difference_of(mean_difference([0] * 6 + [-1] * 6, units), among=4)
+    assert of_four.detectable is not None
+    assert differences[1].detectable == 100 * of_four.detectable, "what each could show is as one of four"
+    assert differences[1].telling == of_four.telling
 
 
 def test_a_few_pairs_are_not_tested() -> None:
