@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.gate.baseline import SHORT, Baseline, CaseResult
+from pytest_vla.gate.baseline import GIVEN, SHORT, Baseline, CaseResult
 from pytest_vla.gate.baseline_file import text_of
 from pytest_vla.gate.choices import ANY, BEYOND, RULES, SEQUENTIAL, STOPS
 from pytest_vla.gate.comparable import labels_of, matched, unpaired
@@ -284,6 +284,7 @@ def _order_text(manifest: Manifest) -> str:
 def _planned(node: str, case: Case, own: Mapping[str, Any]) -> CaseResult:
     """A case of which no outcome is known yet."""
     test = "" if node == case.node_id else node
+    own = {**own, GIVEN: True} if case.given else own
     return CaseResult(case.id, "", None, 0, None, {}, {}, "", "", "", test, {}, own)
 
 

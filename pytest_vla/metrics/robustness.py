@@ -14,6 +14,7 @@ from pytest_vla.metrics.differences import Mean, difference_of, mean_difference
 from pytest_vla.metrics.language_records import DIMENSION as LANGUAGE
 from pytest_vla.metrics.listening import PROBES
 from pytest_vla.metrics.paired import holm
+from pytest_vla.metrics.rates import is_plain
 from pytest_vla.metrics.selection import Same, by_model, given_text, is_counted, run_of, that_count, twin_of
 from pytest_vla.metrics.success import SuccessRate, start_within, success_rate, unit_of
 from pytest_vla.plan.labels import is_joint, parts_of, within
@@ -156,10 +157,11 @@ def varied_models(records: Iterable[Record]) -> tuple[Varied, ...]:
         if any(dimension_of(each) != LANGUAGE or each.variation.get("level") is not None for each in episodes):
             if probes := len(varied) - len(episodes):
                 left_out = (*left_out, f"{counted(probes, 'probe')}: no dimension of harm")
-            benign = tuple(record for record in counting if not record.variation)
+            benign = tuple(filter(is_plain, counting))
+            same = tuple(each for each in selected.same if not each[0].is_given)
             by_protocol = grouped(episodes, protocol_of)
             found += [
-                Varied(model, suite, tuple(by_protocol[name]), benign, left_out, name, selected.same)
+                Varied(model, suite, tuple(by_protocol[name]), benign, left_out, name, same)
                 for name in sorted(by_protocol)
             ]
         elif not episodes and given_text(counting):

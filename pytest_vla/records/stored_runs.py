@@ -17,9 +17,17 @@ PROBE = (
     "CASE WHEN case_id LIKE '%[seed%' THEN NULL ELSE"
     " (SELECT coalesce(json_extract(line, '$.variation.probe'), 0) FROM records WHERE episode = e.id) END"
 )
-# Of a label with parameters that a file of cases gives, as `pytest_vla.plan.labels.chosen` writes it.
+# Of a label with parameters that a file of cases gives, as `pytest_vla.plan.labels.chosen` writes it. A task as it is
+# has none: the record says that a file named it, and is read of runs with such a file alone.
 _HEX = "[0-9a-f]" * 8
-GIVEN = f"(case_id GLOB '*[[]*-x{_HEX}-seed*' OR case_id GLOB '*[[]*-x{_HEX}+*-seed*')"
+_HAS_FILE = (
+    "(SELECT CASE WHEN json_valid(invocation) THEN json_extract(invocation, '$.settings.cases') END IS NOT NULL"
+    " FROM runs WHERE name = e.run)"
+)
+GIVEN = (
+    f"(case_id GLOB '*[[]*-x{_HEX}-seed*' OR case_id GLOB '*[[]*-x{_HEX}+*-seed*' OR {_HAS_FILE} AND"
+    " (SELECT coalesce(json_extract(line, '$.given'), 0) FROM records WHERE episode = e.id))"
+)
 _RUN_STATUSES = ("running", "finished", "stopped")
 # The columns of a run, with what they hold.
 _OF_RUNS = {

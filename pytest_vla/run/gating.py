@@ -194,6 +194,11 @@ def agree(gate: Gate, cases: Mapping[str, "Case"], run_seed: int) -> Gate:
         run_seed,
     )
     if agreed.is_sequential:
+        if given := next((node for node, case in cases.items() if case.given and not case.variation), None):
+            raise VlaError(
+                f"--vla-gate=sequential: {given} is in no rate, as --vla-cases names it, and in no round: leave "
+                "--vla-cases out, or say --vla-gate=fixed"
+            )
         agreed = _in_order(agreed, gate, found)
     return dataclasses.replace(gate, agreed=agreed)
 

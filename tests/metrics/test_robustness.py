@@ -1,5 +1,7 @@
 """Success under variations: pairs and cells."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -113,6 +115,17 @@ def test_a_difference_is_one_wherever_it_is_shown() -> None:
     assert harm.change == cell.difference
     assert cell.difference is not None
     assert cell.difference.tasks_interval is not None
+
+
+def test_a_twin_that_a_file_of_cases_names_is_in_no_pair() -> None:
+    """It was chosen for how it ended: seed 1 failed, and would make the variation look harmless."""
+    benign = run_of("", [True, False])
+    chosen = replace(benign[1], given=True)
+    label = run_of("camera.distance-L3", [False, False])
+    assert [pair.difference for pair in twin_pairs(one([*benign, *label]))[0]] == [-1, 0]
+    pairs, left_out = twin_pairs(one([benign[0], chosen, *label]))
+    assert [pair.difference for pair in pairs] == [-1]
+    assert left_out[0].startswith("1 episode without a benign twin")
 
 
 def test_errors_and_invalid_episodes_are_beside_the_rate() -> None:
