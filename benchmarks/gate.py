@@ -6,7 +6,7 @@
   one of several groups be called worse;
 - starts: 3 to 50 starts of 1 to 50 pairs, with false claims where both policies are alike and where a start rarely
   gains (or loses) all of its pairs while the others lose (or gain) a little, and power, beside the test that flips the
-  signs of the starts' sums;
+  signs of the starts' sums, and the gate's first test, the larger of two p;
 - coverage: what the paired interval holds;
 - single: the exact error of the paired bound for single pairs;
 - advice: false regressions where one follows advice to run more of the same pairs, and where one compares anew;
@@ -18,7 +18,7 @@ Tasks have effects that differ and sum to what the design says; pairs of one uni
 """
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import sqrt
@@ -342,14 +342,31 @@ RARE = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
 """Of starts, the shares that gain all of their pairs, or most of them."""
 
 
-def equal_sums(starts: int, size: int, runs: int, generator: np.random.Generator) -> Sums:
+Flips = tuple[NDArray[np.signedinteger], NDArray[np.signedinteger]]
+"""Of each run and start the pairs that are gained, and that are lost (runs, starts) each."""
+
+
+def flips_between(
+    before: float | NDArray[np.float64],
+    after: float | NDArray[np.float64],
+    size: int,
+    shape: tuple[int, int],
+    generator: np.random.Generator,
+) -> Flips:
+    """So many pairs of each start, of which either side does its share, independently."""
+    drop = np.broadcast_to(np.asarray(before * (1 - after)), shape)
+    rise = np.broadcast_to(np.asarray((1 - before) * after), shape)
+    lost = generator.binomial(size, drop)
+    return generator.binomial(size - lost, np.clip(rise / np.maximum(1 - drop, 1e-12), 0.0, 1.0)), lost
+
+
+def equal_flips(starts: int, size: int, runs: int, generator: np.random.Generator) -> Flips:
     """Two policies that are alike, and do as well under all variations of a start as they do that start, or do not."""
     rate = generator.beta(4.5, 0.5, (runs, starts))
-    found: Sums = generator.binomial(size, rate) - generator.binomial(size, rate)
-    return found
+    return flips_between(rate, rate, size, (runs, starts), generator)
 
 
-def rare_sums(starts: int, size: int, runs: int, generator: np.random.Generator) -> Iterator[tuple[float, Sums]]:
+def rare_flips(starts: int, size: int, runs: int, generator: np.random.Generator) -> Iterator[tuple[float, Flips]]:
     """Means of 0: starts that rarely gain all or .7 of their pairs, and otherwise lose a little; with what is lost."""
     for gain in {size, -int(-0.7 * size // 1)}:
         for share in RARE:
@@ -362,7 +379,39 @@ def rare_sums(starts: int, size: int, runs: int, generator: np.random.Generator)
                 whole * (generator.random((runs, starts)) < lost / whole),
                 generator.binomial(size, lost / size, (runs, starts)),
             ):
-                yield lost / size, np.where(is_rare, gain, -losses)
+                yield lost / size, (gain * is_rare, np.where(is_rare, 0, losses))
+
+
+def before_of(flips: Flips, size: int) -> NDArray[np.float64]:
+    """The p (runs,) of a loss as gates had it at first: of units of several pairs the larger one of two tests.
+
+    They flip signs, and take Tango's score of as many pairs as would stray as far if they were independent, by
+    Student's t of as many starts.
+    """
+    gained, lost = flips
+    exact = flip_of(gained - lost)
+    if size == 1:
+        return exact
+    starts = gained.shape[1]
+    n, up, down = starts * size, gained.sum(1), lost.sum(1)
+    value = (up - down) / n
+    totals = ((gained - lost - size * value[:, None]) ** 2).sum(1)
+    worth = np.minimum(1.0, (up + down - n * value * value + size) / (totals + size * size))
+    statistic = (worth * (down - up) - CORRECTION) / np.sqrt(np.maximum(worth * (up + down), 1e-12))
+    return np.maximum(exact, stats.t.sf(statistic, max(starts - 1, 1)))
+
+
+TESTS: dict[str, Callable[[Flips, int], NDArray[np.float64]]] = {
+    "now": lambda flips, size: change_of(flips[0] - flips[1], size),
+    "flips": lambda flips, size: flip_of(flips[0] - flips[1]),
+    "before": before_of,
+}
+"""Of any loss, the p by the gate's test, by the one that flips signs, and as it was before."""
+
+
+def wrong_by(flips: Flips, size: int) -> NDArray[np.float64]:
+    """The share of runs in which each of `TESTS` shows a loss."""
+    return np.array([(p_of(flips, size) <= ALPHA).mean() for p_of in TESTS.values()])
 
 
 @dataclass(frozen=True)
@@ -370,45 +419,42 @@ class Erring:
     """How often claims are made that are just untrue: the largest share over designs.
 
     Attributes:
-        equal: any loss, of two policies that are alike.
+        equal: any loss, of two policies that are alike, by each of `TESTS`.
         small: likewise, where starts that rarely gain are made up for by losses of at most 10% of the others' pairs.
         rare: likewise, by losses of any size.
-        flips: as `rare`, by the test that flips signs.
         no_worse: no worse, where starts are lost whole as often as makes up the margin.
     """
 
-    equal: float
-    small: float
-    rare: float
-    flips: float
+    equal: NDArray[np.float64]
+    small: NDArray[np.float64]
+    rare: NDArray[np.float64]
     no_worse: float
 
 
 def start_errors(starts: int, size: int, runs: int, seed: int = 1) -> Erring:
     """Of so many starts of so many pairs."""
     generator = np.random.default_rng(seed)
-    equal = (change_of(equal_sums(starts, size, runs, generator), size) <= ALPHA).mean()
-    small = rare = flips = 0.0
-    for lost, sums in rare_sums(starts, size, runs, generator):
-        found = float((change_of(sums, size) <= ALPHA).mean())
-        rare, flips = max(rare, found), max(flips, float((flip_of(sums) <= ALPHA).mean()))
-        small = max(small, found) if lost <= 0.1 else small
+    equal = wrong_by(equal_flips(starts, size, runs, generator), size)
+    small, rare = np.zeros(len(TESTS)), np.zeros(len(TESTS))
+    for lost, flips in rare_flips(starts, size, runs, generator):
+        found = wrong_by(flips, size)
+        rare = np.maximum(rare, found)
+        small = np.maximum(small, found) if lost <= 0.1 else small
     no_worse = 0.0
     for margin in (0.05, 0.2):
         sums = -size * (generator.random((runs, starts)) < margin).astype(int)
         no_worse = max(no_worse, float((no_worse_of(sums, size, margin) <= ALPHA).mean()))
-    return Erring(float(equal), small, rare, flips, no_worse)
+    return Erring(equal, small, rare, no_worse)
 
 
 def start_power(starts: int, size: int, before: float, after: float, runs: int, seed: int = 1) -> tuple[float, ...]:
-    """How often a loss is found: any, one beyond the margin, and any by the test that flips signs.
+    """How often a loss is found: any by each of `TESTS`, and by the gate's one beyond the margin.
 
     All pairs are independent, as they are where a start matters less than its variation.
     """
-    generator = np.random.default_rng(seed)
-    sums = generator.binomial(size, after, (runs, starts)) - generator.binomial(size, before, (runs, starts))
-    ps = change_of(sums, size), change_of(sums, size, beyond=MARGIN), flip_of(sums)
-    return tuple(float((p <= ALPHA).mean()) for p in ps)
+    flips = flips_between(before, after, size, (runs, starts), np.random.default_rng(seed))
+    beyond = change_of(flips[0] - flips[1], size, beyond=MARGIN)
+    return (*map(float, wrong_by(flips, size)), float((beyond <= ALPHA).mean()))
 
 
 # What follows advice
@@ -540,23 +586,22 @@ def show_single() -> None:
 
 def show_starts(runs: int) -> None:
     print(f"\nStarts of several pairs, of {runs} runs: false claims at {ALPHA:.0%} (the largest share over designs)")
-    print(f"{'starts x pairs':>15} {'alike':>7} {'small':>7} {'rare':>7} {'flips':>7} {'no worse':>9}")
+    print("any loss: now / by flips of signs / before")
+    print(f"{'starts x pairs':>15} {'alike':>20} {'small':>20} {'rare':>20} {'no worse':>9}")
     for starts in STARTS:
         for size in PAIRS:
             found = start_errors(starts, size, runs)
-            print(
-                f"{starts:7} x {size:5} {found.equal:7.3f} {found.small:7.3f} {found.rare:7.3f} {found.flips:7.3f} "
-                f"{found.no_worse:9.3f}",
-                flush=True,
-            )
-    print("\nWhat is found: any loss / one beyond the margin / by flips")
+            texts = (" / ".join(f"{each:.3f}" for each in some) for some in (found.equal, found.small, found.rare))
+            row = " ".join(f"{text:>20}" for text in texts)
+            print(f"{starts:7} x {size:5} {row} {found.no_worse:9.3f}", flush=True)
+    print("\nWhat is found: any loss now / by flips of signs / before / now beyond the margin")
     drops = ((0.9, 0.0), (0.9, 0.3), (0.9, 0.6), (0.9, 0.7), (0.9, 0.8))
-    print(f"{'starts x pairs':>15} " + " ".join(f"{f'{before:g} > {after:g}':>17}" for before, after in drops))
+    print(f"{'starts x pairs':>15} " + " ".join(f"{f'{before:g} > {after:g}':>25}" for before, after in drops))
     for starts in STARTS:
         for size in PAIRS:
             cells = [start_power(starts, size, *drop, runs) for drop in drops]
-            texts = [" / ".join(f"{each:.2f}" for each in cell) for cell in cells]
-            print(f"{starts:7} x {size:5} " + " ".join(f"{text:>18}" for text in texts), flush=True)
+            texts = (" / ".join(f"{each:.2f}" for each in cell) for cell in cells)
+            print(f"{starts:7} x {size:5} " + " ".join(f"{text:>25}" for text in texts), flush=True)
 
 
 def show_advice(runs: int) -> None:

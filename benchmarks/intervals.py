@@ -1,9 +1,9 @@
 """How often each interval that is printed holds the truth: simulated policies whose success is known.
 
-``python benchmarks/intervals.py [--repetitions 400] [--only TEXT]`` prints, of each interval and design, the share of
-95% intervals that hold what they are of: the mean over success rates p of .05 to .95, the worst and where, and the mean
-width. Then what McNemar's exact test and the one that we print find of the same pairs, and how many paths that are like
-the successes count as far.
+``python benchmarks/intervals.py [--repetitions 400] [--quick] [--only TEXT]`` prints, of each interval and design, the
+share of 95% intervals that hold what they are of: the mean over success rates p of .05 to .95, the worst and where, and
+the mean width. Then what McNemar's exact test and the one that we print find of the same pairs, and how many paths that
+are like the successes count as far.
 
 Tasks differ (their rates are of a beta distribution; ``icc`` is the share of the variance that lies between tasks),
 episodes of one task and seed have their init state in common, and varied episodes share their benign twins.
@@ -391,7 +391,7 @@ DESIGNS = (
     *(Design(f"{t} tasks x {s} seeds", of_rates(t, s)) for t, s in ((1, 20), (5, 4), (10, 2), (10, 5), (10, 50))),
     *(Design(f"10 x {s} x {k} kinds", of_rates(10, s, k)) for s, k in ((2, 5), (5, 5))),
     *(Design(f"1 x 20 starts x {k} copies", of_copies(1, 20, k)) for k in (1, 2, 5, 10)),
-    *(Design(f"10 x 5 starts x {k} draws", of_copies(10, 5, k, draws=True)) for k in (2, 5)),
+    *(Design(f"10 x 5 starts x {k} draws", of_copies(10, 5, k, draws=True)) for k in (1, 2, 5, 10)),
     *(Design(f"{t} x {s}, icc {i}", of_rates(t, s, 1, i)) for t, s, i in ((10, 10, 0.1), (10, 10, 0.6), (40, 5, 0.3))),
     *(Design(f"{t} tasks x {s} seeds", of_differences(t, s)) for t, s in ((1, 20), (10, 2), (10, 5), (10, 20))),
     *(Design(f"10 x {s} x {k} kinds", of_differences(10, s, k)) for s, k in ((2, 5), (5, 5))),
@@ -507,24 +507,26 @@ def main() -> None:
     """Prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repetitions", type=int, default=400)
+    parser.add_argument("--quick", action="store_true", help="40 repetitions, and not --repetitions")
     parser.add_argument("--only", default="", help="intervals with this text in their name")
     options = parser.parse_args()
+    repetitions = 40 if options.quick else options.repetitions
     print(f"{'interval':46} {'design':26} {'mean':>5} {'worst':>5} {'at p':>4} {'width':>6} {'given':>5}")
     for design in DESIGNS:
         names = [name for name, *_ in design.trial(0.5, np.random.default_rng(0))]
         if not any(options.only in name for name in names):
             continue
-        for name, by_rate in coverage(design, options.repetitions).items():
+        for name, by_rate in coverage(design, repetitions).items():
             if options.only in name:
-                mean, worst, where, width, given = summary(by_rate, options.repetitions)
+                mean, worst, where, width, given = summary(by_rate, repetitions)
                 mark = " " if mean >= 0.94 else "!"
                 print(
                     f"{name:46} {design.name:26} {mean:.3f}{mark} {worst:.2f} {where:4.2f} {width:6.2f} {given:5.0%}",
                     flush=True,
                 )
     if not options.only:
-        show_power(4 * options.repetitions)
-        show_far(options.repetitions)
+        show_power(4 * repetitions)
+        show_far(repetitions)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.rate_rows import RateRow, rate_rows
-from pytest_vla.metrics.rates import interval_text, judged_apart, left_out_text, share_text
+from pytest_vla.metrics.rates import interval_text, is_plain, judged_apart, left_out_text, share_text
 from pytest_vla.metrics.selection import observations
 from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
 from pytest_vla.plan.manifests import load_suite, named_suites
@@ -117,7 +117,7 @@ class Evaluation:
         """The rate of each task as it is, by ``SUITE/TASK``; of varied ones `rows` has it."""
         found: dict[str, list[Record]] = {}
         for record in self.distinct:
-            if not record.variation:
+            if is_plain(record):
                 found.setdefault(f"{record.suite}/{record.task_key}", []).append(record)
         return {name: success_rate(name, found[name], unit_of) for name in sorted(found)}
 

@@ -1,7 +1,7 @@
 """What a run is judged as by all that it agreed on before its first episode: the one place that does it."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from pytest_vla.gate.baseline import Baseline
@@ -59,5 +59,6 @@ def judged_as_agreed(manifest: Manifest, baseline: Baseline, new: Baseline, node
         judgement = judge_as_agreed(manifest, baseline, new, nodes)
     else:
         judgement = judge(baseline, new, terms)
+    judgement = replace(judgement, look=max(len(manifest.looks), 1))
     measured, by = measured_by(baseline, new, terms, parse_measures(manifest.measures))
     return AsAgreed(judgement, measured, by, manifest.required)

@@ -112,7 +112,8 @@ def gate_table(judgement: Judgement, baseline: Baseline, new: Baseline, replay: 
     like these; null where there is none. ``worst_tasks`` have the group, the task (``SUITE/TASK``) and of both sides
     the successes and of how many episodes; those that lost most come first. ``flipped`` cases, the lost ones first,
     have the group, the case, the way (``lost`` or ``gained``) and the command that runs it alone, null where none is
-    known. ``notes`` are texts. ``rule`` is ``fixed`` or ``sequential``; of a sequential gate ``progress`` has
+    known. ``notes`` are texts. ``look`` is how often this policy was compared with this baseline. ``rule``
+    is ``fixed`` or ``sequential``; of a sequential gate ``progress`` has
     ``decided``, and ``rounds`` and ``pairs`` that are judged, of ``of_rounds`` and ``of_pairs``, and ``rest``, the
     pairs that are in no round; else it is null.
     """
@@ -126,6 +127,7 @@ def gate_table(judgement: Judgement, baseline: Baseline, new: Baseline, replay: 
             "regression": judgement.terms.regression,
         },
         "rule": judgement.rule,
+        "look": judgement.look,
         "is_paired": judgement.is_paired,
         "baseline": {"model": baseline.model, "policy_digest": baseline.policy_digest},
         "run": {"model": new.model, "policy_digest": new.policy_digest, "names": list(new.runs)},
@@ -169,8 +171,12 @@ def about_lines(judgement: Judgement, baseline: Baseline, new: Baseline, name: s
 
 
 def warned_of(judgement: Judgement) -> list[str]:
-    """What differs in how both ran, and does not forbid to compare."""
-    return [*lines_of(judgement.agreement.of("warns")), *judgement.agreement.notes]
+    """Return what differs in how both ran, and does not forbid to compare, and what repeated looks make of it."""
+    told = [*lines_of(judgement.agreement.of("warns")), *judgement.agreement.notes]
+    if (look := judgement.look) > 1:
+        most = min(100.0, 100 * look * judgement.terms.alpha)
+        told.append(f"look {look} of this comparison: the chance of a false regression adds up, to at most {most:g}%")
+    return told
 
 
 def _shown_head(judgement: Judgement) -> tuple[str, ...]:

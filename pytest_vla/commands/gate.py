@@ -8,6 +8,7 @@ import argparse
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -144,6 +145,7 @@ def run(options: argparse.Namespace) -> int:
         judgement = judge_as_agreed(manifest, baseline, new, nodes)
         terms = judgement.terms
     told += _agreed(options, new, baseline, terms, measures)
+    judgement = replace(judgement, look=_look(options, baseline, new, [each.name for each in judgement.groups]))
     replay = stored_replays(options.which or [LAST_RUN], options.results)
     measured, by = measured_by(baseline, new, terms, measures)
     failed = fails(measured, options.require)
@@ -163,6 +165,17 @@ def run(options: argparse.Namespace) -> int:
         except OSError as error:
             raise VlaError(f"--summary={options.summary}: {error.strerror}; expected a file to append to") from error
     return int(not is_met) if judgement.is_measured else _UNMEASURED
+
+
+def _look(options: argparse.Namespace, baseline: "Baseline", new: "Baseline", groups: "Sequence[str]") -> int:
+    """Which look at this comparison it is, by what the runs of the same results looked at; this one is not kept."""
+    from pytest_vla.gate.manifest import baseline_digest, looks_at, manifests_of
+    from pytest_vla.records.load import open_runs
+    from pytest_vla.records.names import LAST_RUN
+
+    opened = open_runs(options.which or [LAST_RUN], options.results)
+    before = [each for store, _ in opened for each in manifests_of(store.invocations()).values()]
+    return len(looks_at(baseline_digest(baseline), groups, new, before))
 
 
 def _sequential_of(options: argparse.Namespace) -> "tuple[Manifest, tuple[str, ...]] | None":

@@ -183,6 +183,7 @@ def run_episode(
         simulator=simulator,
         task_level=case.task_level,
         group=group,
+        given=case.given,
     )
     frames = _kept_frames(trace.world)
     return Rollout(record, trajectory, tuple(trace.answers), trace.variation, details=details, frames=frames)

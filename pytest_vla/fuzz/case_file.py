@@ -6,7 +6,7 @@ episode, bit for bit.
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +85,7 @@ def read_cases(file: Path, data: Path | None = None) -> tuple[ListedCase, ...]:
 
 def listed_cases(file: Path, data: Path | None = None) -> tuple[Case, ...]:
     """What a file of cases has, to be run; this process then knows their variations. Raises as `read_cases`."""
-    return tuple(each.candidate.case for each in read_cases(file, data))
+    return tuple(replace(each.candidate.case, given=True) for each in read_cases(file, data))
 
 
 def write_cases(file: Path, cases: Iterable[ListedCase]) -> None:

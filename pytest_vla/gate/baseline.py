@@ -23,7 +23,7 @@ from pytest_vla.metrics.selection import Selected, by_model, is_counted, of_seve
 from pytest_vla.plan import labels
 from pytest_vla.plan.case import init_state_by
 from pytest_vla.plan.costs import accounts_of, of_account, totals
-from pytest_vla.records.counting import OF_WORLD, is_complete, protocol_of, run_seed_of
+from pytest_vla.records.counting import OF_WORLD, is_complete, protocol_of
 from pytest_vla.records.record import Record
 from pytest_vla.util.text import did_you_mean
 from pytest_vla.versions import installed
@@ -36,6 +36,9 @@ SHORT = 16
 
 INIT_STATE = "init_state"
 """A condition: the init state, where it is not the one that the seed and the protocol say."""
+
+GIVEN = "given"
+"""A condition: a file of cases named the case, and so it was chosen."""
 
 _OF_TASK = frozenset(("goal", "instruction", "scene"))
 """Conditions that tasks have for themselves, also where there is one task."""
@@ -141,8 +144,8 @@ class CaseResult:
 
     @property
     def is_given(self) -> bool:
-        """Whether a file of cases gave its variation, as it was chosen: it is counted, and in no rate."""
-        return labels.is_given(str(self.variation.get("label", "")))
+        """Whether a file of cases gave it, or its variation, as it was chosen: it is counted, and in no rate."""
+        return self.condition(GIVEN) is True or labels.is_given(str(self.variation.get("label", "")))
 
     @property
     def in_no_rate(self) -> bool:
@@ -293,8 +296,13 @@ def counting_of(records: Iterable[Record], model: str | None = None) -> Counting
 
 
 def _with_copies(selected: Selected) -> list[Record]:
-    """The records that count, and those of other seeds that show the same; those of other run seeds are left out."""
-    return [*selected.records, *(one for one, of in selected.same if run_seed_of(one) == run_seed_of(of))]
+    """The records that count, and those of other seeds that show the same; those of other run seeds are left out.
+
+    Of a case that a file named and that is in a sample too, that of the sample.
+    """
+    found = [*selected.records, *(one for one, of in selected.same if one.run_seed == of.run_seed)]
+    sampled = {(record.case, record.run_seed) for record in found if not record.given}
+    return [record for record in found if not record.given or (record.case, record.run_seed) not in sampled]
 
 
 def distinct_cases(cases: Iterable[CaseResult]) -> tuple[CaseResult, ...]:
@@ -433,9 +441,10 @@ def _conditions_of(record: Record, result: CaseResult) -> dict[str, Any]:
         else:
             found["scene" if name == "scene" else f"provenance.{name}"] = text
     found |= {
-        "run_seed": run_seed_of(record),
+        "run_seed": record.run_seed,
         "replan": record.replan,
         "group": record.group or None,
+        GIVEN: record.given or None,
         "instruction": record.instruction,
         "goal": sorted(record.literals) or None,
         "variation": {name: value for name, value in said.items() if value != usual[name]} or None,

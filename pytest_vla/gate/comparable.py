@@ -178,8 +178,10 @@ def matched(baseline: Baseline, new: Baseline) -> Paired:
     """As `paired`, also where nothing is in both."""
     pairs = tuple(_pairs(baseline.cases, new.cases))
     keys = {pair.baseline.key for pair in pairs}, {pair.new.key for pair in pairs}
-    judged = tuple(pair for pair in pairs if not pair.new.in_no_rate)
-    disagreements = disagreements_of(_compared(pairs))
+    judged = tuple(pair for pair in pairs if not (pair.new.in_no_rate or pair.baseline.in_no_rate))
+    # A case that a file named on one side alone is not judged, and no condition differs by it.
+    alike = [pair for pair in pairs if pair.new.is_given == pair.baseline.is_given]
+    disagreements = disagreements_of(_compared(alike))
     return Paired(judged, _agreement(baseline, new, disagreements, keys, len(pairs) - len(judged)))
 
 
@@ -323,15 +325,15 @@ def _agreement(
     )
 
 
-def _by_stratum(cases: Iterable[CaseResult]) -> dict[tuple[str, str, str], tuple[CaseResult, ...]]:
-    found: dict[tuple[str, str, str], list[CaseResult]] = {}
+def _by_stratum(cases: Iterable[CaseResult]) -> dict[tuple[str, str, str, bool], tuple[CaseResult, ...]]:
+    found: dict[tuple[str, str, str, bool], list[CaseResult]] = {}
     for case in cases:
         found.setdefault(_stratum_of(case), []).append(case)
     return {key: tuple(some) for key, some in found.items()}
 
 
-def _stratum_of(case: CaseResult) -> tuple[str, str, str]:
-    return case.suite, case.task_key, case.parts.variation
+def _stratum_of(case: CaseResult) -> tuple[str, str, str, bool]:
+    return case.suite, case.task_key, case.parts.variation, case.is_given
 
 
 def _nothing_common(baseline: Baseline, new: Baseline, what: str) -> VlaError:

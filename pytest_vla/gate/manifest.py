@@ -4,13 +4,15 @@ A run keeps it with its invocation. What is read back may be anybody's, and is c
 """
 
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.gate.baseline import SHORT, Baseline, CaseResult
+from pytest_vla.gate.baseline import GIVEN, SHORT, Baseline, CaseResult
 from pytest_vla.gate.baseline_file import text_of
 from pytest_vla.gate.choices import ANY, BEYOND, RULES, SEQUENTIAL, STOPS
 from pytest_vla.gate.comparable import labels_of, matched, unpaired
@@ -43,6 +45,7 @@ class Manifest:
         run_seed: of a sequential gate, from which its order is drawn.
         order: likewise, its digest, see `pytest_vla.gate.order.order_digest`; empty: there is none.
         rounds: likewise, how many each group has.
+        looks: at this comparison: a text for each, see `looks_at`.
     """
 
     baseline: str
@@ -61,6 +64,7 @@ class Manifest:
     run_seed: int = 0
     order: str = ""
     rounds: Mapping[str, int] = field(default_factory=dict)
+    looks: tuple[str, ...] = ()
 
     @property
     def terms(self) -> Terms:
@@ -134,10 +138,33 @@ def cases_digest(nodes: Iterable[str]) -> str:
     return _digest("\n".join(sorted(nodes)))
 
 
+def looks_at(digest: str, groups: Iterable[str], new: Baseline, manifests: Iterable[Manifest]) -> tuple[str, ...]:
+    """Return the looks at a comparison, the run's own last: one policy against one baseline, in a group of both.
+
+    Outcomes that were looked at before are no further look, such as those of a policy that does not draw. A run whose
+    episodes all broke is none.
+
+    Args:
+        digest: of the baseline, see `baseline_digest`.
+        groups: that are judged.
+        new: the run, as it is compared.
+        manifests: of runs that may have looked before, the oldest first.
+    """
+    policy = _digest(json.dumps((new.model, new.policy_digest)))
+    outcomes = sorted({(case.case, case.test, case.listed, *case.did) for case in new.cases if case.is_counted})
+    look = f"{policy} {_digest(json.dumps(outcomes))}"
+    if not outcomes:
+        return ()
+    own = {*groups}
+    same = (each for each in manifests if each.baseline_digest == digest and own & each.groups.keys())
+    looks = [*dict.fromkeys(text for each in same for text in each.looks if text.startswith(f"{policy} "))]
+    return (*looks[: looks.index(look)], look) if look in looks else (*looks, look)
+
+
 def manifest_table(manifest: Manifest) -> dict[str, Any]:
     """As JSON has it."""
     table = {**asdict(manifest), "by": list(manifest.by), "groups": dict(manifest.groups)}
-    table["measures"] = list(manifest.measures)
+    table |= {"measures": list(manifest.measures), "looks": list(manifest.looks)}
     return {name: value for name, value in table.items() if name not in _OF_ORDER or manifest.is_sequential}
 
 
@@ -159,6 +186,9 @@ def read_manifest(invocation: Mapping[str, Any]) -> Manifest | None:
         # Runs of earlier versions agreed on none.
         measures = tuple(map(str, table.get("measures", ())))
         parse_measures(measures)
+        looks = table.get("looks", [])
+        if not isinstance(looks, list):
+            raise ValueError(f"looks {looks!r}")
         return Manifest(
             **texts,
             margin=terms.margin,
@@ -172,9 +202,20 @@ def read_manifest(invocation: Mapping[str, Any]) -> Manifest | None:
             run_seed=int(table["run_seed"]) if is_sequential else 0,
             order=str(table["order"]) if is_sequential else "",
             rounds={str(name): int(number) for name, number in table["rounds"].items()} if is_sequential else {},
+            looks=tuple(map(str, looks)),
         )
     except (VlaError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise VlaError(f"what the run agreed on before its first episode cannot be read: {error}") from error
+
+
+def manifests_of(invocations: Mapping[str, Mapping[str, Any]]) -> dict[str, Manifest]:
+    """Return by run what it agreed on; without those that agreed on nothing, and what cannot be read."""
+    found = {}
+    for run, invocation in invocations.items():
+        with suppress(VlaError):
+            if (manifest := read_manifest(invocation)) is not None:
+                found[run] = manifest
+    return found
 
 
 def manifest_text(manifest: Manifest, name: str) -> str:
@@ -243,6 +284,7 @@ def _order_text(manifest: Manifest) -> str:
 def _planned(node: str, case: Case, own: Mapping[str, Any]) -> CaseResult:
     """A case of which no outcome is known yet."""
     test = "" if node == case.node_id else node
+    own = {**own, GIVEN: True} if case.given else own
     return CaseResult(case.id, "", None, 0, None, {}, {}, "", "", "", test, {}, own)
 
 

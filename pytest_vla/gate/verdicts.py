@@ -149,6 +149,7 @@ class Judgement:
         tasks: of groups that are compared; those that lost most come first.
         flips: their pairs that ended differently, the lost ones first.
         rule: one of `pytest_vla.gate.choices.RULES`.
+        look: which look at this comparison it is, see `pytest_vla.gate.manifest.looks_at`.
     """
 
     verdict: Verdict
@@ -159,6 +160,7 @@ class Judgement:
     tasks: tuple[TaskChange, ...] = ()
     flips: tuple[Flip, ...] = ()
     rule: str = FIXED
+    look: int = 1
 
     @property
     def is_measured(self) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from pytest_vla.metrics.listening import PROBES, Probe
 from pytest_vla.metrics.pride import ACTION_TYPES, OBJECT_TYPES
+from pytest_vla.metrics.rates import is_plain
 from pytest_vla.metrics.selection import Same, by_model, given_text, run_of, that_count, twin_of
 from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
 from pytest_vla.plan.manifests import instruction_of
@@ -105,8 +106,8 @@ def types_of(record: Record) -> tuple[str, str]:
 def _subjects(model: str, suite: str, records: Sequence[Record]) -> Iterator[Subject]:
     selected = that_count(records)
     left_out = (*selected.left_out, *filter(None, [given_text(selected.records)]))
-    benign = tuple(record for record in selected.records if not record.variation)
-    same = tuple((one, record) for one, record in selected.same if not one.variation)
+    benign = tuple(filter(is_plain, selected.records))
+    same = tuple((one, record) for one, record in selected.same if is_plain(one))
     by_protocol: dict[str, list[Record]] = {}
     for record in (record for record in selected.records if record.variation and not record.is_given):
         by_protocol.setdefault(protocol_of(record), []).append(record)

@@ -16,6 +16,7 @@ from pytest_vla.metrics.clustered import Unit, mean_intervals, rate_intervals
 from pytest_vla.metrics.differences import difference_of, mean_difference
 from pytest_vla.metrics.dtw import POINTS, exact_dtw, resample
 from pytest_vla.metrics.listening import Estimate, Share
+from pytest_vla.metrics.rates import is_plain
 from pytest_vla.metrics.selection import Selected, by_model, is_counted, run_of, that_count, twin_of
 from pytest_vla.metrics.success import unit_of
 from pytest_vla.records.record import VACATED, Record
@@ -129,8 +130,8 @@ def probe_of(record: Record) -> str | None:
 
 
 def _looked(probes: Sequence[Record], selected: Selected, paths: Paths) -> tuple[tuple[Looking, ...], tuple[str, ...]]:
-    benign = [record for record in selected.records if not record.variation and is_counted(record)]
-    again = [record for record, _ in selected.same if not record.variation]
+    benign = [record for record in selected.records if is_plain(record) and is_counted(record)]
+    again = [record for record, _ in selected.same if is_plain(record)]
     twins = {run_of(record): record for record in (*benign, *again)}
     pairs: dict[str, list[_Pair]] = {}
     broken = alone = 0

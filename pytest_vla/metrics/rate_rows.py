@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from pytest_vla.metrics.rates import BENIGN, VariedOutcome, groups_of
+from pytest_vla.metrics.rates import BENIGN, VariedOutcome, groups_of, is_plain
 from pytest_vla.metrics.success import SeededOutcome, SuccessRate, success_rate, unit_of
 
 MAX_TASK_ROWS = 50
@@ -46,8 +46,8 @@ def rate_rows(
     for record in sorted(records, key=lambda record: record.suite):
         by_suite.setdefault(record.suite, []).append(record)
     rows = [row for suite, some in by_suite.items() for row in _group_rows(suite, some, by_task)]
-    if any(record.variation for record in records):
-        benign = [record for record in records if not record.variation]
+    if not all(map(is_plain, records)):
+        benign = [record for record in records if is_plain(record)]
         if len({record.suite for record in benign}) > 1:
             rows.append(RateRow(f"all, {BENIGN}", success_rate("all", benign, unit_of)))
     elif len(by_suite) > 1:
@@ -56,14 +56,14 @@ def rate_rows(
 
 
 def kind_rows(records: Sequence[VariedTask]) -> list[RateRow]:
-    """A row for what is not varied, and one for each kind of variation."""
+    """A row for what is not varied, one for what of it was chosen, and one for each kind of variation."""
     groups = groups_of(records, by_level=False)
     return [RateRow(name, success_rate(name, some, unit_of), 0, *_apart(some)) for name, some in groups.items()]
 
 
 def _group_rows(title: str, records: Sequence[VariedTask], by_task: bool) -> list[RateRow]:
-    """A row over all episodes of a suite or test; where some are varied, one for each group below its name."""
-    if not any(record.variation for record in records):
+    """A row over all episodes of a suite or test; if some are varied or chosen, one a group below its name."""
+    if all(map(is_plain, records)):
         return [RateRow(title, success_rate(title, records, unit_of)), *(_task_rows(records, 1) if by_task else [])]
     groups = groups_of(records)
     if len(groups) > MAX_TASK_ROWS:

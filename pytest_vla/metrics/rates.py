@@ -10,8 +10,8 @@ BENIGN, VARIED = "benign", "varied"
 """Episodes of tasks as they are, and of varied ones: of suites that have both, no rate is over both."""
 
 GIVEN = "given"
-"""Before the name of a group whose variations a file of cases gives (--vla-cases): they were chosen, mostly because the
-policy fails them, so that they are counted and have no rate."""
+"""Before the name of a group that a file of cases gives (--vla-cases): its cases were chosen, mostly because the policy
+fails them, so that they are counted and have no rate."""
 
 
 class VariedOutcome(Outcome, Protocol):
@@ -27,7 +27,7 @@ class VariedOutcome(Outcome, Protocol):
 
     @property
     def is_given(self) -> bool:
-        """Whether a file of cases gave its variation."""
+        """Whether a file of cases gave it."""
 
     @property
     def in_no_rate(self) -> bool:
@@ -37,15 +37,20 @@ class VariedOutcome(Outcome, Protocol):
 Ended = TypeVar("Ended", bound=VariedOutcome)
 
 
+def is_plain(record: VariedOutcome) -> bool:
+    """Whether its task is as it is, and it was not chosen."""
+    return not record.variation and not record.is_given
+
+
 def judged_apart(records: Sequence[Ended]) -> dict[str, list[Ended]]:
     """The records that are in one rate: `BENIGN` and `VARIED`; probes and given cases are in none.
 
-    Where no record has a variation, all of them by the empty name. No group is empty.
+    Where all are benign, all of them by the empty name. No group is empty.
     """
-    if not any(record.variation for record in records):
+    if all(map(is_plain, records)):
         return {"": list(records)} if records else {}
     groups = {
-        BENIGN: [record for record in records if not record.variation],
+        BENIGN: [record for record in records if is_plain(record)],
         VARIED: [record for record in records if record.variation and not record.in_no_rate],
     }
     return {name: some for name, some in groups.items() if some}
@@ -55,7 +60,7 @@ def group_of(record: VariedOutcome, by_level: bool = True) -> str:
     """What is not to be in one rate with others: ``benign``, ``language.blank``, ``camera.distance:2``."""
     variation = record.variation
     if not variation:
-        return BENIGN
+        return f"{GIVEN}: {BENIGN}" if record.is_given else BENIGN
     dimension, kind = str(variation.get("dimension")), str(variation.get("kind"))
     name = names_of(dimension, kind)
     if record.is_given:

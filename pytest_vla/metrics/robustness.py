@@ -14,6 +14,7 @@ from pytest_vla.metrics.differences import Mean, difference_of, mean_difference
 from pytest_vla.metrics.language_records import DIMENSION as LANGUAGE
 from pytest_vla.metrics.listening import PROBES
 from pytest_vla.metrics.paired import holm
+from pytest_vla.metrics.rates import is_plain
 from pytest_vla.metrics.selection import Same, by_model, given_text, is_counted, run_of, that_count, twin_of
 from pytest_vla.metrics.success import SuccessRate, start_within, success_rate, unit_of
 from pytest_vla.plan.labels import is_joint, parts_of, within
@@ -86,8 +87,9 @@ class Difference:
         interval: over these tasks, points; None of a single task and seed.
         tasks_interval: over tasks like these, points; None of too few tasks.
         p: of the same t as the interval; None of a single task and seed.
-        detectable: points: the smallest difference that such a run shows in four of five cases; None: none is so large.
-        telling: about how many pairs show one of ten points as often; None of a single task and seed.
+        detectable: points: the smallest difference that such a run shows in four of five cases, by Holm's correction
+            among the table; None: none is so large.
+        telling: about how many pairs show one of ten points as often, likewise; None of a single task and seed.
         p_adjusted: Holm's, among all p of the table.
     """
 
@@ -155,10 +157,11 @@ def varied_models(records: Iterable[Record]) -> tuple[Varied, ...]:
         if any(dimension_of(each) != LANGUAGE or each.variation.get("level") is not None for each in episodes):
             if probes := len(varied) - len(episodes):
                 left_out = (*left_out, f"{counted(probes, 'probe')}: no dimension of harm")
-            benign = tuple(record for record in counting if not record.variation)
+            benign = tuple(filter(is_plain, counting))
+            same = tuple(each for each in selected.same if not each[0].is_given)
             by_protocol = grouped(episodes, protocol_of)
             found += [
-                Varied(model, suite, tuple(by_protocol[name]), benign, left_out, name, selected.same)
+                Varied(model, suite, tuple(by_protocol[name]), benign, left_out, name, same)
                 for name in sorted(by_protocol)
             ]
         elif not episodes and given_text(counting):
@@ -200,9 +203,10 @@ def cells(varied: Varied, pairs: Sequence[TwinPair]) -> tuple[Cell, ...]:
     """
     episodes = grouped(varied.episodes, _cell_of)
     paired = grouped(pairs, lambda pair: _cell_of(pair.episode))
+    among = sum(map(is_tested, paired.values()))
     found = []
     for key in sorted(episodes, key=lambda key: (is_joint(key[0]), key[0], key[1], key[2] or 0)):
-        difference = difference_between(paired[key]) if key in paired else None
+        difference = difference_between(paired[key], among) if key in paired else None
         found.append(Cell(*key, rate_of(key[0], episodes[key]), difference))
     return adjusted(found)
 

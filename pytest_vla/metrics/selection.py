@@ -18,7 +18,6 @@ from pytest_vla.records.counting import (
     case_of,
     is_complete,
     repeats_of,
-    run_seed_of,
     standings,
     within_runs,
 )
@@ -203,17 +202,17 @@ def is_counted(record: Record) -> bool:
 
 def run_of(record: Record) -> tuple[str, int]:
     """The case and the run seed, which an episode has for itself; imported logs say of none, and have 0."""
-    return record.case, run_seed_of(record)
+    return record.case, record.run_seed
 
 
 def twin_of(record: Record) -> tuple[str, int]:
     """`run_of` the benign twin of a varied episode, which is of the same run seed."""
-    return str(record.twin), run_seed_of(record)
+    return str(record.twin), record.run_seed
 
 
 def seed_of(record: Record) -> Hashable:
     """What episodes of one task differ in, where nothing else is varied."""
-    return record.seed, run_seed_of(record)
+    return record.seed, record.run_seed
 
 
 def _names(records: Sequence[Record]) -> list[str]:

@@ -35,6 +35,8 @@ class SeededOutcome(TaskOutcome, Protocol):
     @property
     def seed(self) -> int: ...
     @property
+    def run_seed(self) -> int: ...
+    @property
     def init_state(self) -> int | None: ...
     @property
     def variation(self) -> Mapping[str, Any]: ...
@@ -130,12 +132,12 @@ def unit_of(record: SeededOutcome) -> Unit:
 
     Seeds that begin from one init state are replicates within it, as run seeds are; which of them are the same
     observation `pytest_vla.records.counting` says. If the init state is not known, the seed stands for it. If the
-    protocol pins it, it is part of the task: what its seeds draw is independent given the task, and every variation is
-    a unit by itself.
+    protocol pins it, it is part of the task, as no seed begins elsewhere: what its seeds and run seeds draw is
+    independent given the task, and every variation is a unit by itself.
     """
     task = f"{record.suite}/{record.task_key}"
     if record.protocol.get("init_state") is not None:
-        return task, (record.seed, record.variation.get("label", ""))
+        return task, (record.seed, record.variation.get("label", ""), record.run_seed)
     return task, start_within(record)
 
 

@@ -6,7 +6,7 @@ differ in their start, and further ones do not: `pytest_vla.records.counting` sa
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pytest_vla.plan import labels as names
@@ -17,7 +17,8 @@ from pytest_vla.util.ranges import LAST_SEED
 class Case:
     """One episode to run: a task, a variation of it by its label (empty: none), and a seed.
 
-    `task_level` is the task's, in suites whose tasks come in levels; a name may stand in several of them.
+    `task_level` is the task's, in suites whose tasks come in levels; a name may stand in several of them. `given`: a
+    file of cases names it, or a case whose twin or part it is, and the suite's own selection does not.
     """
 
     suite: str
@@ -25,6 +26,7 @@ class Case:
     seed: int
     variation: str = ""
     task_level: str = ""
+    given: bool = field(default=False, compare=False)
 
     @property
     def task_key(self) -> str:

@@ -194,6 +194,7 @@ _FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "seeds": ("a table of integers", _table_of(_maybe(is_count))),
     "protocol": ("a table", lambda value: isinstance(value, dict) and is_plain(value)),
     "provenance": ("a table of texts", _table_of(_maybe(_is_text))),
+    "given": ("true or false", lambda value: isinstance(value, bool)),
     "simulator": ("a list of texts", lambda value: isinstance(value, list) and all(map(_is_text, value))),
     "arrays": ("the relative path of an npz file in the run's folder, or null", _maybe(is_inside)),
 }

@@ -99,7 +99,7 @@ class Key:
     """A case, as far as records tell one from another.
 
     Attributes:
-        case: `Record.case`.
+        case: `Record.case`; of one that was chosen as it is, with a word that says so.
         listed: the protocol under which an entry of a benchmark's list is drawn; empty: there is but one.
         test: node id of the user's own test; empty: a suite's own item.
         run_seed: of ``--vla-run-seed``; imported logs say of none, and have 0.
@@ -136,11 +136,6 @@ class Repeats:
     cases: int = 0
     other_outcome: int = 0
     other_digest: int = 0
-
-
-def run_seed_of(record: Record) -> int:
-    """Of ``--vla-run-seed``; imported logs say of none, and have 0."""
-    return int(record.seeds.get("run") or 0)
 
 
 def protocol_of(record: Record) -> str:
@@ -272,7 +267,7 @@ def standings(records: Sequence[Record], *, by_test: bool = True) -> tuple[Stand
             continue
         # An own test is one, from however many seeds.
         test = key.test.partition("[")[0] if by_test else ""
-        observation: Hashable = (*_observed(record, key), test, record.digest, _charged(record))
+        observation: Hashable = (*_observed(record, key), test, record.digest, _charged(record), record.is_given)
         before, placed = seen.setdefault(observation, {}), record.seeds.get(PLACED)
         # If one of them does not say where things stood, the digest decides alone.
         first = next((of for where, of in before.items() if where == placed or None in (where, placed)), None)
@@ -366,7 +361,9 @@ def case_of(record: Record) -> tuple[str, str, str, int, str]:
 
 def _made_case(record: Record) -> tuple[str, str, str, int, str]:
     test = "" if record.of_suite else record.node
-    return record.case, protocol_of(record), test, run_seed_of(record), record.policy
+    # What was chosen is apart from the same case in a sample. A label with chosen parameters says it by itself.
+    case = f"{record.case} given" if record.given and not record.variation else record.case
+    return case, protocol_of(record), test, record.run_seed, record.policy
 
 
 def _folded(records: Sequence[Record], indices: Iterable[int], groups: Sequence[Hashable]) -> dict[int, Standing]:

@@ -92,6 +92,7 @@ class Record:
         task_level: of a suite whose tasks come in levels, such as ``L1``; empty: it has none. A task's name may stand
             in several; what a variation's level is stands in `variation`.
         group: what a test of the user's says of its episodes by the marker's ``group``; empty: nothing.
+        given: whether it was run as a file of cases names it (`Case.given`).
         unknown: fields of a later version, as JSON has them: they are written again where the record is.
     """
 
@@ -128,6 +129,7 @@ class Record:
     simulator: tuple[str, ...] = ()
     task_level: str = ""
     group: str = ""
+    given: bool = False
     unknown: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -142,8 +144,8 @@ class Record:
 
     @property
     def is_given(self) -> bool:
-        """Whether a file of cases gave its variation, as it was chosen: it is counted, and in no rate."""
-        return is_given(str(self.variation.get("label", "")))
+        """Whether a file of cases gave it, or its variation, as it was chosen: it is counted, and in no rate."""
+        return self.given or is_given(str(self.variation.get("label", "")))
 
     @property
     def in_no_rate(self) -> bool:
@@ -167,6 +169,11 @@ class Record:
         return init_state_by(self.seed, self.protocol) if known is None else known
 
     @property
+    def run_seed(self) -> int:
+        """Of ``--vla-run-seed``; imported logs say of none, and have 0."""
+        return int(self.seeds.get("run") or 0)
+
+    @property
     def parameter_id(self) -> str:
         """What stands in the brackets of a suite's own item, and names its files."""
         return self._case.parameter_id
@@ -183,14 +190,14 @@ class Record:
 
 _NAMES = tuple(each.name for each in dataclasses.fields(Record) if each.name != "unknown")
 # Fields that were added without a new schema, by what stands for them where they lack.
-_ADDED: Mapping[str, Any] = {"simulator": [], "task_level": "", "group": ""}
+_ADDED: Mapping[str, Any] = {"simulator": [], "task_level": "", "group": "", "given": False}
 
 
 def record_line(record: Record) -> str:
     """The record as one line of JSON, without the line's end."""
     table = {name: getattr(record, name) for name in _NAMES} | {"costs": [charge.table() for charge in record.costs]}
-    for name in ("task_level", "group"):
-        # Most suites' tasks come in no levels, and are in no group: their records are as they were before these.
+    for name in ("task_level", "group", "given"):
+        # Most suites' tasks come in no levels, are in no group and were not chosen: their records are as before these.
         if not table[name]:
             del table[name]
     return json.dumps({**record.unknown, **table}, allow_nan=False, separators=(",", ":"))

@@ -35,7 +35,7 @@ from pytest_vla.records.names import LAST_RUN
 from pytest_vla.records.record import Record, parse_record
 from pytest_vla.records.runs import Run, is_alive, this_process
 from pytest_vla.records.stored_earlier import Earlier, read_before, read_earlier
-from pytest_vla.records.stored_runs import PROBE, read_runs
+from pytest_vla.records.stored_runs import PROBE, read_invocations, read_runs
 from pytest_vla.util.text import did_you_mean, printable
 
 if TYPE_CHECKING:
@@ -286,6 +286,10 @@ class Store:
     def runs(self) -> tuple[Run, ...]:
         """All runs, the newest first."""
         return read_runs(self._database)
+
+    def invocations(self) -> dict[str, dict[str, Any]]:
+        """Return by run what it keeps (`Run.invocation`), the oldest first; no episode is counted for it."""
+        return read_invocations(self._database)
 
     def run(self, text: str) -> Run:
         """The run of this name or of this beginning of a name; ``last`` is the one that began last.

@@ -17,9 +17,17 @@ PROBE = (
     "CASE WHEN case_id LIKE '%[seed%' THEN NULL ELSE"
     " (SELECT coalesce(json_extract(line, '$.variation.probe'), 0) FROM records WHERE episode = e.id) END"
 )
-# Of a label with parameters that a file of cases gives, as `pytest_vla.plan.labels.chosen` writes it.
+# Of a label with parameters that a file of cases gives, as `pytest_vla.plan.labels.chosen` writes it. A task as it is
+# has none: the record says that a file named it, and is read of runs with such a file alone.
 _HEX = "[0-9a-f]" * 8
-GIVEN = f"(case_id GLOB '*[[]*-x{_HEX}-seed*' OR case_id GLOB '*[[]*-x{_HEX}+*-seed*')"
+_HAS_FILE = (
+    "(SELECT CASE WHEN json_valid(invocation) THEN json_extract(invocation, '$.settings.cases') END IS NOT NULL"
+    " FROM runs WHERE name = e.run)"
+)
+GIVEN = (
+    f"(case_id GLOB '*[[]*-x{_HEX}-seed*' OR case_id GLOB '*[[]*-x{_HEX}+*-seed*' OR {_HAS_FILE} AND"
+    " (SELECT coalesce(json_extract(line, '$.given'), 0) FROM records WHERE episode = e.id))"
+)
 _RUN_STATUSES = ("running", "finished", "stopped")
 # The columns of a run, with what they hold.
 _OF_RUNS = {
@@ -91,6 +99,12 @@ def read_runs(database: Database, *name: str) -> tuple[Run, ...]:
         table |= {"repeats": repeats.get(table["name"], Repeats()), "decided": decided.get(table["name"], 0)}
         table |= {"copies": copies.get(table["name"], 0)}
     return tuple(Run(**table) for table in tables)
+
+
+def read_invocations(database: Database) -> dict[str, dict[str, Any]]:
+    """Return the invocation of each run, the oldest first. Raises VlaError where one is none of ours."""
+    rows = database.rows((TEXT, TEXT), "SELECT name, invocation FROM runs ORDER BY id")
+    return {name: _invocation(database.file, {"name": name, "invocation": text}) for name, text in rows}
 
 
 def _check_run(database: Database, table: Mapping[str, Any]) -> None:

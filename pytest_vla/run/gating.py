@@ -194,6 +194,11 @@ def agree(gate: Gate, cases: Mapping[str, "Case"], run_seed: int) -> Gate:
         run_seed,
     )
     if agreed.is_sequential:
+        if given := next((node for node, case in cases.items() if case.given and not case.variation), None):
+            raise VlaError(
+                f"--vla-gate=sequential: {given} is in no rate, as --vla-cases names it, and in no round: leave "
+                "--vla-cases out, or say --vla-gate=fixed"
+            )
         agreed = _in_order(agreed, gate, found)
     return dataclasses.replace(gate, agreed=agreed)
 
@@ -240,7 +245,7 @@ def judge_by(gate: Gate, run: Path, nodes: Iterable[str], allow_unfinished: bool
             own_process=True,
             allow_decided=gate.agreed.is_sequential,
         )
-        judged = judged_as_agreed(gate.agreed, gate.baseline, new, found)
+        judged = judged_as_agreed(_looked(gate.agreed, new, run), gate.baseline, new, found)
     except VlaError as error:
         return Judged(None, None, f"the gate was not judged: {error}")
     if cases_digest(found) != gate.agreed.cases_digest:
@@ -248,6 +253,22 @@ def judge_by(gate: Gate, run: Path, nodes: Iterable[str], allow_unfinished: bool
     wanted = "" if gate.required == NO_REGRESSION else f" (--vla-gate-require={gate.required})"
     against = f"the gate says {', '.join(judged.against)}{wanted}" if judged.against else ""
     return Judged(judged.judgement, new, against, tuple(told), judged.measured, judged.by)
+
+
+def _looked(agreed: "Manifest", new: "Baseline", run: Path) -> "Manifest":
+    """What was agreed, with this look at the comparison, which the run keeps. Raises VlaError: it cannot be written."""
+    from pytest_vla.gate.manifest import MANIFEST, looks_at, manifest_table, manifests_of
+    from pytest_vla.records.store import open_store
+
+    with open_store(run.parent, create=True) as store:
+        before = manifests_of(store.invocations())
+        if agreed.is_sequential:
+            # It holds at any time: all looks at one run are one.
+            before.pop(run.name, None)
+        looks = looks_at(agreed.baseline_digest, agreed.groups, new, before.values())
+        kept = dataclasses.replace(agreed, looks=looks)
+        store.note(run.name, MANIFEST, manifest_table(kept))
+    return kept
 
 
 def gated_lines(gated: Gated, verbosity: int, replay: "Replay") -> list[str]:

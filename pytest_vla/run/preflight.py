@@ -132,7 +132,8 @@ def check_starts(selection: Selection, draws: bool | None) -> tuple[str, ...]:
         draws: whether the policy samples its actions (`pytest_vla.policies.traits.Traits.draws`).
 
     Returns:
-        What is to be known of seeds that repeat a start, in a line for each suite; nothing of a policy that draws.
+        What is to be known of a run seed that a policy does not draw from, and of seeds that repeat a start, in a line
+        for each suite; nothing of a policy that draws.
 
     Raises:
         VlaError: seeds repeat a start, which the policy does not draw from, and no run seed is given.
@@ -143,10 +144,16 @@ def check_starts(selection: Selection, draws: bool | None) -> tuple[str, ...]:
     from pytest_vla.run.starts import repeated_seeds
 
     repeated = repeated_seeds(selection.cases, settings)
+    notes: tuple[str, ...] = ()
+    if draws is False and settings.run_seed:
+        notes = (
+            f"--vla-run-seed={settings.run_seed}: {settings.model} does not sample its actions, so its episodes repeat "
+            "those of other run seeds and add no observation",
+        )
     if draws is None or settings.run_seed:
         known = "does not" if draws is False else "has not said so (traits.draws)"
         why = f"they are further observations only of a policy that samples its actions, and {settings.model} {known}"
-        return tuple(f"{each.text}; {why}" for each in repeated)
+        return (*notes, *(f"{each.text}; {why}" for each in repeated))
     if repeated:
         which = "; ".join(each.text for each in repeated)
         raise VlaError(
@@ -171,6 +178,7 @@ def check_fits(policy: object, selection: Selection, suites: Iterable[str]) -> t
         VlaError: it does not fit one of them; the message has a line for each cause.
     """
     from pytest_vla.policies.fit import ERROR, check_fit, check_replan
+    from pytest_vla.policies.load import known_to_draw
     from pytest_vla.policies.traits import traits_of
 
     try:
@@ -178,9 +186,10 @@ def check_fits(policy: object, selection: Selection, suites: Iterable[str]) -> t
     except EpisodeError:
         # A server that is gone; the episodes tell it.
         return ()
-    if traits.draws is False:
+    told: tuple[str, ...] = ()
+    if traits.draws is False and known_to_draw(selection.settings.spec) is None:
         # Nothing said so before it was loaded.
-        check_starts(selection, traits.draws)
+        told = check_starts(selection, traits.draws)
     found = {}
     for name in suites:
         wanted = {case.task_key for case in selection.cases_of(name)} | {*selection.searches.get(name, ())}
@@ -192,7 +201,7 @@ def check_fits(policy: object, selection: Selection, suites: Iterable[str]) -> t
     if errors:
         listed = "".join(dict.fromkeys(errors))
         raise VlaError(f"{MISFIT}--vla-model={selection.settings.model} and {', '.join(found)}{listed}")
-    return tuple(dict.fromkeys(str(finding) for findings in found.values() for finding in findings))
+    return (*told, *dict.fromkeys(str(finding) for findings in found.values() for finding in findings))
 
 
 def _check_dimensions(selection: Selection) -> None:

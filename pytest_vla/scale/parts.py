@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.costs import DECLARED
-from pytest_vla.records.counting import ALARM, OF_PROVENANCE, OF_WORLD, UNKNOWN, conditions_of, is_complete, run_seed_of
+from pytest_vla.records.counting import ALARM, OF_PROVENANCE, OF_WORLD, UNKNOWN, conditions_of, is_complete
 from pytest_vla.records.items import Item
 from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Run
@@ -223,7 +223,7 @@ def _of_record(record: Record) -> Iterator[tuple[str, str]]:
     """What is to be the same in all shards, as far as a record knows it."""
     conditions = conditions_of(record)
     yield "policy", record.policy
-    yield "run seed", str(run_seed_of(record))
+    yield "run seed", str(record.run_seed)
     for name, text in conditions.items():
         if text == UNKNOWN:
             continue

@@ -38,7 +38,8 @@ def robustness_table(found: ModelRobustness) -> dict[str, Any]:
       (whether it is too small for a rate), ``benign`` (of its twins), ``difference`` (``pairs``, ``units``: tasks and
       seeds, ``value``, ``interval`` over these tasks, ``tasks_interval`` over tasks like these, ``p``, ``p_adjusted``,
       ``lost``, ``gained``, ``detectable``: the smallest that ``power`` of such runs show, ``telling``: pairs that show
-      one of 10 points), ``errors`` and ``invalid`` by reason.
+      one of 10 points, both by Holm's correction among all variations, or all dimensions), ``errors`` and ``invalid``
+      by reason.
     - ``curves``: ``dimension``, a rate and ``few`` of all its episodes, ``levels`` (``level``, 0 is benign, ``n``,
       ``sr``, ``interval``, ``tasks_interval``), ``halves_at``, ``halves_at_interval``, ``why`` (not), ``drop``,
       ``drop_interval`` (points lost), ``difference``: as above, of all its episodes.

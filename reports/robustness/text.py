@@ -1,6 +1,6 @@
 """A model's success under variations, as tables; `pytest_vla.reports.robustness.json` has it for programs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_vla.metrics.clustered import CONFIDENCE, TASKS_LIKE_THESE, THESE_TASKS, Interval
 from pytest_vla.metrics.composition import ROUGH, Composition
@@ -58,7 +58,8 @@ def _lines(models: Sequence[ModelRobustness], full: bool) -> Iterator[str]:
         for cell in found.cells:
             if reasons := reasons_text(cell.rate):
                 yield from wrapped(f"in no rate of {_name(cell, with_level=True)}: {reasons}")
-        yield from _folded_lines([cell for cell in found.cells if cell not in shown])
+        among = _among(cell.difference for cell in found.cells)
+        yield from _folded_lines([cell for cell in found.cells if cell not in shown], among)
         yield from _pair_lines(found.pairs)
         if found.pooled_suites[-1:] == (found.suite,):
             yield ""
@@ -113,7 +114,7 @@ def _dimension_lines(curves: Sequence[Curve]) -> Iterator[str]:
     rows = _told(rows)
     yield ""
     yield "By dimension, success in % against benign twins; adj. p: Holm's; each interval stands for itself;"
-    yield f"can show: points, in {POWER:.0%} of such runs"
+    yield f"can show: points, in {POWER:.0%} of such runs{_among(curve.change for curve in curves)}"
     yield from aligned(rows, 1)
 
 
@@ -168,11 +169,18 @@ def _difference_cells(cell: Cell) -> tuple[str, str, str, str]:
     return value, by_task, f"{difference.lost}/{difference.gained}", _adjusted(difference)
 
 
-def _folded_lines(cells: Sequence[Cell]) -> Iterator[str]:
+def _among(differences: Iterable[Difference | None]) -> str:
+    """Of how many differences Holm's correction is, by which the smallest that can be shown goes."""
+    number = sum(each is not None and each.p_adjusted is not None for each in differences)
+    return f", with Holm's correction among {number}" if number > 1 else ""
+
+
+def _folded_lines(cells: Sequence[Cell], among: str) -> Iterator[str]:
     if not cells:
         return
     few = sum(cell.is_few for cell in cells)
-    why = [(few, f"fewer than {FEWEST_PAIRS} pairs"), (len(cells) - few, f"a change of {SEEN} points would go unseen")]
+    unseen = f"a change of {SEEN} points would go unseen{among}"
+    why = [(few, f"fewer than {FEWEST_PAIRS} pairs"), (len(cells) - few, unseen)]
     reasons = ", ".join(f"{number}: {text}" for number, text in why if number)
     episodes = counted(sum(cell.rate.counted for cell in cells), "episode")
     further = counted(len(cells), "variation")

@@ -223,6 +223,21 @@ def test_probes_and_given_cases_are_counted_and_not_compared() -> None:
     assert [stratum.labels["dimension"] for stratum in unpaired(both, both).strata] == ["benign"]
 
 
+def test_a_task_as_it_is_that_a_file_of_cases_names_is_not_compared(tmp_path: Path) -> None:
+    """Nor with the same seed of a sample: it was chosen for how it ended."""
+    sample = [varied("", True, seed=seed) for seed in range(3)]
+    named = dataclasses.replace(sample[2], outcome="failure", given=True)
+    known, new = baseline_of([*sample[:2], named]), baseline_of(sample)
+    for one, other in ((known, new), (new, known)):
+        found = paired(one, other)
+        assert [pair.case[-2] for pair in found.pairs] == ["0", "1"]
+        assert found.agreement.disagreements == ()
+        assert [len(stratum.new) for stratum in unpaired(known, new).strata] == [3]
+    assert [case.outcome for case in baseline_of([named, *sample]).cases] == ["success"] * 3, "the sample's own"
+    write_baseline(known, tmp_path / "base.json")
+    assert [case.is_given for case in read_baseline(tmp_path / "base.json").cases] == [False, False, True]
+
+
 def test_cases_under_another_run_seed_are_pairs_where_each_side_has_but_one() -> None:
     found = paired(side(), side(run_seed=4))
     assert [(pair.baseline.run_seed, pair.new.run_seed, pair.new.seed) for pair in found.pairs] == [

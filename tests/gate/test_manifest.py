@@ -14,8 +14,10 @@ from pytest_vla.gate.manifest import (
     baseline_digest,
     cases_digest,
     changes,
+    looks_at,
     manifest_table,
     manifest_text,
+    manifests_of,
     planned_groups,
     read_manifest,
 )
@@ -135,3 +137,40 @@ def test_a_sequential_gate_has_its_order() -> None:
     for wrong in ({"rule": "soon"}, {"rounds": []}, {"order": None, "run_seed": "x"}, {"required": "much"}):
         with pytest.raises(VlaError, match="cannot be read"):
             read_manifest({MANIFEST: {**manifest_table(sequential), **wrong}})
+
+
+def test_looks_are_those_of_one_policy_at_one_baseline_in_a_group_of_both() -> None:
+    """Of outcomes that differ: a policy that does not draw does the same again, which is no further chance."""
+
+    def look(
+        manifests: list[Manifest], failed: int = 0, policy: str | None = "p", digest: str = "b", how: str = "failure"
+    ) -> tuple[str, ...]:
+        did = [dataclasses.replace(case, outcome=how if seed < failed else "success") for seed, case in some]
+        return looks_at(digest, ["s"], dataclasses.replace(BASELINE, policy_digest=policy, cases=tuple(did)), manifests)
+
+    def kept(looks: tuple[str, ...], **others: Any) -> Manifest:
+        return dataclasses.replace(AGREED, **{"baseline_digest": "b", "looks": looks, **others})
+
+    some = [*enumerate(BASELINE.cases)]
+    first = kept(look([]))
+    assert len(first.looks) == 1
+    assert look([first]) == first.looks, "the same outcomes"
+    second = kept(look([first], failed=1))
+    assert second.looks[:1] == first.looks
+    assert len(look([first, second], failed=2)) == 3
+    assert len(look([first, second], failed=1)) == 2
+    assert len(look([first, second])) == 1, "it was the first"
+    assert len(look([second, kept(()), kept(("nobody's",))], failed=2)) == 3, "also where the first run is gone"
+    assert len(look([first, second], failed=2, policy="q")) == 1
+    assert len(look([first, second], failed=2, policy=None)) == 1
+    assert len(look([first, second], failed=2, digest="c")) == 1
+    assert look([first], failed=len(some), how="error") == ()
+    assert len(look([kept(first.looks, groups={"t": 6})], failed=1)) == 1
+
+
+def test_of_other_runs_what_cannot_be_read_is_no_look() -> None:
+    agreed = dataclasses.replace(AGREED, looks=("p a", "p b"))
+    good, damaged = ({MANIFEST: json.loads(json.dumps(manifest_table(agreed))) | each} for each in ({}, {"looks": 2}))
+    assert manifests_of({"a": {}, "b": good, "c": damaged, "d": {MANIFEST: 1}}) == {"b": agreed}
+    with pytest.raises(VlaError, match="looks 2"):
+        read_manifest(damaged)

@@ -1,5 +1,7 @@
 """Success under variations: pairs and cells."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -115,6 +117,17 @@ def test_a_difference_is_one_wherever_it_is_shown() -> None:
     assert cell.difference.tasks_interval is not None
 
 
+def test_a_twin_that_a_file_of_cases_names_is_in_no_pair() -> None:
+    """It was chosen for how it ended: seed 1 failed, and would make the variation look harmless."""
+    benign = run_of("", [True, False])
+    chosen = replace(benign[1], given=True)
+    label = run_of("camera.distance-L3", [False, False])
+    assert [pair.difference for pair in twin_pairs(one([*benign, *label]))[0]] == [-1, 0]
+    pairs, left_out = twin_pairs(one([benign[0], chosen, *label]))
+    assert [pair.difference for pair in pairs] == [-1]
+    assert left_out[0].startswith("1 episode without a benign twin")
+
+
 def test_errors_and_invalid_episodes_are_beside_the_rate() -> None:
     outcomes = ["success", "failure", "error", "error", "invalid"]
     records = [varied("noise.fog-L2", outcome, seed=seed) for seed, outcome in enumerate(outcomes)]
@@ -143,6 +156,11 @@ def test_the_adjustment_is_over_all_of_the_table() -> None:
     p_values = [each.p for each in differences if each.p is not None]
     assert [each.lost for each in differences] == [12, 6, 0, 9]
     assert tuple(each.p_adjusted for each in differences) == holm(p_values)
+    units = [("a_task", seed) for seed in range(12)]
+    of_four = difference_of(mean_difference([0] * 6 + [-1] * 6, units), among=4)
+    assert of_four.detectable is not None
+    assert differences[1].detectable == 100 * of_four.detectable, "what each could show is as one of four"
+    assert differences[1].telling == of_four.telling
 
 
 def test_a_few_pairs_are_not_tested() -> None:

@@ -5,9 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from scipy import stats
 
 from pytest_vla.metrics.rates import bounds_text, interval_text, left_out_text, percents_text, rate_table, reasons_text
@@ -36,6 +38,7 @@ class Ended:
     seed: int = field(default_factory=itertools.count().__next__)
     protocol: Mapping[str, object] = field(default_factory=dict)
     init_state: int | None = None
+    run_seed: int = 0
 
     @property
     def task_key(self) -> str:
@@ -131,6 +134,39 @@ def test_episodes_of_one_task_and_seed_count_together() -> None:
     assert success_rate("x", alike[:1], unit_of).interval == wilson_interval(1, 1)
     pinned = [replace(each, protocol={"init_state": 0}, variation={"label": str(n)}) for n, each in enumerate(alike)]
     assert success_rate("x", pinned, unit_of).interval == wilson_interval(24, 40), "the init state is the task's"
+
+
+def test_draws_from_a_pinned_start_are_independent_given_the_task() -> None:
+    """No seed begins elsewhere, so that over these tasks the draws are what differs; over tasks like these, tasks.
+
+    Simulated: tasks of different rates, each with one start. With starts as clusters an interval over these tasks would
+    hold in all cases and be twice as wide, and of one task there would be none.
+    """
+    generator = np.random.default_rng(1)
+    held, width, wide, runs = 0, 0.0, 0.0, 300
+    for _ in range(runs):
+        rates = generator.beta(0.7 * 2.3, 0.3 * 2.3, 5)
+        done = generator.random((5, 10)) < rates[:, None]
+
+        def ended(task: int, draw: int, *, by_seed: bool, done: NDArray[np.bool_] = done) -> Ended:
+            seed, run_seed = (draw, 0) if by_seed else (0, draw)
+            outcome = "success" if done[task, draw] else "failure"
+            protocol = {"init_state": 0, "init_states": 50}
+            return Ended("s", outcome, task=f"t{task}", seed=seed, run_seed=run_seed, protocol=protocol, init_state=0)
+
+        seeds, run_seeds = (
+            success_rate("x", [ended(t, d, by_seed=each) for t in range(5) for d in range(10)], unit_of)
+            for each in (True, False)
+        )
+        assert seeds.interval == run_seeds.interval == wilson_interval(int(done.sum()), 50)
+        assert seeds.tasks_interval == run_seeds.tasks_interval
+        assert seeds.interval is not None
+        assert seeds.tasks_interval is not None
+        held += seeds.interval[0] <= rates.mean() <= seeds.interval[1]
+        width += seeds.interval[1] - seeds.interval[0]
+        wide += seeds.tasks_interval[1] - seeds.tasks_interval[0]
+    assert held / runs > 0.94
+    assert 2 * width < wide
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ def test_a_checkpoint_that_does_as_well_passes(checkout: Path, tmp_path: Path) -
 def test_one_that_forgot_its_task_fails_and_says_how_to_see_it(checkout: Path, tmp_path: Path) -> None:
     (checkout / "mine.py").write_text(WORSE)
     # Six starts cannot show a loss beyond a margin as wide as that.
-    ended = run_action(checkout, tmp_path, **ASKED, args=f"{ARGS} --vla-regression=any")
+    ended = run_action(checkout, tmp_path, **ASKED, args=ARGS, regression="any")
     assert ended.code == 1, ended.log
     assert ended.outputs["verdict"] == "regression"
     assert ended.summary.startswith("### gate: regression")

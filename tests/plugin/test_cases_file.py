@@ -7,6 +7,7 @@ import pytest
 
 from pytest_vla.metrics.language_records import subjects, types_of
 from pytest_vla.plan.manifests import load_suite
+from pytest_vla.records.store import open_store
 from pytest_vla.vary.parameters import given_back
 from tests.support.runs import records_of
 from tests.support.workers import BOTH
@@ -50,6 +51,8 @@ def test_the_files_cases_are_items_with_ids(vla: Run, project: pytest.Pytester, 
         "action.delay.steps": 2, "action.delay.milliseconds": 100.0,
     }  # fmt: skip
     assert second.variation == {}
+    assert first.is_given
+    assert second.is_given, "it was chosen, though nothing is changed"
     again = vla(first.node, "--vla-cases=cases.toml", "--vla-model=policies:straight", workers)
     again.assert_outcomes(passed=1)
     (record,) = records_of(project.path / ".vla", "last")
@@ -69,6 +72,29 @@ def test_twins_and_a_suite_beside_the_file(vla: Run, project: pytest.Pytester) -
     alone = [line for line in vla(*whole).outlines if "::" in line]
     beside = [line for line in vla(*whole, "--vla-cases=cases.toml").outlines if "::" in line]
     assert len(beside) == len(alone) + 1, "one of the file's is the suite's own"
+
+
+@BOTH
+def test_what_the_file_names_as_it_is_is_in_no_rate_but_of_a_suite_beside_it(
+    vla: Run, project: pytest.Pytester, workers: str
+) -> None:
+    """Two cases, and the twin of one: counts alone. What the suite's own selection has too is the suite's."""
+    (project.path / "cases.toml").write_text(CASES)
+    asked = ("--vla-cases=cases.toml", "--vla-twins=auto", "--vla-model=policies:straight", workers)
+    result = vla(*asked, "--vla-min-success=.9")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        [
+            "  given: benign *2      2/2  given *",
+            "not judged: 5 given cases (--vla-cases), which are counted and in no rate",
+            "vla: failed (--vla-min-success=90%): no episode of a suite was judged",
+        ]
+    )
+    with open_store(project.path / ".vla", create=False) as store:
+        assert all(count.is_given for count in store.run("last").counts)
+    result = vla(*asked, "--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove")
+    assert [record.seed for record in records_of(project.path / ".vla", "last") if not record.is_given] == [0]
+    result.stdout.fnmatch_lines(["  benign *1      1/1 *"])
 
 
 def test_a_stopped_run_goes_on_with_the_files_cases(vla: Run, project: pytest.Pytester) -> None:

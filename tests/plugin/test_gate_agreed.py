@@ -10,6 +10,7 @@ import scipy.special  # noqa: F401  # Before pytester, which would have it impor
 from pytest_vla.cli import main
 from pytest_vla.gate.baseline import baseline_of
 from pytest_vla.gate.baseline_file import write_baseline
+from pytest_vla.records.store import open_store
 from tests.support.gate_runs import ALL, BASELINE, EIGHT, FOUR, POLICIES, STOVE, WIDE, Run, afterwards, base_in
 from tests.support.runs import records_of, run_names
 from tests.support.workers import ALONE, BOTH
@@ -71,6 +72,7 @@ def test_what_was_agreed_is_written_before_the_first_episode(vla: Run, project: 
         "groups": {"libero_goal[benign]": 10},
         "measures": [],
         "regression": "margin",
+        "looks": [],
     }
     line = (
         f"agreed before the first episode: 10 cases ({agreed['cases_digest'][:8]}) against base.json "
@@ -120,6 +122,43 @@ def test_a_run_may_be_the_baseline_and_last_stays_the_same_one(vla: Run, project
     result.stdout.fnmatch_lines([f"vla: agreed before the first episode: 11 cases * against {first} *"])
     result = vla("--vla-resume")
     result.stdout.fnmatch_lines([f"*against* of {first}", "gate: no worse *"])
+
+
+@pytest.mark.usefixtures("base")
+def test_looks_at_a_baseline_are_counted(
+    vla: Run, project: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of one policy whose outcomes differ; the run keeps them, and all that tells of the gate says it once."""
+    project.makepyfile(
+        lucky="""
+        import upto
+
+        def policy(episode):
+            return upto.moving(episode, episode.rng.random() < 0.5)
+        """
+    )
+    asked = (*STOVE, "--vla-model=lucky:policy", BASELINE, "--vla-gate-summary=gate.json")
+
+    def look() -> tuple[int, int]:
+        (own, *_) = (run.invocation for run in open_store(project.path / ".vla", create=False).runs())
+        found = json.loads((project.path / "gate.json").read_text())
+        told = [text for text in found["notes"] if text.startswith("look ")]
+        assert len(told) == (found["look"] > 1)
+        return found["look"], len(own["gate"]["looks"])
+
+    assert "look " not in vla(*asked, "--vla-run-seed=3").stdout.str()
+    assert look() == (1, 1)
+    vla(*asked, "--vla-run-seed=3")
+    assert look() == (1, 1), "the same again"
+    told = "look 2 of this comparison: the chance of a false regression adds up, to at most 10%"
+    result = vla(*asked, "--vla-run-seed=4")
+    assert look() == (2, 2)
+    assert result.stdout.str().count(told) == 1
+    assert afterwards(capsys)[1].count(told) == 1
+    assert main(["report", "last", "-o", "page.html"]) == 0
+    assert (project.path / "page.html").read_text().count(told) == 1
+    vla(*STOVE, ALL, BASELINE, "--vla-gate-summary=gate.json")
+    assert look() == (1, 1), "of another policy"
 
 
 # Other ways to ask.

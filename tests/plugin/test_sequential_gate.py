@@ -172,6 +172,7 @@ def test_errors_are_what_they_might_have_been(vla: Run, project: pytest.Pytester
     assert result.ret == 0
     result.assert_outcomes(passed=11)
     result.stdout.fnmatch_lines(["libero_goal[[]benign[]]: no worse after 10 of 20 pairs (5 of 10 rounds)"])
+    assert "look 2" not in result.stdout.str(), "it holds at any time"
 
 
 @pytest.mark.usefixtures("base")
@@ -280,6 +281,10 @@ def test_what_is_left_is_no_baseline(vla: Run, project: pytest.Pytester, capsys:
         (["--vla-min-success=.5"], "ERROR: --vla-gate=sequential skips what is decided, and --vla-min-success asks *"),
         (["-n2", "--dist=worksteal"], "ERROR: --dist=worksteal: a sequential gate looks at rounds, and only *"),
         (["test_own.py"], "ERROR: --vla-gate=sequential: test_own.py::* is a test of your own, and what it *"),
+        (
+            ["--vla-cases=one.toml"],
+            "ERROR: --vla-gate=sequential: libero_goal::*-seed30* is in no rate, as --vla-cases *",
+        ),
     ],
     ids=lambda each: each[-1] if isinstance(each, list) else "",
 )
@@ -295,6 +300,8 @@ def test_bad_input_is_told_before_any_episode(
         def test_it(rollout): pass
         """
     )
+    named = f'suite = "libero_goal"\ntask = "{TWO[1].rpartition(",")[2]}"\nseed = 30'
+    (project.path / "one.toml").write_text(f"schema = 1\n\n[[case]]\n{named}\n")
     seeds = [] if any("seeds" in option for option in options) else [TEN[-1]]
     result = vla(*TWO, *seeds, ALL, *GATE, *options)
     assert result.ret == pytest.ExitCode.USAGE_ERROR

@@ -5,6 +5,8 @@ errors of so many runs for luck.
 """
 
 import importlib.util
+import re
+import subprocess
 import sys
 from math import sqrt
 from pathlib import Path
@@ -88,12 +90,14 @@ def test_the_paired_bound_never_errs_more_often(margin: float) -> None:
 def test_starts_of_several_pairs_in_short() -> None:
     """False claims of few starts and of many, and what they find; the slow test takes all shapes."""
     few, many = gate.start_errors(10, 25, 400), gate.start_errors(30, 5, 400)
-    assert max(few.equal, few.small, few.no_worse, many.rare, many.no_worse) <= most(400)
-    assert min(few.flips, many.flips) > 0.1, "the plain flip test errs more often"
-    any_loss, beyond, _ = gate.start_power(10, 25, 0.9, 0.7, 400)
-    assert any_loss > 0.8, "it was .46 when two tests had to agree"
-    assert beyond > 0.25
-    assert gate.start_power(5, 20, 1.0, 0.0, 50) == (1.0, 1.0, 1.0)
+    now, flips, before = range(3)
+    assert max(few.equal[now], few.small[now], few.no_worse, many.rare[now], many.no_worse) <= most(400)
+    assert min(few.rare[flips], many.rare[flips]) > 0.1, "the plain flip test errs more often"
+    found = gate.start_power(10, 25, 0.9, 0.7, 400)
+    assert found[now] > 0.8
+    assert found[before] < 0.7, "when two tests had to agree"
+    assert found[3] > 0.25, "a loss beyond the margin"
+    assert gate.start_power(5, 20, 1.0, 0.0, 50) == (1.0, 1.0, 0.0, 1.0), "the loss of everything was passed"
 
 
 @pytest.mark.slow
@@ -106,10 +110,30 @@ def test_starts_of_several_pairs(starts: int) -> None:
     for size in gate.PAIRS:
         found = gate.start_errors(starts, size, 500)
         print(f"{starts} x {size}: {found}")
-        assert max(found.equal, found.no_worse) <= most(500)
-        assert found.small <= most(500) + 0.01
-        assert found.rare <= (most(500) + 0.01 if starts >= 20 or size <= 5 else 0.35)
-        assert found.rare <= found.flips + 1e-9
+        assert max(found.equal[0], found.no_worse) <= most(500)
+        assert found.small[0] <= most(500) + 0.01
+        assert found.rare[0] <= (most(500) + 0.01 if starts >= 20 or size <= 5 else 0.35)
+        assert found.rare[0] <= found.rare[1] + 1e-9, "the test that flips signs"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("gate", [r" +10 x +25 .* / .* / ", "False regressions against a kept baseline", r" 0\.20 regression"]),
+        (
+            "intervals",
+            [r"copies, each taken for one +1 x 20 starts x 10 copies +0\.[3-7]", "called a difference at 5%"],
+        ),
+    ],
+)
+def test_the_simulations_print_their_tables(name: str, shown: list[str]) -> None:
+    """As ``python benchmarks/NAME.py --quick``."""
+    file = Path(__file__).parents[2] / "benchmarks" / f"{name}.py"
+    ended = subprocess.run([sys.executable, str(file), "--quick"], capture_output=True, text=True)
+    print(ended.stdout)
+    assert ended.returncode == 0, ended.stderr
+    assert [each for each in shown if not re.search(each, ended.stdout)] == []
 
 
 @pytest.mark.slow

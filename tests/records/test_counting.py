@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_vla.metrics.rates import judged_apart
 from pytest_vla.metrics.selection import by_model, observations, of_several_simulators, repeats_among, that_count
 from pytest_vla.metrics.statistics import wilson_interval
 from pytest_vla.metrics.success import success_rate, unit_of
@@ -24,7 +25,6 @@ from pytest_vla.records.counting import (
     conditions_of,
     key_of,
     repeats_of,
-    run_seed_of,
     standings,
     takes_over,
 )
@@ -300,7 +300,7 @@ def test_the_order_of_records_that_began_apart_does_not_matter(records: list[Rec
     random.shuffle(shuffled)
 
     def chosen(some: Sequence[Record]) -> set[tuple[str, int, str]]:
-        return {(some[index].case, run_seed_of(some[index]), some[index].digest) for index in counting(some)}
+        return {(some[index].case, some[index].run_seed, some[index].digest) for index in counting(some)}
 
     assert chosen(complete) == chosen(shuffled)
 
@@ -380,6 +380,17 @@ def test_what_a_variation_draws_is_part_of_the_start() -> None:
     assert told([varied(0, 0.5), varied(50, 0.5)]) == [("counts", 0), ("same", 0)]
     # Not all that a variation draws need be told by its parameters: that is no draw of the policy's.
     assert told([varied(0, 0.5), varied(50, 0.5, "2"), varied(100, 0.5)])[1:] == [("counts", 1), ("same", 0)]
+
+
+def test_what_a_file_of_cases_names_takes_no_observation_from_a_sample() -> None:
+    """The same case, start and digest, given first: the sample has its own all the same."""
+    chosen = began(3, 3, "1", given=True)
+    sampled = [dataclasses.replace(began(seed, 3, "1"), run="other") for seed in (3, 53)]
+    assert told([chosen, *sampled]) == [("counts", 0), ("counts", 1), ("same", 1)]
+    assert told([chosen, dataclasses.replace(chosen, run="other")]) == [("counts", 0), ("repeat", 0)]
+    assert [record.in_no_rate for record in observations([chosen, *sampled])] == [True, False]
+    assert judged_apart([chosen]) == {}
+    assert judged_apart([chosen, sampled[0]]) == {"benign": [sampled[0]]}
 
 
 def test_what_was_charged_otherwise_is_no_copy() -> None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from pytest_vla import load_suite
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.run.options import OPTIONS
-from pytest_vla.run.preflight import check_starts
+from pytest_vla.run.preflight import check_fits, check_starts
 from pytest_vla.run.selection import Selection
 from pytest_vla.run.settings import Settings
 from pytest_vla.run.starts import distinct_seeds, distinct_starts, repeated_seeds, starts_of
@@ -89,7 +90,8 @@ def test_a_policy_that_does_not_draw_is_refused_seeds_that_repeat_a_start() -> N
     assert check_starts(again, True) == ()
     (told,) = check_starts(again, None)
     assert f"{STARTS}-{STARTS + 1}" in told
-    (told,) = check_starts(selection(cases(0, STARTS), run_seed=3), False)
+    nothing_new, told = check_starts(selection(cases(0, STARTS), run_seed=3), False)
+    assert nothing_new.startswith("--vla-run-seed=3: ")
     assert str(STARTS) in told
     assert check_starts(selection(cases(0, 1, STARTS - 1)), False) == ()
 
@@ -102,3 +104,17 @@ def test_the_expert_is_refused_before_anything_is_loaded(pytester: pytest.Pytest
     refused.stderr.fnmatch_lines(
         [f"*tabletop has {STARTS} starts a task; seeds {STARTS},{2 * STARTS} are the same ones*"]
     )
+
+
+def test_a_run_seed_adds_nothing_to_a_policy_that_says_that_it_does_not_draw(pytester: pytest.Pytester) -> None:
+    """It is said before the first episode, of one that says so when it is loaded, too; and nothing of others."""
+    note = (
+        "--vla-run-seed=2: {} does not sample its actions, so its episodes repeat those of other run seeds and add no"
+    )
+    suite = ("--vla-suite=tabletop", f"--vla-tasks={STOVE.name}", "--vla-results=results", "-k", "nothing")
+    result = pytester.runpytest(*suite, "--vla-model=expert", "--vla-run-seed=2")
+    result.stdout.fnmatch_lines([f"vla: {note.format('expert')} observation"])
+    for seed, draws, number in ((2, False, 1), (2, True, 0), (2, None, 0), (0, False, 0)):
+        asked = selection(cases(0, 1), run_seed=seed, model="mine:policy")
+        told = check_fits(SimpleNamespace(traits={} if draws is None else {"draws": draws}), asked, ["tabletop"])
+        assert [each.startswith(note.format("mine:policy")) for each in told].count(True) == number

@@ -202,7 +202,7 @@ def test_episodes_that_share_a_twin_are_compared_too() -> None:
     for record in shared:
         record.variation["kind"] = "plus"  # type: ignore[index]
     write([*records(), *shared])
-    lines = list(robustness_lines(make_robustness(load([], RESULTS))))
+    lines = list(robustness_lines(make_robustness(load([], RESULTS)), full=True))
     (grid,) = [line for line in lines if line.startswith("language.plus ") and "[" not in line]
     assert grid.split() == ["language.plus", "-", "-", "0", "-100*"], "in the column without a level"
     (row,) = [line for line in lines if line.startswith("language.plus ") and "[" in line]
