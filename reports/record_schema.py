@@ -12,8 +12,8 @@ from pytest_vla.reports.json_schema import COUNT, DIALECT, FLAG, NUMBER, TEXT, S
 _PLACE: Schema = {"type": "array", "items": NUMBER, "minItems": 3, "maxItems": 3}
 _CHANGE: Schema = {"type": "array", "prefixItems": [COUNT, FLAG], "items": False, "minItems": 2}
 
-_NOT_ALWAYS = ("task_level", "group", "counts")
-"""Left out where empty; `counts` is of exports alone."""
+_NOT_ALWAYS = ("task_level", "group", "given", "counts")
+"""Left out where empty, or false; `counts` is of exports alone."""
 
 
 def record_schema() -> dict[str, Any]:
@@ -87,5 +87,6 @@ def _properties() -> dict[str, Schema]:
         "simulator": listed(TEXT),
         "task_level": TEXT,
         "group": TEXT,
+        "given": FLAG,
         "counts": FLAG,
     }

@@ -21,8 +21,8 @@ PROBE = (
 # has none: the record says that a file named it, and is read of runs with such a file alone.
 _HEX = "[0-9a-f]" * 8
 _HAS_FILE = (
-    "(SELECT CASE WHEN json_valid(invocation) THEN json_extract(invocation, '$.settings.cases') END IS NOT NULL"
-    " FROM runs WHERE name = e.run)"
+    "run IN (SELECT name FROM runs WHERE"
+    " CASE WHEN json_valid(invocation) THEN json_extract(invocation, '$.settings.cases') END IS NOT NULL)"
 )
 GIVEN = (
     f"(case_id GLOB '*[[]*-x{_HEX}-seed*' OR case_id GLOB '*[[]*-x{_HEX}+*-seed*' OR {_HAS_FILE} AND"

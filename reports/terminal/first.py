@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from pytest_vla.metrics.rates import BENIGN, group_of, interval_text, share_text
+from pytest_vla.metrics.rates import BENIGN, group_of, interval_text, is_plain, share_text
 from pytest_vla.metrics.selection import observations
 from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
 from pytest_vla.records.record import Record
@@ -43,16 +43,17 @@ def first_lines(records: Sequence[Record], width: int | None) -> tuple[Told, ...
     if len({(record.suite, group_of(record, False), record.task_key) for record in records}) < FEWEST_ROWS:
         return ()
     # Benign twins are found among all.
-    lost = _lost(records) if any(record.variation for record in records) else _lowest(observations(records))
+    lost = _lowest(observations(records)) if all(map(is_plain, records)) else _lost(records)
     told = (_success(observations(records)), *lost, _broken(records))
     return tuple(each._replace(text=line) for each in told for line in wrapped(each.text, width))
 
 
 def _success(records: Sequence[Record]) -> Told:
-    """Of what is not varied: no rate is over two kinds of variation."""
-    benign = [record for record in records if not record.variation]
+    """Of what is neither varied nor chosen: no rate is over two kinds of variation."""
+    benign = [record for record in records if is_plain(record)]
     if not benign:
-        return Told("success: every episode is varied, so there is no rate over all")
+        what = "varied or given" if any(record.is_given for record in records) else "varied"
+        return Told(f"success: every episode is {what}, so there is no rate over all")
     suites = sorted({record.suite for record in benign})
     of = "of all" if len(suites) > _MOST_SUITES else ""
     groups = {of: benign} if of else {f"of {s}": [each for each in benign if each.suite == s] for s in suites}

@@ -20,6 +20,7 @@ from pytest_vla.metrics.rates import (
     ends_text,
     group_of,
     interval_text,
+    is_plain,
     share_text,
 )
 from pytest_vla.metrics.selection import (
@@ -197,7 +198,7 @@ def summary_sentence(records: Sequence[VariedTask], title: str = "vla") -> str:
     parts = []
     for row in kind_rows(records):
         _, _, success, rate, interval, _, apart = _cells(row)
-        named = f"{row.name} " if any(record.variation for record in records) else ""
+        named = f"{row.name} " if not all(map(is_plain, records)) else ""
         apart_as = PROBE if row.is_probe else GIVEN if row.is_given else ""
         share = f" ({apart_as})" if apart_as else f", {rate} {interval}"
         parts.append(f"{named}{success} success{share}" + (f"; {apart}" if apart else ""))
@@ -206,7 +207,7 @@ def summary_sentence(records: Sequence[VariedTask], title: str = "vla") -> str:
 
 def few_text(records: Sequence[Record]) -> str:
     """Return what one episode a task can tell; empty if a task has more of them, or all are varied."""
-    tasks = Counter((record.suite, record.task_key) for record in records if not record.variation)
+    tasks = Counter((record.suite, record.task_key) for record in records if is_plain(record))
     if not tasks or set(tasks.values()) != {1}:
         return ""
     number = len(tasks)

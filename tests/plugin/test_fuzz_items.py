@@ -121,11 +121,11 @@ def test_cases_ids_and_tests_of_the_users_own_run_beside(vla: Run, here: Path) -
     assert ids(*options, "--vla-cases=cases.toml") == [of_file, search]
     assert ids(*options, of_id, search) == [of_id, search]
     assert ids(*options, "test_mine.py") == ["test_mine.py::test_one", "test_mine.py::test_two", search]
-    result = vla(*SEARCH, STRAIGHT, "--vla-cases=cases.toml", "--vla-min-success=1.0")
+    result = vla(*SEARCH, STRAIGHT, "--vla-cases=cases.toml")
     result.assert_outcomes(passed=2)
     assert result.ret == 0
     (record,) = records_of(here / ".vla")
-    assert record.seed == 3, "only the case is in the rate"
+    assert (record.seed, record.is_given) == (3, True), "what a search tries is no episode"
 
 
 def test_a_failing_search_fails_a_run_whose_rate_is_as_wanted(vla: Run, here: Path) -> None:

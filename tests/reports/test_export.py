@@ -58,6 +58,7 @@ def test_a_column_for_each_value_of_any_row() -> None:
             "simulator",
             "task_level",
             "group",
+            "given",
         ),
     ]
     assert list(csv_rows([one, two])[0]) == table.column_names
@@ -132,6 +133,8 @@ def test_every_value_is_read_back(**fields: Any) -> None:
         }
     for record, row in zip(records, csv_rows(records), strict=True):
         for name, value in flatten(record).items():
+            if isinstance(value, bool):
+                value = str(value).lower()
             assert row[name] in (("",) if value is None else (str(value), f"'{value}"))
 
 
