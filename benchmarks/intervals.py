@@ -24,11 +24,11 @@ from pytest_vla.metrics.clustered import Interval, rate_intervals
 from pytest_vla.metrics.composition import Composition, composition
 from pytest_vla.metrics.differences import difference_of, lead_interval, mean_difference
 from pytest_vla.metrics.failure_types import Tau, failure_types
-from pytest_vla.metrics.halving import halving
 from pytest_vla.metrics.language import Scored, measure, of_list
 from pytest_vla.metrics.listening import Run, Twins, listening
 from pytest_vla.metrics.paired import mcnemar_exact
 from pytest_vla.metrics.pride import ParaphraseOutcome
+from pytest_vla.metrics.robustness_curves import halving
 from pytest_vla.metrics.statistics import wilson_interval
 from pytest_vla.suites.libero_plus.metrics import entry_counts
 

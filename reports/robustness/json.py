@@ -5,10 +5,9 @@ from typing import Any
 from pytest_vla.metrics.clustered import CONFIDENCE, TASKS_LIKE_THESE, THESE_TASKS
 from pytest_vla.metrics.composition import Composition
 from pytest_vla.metrics.differences import POWER
-from pytest_vla.metrics.halving import RESAMPLES
 from pytest_vla.metrics.rates import percent, percents, rate_table
 from pytest_vla.metrics.robustness import FEWEST_PAIRS, Cell, Difference
-from pytest_vla.metrics.robustness_curves import Curve
+from pytest_vla.metrics.robustness_curves import RESAMPLES, Curve
 from pytest_vla.metrics.robustness_results import ModelRobustness
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression
 
 from pytest_vla.metrics.clustered import Unit
-from pytest_vla.metrics.halving import FEWEST, Halving, falling_fit, halving
+from pytest_vla.metrics.robustness_curves import FEWEST, Halving, falling_fit, halving
 from tests.support.examples import scaled
 
 Rows = list[tuple[Unit, int, bool]]

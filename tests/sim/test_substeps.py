@@ -191,9 +191,7 @@ def test_the_ledger_adds_impulses_and_keeps_the_hardest_substep() -> None:
 
     ledger = Ledger()
     for step, force, impulse, substep in ((3, 5.0, 0.1, 7), (4, 9.0, 0.2, 25), (5, 2.0, 0.3, 1)):
-        ledger.charge(
-            step, "x", 1.0, account="declared", kind="instant", force=force, impulse=impulse, substep=substep
-        )
+        ledger.charge(step, "x", 1.0, account="declared", kind="instant", force=force, impulse=impulse, substep=substep)
     (entry,) = ledger.entries()
     assert (entry.force, entry.peak, entry.amount) == (9.0, (4, 25), 3.0)
     assert entry.impulse == pytest.approx(0.6)
