@@ -10,8 +10,7 @@ from pytest_vla.metrics.composition import compositions, pooled_compositions
 from pytest_vla.metrics.failure_types import USUAL_TAU, Algorithm, Tau, usual_algorithm
 from pytest_vla.metrics.robustness import Varied, cells, grouped, twin_pairs, varied_models
 from pytest_vla.metrics.robustness_curves import curves
-from pytest_vla.metrics.robustness_failures import dimension_failures
-from pytest_vla.metrics.robustness_results import ModelRobustness
+from pytest_vla.metrics.robustness_results import ModelRobustness, dimension_failures
 from pytest_vla.reports.loaded import SEED, Loaded, runs_of, unfinished_of
 from pytest_vla.reports.paths import path_loader, unread_lines
 from pytest_vla.util.live_line import told_when_slow

@@ -8,8 +8,7 @@ from pytest_vla.metrics.differences import POWER, TELLING
 from pytest_vla.metrics.rates import percents, percents_text, reasons_text
 from pytest_vla.metrics.robustness import FEWEST_PAIRS, SIGNIFICANT, Cell, Difference
 from pytest_vla.metrics.robustness_curves import NO_DOSE, Curve, Harm
-from pytest_vla.metrics.robustness_failures import DimensionFailures
-from pytest_vla.metrics.robustness_results import SEEN, ModelRobustness, says_something
+from pytest_vla.metrics.robustness_results import SEEN, DimensionFailures, ModelRobustness, says_something
 from pytest_vla.metrics.success import SuccessRate
 from pytest_vla.plan.labels import is_joint, joint_of, names_of
 from pytest_vla.reports.tables import aligned, notes, printed, wrapped
