@@ -5,10 +5,9 @@ from collections.abc import Iterator, Mapping
 from pytest_vla.metrics.clustered import CONFIDENCE, TASKS_LIKE_THESE, THESE_TASKS
 from pytest_vla.metrics.failure_types import FEWEST_SUCCESSES
 from pytest_vla.metrics.language import Measured, Paraphrases
-from pytest_vla.metrics.language_paths import Failures
+from pytest_vla.metrics.language_paths import MARGIN, Failures
 from pytest_vla.metrics.language_results import LanguageReport, ModelResults, OtherChange, Source
 from pytest_vla.metrics.listening import OFTEN, SELDOM, Estimate, Listening, Probe, Share
-from pytest_vla.metrics.nearest_task import MARGIN
 from pytest_vla.metrics.pride import ACTION_TYPES, NONE, OBJECT_TYPES
 from pytest_vla.metrics.rates import percents_text, reasons_text
 from pytest_vla.metrics.robustness import FEWEST_PAIRS

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pytest_vla.metrics.failure_types import Reference, reference_of
-from pytest_vla.metrics.nearest_task import MARGIN, nearest_task
+from pytest_vla.metrics.language_paths import MARGIN, nearest_task
 
 Array = NDArray[np.float64]
 

@@ -9,10 +9,9 @@ import pytest
 
 from pytest_vla.metrics.failure_types import THRESHOLDS, FailureTypes, Judgement, Reference
 from pytest_vla.metrics.language import Measured
-from pytest_vla.metrics.language_paths import Failures, FarFailure, Shares, TaskFailures
+from pytest_vla.metrics.language_paths import Failures, FarFailure, NearestTask, Shares, TaskFailures
 from pytest_vla.metrics.language_results import LanguageReport, ModelResults, OtherChange, Source
 from pytest_vla.metrics.listening import Estimate
-from pytest_vla.metrics.nearest_task import NearestTask
 from pytest_vla.metrics.success import success_rate
 from pytest_vla.records.record import Record
 from pytest_vla.records.trajectory import Trajectory
