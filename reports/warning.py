@@ -4,11 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from pytest_vla.metrics.alarms import Intervention
+from pytest_vla.metrics.alarms import Intervention, TaskAlarms, WithinTasks
 from pytest_vla.metrics.calibration import CHANCE, Calibration
 from pytest_vla.metrics.conformal import ALPHA, Conformal, fewest_successes
 from pytest_vla.metrics.listening import Estimate
-from pytest_vla.metrics.within_tasks import TaskAlarms, WithinTasks
 from pytest_vla.reports.tables import aligned, wrapped
 from pytest_vla.util.text import counted
 
@@ -45,7 +44,7 @@ def intervention_table(found: Intervention) -> dict[str, Any]:
     ``rule``, ``failures``, ``successes``, ``lead`` (control steps, null), ``saved``, and ``caught``, ``cut`` and
     ``in_time`` (null) with ``share``, ``interval`` and ``tasks_interval`` (null). ``within`` (null) has ``tasks``, the
     shares ``caught``, ``in_time`` and ``cut``, and ``more`` with ``interval`` and ``tasks_interval`` (null), see
-    `pytest_vla.metrics.within_tasks.WithinTasks`; ``by_task`` has ``task``, ``failures``, ``caught``, ``successes`` and
+    `pytest_vla.metrics.alarms.WithinTasks`; ``by_task`` has ``task``, ``failures``, ``caught``, ``successes`` and
     ``cut``, counts.
     """
 

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from pytest_vla.metrics.alarms import Rule, intervention
+from pytest_vla.metrics.alarms import Rule, TaskAlarms, Watch, intervention, task_alarms, within_tasks
 from pytest_vla.metrics.foretelling import Watched
-from pytest_vla.metrics.within_tasks import TaskAlarms, Watch, task_alarms, within_tasks
 
 
 def watches() -> list[Watch]:
