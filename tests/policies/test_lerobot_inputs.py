@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
 from pytest_vla.policies import lerobot
+from pytest_vla.policies.builtin import CHECKPOINTS
 from pytest_vla.policies.lerobot_inputs import Inputs, read_inputs
 from pytest_vla.policies.load import load_policy
-from pytest_vla.policies.names import CHECKPOINTS
 from pytest_vla.policies.spec import ModelSpec
 
 SCENE, WRIST = "agentview_image", "robot0_eye_in_hand_image"
