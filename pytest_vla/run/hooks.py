@@ -4,6 +4,9 @@
 """
 
 import os
+import shutil
+import signal
+import threading
 import warnings
 from collections.abc import Generator, Iterator, Sequence
 from functools import partial
@@ -14,8 +17,8 @@ import pytest
 from pytest_vla import hook_modules
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.choices import SEQUENTIAL
+from pytest_vla.policies.live import Caller, find_caller, tell_run
 from pytest_vla.run import far_side, limits, marker, suite_items
-from pytest_vla.run.caller import heed_caller
 from pytest_vla.run.decided import SkipDecided
 from pytest_vla.run.failures import fail_over_cost, say_not_done
 from pytest_vla.run.folder import RUN, new_run_name
@@ -47,6 +50,38 @@ from pytest_vla.run.xdist import worker as xdist_worker
 from pytest_vla.run.xdist.auto import widen_auto
 from pytest_vla.run.xdist.policy import SERVED, PolicyOfWorkers
 from pytest_vla.util.text import printable_lines
+
+# A run that `pytest_vla.evaluate` started: it says which run it is, and ends with who started it.
+
+
+def heed_caller(run: Path) -> None:
+    """Where a script started this pytest: tell it which run this is, and stop the run when the script is gone.
+
+    Args:
+        run: its folder.
+
+    Raises:
+        VlaError: it cannot be told.
+    """
+    caller = find_caller()
+    if caller is None:
+        return
+    tell_run(caller, run)
+    threading.Thread(target=_end_with, args=(caller,), name="vla-caller", daemon=True).start()
+
+
+def _end_with(caller: Caller) -> None:
+    """Ends the run as Ctrl-C would, workers and all, as soon as the caller has died; what it left behind goes too."""
+    try:
+        os.read(caller.pipe, 1)
+    except OSError:
+        return
+    shutil.rmtree(caller.folder, ignore_errors=True)
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGINT)
+    else:
+        os.kill(os.getpid(), signal.SIGINT)
+
 
 NOTES = pytest.StashKey[tuple[str, ...]]()
 """What the user is told before anything is collected."""
