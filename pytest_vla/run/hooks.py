@@ -8,7 +8,7 @@ import shutil
 import signal
 import threading
 import warnings
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -22,7 +22,6 @@ from pytest_vla.run import far_side, limits, marker, suite_items
 from pytest_vla.run.decided import SkipDecided
 from pytest_vla.run.failures import fail_over_cost, say_not_done
 from pytest_vla.run.folder import RUN, new_run_name
-from pytest_vla.run.forgetting import Forgetting
 from pytest_vla.run.gating import GATE, is_gated, make_gate
 from pytest_vla.run.limits import LIMIT, BeginInTime, is_limited, make_limit
 from pytest_vla.run.misspelt import key_notes
@@ -50,6 +49,41 @@ from pytest_vla.run.xdist import worker as xdist_worker
 from pytest_vla.run.xdist.auto import widen_auto
 from pytest_vla.run.xdist.policy import SERVED, PolicyOfWorkers
 from pytest_vla.util.text import printable_lines
+
+# What pytest keeps of each item until its end, and need not of an episode whose phase has passed.
+# Its terminal reporter keeps every report. For each failure it looks through all of those of setups and teardowns
+# that passed, for what they captured: of 10,000 episodes that takes longer than all else that this process does.
+
+_QUIET = ""
+"""The category of such reports in `TerminalReporter.stats`, which is in no count."""
+
+
+class Forgetting:
+    """A plugin: drops reports of setups and teardowns that passed and have nothing to tell.
+
+    Args:
+        config: pytest's.
+        is_episode: whether an item of this node id runs an episode.
+    """
+
+    def __init__(self, config: pytest.Config, is_episode: Callable[[str], bool]) -> None:
+        self._config, self._is_episode = config, is_episode
+
+    # After pytest's own terminal reporter, which puts them there.
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """A report has been told to everybody."""
+        if report.when == "call" or not report.passed or report.sections or not self._is_episode(report.nodeid):
+            return
+        reporter = self._config.pluginmanager.getplugin("terminalreporter")
+        # --durations are made of them, and so are those of pytest-split.
+        timed = self._config.getoption("durations", None) is not None or self._config.getoption("store_durations", None)
+        if reporter is None or timed:
+            return
+        kept = reporter.stats.get(_QUIET)
+        if kept and kept[-1] is report:
+            kept.pop()
+
 
 # A run that `pytest_vla.evaluate` started: it says which run it is, and ends with who started it.
 
