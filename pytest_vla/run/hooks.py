@@ -17,7 +17,10 @@ import pytest
 from pytest_vla import hook_modules
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.choices import SEQUENTIAL
+from pytest_vla.plan.manifests import load_suite, suite_names
 from pytest_vla.policies.live import Caller, find_caller, tell_run
+from pytest_vla.records.counting import is_complete
+from pytest_vla.records.record import Record
 from pytest_vla.run import far_side, limits, marker, suite_items
 from pytest_vla.run.decided import SkipDecided
 from pytest_vla.run.failures import fail_over_cost, say_not_done
@@ -26,7 +29,6 @@ from pytest_vla.run.gating import GATE, is_gated, make_gate
 from pytest_vla.run.limits import LIMIT, BeginInTime, is_limited, make_limit
 from pytest_vla.run.misspelt import key_notes
 from pytest_vla.run.nodes import SuiteFile, SuiteModule
-from pytest_vla.run.own_simulators import check_own_simulators
 from pytest_vla.run.preflight import check_ready, notes_before
 from pytest_vla.run.results import GateItems, Results
 from pytest_vla.run.resume import (
@@ -48,7 +50,68 @@ from pytest_vla.run.xdist import hooks as xdist_hooks
 from pytest_vla.run.xdist import worker as xdist_worker
 from pytest_vla.run.xdist.auto import widen_auto
 from pytest_vla.run.xdist.policy import SERVED, PolicyOfWorkers
-from pytest_vla.util.text import printable_lines
+from pytest_vla.util.text import printable, printable_lines
+
+# A run that is gone on with goes on in the same simulator, also where a suite brings its own.
+
+
+def check_own_simulators(settings: Settings, run: str) -> None:
+    """Whether the own worlds of a run's suites say of themselves what they said when its episodes ended.
+
+    Of each suite a world is made, and the case reset of which the run has a record: what a world says may depend on it.
+
+    Args:
+        settings: of the run, as it is gone on with.
+        run: its name.
+
+    Raises:
+        VlaError: one says something else: no rate is of both.
+    """
+    from pytest_vla.records.store import open_store
+
+    with open_store(settings.results, create=False) as store:
+        first: dict[str, Record] = {}
+        for record in store.records(run):
+            if record.simulator and is_complete(record.outcome):
+                first.setdefault(record.suite, record)
+    for suite, record in first.items():
+        now = _said_now(settings, record)
+        if now is None:
+            continue
+        before = {name: record.provenance.get(name) for name in {*record.simulator, *now}}
+        differing = [name for name in sorted(before) if before[name] != now.get(name)]
+        if differing:
+            told = ", ".join(f"{name} was {_text(before[name])} and is {_text(now.get(name))}" for name in differing)
+            raise VlaError(
+                f"--vla-resume: run {run} has episodes of {suite} in another version of the suite's own world: {told}; "
+                "no rate is of both. Bring that version back, or leave --vla-resume out for a new run"
+            )
+
+
+def _said_now(settings: Settings, record: Record) -> dict[str, str] | None:
+    """What the world of a record's task says of itself today; None: it cannot be asked, as its episodes will tell."""
+    from pytest_vla.episode.own_world import OwnWorld
+
+    if record.suite not in suite_names():
+        return None
+    tasks = {task.key: task for task in load_suite(record.suite, data=settings.data).tasks}
+    task = tasks.get(record.task_key)
+    if task is None or task.world is None:
+        return None
+    try:
+        world = OwnWorld(task)
+        try:
+            world.reset(record.seeds.get("init_state", 0), record.seed)
+            return world.provenance()
+        finally:
+            world.close()
+    except Exception:
+        return None
+
+
+def _text(value: str | None) -> str:
+    return "not said" if value is None else printable(repr(value)[:80])
+
 
 # What pytest keeps of each item until its end, and need not of an episode whose phase has passed.
 # Its terminal reporter keeps every report. For each failure it looks through all of those of setups and teardowns
