@@ -12,7 +12,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.records.record import Record
 from pytest_vla.records.samples import BALANCED, ORDER, SAMPLE, Sample, sample_of, sample_table
 from pytest_vla.records.store import STORE, open_store
-from pytest_vla.scale import files
+from pytest_vla.scale import merge as files
 from pytest_vla.scale.merge import Merged, merge
 from pytest_vla.scale.shards import SHARD
 from tests.support.shards import NODES, PLAN, add, write_shard
