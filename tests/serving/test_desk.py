@@ -14,7 +14,8 @@ from pytest_vla.errors import EpisodeError, WireError
 from pytest_vla.policies.base import Episode
 from pytest_vla.policies.noise import noise_generator
 from pytest_vla.policies.observations import Observations
-from pytest_vla.serving import arena, client
+from pytest_vla.serving import client
+from pytest_vla.serving import desk as arena
 from pytest_vla.serving.client import ServedPolicy
 from pytest_vla.serving.computing import Computer
 from pytest_vla.serving.desk import Desk
