@@ -2,26 +2,80 @@
 
 import itertools
 import socket
+import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pytest_vla.errors import POLICY_TIMEOUT, SERVER_DIED, EpisodeError, VlaError, WireError
 from pytest_vla.policies.base import Answer, Episode, Observation
 from pytest_vla.policies.noise import pack_noise
 from pytest_vla.serving.hello import HELLO_SECONDS, Welcome, greet
-from pytest_vla.serving.link import Link
 from pytest_vla.serving.network import NetworkAddress, connect, is_this_host
 from pytest_vla.serving.process import About, PolicyAddress
 from pytest_vla.serving.replicas import lost_file
 from pytest_vla.serving.squeeze import Squeezer, known_codecs
-from pytest_vla.serving.wire import HEARD, WAIT, SharedPictures, allocate, receive, send, unpack_answer
+from pytest_vla.serving.wire import HEARD, WAIT, SharedPictures, allocate, inlined, receive, send, unpack_answer
 from pytest_vla.util.told import warn
 from pytest_vla.util.tracebacks import ServerTraceback
+
+# How a worker's pictures go over one connection: by shared memory, as they are, or squeezed, by what is faster.
+# A network and two processors are faster or slower than each other by what else they do: nobody can be told
+# beforehand. So some questions go one way and some the other, each timed until the desk has the pictures as they
+# were.
+
+TIMED = 3
+"""Questions of each way from which it is chosen."""
+
+PAUSE = 256
+"""Questions after which it is chosen again: networks get busy, and free."""
+
+_WARM_UP = 2  # In which the squeezer finds out what to take differences to.
+
+
+class Link:
+    """Chooses for one connection.
+
+    Attributes:
+        is_timed: whether `took` is to be told of the question that was packed last.
+        squeezes: what is chosen; None: nothing yet.
+    """
+
+    def __init__(self, squeezer: Squeezer | None) -> None:
+        """`squeezer`: None: everything goes as it is."""
+        self._squeezer = squeezer
+        self._times: dict[bool, list[float]] = {False: [], True: []}
+        self._ways = self._each()
+        self._is_squeezed = self.is_timed = False
+        self.squeezes: bool | None = None if squeezer else False
+
+    def packed(self, arrays: Mapping[str, NDArray[Any]], is_first: bool) -> dict[str, list[Any]]:
+        """A question's arrays as a message holds them; `is_first`: of an episode."""
+        if self._squeezer is None:
+            return inlined(arrays)
+        self._is_squeezed, self.is_timed = next(self._ways)
+        return self._squeezer.squeezed(arrays, is_first) if self._is_squeezed else inlined(arrays)
+
+    def took(self, seconds: float) -> None:
+        """From before it was packed until the desk had the arrays."""
+        self._times[self._is_squeezed].append(seconds)
+
+    def _each(self) -> Iterator[tuple[bool, bool]]:
+        """For each question whether it is squeezed, and whether it is timed."""
+        yield from [(True, False)] * _WARM_UP
+        while True:
+            for times in self._times.values():
+                times.clear()
+            yield from [(False, True), (True, True)] * TIMED
+            raw, squeezed = (statistics.median(times) for times in self._times.values())
+            self.squeezes = squeezed < raw
+            yield from itertools.repeat((self.squeezes, False), PAUSE)
+
 
 _ALIGNMENT = 4096
 _NO_MEMORY = "no memory can be shared with the policy's process ({}): pictures go by message, which takes longer"

@@ -11,8 +11,7 @@ from hypothesis.extra import numpy as arrays
 
 from pytest_vla.errors import WireError
 from pytest_vla.serving import client, squeeze
-from pytest_vla.serving.client import ServedPolicy
-from pytest_vla.serving.link import PAUSE, TIMED, Link
+from pytest_vla.serving.client import PAUSE, TIMED, Link, ServedPolicy
 from pytest_vla.serving.process import PolicyProcess
 from pytest_vla.serving.squeeze import CODECS, LAST, ROWS, Squeezer, Unsqueezer, known_codecs
 from pytest_vla.serving.wire import LONGEST_MESSAGE
