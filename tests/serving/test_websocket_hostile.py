@@ -17,7 +17,7 @@ from websockets.exceptions import ConnectionClosedError, InvalidStatus
 from pytest_vla.policies.noise import pack_noise
 from pytest_vla.policies.openpi_protocol import OURS
 from pytest_vla.serving import websocket
-from pytest_vla.serving.requests import BadRequest, read_libero_request, read_observation, read_request
+from pytest_vla.serving.websocket import BadRequest, read_libero_request, read_observation, read_request
 from tests.support.openpi_server import decoded, encoded
 from tests.support.waiting import HANG, until
 from tests.support.websocket_policies import PICTURE, REQUEST, Wandering, asked, client, closing_code, serving
