@@ -6,10 +6,19 @@ Facts from the public checkout of 2025-09, ``envs/problems/*.py``, ``envs/arenas
 
 import math
 
-from pytest_vla.scene.judging import Judging
 from pytest_vla.scene.literals import CONNECTIVES, SIGNATURES
 from pytest_vla.scene.profiles import ROBOSUITE_1_5
-from pytest_vla.scene.workspaces import FRONT, GALLERY, LIGHT_GRAY, PITCH_32, PITCH_39, TABLE_SIZE, Camera, Workspace
+from pytest_vla.scene.workspaces import (
+    FRONT,
+    GALLERY,
+    LIGHT_GRAY,
+    PITCH_32,
+    PITCH_39,
+    TABLE_SIZE,
+    Camera,
+    Judging,
+    Workspace,
+)
 from pytest_vla.suites.vla_arena.categories import CATEGORIES
 
 JUDGING = Judging(on_distance=0.07, goals=frozenset({*SIGNATURES, *CONNECTIVES}), in_bodies=True)
