@@ -6,7 +6,7 @@ workspaces.py. Checked array by array against upstream's compiled models (tests/
 
 import os.path
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,53 @@ from pytest_vla.scene.category_files import find_category
 from pytest_vla.scene.part_sites import part_sites
 from pytest_vla.scene.problem import Problem
 from pytest_vla.scene.robosuite_import import quiet_robosuite
-from pytest_vla.scene.scaling import scale_model
 from pytest_vla.scene.scene import Scene, SceneBody, SceneSite
 from pytest_vla.scene.sections import Declaration, Mover, Region
 from pytest_vla.scene.workspaces import Workspace, workspace
 from pytest_vla.util.documents import read_xml
+
+# Makes an object's model larger or smaller, as MJCF has it: shapes, places and masses.
+
+_POWERS = {
+    "geom": {"pos": 1, "size": 1, "fromto": 1, "mass": 3},
+    "site": {"pos": 1, "size": 1, "fromto": 1},
+    "joint": {"pos": 1},
+    "inertial": {"pos": 1, "mass": 3, "diaginertia": 5, "fullinertia": 5},
+    "body": {"pos": 1},
+}
+"""By which power of the scale attributes grow. A density stays, so that masses grow with the volume."""
+
+
+def scale_model(model: Any, scale: float) -> None:
+    """Scale robosuite's model of an object in each direction, in place.
+
+    Args:
+        model: a ``MujocoXMLObject``, which nothing else has yet.
+        scale: against the size that its file gives it.
+
+    Raises:
+        SceneError: it has parts that move, whose ranges are those of its size.
+    """
+    root = model.get_obj()
+    if any(joint.get("type") != "free" for joint in root.iter("joint")):
+        raise SceneError(f"{model.name} cannot be made larger or smaller: it has parts that move")
+    for mesh in model.asset.iter("mesh"):
+        mesh.set("scale", _times(mesh.get("scale", "1 1 1"), scale))
+    trees = [root, *(body for body in model.worldbody.findall("./body") if body is not root)]
+    for element in {id(each): each for tree in trees for each in _parts(tree)}.values():
+        for name, power in _POWERS.get(element.tag, {}).items():
+            if (text := element.get(name)) is not None:
+                element.set(name, _times(text, scale**power))
+
+
+def _parts(tree: ElementTree.Element) -> Iterator[ElementTree.Element]:
+    """All within a body; where it stands itself is the placement's."""
+    return (element for element in tree.iter() if element is not tree)
+
+
+def _times(numbers: str, factor: float) -> str:
+    return " ".join(repr(float(number) * factor) for number in numbers.split())
+
 
 # Whether the model of a category that is declared by files has what scenes need: its body, its sites, its joints.
 
