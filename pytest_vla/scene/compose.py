@@ -6,10 +6,10 @@ workspaces.py. Checked array by array against upstream's compiled models (tests/
 
 import os.path
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,13 +17,48 @@ from pytest_vla.errors import SceneError
 from pytest_vla.plan.data_roots import DataRoot, describe_search, find_file, relative_name
 from pytest_vla.scene.catalog import Category
 from pytest_vla.scene.category_files import find_category
-from pytest_vla.scene.part_sites import part_sites
 from pytest_vla.scene.problem import Problem
 from pytest_vla.scene.robosuite_import import quiet_robosuite
 from pytest_vla.scene.scene import Scene, SceneBody, SceneSite
 from pytest_vla.scene.sections import Declaration, Mover, Region
 from pytest_vla.scene.workspaces import Workspace, workspace
 from pytest_vla.util.documents import read_xml
+
+# The sites of a model's parts, by which task files name regions of an object or fixture.
+
+
+class PartSite(NamedTuple):
+    """A site of a part.
+
+    Attributes:
+        joints: names of the innermost part's own joints.
+        size: the half sizes in metres; three make a box.
+        is_of_whole: whether the innermost part is the whole, which an object's free joint moves.
+    """
+
+    joints: tuple[str, ...]
+    size: tuple[float, ...]
+    is_of_whole: bool
+
+
+def part_sites(parts: Sequence[ElementTree.Element]) -> Mapping[str, PartSite]:
+    """Return the sites of a model's parts by their names.
+
+    Args:
+        parts: the body of the whole and all bodies in it, outer ones first. Those after one without sites do not count,
+            as upstream has it.
+    """
+    sites: dict[str, PartSite] = {}
+    for part in parts:
+        found = part.findall(".//site")
+        if not found:
+            break
+        joints = tuple(joint.get("name", "") for joint in part.findall("./joint"))
+        for site in found:
+            size = tuple(float(number) for number in (site.get("size") or "").split())
+            sites[site.get("name", "")] = PartSite(joints, size, part is parts[0])
+    return sites
+
 
 # Makes an object's model larger or smaller, as MJCF has it: shapes, places and masses.
 

@@ -6,13 +6,13 @@ from functools import lru_cache
 from pathlib import Path
 
 from pytest_vla.scene.accepted import geom_name, geom_number, missing_parts, names_of
+from pytest_vla.scene.compose import part_sites
 from pytest_vla.scene.lint.conditions import CategoryOf, check_names, leaves
 from pytest_vla.scene.lint.finding import Finding
 from pytest_vla.scene.lint.names import Facts, ModelFacts, things_of
 from pytest_vla.scene.lint.places import place_of
 from pytest_vla.scene.lint.reading import TaskText
 from pytest_vla.scene.lint.regions import used_regions
-from pytest_vla.scene.part_sites import part_sites
 from pytest_vla.scene.problem import Problem
 from pytest_vla.scene.sections import Declaration
 from pytest_vla.util.documents import read_xml
