@@ -5,6 +5,7 @@ number which it draws from its process's generator follows here from the scene s
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import mujoco
 
@@ -13,10 +14,40 @@ from pytest_vla.scene.problem import Problem
 from pytest_vla.scene.scene import Scene
 from pytest_vla.scene.sections import CameraOffset, Noise
 from pytest_vla.scene.variation import ModelEdit
-from pytest_vla.sim.colours import colour_geoms
 from pytest_vla.sim.picture_light import PictureLight, adjusted
 from pytest_vla.sim.pixels import Picture, frame_generator, gaussian_noise, salted
 from pytest_vla.sim.readings import PictureChange
+
+if TYPE_CHECKING:
+    import mujoco
+
+
+# Drawn colours for what a scene shows, as VLA-Arena draws them. Imports no simulator before it is used.
+
+COLOURS = (0.2, 0.8)
+"""Between which each of a colour's three numbers is drawn."""
+
+# What MuJoCo gives a geom whose file says no colour.
+_NO_COLOUR = (0.5, 0.5, 0.5, 1.0)
+_ROBOT = "robot0"
+
+
+def colour_geoms(model: "mujoco.MjModel", seed: int) -> None:
+    """Drawn colours for all geoms that have a material that is not the arm's, and no colour of their own.
+
+    A texture shows through in its geom's colour. Table, walls and floor are coloured too, as upstream; gripper and
+    mount have no material in LIBERO's scenes, and keep their colours.
+    """
+    import numpy as np
+
+    numbers = np.random.Generator(np.random.PCG64(seed))
+    for geom in range(model.ngeom):
+        material = int(model.geom_matid[geom])
+        if material < 0 or _ROBOT in model.material(material).name:
+            continue
+        if np.allclose(model.geom_rgba[geom], _NO_COLOUR):
+            model.geom_rgba[geom] = [*numbers.uniform(*COLOURS, 3), 1.0]
+
 
 _SALT_PEPPER = "salt_pepper"
 
