@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.variation import Edits, ModelEdit, Params
-from pytest_vla.sim.looks import COLOURS, colour_geoms
-from pytest_vla.sim.picture_light import NEUTRAL_TEMPERATURE, PictureLight, adjusted
+from pytest_vla.sim.looks import COLOURS, NEUTRAL_TEMPERATURE, PictureLight, adjusted, colour_geoms
 from pytest_vla.vary.kind import Draw, Kind
 from pytest_vla.vary.space import NUMBER, SEED, Parameter
 
