@@ -17,7 +17,7 @@ from pytest_vla.util.text import counted
 WITH_CODE = (
     "pytest_vla.sim.native",
     "pytest_vla.sim.robosuite_control",
-    "pytest_vla.vary.effects.kernels",
+    "pytest_vla.vary.effects.pictures",
     "pytest_vla.metrics.dtw_kernel",
 )
 """The modules whose functions are kept as machine code."""

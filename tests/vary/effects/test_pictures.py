@@ -23,7 +23,6 @@ from pytest_vla.suites.libero_plus.noise import (
     zoom_factors,
 )
 from pytest_vla.suites.libero_plus.numbers import PLUS_NAMES, PLUS_SEVERITIES
-from pytest_vla.vary.effects.kernels import scramble
 from pytest_vla.vary.effects.pictures import (
     copied_glass,
     fog,
@@ -34,6 +33,7 @@ from pytest_vla.vary.effects.pictures import (
     plasma,
     plasma_side,
     salt_and_pepper,
+    scramble,
     zoom_blur,
 )
 from tests.support.examples import scaled
