@@ -3,8 +3,8 @@
 from collections import Counter
 from random import Random
 
-from pytest_vla.fuzz.archive import GOAL_PARTS, Archive, Cell, cell_of
 from pytest_vla.fuzz.candidate import Candidate
+from pytest_vla.fuzz.guide import GOAL_PARTS, Archive, Cell, cell_of
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.vary.chosen import change_of
 
