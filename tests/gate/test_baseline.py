@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.baseline import baseline_of, case_result, counting_of, differences, layers_of, merged
-from pytest_vla.gate.baseline_checks import SCHEMA, migrated
-from pytest_vla.gate.baseline_file import read_baseline, text_of, write_baseline
+from pytest_vla.gate.baseline_file import SCHEMA, migrated, read_baseline, text_of, write_baseline
 from pytest_vla.metrics.success import unit_of
 from pytest_vla.plan.costs import Charge
 from pytest_vla.records.record import Record, parse_record
