@@ -135,7 +135,7 @@ MAX_REQUEST = 16 * 1024 * 1024
 MAX_SIDE = 4096
 """Pixels of a picture's height and width."""
 
-_requests_LONGEST_TEXT = 10_000
+_LONGEST_REQUEST_TEXT = 10_000
 _MOST_NUMBERS = 100_000
 _MOST_SAMPLES = 1000
 _NAMES_SHOWN = 20
@@ -255,7 +255,7 @@ def _wishes(table: object) -> Wishes:
 
 
 def _text(value: object, name: str) -> str:
-    if not isinstance(value, str) or len(value) > _requests_LONGEST_TEXT:
+    if not isinstance(value, str) or len(value) > _LONGEST_REQUEST_TEXT:
         raise BadRequest(f"{name}: expected a text of up to {_LONGEST_TEXT} characters, got {_short(value)}")
     return value
 
