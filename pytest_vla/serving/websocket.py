@@ -256,7 +256,7 @@ def _wishes(table: object) -> Wishes:
 
 def _text(value: object, name: str) -> str:
     if not isinstance(value, str) or len(value) > _LONGEST_REQUEST_TEXT:
-        raise BadRequest(f"{name}: expected a text of up to {_LONGEST_TEXT} characters, got {_short(value)}")
+        raise BadRequest(f"{name}: expected a text of up to {_LONGEST_REQUEST_TEXT} characters, got {_short(value)}")
     return value
 
 
