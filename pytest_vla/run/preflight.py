@@ -158,7 +158,7 @@ def check_starts(selection: Selection, draws: bool | None) -> tuple[str, ...]:
         which = "; ".join(each.text for each in repeated)
         raise VlaError(
             f"--vla-seeds: {which}: {settings.model} does the same again, which counts once. Draw more with "
-            "`pytest-vla init-states --add`, or add --vla-run-seed"
+            "`pytest-vla init-states --add`"
         )
     return ()
 
