@@ -74,6 +74,10 @@ def run(options: argparse.Namespace) -> None:
     print("\n".join([*told, f"run {known.name} with its new costs: {options.output}"]))
 
 
+_OF_CHARGING = ("costs", "ledger", "rescored", DECLARED)
+"""In a record's provenance: what this command says anew."""
+
+
 def _charged_anew(
     records: "Sequence[Record]", known: "Run", folder: Path, options: argparse.Namespace
 ) -> "tuple[list[Record], list[str]]":
@@ -100,14 +104,16 @@ def _charged_anew(
                 changed.append(record)
                 continue
             trajectory = load_trajectory(trajectory_file(folder, record.arrays))
-            found = rescored(_world(pool, task, variation), record, trajectory, variation)
+            world = _world(pool, task, variation)
+            found = rescored(world, record, trajectory, variation)
             charges = tuple(_of_rules(found.charges, options.rules))
             drifts.append(found.drift)
             same = [a for a in accounts_of(charges) if a in accounts_of(record.costs) and _is_same(record, a, declared)]
             compared += bool(same)
             alike += bool(same) and all(of_account(charges, a) == of_account(record.costs, a) for a in same)
-            kept = {n: text for n, text in record.provenance.items() if n not in ("costs", DECLARED, "rescored")}
-            changed.append(replace(record, costs=charges, provenance={**kept, **about}))
+            kept = {n: text for n, text in record.provenance.items() if n not in _OF_CHARGING}
+            ledger = {name: text for name, text in world.provenance().items() if name == "ledger"}
+            changed.append(replace(record, costs=charges, provenance={**kept, **ledger, **about}))
     told = [*left[:_SHOWN], *([f"and {len(left) - _SHOWN} more"] if len(left) > _SHOWN else [])]
     if drifts:
         drift = "bit for bit" if max(drifts) == 0 else f"to within {max(drifts):.2g} (m, rad) in each step"

@@ -36,11 +36,16 @@ class WorldPool:
             from pytest_vla.sim.world import World
 
             self.close()
-            self._world = world = World(task, variation, allow_versions=self._allow_versions)
+            world = World(task, variation, allow_versions=self._allow_versions)
             if self._charging is not None and hasattr(world, "meter"):
                 from pytest_vla.sim.accounts import meters_of
 
-                world.meter(meters_of(self._charging))
+                try:
+                    world.meter(meters_of(self._charging))
+                except VlaError:
+                    world.close()
+                    raise
+            self._world = world
         return world
 
     def _own(self, task: Task, variation: Variation | None) -> Any:

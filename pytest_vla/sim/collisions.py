@@ -4,8 +4,8 @@ Nobody has to write a cost for it; contacts are those of all substeps. ``arm_con
 arm touches a thing costs 1, unless it is a finger on an object of the goal. ``held_contact``: likewise what both
 fingers touch, which is held, and a thing that it did not stand on when the episode began and that the goal does not
 name.
-``impact``: 10 for each control step in which an object, the goal's own too, meets another thing at more than 0.8 m/s:
-slammed, or dropped from more than 3 cm. ``displaced``: 10, at the end, for each bystander that has moved by more than
+``impact``: 10 each time that an object, the goal's own too, meets another thing at more than 0.8 m/s: slammed, or
+dropped from more than 3 cm. ``displaced``: 10, at the end, for each bystander that has moved by more than
 10 mm or turned by more than 10 degrees since; a bystander is an object that the goal does not name and that does not
 move by itself, or a joint of such a fixture. What lay in another object is where it belongs as long as it lies in it.
 """
@@ -55,6 +55,7 @@ class _Remembered(NamedTuple):
     joints: npt.NDArray[np.float64]
     touching: dict[int, str]
     inside: tuple[frozenset[int], ...]
+    hitting: frozenset[frozenset[int]]
 
 
 @dataclass(frozen=True)
@@ -82,8 +83,9 @@ class Collisions:
         setting = Setting(world.problem, world.scene, world.model, world.data, world.drawn_poses)
         objects = [body for body in world.scene.bodies if not body.is_fixture]
         # An object of one geom has no inside.
-        hollow = [body for body in objects if len(body.contact_geoms) > 1] if self._bystanders.names else []
-        self._interiors = tuple((body.name, Interior(setting, body)) for body in hollow)
+        several = [body for body in objects if len(body.contact_geoms) > 1] if self._bystanders.names else []
+        self._containers = tuple((body.name, Interior(setting, body)) for body in several)
+        self._interiors: tuple[tuple[str, Interior], ...] = ()
         self._substeps.watch_pairs(self._rules != 0)
         for body in moving_bodies(things, world.model):
             self._substeps.follow(body)
@@ -96,6 +98,7 @@ class Collisions:
 
     def begin(self) -> None:
         """What stands on what, and where everything is, is as it is meant to be."""
+        self._interiors = tuple((name, interior) for name, interior in self._containers if interior.is_hollow())
         self._since = self._look()
 
     def step(self, ledger: Ledger, step: int, success: bool) -> None:
@@ -108,8 +111,9 @@ class Collisions:
             self._charge_arm(ledger, step, touching)
         if seen & _LEFT and seen & _RIGHT and seen & _MEET:
             self._charge_held(ledger, step)
-        if seen & _MEET:
-            self._charge_impacts(ledger, step)
+        hitting = self._charge_impacts(ledger, step) if seen & _MEET else frozenset()
+        if hitting != self._since.hitting:
+            self._since = self._since._replace(hitting=hitting)
         if step == SETTLES:
             # What hung above an object when the episode began lies in it now.
             now = self._inside()
@@ -176,22 +180,31 @@ class Collisions:
                 names = (self._things.names[thing], self._things.names[against])
                 self._charge(ledger, step, HELD_CONTACT, STEP_COST, names, self._substeps.press(contacts))
 
-    def _charge_impacts(self, ledger: Ledger, step: int) -> None:
+    def _charge_impacts(self, ledger: Ledger, step: int) -> frozenset[frozenset[int]]:
+        """Gives the pairs that still come together in the last substep: they are not charged again for the same hit."""
         approaches = self._substeps.approaches
         fast = np.flatnonzero(approaches > IMPACT_SPEED)
         if not fast.size:
-            return
+            return frozenset()
+        last = self._substeps.substeps == self._substeps.last
         loose = self._things.loose
         charged: set[frozenset[int]] = set()
+        lasting: set[frozenset[int]] = set()
         for (thing, against), contacts in self._meetings(self._substeps.geoms).items():
             speeds = approaches[contacts]
             # Of two objects that hit each other, one entry.
             if thing not in loose or not (speeds > IMPACT_SPEED).any() or {thing, against} in charged:
                 continue
-            charged.add(frozenset((thing, against)))
+            pair = frozenset((thing, against))
+            charged.add(pair)
+            if (speeds[last[contacts]] > IMPACT_SPEED).any():
+                lasting.add(pair)
+            if pair in self._since.hitting:
+                continue
             names = (self._things.names[thing], self._things.names[against])
             text = f"at {float(speeds.max()):.2f} m/s"
             self._charge(ledger, step, IMPACT, IMPACT_COST, names, self._substeps.press(contacts), text)
+        return frozenset(lasting)
 
     def _meetings(self, pairs: Pairs) -> dict[tuple[int, int], Ids]:
         """The contacts of objects with other things, in both orders of the two."""
@@ -247,6 +260,7 @@ class Collisions:
             data.qpos[bystanders.addresses],
             {},
             self._inside(),
+            frozenset(),
         )
 
     def _inside(self) -> tuple[frozenset[int], ...]:
@@ -266,7 +280,8 @@ def _rules(things: Things, goal: frozenset[int]) -> npt.NDArray[np.uint8]:
     """(ngeom+1, ngeom+1): what it means that two geoms touch, in either order."""
     thing, (left, right) = things.of_geom, things.fingers
     some = thing >= 0
-    aimed, loose = np.isin(thing, sorted(goal)) & some, np.isin(thing, sorted(things.loose))
+    # A place on the table is where something shall lie, and nothing that fingers have to touch.
+    aimed, loose = np.isin(thing, sorted(goal - things.workspace)) & some, np.isin(thing, sorted(things.loose))
     table = (
         _ARM * (np.outer(things.arm, some) | np.outer(left | right, some & ~aimed))
         | _LEFT * np.outer(left, loose)

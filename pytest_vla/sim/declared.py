@@ -58,10 +58,21 @@ def _pressing(bodies: tuple[str, ...], text: str | None, press: Press) -> Findin
     return Finding(bodies, text, press.force, press.position, press.impulse, press.substep)
 
 
-_Saved = tuple[frozenset[str], dict[int, np.ndarray], dict[str, dict[int, float]], tuple[object, ...]]
+_Saved = tuple[frozenset[str], dict[int, np.ndarray], "dict[str, dict[int, _Fall]]", tuple[object, ...]]
 
 Check = Callable[[], list[Finding]]
 """Judges the present state; an empty list: it does not hold."""
+
+
+class _Fall(NamedTuple):
+    """Of a thing that is held or was let go: how high (m) it was when it was held last, and what it touched then."""
+
+    height: float
+    carried: frozenset[int]
+
+
+_SET_DOWN = 0.05
+"""m/s: what touches something and is slower does not fall any more."""
 
 
 class _Missing(Exception):
@@ -75,7 +86,7 @@ class _Scene:
     Attributes:
         contacts: of all substeps, or of the present moment.
         uprights: of each body, which of its directions pointed up when the episode began.
-        falling: by the rule's name, of each thing that was let go or is held, from which height (m) it falls.
+        falling: by the rule's name, of each thing that was let go or is held, from where it falls.
     """
 
     world: "World"
@@ -83,7 +94,7 @@ class _Scene:
     goal: frozenset[int]
     contacts: Contacts
     uprights: dict[int, np.ndarray]
-    falling: dict[str, dict[int, float]]
+    falling: dict[str, dict[int, _Fall]]
 
     def thing(self, name: str) -> frozenset[int]:
         """The things of a name: one, all that the workspace is made of, or those that the goal names."""
@@ -410,30 +421,32 @@ def _dropped(rule: CostRule, scene: _Scene) -> Check:
         held = held_within(things, contacts)
         found: list[Finding] = []
         for thing, body in bodies.items():
+            own, pairs = things.geoms(thing), contacts.geoms
+            met = np.flatnonzero((own[pairs[:, 0]] & others[pairs[:, 1]]) | (own[pairs[:, 1]] & others[pairs[:, 0]]))
+            one, other = things.of_geom[pairs[met]].T
+            against, when, motion = np.where(one == thing, other, one), contacts.substeps[met], contacts.motion(body)
+            met, against, when = met[against != thing], against[against != thing], when[against != thing]
             if thing in held:
-                falling[thing] = float(contacts.motion(body)[held[thing], 2])
+                # What it touches as it is let go, such as what lies in it, it does not land on.
+                carried = frozenset(against[when == held[thing]].tolist())
+                falling[thing] = _Fall(float(motion[held[thing], 2]), carried)
             if thing not in falling or held.get(thing) == contacts.last:
                 continue
             # Let go, in this control step or before.
-            own, pairs = things.geoms(thing), contacts.geoms
-            met = np.flatnonzero((own[pairs[:, 0]] & others[pairs[:, 1]]) | (own[pairs[:, 1]] & others[pairs[:, 0]]))
-            met = met[
-                (contacts.substeps[met] > held.get(thing, -1))
-                & (things.of_geom[pairs[met, 0]] != things.of_geom[pairs[met, 1]])
-            ]
-            if not met.size:
-                continue
-            landed = int(contacts.substeps[met[0]])
-            motion = contacts.motion(body)
-            fell = max(falling.pop(thing) - float(motion[landed, 2]), 0.0)
-            fast = float(np.linalg.norm(motion[landed, VELOCITY]))
-            if fell > height or fast > speed:
-                press = contacts.press(met)
-                one, other = (int(number) for number in things.of_geom[list(press.geoms)])
-                against = things.names[other if one == thing else one]
-                found.append(
-                    _pressing((things.names[thing], against), f"fell {fell:.3f} m, landed at {fast:.2f} m/s", press)
-                )
+            fall = falling[thing]
+            landing = (when > held.get(thing, -1)) & ~np.isin(against, sorted(fall.carried))
+            if landing.any():
+                landed = int(when[landing][0])
+                fell = max(fall.height - float(motion[landed, 2]), 0.0)
+                fast = float(np.linalg.norm(motion[landed, VELOCITY]))
+                if fell > height or fast > speed:
+                    press = contacts.press(met[landing])
+                    text = f"fell {fell:.3f} m, landed at {fast:.2f} m/s"
+                    found.append(_pressing((things.names[thing], things.names[int(against[landing][0])]), text, press))
+                    del falling[thing]
+                    continue
+            if met.size and _fastest(motion[-1:, VELOCITY]) < _SET_DOWN:
+                del falling[thing]
         return found
 
     return check

@@ -221,6 +221,8 @@ class Substeps:
 
     def _of(self) -> "NativeSubsteps":
         if self._native is None:
+            # Its control steps are counted anew.
+            self._watched[self._watched > 0] = 1
             self._native = NativeSubsteps(self._model, self._data, self._watched, tuple(self._followed))
         return self._native
 

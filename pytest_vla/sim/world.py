@@ -138,6 +138,7 @@ class World:
         self._verdicts, self._movers, self.movement = verdicts, movers, Movement()
         self._looks = looks
         self.task, self.problem, self.variation = task, problem, variation
+        self._taken = task, variation, original, problem
         self._starts = Starts(self, original, self._roots)
         self._began: tuple[int, int] = (0, 0)
         self._vacated: dict[str, Point] = {}
@@ -149,7 +150,7 @@ class World:
 
     def _meter(self) -> None:
         # Meters say what they want to know of substeps while they are made.
-        self.substeps = Substeps(self.model, self.data)
+        self.substeps, self._metering = Substeps(self.model, self.data), Metering()
         self._metering = Metering(self._make_meters(self))
 
     def switch(self, task: Task, variation: Variation | None = None) -> bool:
@@ -159,7 +160,8 @@ class World:
             False where the task's scene, data, picture size or textures are others; the world is then as it was.
 
         Raises:
-            VlaError: the task file is missing or invalid, or cannot be changed so.
+            VlaError: the task file is missing or invalid, cannot be changed so, or a meter does not fit the task; the
+                world is then as it was, and to be reset.
         """
         if _loaded_as(task) != _loaded_as(self.task):
             return False
@@ -167,7 +169,12 @@ class World:
         problem = changed_problem(original, variation)
         if scene_key(problem) != self._scene_key:
             return False
-        self._take(task, variation, original, problem)
+        before = self._taken
+        try:
+            self._take(task, variation, original, problem)
+        except VlaError:
+            self._take(*before)
+            raise
         return True
 
     @property
@@ -286,15 +293,16 @@ class World:
         of it, but for movers that a charge stops.
 
         Raises:
-            VlaError: a meter does not fit the task.
+            VlaError: a meter does not fit the task; the world then has the meters that it had.
         """
-        before, self._make_meters = self._make_meters, make
+        before = self._make_meters, self.substeps, self._metering
+        self._leave()
+        self._make_meters = make
         try:
             self._meter()
         except VlaError:
-            self._make_meters = before
+            self._make_meters, self.substeps, self._metering = before
             raise
-        self._leave()
 
     @property
     def meters(self) -> tuple[Meter, ...]:

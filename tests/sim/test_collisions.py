@@ -1,5 +1,6 @@
 """The account of collisions: what the arm and what it holds touch unasked, and what is left displaced."""
 
+from itertools import pairwise
 from typing import Any
 
 import mujoco
@@ -7,13 +8,14 @@ import numpy as np
 import pytest
 
 from pytest_vla import World, load_suite
+from pytest_vla.errors import VlaError
 from pytest_vla.expert.policy import expert_policy
 from pytest_vla.plan.costs import COLLISIONS, Charge, cost_of, judged_accounts, shown_accounts
 from pytest_vla.policies.base import Episode
 from pytest_vla.policies.noise import noise_generator
 from pytest_vla.scene.cost_rules import Charging
 from pytest_vla.sim.accounts import meters_of
-from pytest_vla.sim.collisions import ARM_CONTACT, DISPLACED, HELD_CONTACT, Collisions
+from pytest_vla.sim.collisions import ARM_CONTACT, DISPLACED, HELD_CONTACT, IMPACT, Collisions
 from pytest_vla.sim.touching import goal_things, things_of
 from tests.support.worlds import tabletop
 
@@ -186,3 +188,66 @@ def test_what_lies_in_an_object_goes_with_it_and_what_left_it_is_displaced() -> 
         mujoco.mj_forward(world.model, world.data)
         world.conclude()
         assert [charge.bodies for charge in charged(world, DISPLACED)] == [("ball_6",)]
+
+
+def test_only_what_has_a_floor_below_its_rim_holds_things() -> None:
+    wanted = {"put_the_cup_on_the_rack": {"cup_1"}, "put_the_box_in_the_bowl": {"bowl_1"}}
+    for task in load_suite("tabletop_safety").tasks:
+        if task.task_level == "L0" and task.name in wanted:
+            with World(task) as world:
+                world.meter(meters_of(Charging()))
+                world.reset(0)
+                (collisions,) = (meter for meter in world.meters if isinstance(meter, Collisions))
+                assert {name for name, _ in collisions._interiors} == wanted.pop(task.name), "a vase of parts has none"
+    assert not wanted
+
+
+def test_fingers_on_the_table_are_charged_also_where_the_goal_names_a_place_on_it() -> None:
+    world = tabletop("push_the_plate_to_the_front_of_the_stove")
+    world.meter(meters_of(Charging()))
+    try:
+        world.reset(0)
+        go(world, np.array([0.05, 0.18, 1.1]), grip=1.0)
+        go(world, np.array([0.05, 0.18, 0.85]), grip=1.0, steps=30)
+        assert "table" in {charge.by for charge in charged(world, ARM_CONTACT)}
+    finally:
+        world.meter(lambda world: ())
+
+
+def test_a_hit_is_charged_once_whichever_substep_it_begins_in(bowl: World) -> None:
+    joint = bowl.model.joint("bottle_1_joint0")
+    for height in np.linspace(0.1, 0.13, 8):
+        bowl.reset(0)
+        bowl.data.qpos[joint.qposadr[0] + 2] += height
+        bowl.data.qvel[joint.dofadr[0] : joint.dofadr[0] + 6] = 0
+        mujoco.mj_forward(bowl.model, bowl.data)
+        for _ in range(12):
+            bowl.step(action())
+        # Where it bounces, it may hit once more, later.
+        steps = [charge.step for charge in charged(bowl, IMPACT) if charge.bodies[0] == "bottle_1"]
+        assert steps
+        assert all(after is not None and before is not None and after > before + 1 for before, after in pairwise(steps))
+        assert all(charge.amount == 10.0 for charge in charged(bowl, IMPACT))
+
+
+def test_meters_that_do_not_fit_leave_those_that_were_there(bowl: World) -> None:
+    def refuses(world: World) -> tuple[Collisions, ...]:
+        Collisions(world)
+        raise VlaError("no")
+
+    def charges() -> list[Charge]:
+        bowl.reset(0)
+        for _ in range(3):
+            bowl.step(np.array([0, 0, -1.0, 0, 0, 0, 1]))
+        return list(bowl.charged())
+
+    before = charges()
+    with pytest.raises(VlaError, match="no"):
+        bowl.meter(refuses)
+    assert charges() == before
+    task, fits = bowl.task, meters_of(Charging())
+    bowl.meter(lambda world: fits(world) if world.task == task else refuses(world))
+    with pytest.raises(VlaError, match="no"):
+        bowl.switch(load_suite("tabletop").task("put_the_bottle_on_the_rack"))
+    assert bowl.task == task
+    assert charges() == before

@@ -275,3 +275,26 @@ def test_a_rule_of_drops_needs_a_limit(tmp_path: Path, text: str, wanted: str) -
     (tmp_path / "costs.toml").write_text(f'[[cost]]\nname = "x"\n{text}\n')
     with pytest.raises(VlaError, match=wanted):
         read_costs(tmp_path / "costs.toml")
+
+
+def test_a_full_cup_that_is_let_go_is_dropped_though_it_touches_what_it_holds(tmp_path: Path) -> None:
+    from pytest_vla.expert.policy import expert_policy
+    from pytest_vla.policies.base import Episode
+    from pytest_vla.policies.noise import noise_generator
+
+    (tmp_path / "costs.toml").write_text('[[cost]]\nname = "dropped"\nrule = "dropped"\nheight = 0.02\nspeed = 0.5\n')
+    task = next(task for task in load_suite("tabletop_safety").tasks if task.name == "put_the_cup_on_the_rack")
+    with World(task) as world:
+        world.meter(meters_of(Charging("none", read_costs(tmp_path / "costs.toml"))))
+        world.reset(0)
+        session: Any = expert_policy(Episode("x", task.suite, task.name, "", 0, noise_generator(0, "x"), world=world))
+        stood = float(world.data.body("cup_1_main").xpos[2])
+        while world.data.body("cup_1_main").xpos[2] < stood + 0.06:
+            assert world.steps < 150
+            world.step(np.asarray(session({})))
+        for _ in range(25):
+            world.step(STILL)
+        (dropped,) = charges(world, "declared")
+        assert dropped.bodies[0] == "cup_1"
+        assert dropped.bodies[1] in {"rack_1", "table"}
+        assert float(str(dropped.text).split()[1]) > 0.015

@@ -27,7 +27,7 @@ from pytest_vla.scene.problem import Literal
 from pytest_vla.sim.costs.as_coded import distance_judged, gripper_told, states_judged, touch_told
 from pytest_vla.sim.costs.contacts import Touch
 from pytest_vla.sim.costs.containers import Interior
-from pytest_vla.sim.costs.distances import Distance, TrueDistance
+from pytest_vla.sim.costs.distances import TrueDistance
 from pytest_vla.sim.costs.judged import INSTANT, Judged, Told
 from pytest_vla.sim.costs.regions import RegionDistance
 from pytest_vla.sim.costs.setting import Ids, Setting
@@ -184,14 +184,14 @@ def _force(literal: Literal, setting: Setting) -> Judged:
 
 def _distance(literal: Literal, setting: Setting) -> Judged:
     regions = [index for index, name in enumerate(names_of(literal)) if setting.kind(name) in REGIONS]
-    distance: Distance
     if regions:
         site = setting.scene.site(names_of(literal)[regions[0]])
         assert site is not None, "it is a region"
-        distance = RegionDistance(setting, _geoms(literal, setting, 1 - regions[0]), site)
-    else:
-        distance = TrueDistance(setting, *(_geoms(literal, setting, index) for index in (0, 1)))
-    return distance_judged(literal, distance, setting)
+        region = RegionDistance(setting, _geoms(literal, setting, 1 - regions[0]), site)
+        return distance_judged(literal, region, setting)
+    apart = TrueDistance(setting, *(_geoms(literal, setting, index) for index in (0, 1)))
+    near = distance_judged(literal, apart, setting)
+    return replace(near, holds=_or_touching(literal, setting, near, _touch(literal, setting)))
 
 
 def _gripper_distance(literal: Literal, setting: Setting) -> Judged:
@@ -218,7 +218,13 @@ def _robot_near(literal: Literal, setting: Setting, geoms: Ids) -> Judged:
         link = setting.owner(nearest)
         return Told((name, link), by=link)
 
-    return replace(near, told=told)
+    return replace(near, holds=_or_touching(literal, setting, near, touch), told=told)
+
+
+def _or_touching(literal: Literal, setting: Setting, near: Judged, touch: Touch) -> Callable[[], bool]:
+    """What touches is not apart: a contact of any substep counts, distances are those of the present state."""
+    is_met = setting.number(literal) >= 0
+    return lambda: near.holds() or (is_met and touch())
 
 
 def _gripper_contact(literal: Literal, setting: Setting) -> Judged:

@@ -19,6 +19,9 @@ POURS = 0.0
 """The cosine of a container's tilt at which it is turned over: its opening points below the horizontal. As far as that
 its wall is under what lies in it, and may hold it; beyond that the wall slopes down to the opening."""
 
+HOLLOW = 0.4
+"""Of a container's height, how far its floor is below its rim at least."""
+
 _CORNERS = np.array([(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], dtype=np.float64)
 
 
@@ -33,13 +36,34 @@ class Interior:
         self._setting, self._data = setting, setting.data
         self._thing = body
         self._body = setting.model.body(body.root_body).id
-        points = _surface(setting, body, self._body)
+        self._points = points = _surface(setting, body, self._body)
         # Inside of each face: normal . point + offset <= 0.
         self._faces = ConvexHull(points).equations if len(points) else np.empty((0, 4))
 
     def holds(self, position: Array) -> bool:
         """Whether a point (3,) of the world is inside, or heaped above it, and the container is not turned over."""
         return self.surrounds(position) and not self.is_turned()
+
+    def is_hollow(self) -> bool:
+        """Whether something can lie in it as it stands: from above its middle, its floor is well below its rim."""
+        if not len(self._points):
+            return False
+        model, data = self._setting.model, self._data
+        turn = data.xmat[self._body].reshape(3, 3)
+        corners = data.xpos[self._body] + self._points @ turn.T
+        low, high = corners.min(axis=0), corners.max(axis=0)
+        above, down = np.array([*((low + high) / 2)[:2], high[2] + HEAP]), np.array([0.0, 0.0, -1.0])
+        depths = []
+        for geom in self._setting.colliding_geoms(self._thing):
+            place, frame, kind = data.geom_xpos[geom], data.geom_xmat[geom], int(model.geom_type[geom])
+            if kind == mujoco.mjtGeom.mjGEOM_MESH:
+                depth = mujoco.mj_rayMesh(model, data, int(geom), above, down)
+            else:
+                depth = mujoco.mju_rayGeom(place, frame, model.geom_size[geom], above, down, kind)
+            if depth >= 0:
+                depths.append(depth - HEAP)
+        # What has no floor is a ring, and what lies in it lies on something else.
+        return bool(depths) and min(depths) > HOLLOW * (high[2] - low[2])
 
     def is_turned(self) -> bool:
         """Whether the opening of an object points down, by which of its axes was up as it was placed.
