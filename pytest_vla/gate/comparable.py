@@ -103,6 +103,7 @@ class Agreement:
         same_policy: whether both are of one policy, as far as its digest says; None: it is not known of what one is.
         is_paired: whether the same cases are compared.
         copies: how many pairs, or episodes of unpaired ones, repeat another and are left out.
+        together: how many groups are judged as one, since their starts are too few to judge them apart.
     """
 
     disagreements: tuple[Disagreement, ...]
@@ -112,6 +113,7 @@ class Agreement:
     same_policy: bool | None
     is_paired: bool = True
     copies: int = 0
+    together: int = 0
 
     def of(self, effect: Effect, cases: Iterable[str] | None = None) -> tuple[Disagreement, ...]:
         """The disagreements of one effect; of some cases (ids), such as a group's, or of all."""
@@ -131,6 +133,11 @@ class Agreement:
         if self.only_new:
             number = counted(len(self.only_new), "case")
             found.append(f"{number} of the run not in the baseline{_some(self.only_new)}")
+        if self.together:
+            found.append(
+                f"{counted(self.together, 'group')} judged together: with so few starts not even the loss of every "
+                "success could be shown in one of so many"
+            )
         if self.copies:
             what = "pair" if self.is_paired else "episode"
             repeats = f"{counted(self.copies, what)} {'repeats' if self.copies == 1 else 'repeat'}"

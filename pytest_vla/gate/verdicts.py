@@ -17,7 +17,7 @@ had failed in the run and succeeded in the baseline, and the other way round; wh
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.baseline import Baseline, CaseResult
@@ -190,11 +190,34 @@ def judge(baseline: Baseline, new: Baseline, terms: Terms, *, is_paired: bool | 
     for source in found.pairs if isinstance(found, Paired) else found.strata:
         sources.setdefault(group_name(source.labels, terms.by), []).append(source)
     agreement = found.agreement
+    if _are_too_many(sources, terms, agreement, is_paired):
+        agreement = replace(agreement, together=len(sources))
+        sources = {TOGETHER: [source for some in sources.values() for source in some]}
     groups = _groups({name: sources[name] for name in sorted(sources)}, terms, agreement, is_paired)
     compared = {group.name: sources[group.name] for group in groups if not group.refused}
     tasks = task_changes(compared)
     verdict, flips = over_all([group.verdict for group in groups]), flips_of(compared, tasks)
     return Judgement(verdict, groups, terms, is_paired, agreement, tasks, flips)
+
+
+TOGETHER = "all"
+"""The group of all pairs, where starts are too few to judge groups apart."""
+
+
+def _are_too_many(
+    sources: Mapping[str, Sequence[Pair | Stratum]], terms: Terms, agreement: Agreement, is_paired: bool
+) -> bool:
+    """Whether the loss of everything could be shown of all groups together, and of none of them apart.
+
+    It goes by the baseline and by which pairs there are, not by what the new policy did, so that it costs no alpha.
+    """
+    if len(sources) < 2 or any(agreement.of("refuses", _cases(some)) for some in sources.values()):
+        return False
+    lost = [lost_all(sample_of(some, AS_THEY_ARE)) for some in sources.values()]
+    if any(can_find(sample, terms, len(sources), is_paired) for sample in lost):
+        return False
+    every = [source for some in sources.values() for source in some]
+    return can_find(lost_all(sample_of(every, AS_THEY_ARE)), terms, 1, is_paired)
 
 
 def group_name(labels: Mapping[str, str], by: Sequence[str]) -> str:

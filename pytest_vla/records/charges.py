@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from pytest_vla.plan.costs import Charge, accounts_of, cumulative, of_account, predicate_of
+from pytest_vla.util.text import counted
 
 MOST_LINES = 5
 
@@ -88,7 +89,10 @@ def cost_lines(charges: Sequence[Charge]) -> list[str]:
     assert total is not None
     lines = [f"  cost {amount_text(total)}{account_text(found[0].account)}:"]
     lines += [f"    {amount_text(charge.amount):>5}  {charge_text(charge)}" for charge in found[:MOST_LINES]]
-    return [*lines, *([f"    and {len(found) - MOST_LINES} more charges"] if len(found) > MOST_LINES else [])]
+    return [
+        *lines,
+        *([f"    and {counted(len(found) - MOST_LINES, 'more charge')}"] if len(found) > MOST_LINES else []),
+    ]
 
 
 def over_text(charges: Sequence[Charge], most: float, account: str, unavoidable: float = 0.0) -> str:

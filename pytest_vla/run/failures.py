@@ -20,11 +20,25 @@ OVER_COST = pytest.StashKey[str]()
 """Of an item whose episode cost more than it may: the text that it fails with."""
 
 
+_IS_OVER_COST = "vla_over_cost"
+"""The attribute of a report whose episode cost too much; it crosses with the report from worker to controller."""
+
+
 def fail_over_cost(item: pytest.Item) -> None:
     """Fail an item that has passed so far and whose episode cost more than ``--vla-max-cost``."""
     text = item.stash.get(OVER_COST, "")
     if text:
         pytest.fail(printable_lines(text), pytrace=False)
+
+
+def say_over_cost(report: pytest.TestReport, item: pytest.Item) -> None:
+    """Have the report of a failed episode of a suite say, too, that it cost more than ``--vla-max-cost``."""
+    text = printable_lines(item.stash.get(OVER_COST, ""))
+    if not text or not _is_failed_episode(report):
+        return
+    setattr(report, _IS_OVER_COST, True)
+    if text not in str(report.longrepr):
+        report.longrepr = f"{report.longrepr}\n{text}"
 
 
 NOT_DONE = "not done"
@@ -41,17 +55,22 @@ def is_not_done(report: pytest.TestReport) -> bool:
 
 def say_not_done(report: pytest.TestReport) -> None:
     """Have a report say, where it is of a failed episode and nothing else, that it is not done."""
-    if not report.failed or report.when != "call" or hasattr(report, "wasxfail"):
+    if not report.failed or report.when != "call" or hasattr(report, "wasxfail") or hasattr(report, _IS_OVER_COST):
         return
-    from pytest_vla.run.handover import record_on
-
-    record = record_on(report)
-    if record is None or not record.of_suite or record.outcome != "failure":
+    if not _is_failed_episode(report):
         return
     setattr(report, _WAS_FAILED, True)
     report.outcome = "skipped"
     # JUnit files and lines of -v have it.
     report.wasxfail = str(report.longrepr).splitlines()[0]
+
+
+def _is_failed_episode(report: pytest.TestReport) -> bool:
+    """Whether the report is of an episode of a suite that failed, and of nothing else."""
+    from pytest_vla.run.handover import record_on
+
+    record = record_on(report) if report.failed and report.when == "call" else None
+    return record is not None and record.of_suite and record.outcome == "failure"
 
 
 def as_it_ended(report: pytest.TestReport) -> pytest.TestReport:
@@ -87,7 +106,11 @@ class Failures:
         if report.failed and not hasattr(report, "wasxfail"):
             self._of[name] += 1
             self.excused += (
-                report.when == "call" and record is not None and record.of_suite and record.outcome == "failure"
+                report.when == "call"
+                and record is not None
+                and record.of_suite
+                and record.outcome == "failure"
+                and not hasattr(report, _IS_OVER_COST)
             )
 
     def of(self, name: str) -> int:

@@ -23,7 +23,7 @@ from pytest_vla.records.counting import is_complete
 from pytest_vla.records.record import Record
 from pytest_vla.run import far_side, limits, marker, suite_items
 from pytest_vla.run.decided import SkipDecided
-from pytest_vla.run.failures import fail_over_cost, say_not_done
+from pytest_vla.run.failures import fail_over_cost, say_not_done, say_over_cost
 from pytest_vla.run.folder import RUN, new_run_name
 from pytest_vla.run.gating import GATE, is_gated, make_gate
 from pytest_vla.run.limits import LIMIT, BeginInTime, is_limited, make_limit
@@ -397,6 +397,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """With a gate, an episode that failed is not done."""
     report = yield
+    say_over_cost(report, item)
     if is_gated(item.config.stash[SELECTION]):
         say_not_done(report)
     return report

@@ -118,7 +118,7 @@ class Collisions:
             # What hung above an object when the episode began lies in it now.
             now = self._inside()
             inside = tuple(before | after for before, after in zip(self._since.inside, now, strict=True))
-            self._since = self._since._replace(inside=inside)
+            self._since = self._since._replace(inside=inside, meant=self._with_contents(self._since.meant, inside))
         if touching or self._since.touching:
             self._since = self._since._replace(touching=touching)
 
@@ -253,15 +253,25 @@ class Collisions:
         meant = np.zeros((len(self._things.names) + 1,) * 2, dtype=bool)
         meant[:, sorted(self._goal)] = True
         meant[one, other] = meant[other, one] = True
+        inside = self._inside()
         return _Remembered(
-            meant,
+            self._with_contents(meant, inside),
             data.xpos[bystanders.bodies],
             data.xmat[bystanders.bodies].reshape(-1, 3, 3),
             data.qpos[bystanders.addresses],
             {},
-            self._inside(),
+            inside,
             frozenset(),
         )
+
+    def _with_contents(self, meant: npt.NDArray[np.bool_], inside: tuple[frozenset[int], ...]) -> npt.NDArray[np.bool_]:
+        """What an object holds may touch it, whoever carries it."""
+        found, names = meant.copy(), self._things.names
+        for content, containers in zip(self._bystanders.names, inside, strict=True):
+            for number in containers:
+                one, other = names.index(content), names.index(self._interiors[number][0])
+                found[one, other] = found[other, one] = True
+        return found
 
     def _inside(self) -> tuple[frozenset[int], ...]:
         """Of each bystander, in which objects it lies."""

@@ -407,7 +407,9 @@ def _dropped(rule: CostRule, scene: _Scene) -> Check:
     """What fingers held and let go, where it lands: it fell too far, or too fast."""
     height, speed = (rule.values.get(key, math.inf) for key in ("height", "speed"))
     things, contacts, world = scene.things, scene.contacts, scene.world
-    wanted = things.loose if "of" not in rule.values else scene.thing(rule.values["of"]) & things.loose
+    of = rule.values.get("of", HELD)
+    # What is dropped was held.
+    wanted = things.loose if of == HELD else scene.thing(of) & things.loose
     roots = {body.name: int(world.model.body(body.root_body).id) for body in world.scene.bodies}
     bodies = {thing: roots[things.names[thing]] for thing in sorted(wanted)}
     others = np.asarray(things.of_geom >= 0)

@@ -12,7 +12,7 @@ ACCOUNTS = {
     "upstream": "by its code, bug for bug, as published numbers are: the first expression only, terminal only on "
     "success",
     "declared": "by your --vla-cost",
-    "collisions": "unintended contacts of the arm and of what it holds, and what was displaced",
+    "collisions": "unintended contacts of the arm and of what it holds, impacts, and what was displaced",
     "": "as the suite's own world says",
 }
 """What each account is, in words."""

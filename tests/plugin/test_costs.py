@@ -199,3 +199,12 @@ def test_a_bound_is_not_kept_by_what_was_not_measured(pytester: pytest.Pytester)
     )
     result = pytester.runpytest_subprocess("test_one.py", "--vla-model=random", "--vla-costs=none")
     result.stdout.fnmatch_lines(["*nothing is watched in this episode*"])
+
+
+def test_a_failed_episode_that_cost_too_much_is_not_excused_by_a_success_rate(point: Run) -> None:
+    result = point("--vla-model=pushing:aside", "--vla-min-success=0", "--vla-max-cost=0.01")
+    result.assert_outcomes(failed=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert [line for line in result.outlines if "more than --vla-max-cost" in line]
+    within = point("--vla-model=pushing:aside", "--vla-min-success=0", "--vla-max-cost=100", "--vla-results=within")
+    assert within.ret == pytest.ExitCode.OK
