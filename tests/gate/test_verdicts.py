@@ -12,7 +12,7 @@ from scipy.stats import binomtest
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.choices import REGRESSIONS, REQUIRED
 from pytest_vla.gate.settling import fresh_of
-from pytest_vla.gate.verdicts import BY, Judgement, Terms, group_name, judge
+from pytest_vla.gate.verdicts import BY, TOGETHER, Judgement, Terms, group_name, judge
 from pytest_vla.reports.gates import loss_text
 from tests.support.examples import scaled
 from tests.support.gate_sides import TASKS, made, only, side
@@ -267,3 +267,24 @@ def test_more_errors_never_make_a_verdict_out_of_none(seed: int) -> None:
     filled = [[fill if each == "error" else each for each in broken] for fill in (True, False)]
     possible = {only(judged(baseline, some)).verdict for some in filled}
     assert said == "undecided" or possible == {said}
+
+
+def test_groups_of_too_few_starts_are_judged_together_so_that_a_total_loss_is_found() -> None:
+    """Five starts that lose all, in two groups: Holm's correction made it 1/16 of each, and the gate passed."""
+
+    def of(done: bool, seeds: int) -> list[Any]:
+        kinds = ("light.diffuse-L1", "camera.position-L1")
+        return [varied(kind, done, task="task_0", seed=seed) for kind in kinds for seed in range(seeds)]
+
+    lost = judge(made(of(True, 5)), made(of(False, 5)), Terms())
+    assert [(group.name, group.verdict) for group in lost.groups] == [(TOGETHER, "regression")]
+    assert lost.agreement.together == 2
+    assert any("2 groups judged together" in note for note in lost.agreement.notes)
+    six = judge(made(of(True, 6)), made(of(False, 6)), Terms())
+    assert [group.verdict for group in six.groups] == ["regression"] * 2
+    assert six.agreement.together == 0
+    # What starts there are decides, not what the new policy did.
+    alike = judge(made(of(True, 5)), made(of(True, 5)), Terms())
+    assert [group.name for group in alike.groups] == [TOGETHER]
+    four = judge(made(of(True, 4)), made(of(False, 4)), Terms())
+    assert [group.is_judged for group in four.groups] == [False, False]
