@@ -35,7 +35,7 @@ from pytest_vla.scene.sections import Declaration
 from pytest_vla.util.text import counted
 
 if TYPE_CHECKING:
-    from pytest_vla.sim.meters import Meter
+    from pytest_vla.sim.metering import Meter
     from pytest_vla.sim.world import World
 
 _BDDL, _INIT, _NPZ = "bddl_files", "init_files", "init_states.npz"

@@ -9,8 +9,7 @@ from pytest_vla.scene.cost_rules import Charging
 from pytest_vla.sim.collisions import Collisions
 from pytest_vla.sim.cost_meters import cost_meters
 from pytest_vla.sim.declared import Declared
-from pytest_vla.sim.metering import MakeMeters
-from pytest_vla.sim.meters import Meter
+from pytest_vla.sim.metering import MakeMeters, Meter
 
 if TYPE_CHECKING:
     from pytest_vla.sim.world import World

@@ -9,7 +9,7 @@ from pytest_vla.sim.costs.paper import PaperMeter
 from pytest_vla.sim.costs.setting import Setting
 from pytest_vla.sim.costs.upstream import UpstreamMeter
 from pytest_vla.sim.goals import compile_goal
-from pytest_vla.sim.meters import Meter
+from pytest_vla.sim.metering import Meter
 from pytest_vla.sim.verdicts import all_of
 
 if TYPE_CHECKING:

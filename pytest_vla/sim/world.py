@@ -33,8 +33,11 @@ from pytest_vla.sim.cost_meters import cost_meters  # noqa: E402
 from pytest_vla.sim.faults import check_physics, redirect_warnings  # noqa: E402
 from pytest_vla.sim.library import copy_data  # noqa: E402
 from pytest_vla.sim.looks import looks_of  # noqa: E402
-from pytest_vla.sim.metering import MakeMeters, Metering  # noqa: E402
-from pytest_vla.sim.meters import Meter  # noqa: E402
+from pytest_vla.sim.metering import (  # noqa: E402
+    MakeMeters,
+    Meter,  # noqa: E402
+    Metering,
+)
 from pytest_vla.sim.movers import Movement, plan_movers  # noqa: E402
 from pytest_vla.sim.observation import Observation  # noqa: E402
 from pytest_vla.sim.placing import (  # noqa: E402

@@ -29,7 +29,7 @@ class _Item:
 
 
 class PaperMeter:
-    """Charges the account `paper`; see `pytest_vla.sim.meters.Meter`."""
+    """Charges the account `paper`; see `pytest_vla.sim.metering.Meter`."""
 
     def __init__(self, setting: Setting, *, freezes: bool) -> None:
         """Args:

@@ -47,7 +47,7 @@ class _Item:
 
 
 class UpstreamMeter:
-    """Charges the account `upstream`; see `pytest_vla.sim.meters.Meter`.
+    """Charges the account `upstream`; see `pytest_vla.sim.metering.Meter`.
 
     Attributes:
         cost: of the last step, as upstream's ``info["cost"]`` has it, rounding and all.
