@@ -21,7 +21,7 @@ from pytest_vla.scene.problem import Literal, Problem
 from pytest_vla.scene.scene import Scene
 from pytest_vla.sim.costs.paper import PaperMeter
 from pytest_vla.sim.costs.setting import Setting
-from pytest_vla.sim.goals import compile_goal
+from pytest_vla.sim.verdicts import compile_goal
 from pytest_vla.sim.world import World
 from pytest_vla.sim.world_copy import WorldCopy
 

@@ -8,9 +8,8 @@ from pytest_vla.plan.labels import OURS, PAPER, UPSTREAM
 from pytest_vla.sim.costs.paper import PaperMeter
 from pytest_vla.sim.costs.setting import Setting
 from pytest_vla.sim.costs.upstream import UpstreamMeter
-from pytest_vla.sim.goals import compile_goal
 from pytest_vla.sim.metering import Meter
-from pytest_vla.sim.verdicts import all_of
+from pytest_vla.sim.verdicts import all_of, compile_goal
 
 if TYPE_CHECKING:
     from pytest_vla.sim.world import World

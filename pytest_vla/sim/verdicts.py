@@ -6,13 +6,89 @@ from functools import cache, partial
 
 import mujoco
 
-from pytest_vla.plan.labels import OURS
-from pytest_vla.scene.problem import Problem
+from pytest_vla.errors import UPSTREAM_CRASHES, EpisodeError, SceneError
+from pytest_vla.plan.labels import OURS, PAPER, UPSTREAM
+from pytest_vla.scene.literals import CONNECTIVES
+from pytest_vla.scene.problem import Literal, Problem
 from pytest_vla.scene.scene import Scene
 from pytest_vla.scene.variation import Variation
-from pytest_vla.sim.costs.setting import Poses
-from pytest_vla.sim.goals import compile_goal
-from pytest_vla.sim.predicates import Verdict, compile_premises
+from pytest_vla.sim.costs.as_coded import judged_as_coded
+from pytest_vla.sim.costs.as_written import connected, judged_as_written
+from pytest_vla.sim.costs.judged import Crash, Judged
+from pytest_vla.sim.costs.setting import Poses, Setting
+from pytest_vla.sim.predicates import STATES, Verdict, compile_premises, compile_state
+
+# Goals of tasks, judged by the rules that count: upstream's code, the paper, or ours.
+
+
+def compile_goal(
+    problem: Problem,
+    scene: Scene,
+    model: mujoco.MjModel,
+    data: mujoco.MjData,
+    rules: str = OURS,
+    drawn: Callable[[], Poses] = dict,
+) -> tuple[tuple[str, Verdict], ...]:
+    """The goal's literals, each with a function that gives its verdict on the present state of `data`.
+
+    Literals are named as the file writes them, in its order; a goal holds when all of them do. Only the first top-level
+    expression of the goal counts, as upstream has it, but for the rules `paper`. What upstream's code raises at is
+    judged as the paper says, but for the rules `upstream`: there the function raises EpisodeError
+    (``upstream-crashes``).
+
+    Args:
+        problem, scene, model, data: of the world.
+        rules: one of `pytest_vla.plan.labels.PROTOCOLS`.
+        drawn: see `Setting`.
+
+    Raises:
+        SceneError: a literal that cannot be judged (located).
+    """
+    setting = Setting(problem, scene, model, data, drawn)
+    goal = [literal for literal in problem.goal if literal.group == 0 or rules == PAPER]
+    return tuple((str(literal), _compile(literal, setting, rules)) for literal in goal)
+
+
+def _compile(literal: Literal, setting: Setting, rules: str) -> Verdict:
+    judging = setting.workspace.judging
+    if literal.predicate not in judging.goals:
+        raise SceneError(f"{setting.where(literal)}: {literal}: this predicate cannot be a goal of LIBERO's tasks")
+    if literal.predicate in STATES and not (judging.in_bodies and _is_in_body(literal, setting)):
+        return compile_state(literal, setting.problem, setting.scene, setting.model, setting.data)
+    if rules == UPSTREAM:
+        return partial(_as_upstream, literal, setting.where(literal), judged_as_coded(literal, setting))
+    judge = judged_as_written if rules == PAPER else _ours
+    return judge(literal, setting).holds
+
+
+def _is_in_body(literal: Literal, setting: Setting) -> bool:
+    return literal.predicate == "in" and setting.scene.body(str(literal.arguments[1])) is not None
+
+
+def _as_upstream(literal: Literal, where: str, judged: Judged) -> bool:
+    try:
+        return judged.holds()
+    except Crash as crash:
+        raise EpisodeError(UPSTREAM_CRASHES, f"{where}: {literal}: upstream's code raises {crash}") from crash
+
+
+def _ours(literal: Literal, setting: Setting) -> Judged:
+    """As coded; where that crashes, as written."""
+    if literal.predicate in CONNECTIVES:
+        return connected(literal, partial(_ours, setting=setting))
+    coded = judged_as_coded(literal, setting)
+    if coded.crashes is not None:
+        return judged_as_written(literal, setting)
+    written = cache(partial(judged_as_written, literal, setting))
+
+    def holds() -> bool:
+        try:
+            return coded.holds()
+        except Crash:
+            return written().holds()
+
+    return Judged(holds, coded.told)
+
 
 Named = tuple[tuple[str, Verdict], ...]
 

@@ -25,8 +25,8 @@ from pytest_vla.sim.costs.as_written import leaves
 from pytest_vla.sim.costs.paper import PaperMeter
 from pytest_vla.sim.costs.setting import Setting
 from pytest_vla.sim.costs.upstream import UpstreamMeter
-from pytest_vla.sim.goals import compile_goal
 from pytest_vla.sim.predicates import STATES
+from pytest_vla.sim.verdicts import compile_goal
 from tests.support.costs import begun, problem_with
 from tests.support.data import arena_data, data_root, libero_data
 from tests.support.examples import scaled

@@ -17,7 +17,7 @@ from pytest_vla.sim.costs.as_coded import judged_as_coded
 from pytest_vla.sim.costs.judged import Crash, Judged
 from pytest_vla.sim.costs.setting import Poses, Setting
 from pytest_vla.sim.costs.upstream import UpstreamMeter
-from pytest_vla.sim.goals import compile_goal
+from pytest_vla.sim.verdicts import compile_goal
 from pytest_vla.versions import installed_versions
 from tests.support.arena import arena_task, golden_files, meta_of, read_golden
 from tests.support.data import golden

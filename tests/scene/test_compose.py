@@ -111,7 +111,7 @@ def test_scene_parts_leave_out_what_does_not_decide_the_model() -> None:
 @pytest.mark.slow
 def test_all_130_tasks_compile(roots: tuple[DataRoot, ...]) -> None:
     from pytest_vla.scene.placement import plan_placement
-    from pytest_vla.sim.goals import compile_goal
+    from pytest_vla.sim.verdicts import compile_goal
 
     models: dict[str, mujoco.MjModel] = {}
     paths = sorted((libero_data() / "bddl_files").glob("*/*.bddl"))

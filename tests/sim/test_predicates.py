@@ -9,8 +9,8 @@ import pytest
 from pytest_vla.errors import SceneError
 from pytest_vla.scene.catalog import CATEGORIES, category
 from pytest_vla.scene.problem import parse_problem_text
-from pytest_vla.sim.goals import compile_goal
 from pytest_vla.sim.predicates import compile_premises, contact_between
+from pytest_vla.sim.verdicts import compile_goal
 from tests.support.data import libero_data
 from tests.support.worlds import world_of
 
