@@ -50,7 +50,7 @@ class EpisodeWorld(Protocol):
 
 
 Place = tuple[NDArray[np.float64], NDArray[np.float64], bool]
-"""Where the task's object is and where it is to be (3,), m, and whether it is held; see `pytest_vla.sim.remaining`."""
+"""Where the task's object is and where it is to be (3,), m, and whether it is held; see `pytest_vla.sim.handling`."""
 
 
 def _before_and_after(before: Place, after: Place) -> dict[str, NDArray[Any]]:
@@ -139,8 +139,7 @@ class Trace:
         if not (remaining or handling) or not (hasattr(self.world, "scene") and hasattr(self.world, "problem")):
             return
         # With the simulator, which suites of other worlds need not wait for.
-        from pytest_vla.sim.handling import watch_handling
-        from pytest_vla.sim.remaining import watch_remaining
+        from pytest_vla.sim.handling import watch_handling, watch_remaining
 
         world = cast("World", self.world)
         if remaining:

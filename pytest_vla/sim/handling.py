@@ -1,15 +1,54 @@
 """How the arm goes about a task: how near its joints are to their limits, what it holds, and what else it touches."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from pytest_vla.scene.literals import Literal
 from pytest_vla.sim.arm import ARM_JOINTS
 from pytest_vla.sim.touching import goal_things, held_things, things_of
 
 if TYPE_CHECKING:
     from pytest_vla.sim.world import World
+
+
+# Where the object of a task is, where it is to be, and whether it is held: read of a world, step by step.
+
+Place = tuple[NDArray[np.float64], NDArray[np.float64], bool]
+"""Positions of the object and of its goal (3,), m, world frame, and whether both fingers touch the object."""
+
+
+def watch_remaining(world: "World") -> Callable[[], Place] | None:
+    """What reads them of a world as it is now; None: the task's goal is not one object at one place.
+
+    That is a goal of one literal that names an object that can be carried, and an object, a fixture or a region for it;
+    literals of doors, knobs and drawers may stand beside it. A region's place is its site, another's its root body.
+    """
+    movable = {body.name: body for body in world.scene.bodies if not body.is_fixture}
+    carrying = [literal for literal in world.problem.goal if _is_carried(literal, movable)]
+    if len(carrying) != 1:
+        return None
+    source, target = map(str, carrying[0].arguments[:2])
+    site, body = world.scene.site(target), world.scene.body(target)
+    if site is None and body is None:
+        return None
+    data, model = world.data, world.model
+    moved = int(model.body(movable[source].root_body).id)
+    things = things_of(world.scene, model)
+    number = things.names.index(source)
+    if site is not None:
+        place, goal = data.site_xpos, int(model.site(site.name).id)
+    else:
+        assert body is not None, "one of both is there"
+        place, goal = data.xpos, int(model.body(body.root_body).id)
+    return lambda: (data.xpos[moved].copy(), place[goal].copy(), number in held_things(things, data))
+
+
+def _is_carried(literal: Literal, movable: Container[object]) -> bool:
+    names = literal.arguments[:2]
+    return len(names) == 2 and all(isinstance(name, str) for name in names) and names[0] in movable
 
 
 class Handling(NamedTuple):
