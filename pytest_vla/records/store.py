@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.labels import task_key_of
-from pytest_vla.records.adding import add_record, encodable, insert, now
 from pytest_vla.records.checks import OUTCOMES
 from pytest_vla.records.database import (
     INT,
@@ -30,7 +29,7 @@ from pytest_vla.records.database import (
     told,
 )
 from pytest_vla.records.items import DECIDED, SHARED, STATUSES, Item, ending_of
-from pytest_vla.records.joining import Begun, join
+from pytest_vla.records.joining import Begun, add_record, encodable, insert, join, now
 from pytest_vla.records.names import LAST_RUN
 from pytest_vla.records.record import Record, parse_record
 from pytest_vla.records.runs import Run, is_alive, this_process

@@ -17,10 +17,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.records.adding import encodable
 from pytest_vla.records.counting import is_complete, takes_over
 from pytest_vla.records.items import SHARED, Item
-from pytest_vla.records.joining import Begun
+from pytest_vla.records.joining import Begun, encodable
 from pytest_vla.records.record import VIDEO_SUFFIX, Record
 from pytest_vla.records.runs import Run, is_alive
 from pytest_vla.records.samples import ORDER, SAMPLE
