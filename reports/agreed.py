@@ -7,8 +7,7 @@ from functools import cached_property
 from pytest_vla.gate.baseline import Baseline
 from pytest_vla.gate.choices import REQUIRED
 from pytest_vla.gate.manifest import Manifest
-from pytest_vla.gate.measure import parse_measures
-from pytest_vla.gate.measured import Measured
+from pytest_vla.gate.measured import Measured, parse_measures
 from pytest_vla.gate.sequential import judge_as_agreed
 from pytest_vla.gate.verdicts import Judgement, judge
 from pytest_vla.reports.measures import fails, measured_by

@@ -7,8 +7,7 @@ import numpy as np
 
 from pytest_vla.gate.baseline import Baseline, CaseResult
 from pytest_vla.gate.choices import REQUIRED
-from pytest_vla.gate.measure import PRIDE, Measure
-from pytest_vla.gate.measured import Distance, Measured, judge_measures
+from pytest_vla.gate.measured import PRIDE, Distance, Measure, Measured, judge_measures
 from pytest_vla.gate.verdicts import Terms
 from pytest_vla.language.backends import choose_backend
 from pytest_vla.metrics.language_records import DIMENSION, PARAPHRASE

@@ -20,7 +20,7 @@ from pytest_vla.gate.choices import ALPHA, BEYOND, BY, LABELS, MARGIN, NO_REGRES
 if TYPE_CHECKING:
     from pytest_vla.gate.baseline import Baseline
     from pytest_vla.gate.manifest import Manifest
-    from pytest_vla.gate.measure import Measure
+    from pytest_vla.gate.measured import Measure
     from pytest_vla.gate.verdicts import Terms
 
 _UNMEASURED = 2
@@ -111,7 +111,7 @@ def run(options: argparse.Namespace) -> int:
         VlaError: there is no such run or baseline, or both have nothing in common.
     """
     from pytest_vla.gate.manifest import baseline_digest
-    from pytest_vla.gate.measure import parse_measures
+    from pytest_vla.gate.measured import parse_measures
     from pytest_vla.gate.sequential import judge_as_agreed
     from pytest_vla.gate.verdicts import judge
     from pytest_vla.records.names import LAST_RUN

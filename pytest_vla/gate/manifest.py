@@ -17,7 +17,7 @@ from pytest_vla.gate.baseline_file import text_of
 from pytest_vla.gate.choices import ANY, BEYOND, RULES, SEQUENTIAL, STOPS
 from pytest_vla.gate.comparable import labels_of, matched, unpaired
 from pytest_vla.gate.disagreements import lines_of
-from pytest_vla.gate.measure import Measure, parse_measures
+from pytest_vla.gate.measured import Measure, parse_measures
 from pytest_vla.gate.verdicts import Terms, group_name
 from pytest_vla.plan.case import Case
 from pytest_vla.util.text import counted

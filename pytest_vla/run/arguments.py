@@ -271,7 +271,7 @@ def share_of_runs(text: str) -> float:
 
 def gate_measures(text: str) -> tuple[str, ...]:
     """Numbers that a gate judges beside success, with their margins."""
-    from pytest_vla.gate.measure import parse_measures
+    from pytest_vla.gate.measured import parse_measures
 
     names = comma_list(text)
     try:

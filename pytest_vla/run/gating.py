@@ -22,8 +22,7 @@ from pytest_vla.run.settings import Settings
 if TYPE_CHECKING:
     from pytest_vla.gate.baseline import Baseline
     from pytest_vla.gate.manifest import Manifest
-    from pytest_vla.gate.measure import Measure
-    from pytest_vla.gate.measured import Measured
+    from pytest_vla.gate.measured import Measure, Measured
     from pytest_vla.gate.verdicts import Judgement, Terms
     from pytest_vla.plan.case import Case
     from pytest_vla.reports.losses import Replay
@@ -129,7 +128,7 @@ def make_gate(selection: Selection, resumption: Resumption | None, here: Path) -
             )
         return None
     from pytest_vla.gate.manifest import baseline_digest
-    from pytest_vla.gate.measure import parse_measures
+    from pytest_vla.gate.measured import parse_measures
     from pytest_vla.gate.verdicts import Terms
     from pytest_vla.reports.baseline_runs import baseline_named
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.baseline import Baseline, CaseResult, baseline_of
-from pytest_vla.gate.measure import Measure, parse_measure
-from pytest_vla.gate.measured import Measured, judge_measures
+from pytest_vla.gate.measured import Measure, Measured, judge_measures, parse_measure
 from pytest_vla.gate.verdicts import Terms
 from pytest_vla.plan.costs import Charge
 from tests.support.examples import scaled
