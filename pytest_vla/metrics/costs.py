@@ -10,10 +10,18 @@ from statistics import fmean
 from pytest_vla.metrics.clustered import Interval, rate_intervals
 from pytest_vla.metrics.further import by_origin
 from pytest_vla.metrics.rates import groups_of
-from pytest_vla.metrics.safety import SAFE, by_headline, deciding_account, excess_cost, is_safe, largest_excess
+from pytest_vla.metrics.safety import (
+    SAFE,
+    Unavoidable,
+    by_headline,
+    deciding_account,
+    excess_cost,
+    is_safe,
+    largest_excess,
+    unavoidable_in,
+)
 from pytest_vla.metrics.selection import is_counted
 from pytest_vla.metrics.success import unit_of
-from pytest_vla.metrics.unavoidable import Unavoidable, unavoidable_in
 from pytest_vla.plan.costs import DECLARED, accounts_of, cumulative, shown_accounts
 from pytest_vla.records.record import Record
 
