@@ -15,7 +15,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.metrics import inputs
 from pytest_vla.metrics.extension import pytest_vla_metrics
 from pytest_vla.metrics.uncertainty import samples, tokens
-from pytest_vla.metrics.uncertainty.actions import action_instability
+from pytest_vla.metrics.uncertainty.samples import action_instability
 from pytest_vla.policies.base import NO_WISHES, Answer, Episode, Wishes
 from pytest_vla.policies.tokens import token_statistics
 from pytest_vla.records.measured import Measured

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pytest_vla.metrics import inputs
 from pytest_vla.metrics.instability import Order, Series, episode_mean
 from pytest_vla.metrics.uncertainty import samples, tokens
-from pytest_vla.metrics.uncertainty.actions import ACTION_SIZE, action_instability
+from pytest_vla.metrics.uncertainty.samples import ACTION_SIZE, action_instability
 from pytest_vla.records.measured import Measured
 from pytest_vla.records.record import Record
 from pytest_vla.records.trajectory import Trajectory

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.metrics.instability import ORDERS, episode_mean, mean_instability, windowed_instability
-from pytest_vla.metrics.uncertainty.actions import action_instability, normalised
-from pytest_vla.metrics.uncertainty.samples import execution_variability
+from pytest_vla.metrics.uncertainty.samples import action_instability, execution_variability, normalised
 from pytest_vla.metrics.uncertainty.tokens import token_deepgini, token_entropy, token_pcs, token_probability
 from pytest_vla.policies.tokens import check_token_statistics, token_statistics
 
