@@ -122,7 +122,7 @@ EPISODES = 200
 
 def simulated() -> None:
     """Prints the time of a run by workers a core, beside one a core."""
-    from pytest_vla.serving.foreseen import foresee
+    from pytest_vla.serving.forecast import foresee
     from pytest_vla.serving.simulated import Load
 
     rows: list[tuple[str, ...]] = [

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pytest_vla.serving.foreseen import foresee, load_of
+from pytest_vla.serving.forecast import foresee, load_of
 from pytest_vla.serving.seen import Seen
 from pytest_vla.serving.simulated import Foreseen, Load
 

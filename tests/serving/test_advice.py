@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pytest_vla.serving.advice import Outlook, advised, other_numbers, outlook
-from pytest_vla.serving.foreseen import foresee, load_of
+from pytest_vla.serving.forecast import foresee, load_of
 from pytest_vla.serving.seen import Seen
 
 # Two cores, calls of 100 ms however many are in them, 60 ms between questions, 20 of them an episode.

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_vla.serving.foreseen import foresee, load_of
+from pytest_vla.serving.forecast import foresee, load_of
 from pytest_vla.serving.seen import Seen, seen_of
 from pytest_vla.serving.simulated import AtLeast, Foreseen, Load, simulate
 from tests.support.examples import scaled
