@@ -24,10 +24,9 @@ from pytest_vla.scene.category_files import find_category
 from pytest_vla.scene.init_states import read_init_states
 from pytest_vla.scene.lint.checks import check_text
 from pytest_vla.scene.lint.conditions import constants
-from pytest_vla.scene.lint.finding import Finding
+from pytest_vla.scene.lint.finding import Finding, catalogue_of
 from pytest_vla.scene.lint.models import check_models, read_model, state_length
 from pytest_vla.scene.lint.names import ModelFacts
-from pytest_vla.scene.lint.places import catalogue_of
 from pytest_vla.scene.lint.reading import TaskText, read_task_file
 from pytest_vla.scene.lint.things import check_categories
 from pytest_vla.scene.problem import Literal, Problem

@@ -14,8 +14,7 @@ from pytest_vla.plan.task import language_of
 from pytest_vla.scene.accepted import names_of
 from pytest_vla.scene.bddl import Atom, Placed
 from pytest_vla.scene.lint.conditions import leaves
-from pytest_vla.scene.lint.finding import Finding
-from pytest_vla.scene.lint.places import catalogue_of
+from pytest_vla.scene.lint.finding import Finding, catalogue_of
 from pytest_vla.scene.lint.reading import TaskText
 from pytest_vla.scene.problem import Literal, Problem
 

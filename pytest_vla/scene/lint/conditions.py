@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pytest_vla.plan.labels import OURS, PAPER
 from pytest_vla.scene.accepted import HAND, REGIONS, WORKSPACE, crash_of, may_crash, names_of, refusal
 from pytest_vla.scene.catalog import Category
-from pytest_vla.scene.lint.finding import Finding
+from pytest_vla.scene.lint.finding import Finding, catalogue_of, place_of
 from pytest_vla.scene.lint.names import Facts, Names, is_declared, things_of
-from pytest_vla.scene.lint.places import catalogue_of, place_of
 from pytest_vla.scene.lint.reading import TaskText
 from pytest_vla.scene.literals import CONNECTIVES, Literal
 from pytest_vla.scene.problem import Problem

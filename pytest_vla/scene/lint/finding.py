@@ -1,7 +1,29 @@
 """What a linter finds, and every code that it may have."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+
+from pytest_vla.errors import VlaError
+from pytest_vla.scene.catalog import CATEGORIES, Categories
+from pytest_vla.scene.problem import Problem
+from pytest_vla.scene.workspaces import Workspace, workspace
+
+# What a problem's class brings, where it is known.
+
+
+def place_of(problem: Problem) -> Workspace | None:
+    """The workspace of a problem; None where its class is not known."""
+    with suppress(VlaError):
+        return workspace(problem.name, problem.source)
+    return None
+
+
+def catalogue_of(problem: Problem) -> Categories:
+    """The categories that a problem's class knows, beside those of files."""
+    place = place_of(problem)
+    return CATEGORIES if place is None or place.categories is None else place.categories
+
 
 ERROR, WARNING, NOTE = LEVELS = ("error", "warning", "note")
 """An error: upstream crashes, or judges something else than the file says. A note is hardly ever a defect."""

@@ -8,9 +8,8 @@ from pathlib import Path
 from pytest_vla.scene.accepted import geom_name, geom_number, missing_parts, names_of
 from pytest_vla.scene.compose import part_sites
 from pytest_vla.scene.lint.conditions import CategoryOf, check_names, leaves
-from pytest_vla.scene.lint.finding import Finding
+from pytest_vla.scene.lint.finding import Finding, place_of
 from pytest_vla.scene.lint.names import Facts, ModelFacts, things_of
-from pytest_vla.scene.lint.places import place_of
 from pytest_vla.scene.lint.reading import TaskText
 from pytest_vla.scene.lint.regions import used_regions
 from pytest_vla.scene.problem import Problem

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 
 from pytest_vla.scene.accepted import names_of
 from pytest_vla.scene.lint.conditions import leaves
-from pytest_vla.scene.lint.finding import Finding
-from pytest_vla.scene.lint.places import place_of
+from pytest_vla.scene.lint.finding import Finding, place_of
 from pytest_vla.scene.lint.reading import TaskText
 from pytest_vla.scene.problem import Problem
 from pytest_vla.scene.sections import Mover, Region, Vector

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pytest_vla.scene.accepted import FIXTURE, HAND, OBJECT, PART, REGION, WORKSPACE, ZONE
 from pytest_vla.scene.compose import PartSite
-from pytest_vla.scene.lint.places import place_of
+from pytest_vla.scene.lint.finding import place_of
 from pytest_vla.scene.literals import GRIPPER, Literal
 from pytest_vla.scene.problem import Problem
 from pytest_vla.scene.sections import Declaration

@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterator
 
 from pytest_vla.errors import VlaError
 from pytest_vla.scene.bddl import Atom
-from pytest_vla.scene.lint.finding import Finding
-from pytest_vla.scene.lint.places import place_of
+from pytest_vla.scene.lint.finding import Finding, place_of
 from pytest_vla.scene.lint.reading import TaskText
 from pytest_vla.scene.problem import Problem
 from pytest_vla.scene.sections import Declaration
