@@ -35,7 +35,7 @@ from pytest_vla.sim.library import copy_data  # noqa: E402
 from pytest_vla.sim.looks import looks_of  # noqa: E402
 from pytest_vla.sim.metering import (  # noqa: E402
     MakeMeters,
-    Meter,  # noqa: E402
+    Meter,
     Metering,
 )
 from pytest_vla.sim.movers import Movement, plan_movers  # noqa: E402
