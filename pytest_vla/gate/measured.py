@@ -222,6 +222,13 @@ def _judged(
     if broken and verdict in ("better", "no worse"):
         reason = f"{counted(broken, 'pair')} broke or {'are' if broken > 1 else 'is'} invalid: {verdict} without them"
         return Measured(name, measure, "undecided", reason, len(observed), before, now, bounds)
+    starts = len({*units})
+    if verdict == "undecided" and 0.5**starts > alpha:
+        # Of sign flips; alpha is shared out among the rows.
+        reason = (
+            f"not judged ({counted(starts, 'start')}): not even a change in all of them could be shown in one of so"
+        )
+        return Measured(name, measure, "undecided", f"{reason} many rows", len(observed), before, now, bounds)
     return Measured(name, measure, verdict, "", len(observed), before, now, bounds)
 
 

@@ -161,3 +161,13 @@ def test_measures_are_read() -> None:
     assert parse_measure("cost.collisions.arm_contact=2.5") == Measure("cost.collisions.arm_contact", True, 2.5)
     assert parse_measure("higher:steps") == Measure("steps", False, None, True)
     assert not parse_measure("pride").lower_is_better
+
+
+def test_too_few_starts_for_so_many_rows_are_not_judged() -> None:
+    """Six starts that all got worse: p = 1/64, of four rows a quarter of 5% is below it."""
+    before = np.array([80, 90, 100, 110, 120, 85])
+    now = before + np.array([30, 41, 52, 33, 44, 35])
+    assert judged(steps(before), steps(now), "steps")[0].verdict == "regression"
+    rows = judged(steps(before), steps(now), "steps", "steps=3", "steps=5", "steps=8")
+    assert {row.verdict for row in rows} == {"undecided"}
+    assert all(row.reason.startswith("not judged (6 starts)") for row in rows)
