@@ -166,10 +166,14 @@ def judge_measures(
     rows = []
     for measure in measures:
         value = _value_of(measure, distance)
-        some = {name: _observed(pairs, value) for name, pairs in sorted(groups.items())}
+        some: dict[str, Observed] = {name: _observed(pairs, value) for name, pairs in sorted(groups.items())}
         # Where one side never succeeds there are no steps, which is no reason to say nothing else.
         is_said = measure.name == STEPS and not measure.is_own
         some = {name: each for name, each in some.items() if each or is_said}
+        sides = ((pair.baseline, pair.new) for pair in found.pairs)
+        if not some and any(value(one, one) is not None or value(other, other) is not None for one, other in sides):
+            # What one side alone says, as where costs are switched off, keeps no other row from being judged.
+            some = dict.fromkeys(sorted(groups), ())
         if not some:
             known = _known(measure, [pair.new for pair in found.pairs])
             raise VlaError(f"measure {measure.name}: no case that both have says it{known}")
@@ -203,6 +207,8 @@ def _judged(
     refused += agreement.of("refuses costs", cases) if measure.is_of_costs else ()
     if refused:
         return Measured(name, measure, "not comparable", refused[0].text, len(observed))
+    if not observed and not (measure.name == STEPS and not measure.is_own):
+        return Measured(name, measure, "not comparable", "only one side says it", 0)
     if not observed:
         return Measured(name, measure, "undecided", "no pair in which both succeed", 0)
     weights = [weight for *_, weight in observed]

@@ -171,3 +171,14 @@ def test_too_few_starts_for_so_many_rows_are_not_judged() -> None:
     rows = judged(steps(before), steps(now), "steps", "steps=3", "steps=5", "steps=8")
     assert {row.verdict for row in rows} == {"undecided"}
     assert all(row.reason.startswith("not judged (6 starts)") for row in rows)
+
+
+def test_what_one_side_alone_says_is_not_comparable_and_what_nobody_says_is_an_error() -> None:
+    costs = (Charge("arm_contact", 1.0, 1, account="collisions"),)
+    with_costs, without = side(*({"costs": costs} for _ in range(10))), side(*({} for _ in range(10)))
+    row, success_like = judged(with_costs, without, "cost.collisions", "steps")
+    assert (row.verdict, row.pairs) == ("not comparable", 0)
+    assert row.reason.startswith("costs that were watched (charged)")
+    assert success_like.verdict != "not comparable"
+    with pytest.raises(VlaError, match=r"cost\.declared: no case that both have says it"):
+        judged(with_costs, without, "cost.declared")
