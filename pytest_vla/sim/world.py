@@ -26,7 +26,6 @@ from pytest_vla.scene.variation import Variation, changed_problem  # noqa: E402
 from pytest_vla.scene.workspaces import workspace  # noqa: E402
 from pytest_vla.sim.arguments import checked_action, checked_seed, checked_size, is_index, vector  # noqa: E402
 from pytest_vla.sim.arm import HAND_BODY, Arm, ArmState, reset_warm_start  # noqa: E402
-from pytest_vla.sim.burners import alphas_at, find_burners, get_alphas, light  # noqa: E402
 from pytest_vla.sim.cameras import ignore_colour_spaces  # noqa: E402
 from pytest_vla.sim.changes import ModelChanges  # noqa: E402
 from pytest_vla.sim.cost_meters import cost_meters  # noqa: E402
@@ -49,7 +48,7 @@ from pytest_vla.sim.placing import (  # noqa: E402
     site_positions,
     take_away,
 )
-from pytest_vla.sim.readings import Readings, Sampled  # noqa: E402
+from pytest_vla.sim.readings import Readings, Sampled, alphas_at, find_burners, get_alphas, light  # noqa: E402  # noqa: E402
 from pytest_vla.sim.start_states import Starts  # noqa: E402
 from pytest_vla.sim.substeps import SUBSTEPS, NativeSubsteps, Substeps  # noqa: E402
 from pytest_vla.sim.verdicts import all_of, compile_verdicts, each_of  # noqa: E402
