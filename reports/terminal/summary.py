@@ -34,7 +34,7 @@ from pytest_vla.plan.case import Case
 from pytest_vla.plan.durations import Estimate, total_seconds
 from pytest_vla.records.charges import account_text, amount_text
 from pytest_vla.records.explain import clipped_note
-from pytest_vla.records.items import DECIDED, Item
+from pytest_vla.records.items import DECIDED, FAILED, Item
 from pytest_vla.records.premises import notes_after
 from pytest_vla.records.record import VIDEO_SUFFIX, Record
 from pytest_vla.records.tally import Repetition
@@ -295,7 +295,9 @@ def _notes(records: Sequence[Record], run: Path, items: Sequence[Item], resume: 
         notes.append(simulators)
     if videos:
         notes.append(f"{counted(len(videos), 'video')} in {_shown(run)}")
-    if left := [item for item in items if item.is_left]:
+    # What succeeded and cost too much (--vla-max-cost) has been measured: the first record counts, run again or not.
+    costly = [item for item in items if item.status == FAILED and item.of_suite and item.outcome == "success"]
+    if left := [item for item in items if item.is_left and item not in costly]:
         missing, errors = sum(item.status is None for item in left), sum(item.is_error for item in left)
         failed = len(left) - missing - errors
         counts = [(missing, f"{missing} not run"), (errors, counted(errors, "error"))]

@@ -208,3 +208,9 @@ def test_a_failed_episode_that_cost_too_much_is_not_excused_by_a_success_rate(po
     assert [line for line in result.outlines if "more than --vla-max-cost" in line]
     within = point("--vla-model=pushing:aside", "--vla-min-success=0", "--vla-max-cost=100", "--vla-results=within")
     assert within.ret == pytest.ExitCode.OK
+
+
+def test_a_success_that_cost_too_much_is_not_offered_to_be_run_again(point: Run) -> None:
+    result = point("--vla-max-cost=0.01")
+    result.assert_outcomes(failed=1)
+    assert not [line for line in result.outlines if "--vla-resume=" in line]
