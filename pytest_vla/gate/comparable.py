@@ -103,7 +103,7 @@ class Agreement:
         same_policy: whether both are of one policy, as far as its digest says; None: it is not known of what one is.
         is_paired: whether the same cases are compared.
         copies: how many pairs, or episodes of unpaired ones, repeat another and are left out.
-        together: how many groups are judged as one, since their starts are too few to judge them apart.
+        together: how many groups are a regression together, whose starts are too few for one of any of them; else 0.
     """
 
     disagreements: tuple[Disagreement, ...]
@@ -135,8 +135,8 @@ class Agreement:
             found.append(f"{number} of the run not in the baseline{_some(self.only_new)}")
         if self.together:
             found.append(
-                f"{counted(self.together, 'group')} judged together: with so few starts not even the loss of every "
-                "success could be shown in one of so many"
+                f"{counted(self.together, 'group')} are a regression together ('all'): with so few starts not even "
+                "the loss of every success could be shown in one of so many"
             )
         if self.copies:
             what = "pair" if self.is_paired else "episode"

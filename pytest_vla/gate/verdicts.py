@@ -190,18 +190,21 @@ def judge(baseline: Baseline, new: Baseline, terms: Terms, *, is_paired: bool | 
     for source in found.pairs if isinstance(found, Paired) else found.strata:
         sources.setdefault(group_name(source.labels, terms.by), []).append(source)
     agreement = found.agreement
-    if _are_too_many(sources, terms, agreement, is_paired):
-        agreement = replace(agreement, together=len(sources))
-        sources = {TOGETHER: [source for some in sources.values() for source in some]}
     groups = _groups({name: sources[name] for name in sorted(sources)}, terms, agreement, is_paired)
-    compared = {group.name: sources[group.name] for group in groups if not group.refused}
+    if _are_too_many(sources, terms, agreement, is_paired):
+        # None of the groups can be a regression, so that all of alpha is there for them together.
+        every = [source for some in sources.values() for source in some]
+        together = _groups({TOGETHER: every}, terms, agreement, is_paired)
+        if together[0].verdict == "regression":
+            agreement, groups = replace(agreement, together=len(sources)), (*groups, *together)
+    compared = {group.name: sources[group.name] for group in groups if not group.refused and group.name in sources}
     tasks = task_changes(compared)
     verdict, flips = over_all([group.verdict for group in groups]), flips_of(compared, tasks)
     return Judgement(verdict, groups, terms, is_paired, agreement, tasks, flips)
 
 
 TOGETHER = "all"
-"""The group of all pairs, where starts are too few to judge groups apart."""
+"""The group of all pairs, where starts are too few for a regression of any group, and all together are one."""
 
 
 def _are_too_many(
@@ -209,7 +212,7 @@ def _are_too_many(
 ) -> bool:
     """Whether the loss of everything could be shown of all groups together, and of none of them apart.
 
-    It goes by the baseline and by which pairs there are, not by what the new policy did, so that it costs no alpha.
+    It goes by the baseline and by which pairs there are, not by what the new policy did.
     """
     if len(sources) < 2 or any(agreement.of("refuses", _cases(some)) for some in sources.values()):
         return False

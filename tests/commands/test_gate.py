@@ -85,8 +85,8 @@ def test_margin_alpha_and_groups_are_the_users(capsys: pytest.CaptureFixture[str
     write("new", episodes(3))
     out, _ = call(capsys, "--margin=10", "--require=no-worse")
     assert out.splitlines()[-1] == "gate: no worse (margin 10 points, alpha 5% each way)"
-    table = json.loads(call(capsys, "--margin=10", "--alpha=.04", "--by=suite,task", "--json")[0])
-    assert table["terms"] == {"margin": 10.0, "alpha": 0.04, "by": ["suite", "task"], "regression": "margin"}
+    table = json.loads(call(capsys, "--margin=10", "--alpha=.01", "--by=suite,task", "--json")[0])
+    assert table["terms"] == {"margin": 10.0, "alpha": 0.01, "by": ["suite", "task"], "regression": "margin"}
     assert len(table["groups"]) == 10
     group = table["groups"]["libero_goal[task_9]"]
     assert group["lost"] == ["libero_goal/task_9[seed9]"]
