@@ -54,7 +54,7 @@ class _Remembered(NamedTuple):
     rotations: npt.NDArray[np.float64]
     joints: npt.NDArray[np.float64]
     touching: dict[int, str]
-    inside: tuple[frozenset[int], ...]
+    inside: tuple[frozenset[str], ...]
     hitting: frozenset[frozenset[int]]
 
 
@@ -264,23 +264,21 @@ class Collisions:
             frozenset(),
         )
 
-    def _with_contents(self, meant: npt.NDArray[np.bool_], inside: tuple[frozenset[int], ...]) -> npt.NDArray[np.bool_]:
+    def _with_contents(self, meant: npt.NDArray[np.bool_], inside: tuple[frozenset[str], ...]) -> npt.NDArray[np.bool_]:
         """What an object holds may touch it, whoever carries it."""
         found, names = meant.copy(), self._things.names
         for content, containers in zip(self._bystanders.names, inside, strict=True):
-            for number in containers:
-                one, other = names.index(content), names.index(self._interiors[number][0])
+            for container in containers:
+                one, other = names.index(content), names.index(container)
                 found[one, other] = found[other, one] = True
         return found
 
-    def _inside(self) -> tuple[frozenset[int], ...]:
-        """Of each bystander, in which objects it lies."""
+    def _inside(self) -> tuple[frozenset[str], ...]:
+        """Of each bystander, in which objects it lies, by their names."""
         names, positions = self._bystanders.names, self._data.xpos[self._bystanders.bodies]
         return tuple(
             frozenset(
-                number
-                for number, (container, interior) in enumerate(self._interiors)
-                if container != name and interior.holds(position)
+                container for container, interior in self._interiors if container != name and interior.holds(position)
             )
             for name, position in zip(names, positions, strict=True)
         )
