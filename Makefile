@@ -186,7 +186,6 @@ bench: setup reference ## the time of a step, a reset and an episode, as ratios 
 	$(BIN)/python benchmarks/physics.py
 	$(BIN)/python benchmarks/profiles.py
 	$(BIN)/python benchmarks/movers.py
-	$(BIN)/python benchmarks/costs.py
 	$(BIN)/python benchmarks/ledger.py
 	$(BIN)/python benchmarks/metrics.py
 	$(BIN)/python benchmarks/episode.py

@@ -24,7 +24,7 @@ from pytest_vla.sim.costs.containers import Interior
 from pytest_vla.sim.costs.setting import Setting
 from pytest_vla.sim.costs.stances import SETTLES
 from pytest_vla.sim.substeps import Ids, Pairs, Press
-from pytest_vla.sim.touching import Things, body_of, goal_things, held_within, moving_bodies, things_of
+from pytest_vla.sim.touching import Things, body_of, goal_things, held_things, held_within, moving_bodies, things_of
 
 if TYPE_CHECKING:
     from pytest_vla.sim.world import World
@@ -92,7 +92,7 @@ class Collisions:
         self._since = self._look()
 
     def watched(self) -> tuple[Charge, ...]:
-        """The four."""
+        """Return an entry of 0 of each of the four."""
         kinds = {ARM_CONTACT: "instant", HELD_CONTACT: "instant", IMPACT: "instant", DISPLACED: "terminal"}
         return tuple(Charge(name, 0.0, 0, account="collisions", kind=kind) for name, kind in kinds.items())
 
@@ -170,13 +170,18 @@ class Collisions:
             self._charge(ledger, step, ARM_CONTACT, STEP_COST, (link, name), press)
 
     def _charge_held(self, ledger: Ledger, step: int) -> None:
-        held = held_within(self._things, self._substeps)
-        if not held:
-            return
         carried = np.zeros(len(self._things.names) + 1, dtype=bool)
-        carried[list(held)] = True
+        carried[list(held_things(self._things, self._substeps.pairs))] = True
+        # Each pair of geoms once: nearly always nothing is met unasked.
+        pairs = self._substeps.pairs
+        one, other = self._things.of_geom[pairs[np.flatnonzero(self._rules[pairs[:, 0], pairs[:, 1]] & _MEET)]].T
+        meant = self._since.meant
+        if not ((carried[one] & ~meant[one, other]) | (carried[other] & ~meant[other, one])).any():
+            return
+        carried[:] = False
+        carried[list(held_within(self._things, self._substeps))] = True
         for (thing, against), contacts in self._meetings(self._substeps.geoms).items():
-            if carried[thing] and not carried[against] and not self._since.meant[thing, against]:
+            if carried[thing] and not carried[against] and not meant[thing, against]:
                 names = (self._things.names[thing], self._things.names[against])
                 self._charge(ledger, step, HELD_CONTACT, STEP_COST, names, self._substeps.press(contacts))
 

@@ -43,7 +43,7 @@ def watch_remaining(world: "World") -> Callable[[], Place] | None:
     else:
         assert body is not None, "one of both is there"
         place, goal = data.xpos, int(model.body(body.root_body).id)
-    return lambda: (data.xpos[moved].copy(), place[goal].copy(), number in held_things(things, data))
+    return lambda: (data.xpos[moved].copy(), place[goal].copy(), number in held_things(things, data.contact.geom))
 
 
 def _is_carried(literal: Literal, movable: Container[object]) -> bool:
@@ -87,6 +87,6 @@ def watch_handling(world: "World") -> Callable[[], Handling]:
         # A robot's geom is of no thing, -1.
         others = len(set(things.of_geom[touched].max(axis=1, initial=-1).tolist())) if len(touched) else 0
         margin = float((np.minimum(joints - low, high - joints) / (high - low)).min())
-        return Handling(margin, min(held_things(things, data), default=NOTHING), others)
+        return Handling(margin, min(held_things(things, data.contact.geom), default=NOTHING), others)
 
     return read

@@ -12,7 +12,7 @@ from pytest_vla.scene.problem import Problem
 from pytest_vla.scene.scene import Scene
 from pytest_vla.scene.workspaces import workspace
 from pytest_vla.sim.arm import ARM_JOINTS, FINGERS
-from pytest_vla.sim.substeps import Contacts
+from pytest_vla.sim.substeps import Contacts, Pairs
 
 Mask = npt.NDArray[np.bool_]
 
@@ -102,9 +102,12 @@ def _names(literals: Iterable[Literal]) -> Iterable[str]:
                 yield argument
 
 
-def held_things(things: Things, data: mujoco.MjData) -> frozenset[int]:
-    """The objects that both fingers touch, by their places in `Things.names`."""
-    pairs = data.contact.geom
+def held_things(things: Things, pairs: Pairs) -> frozenset[int]:
+    """Return the objects that both fingers touch, by their places in `Things.names`.
+
+    Args:
+        pairs: (n, 2) geoms that touch; of several substeps, each finger may have touched in another one.
+    """
     met = [
         set(things.of_geom[pairs[(finger[pairs[:, 0]] | finger[pairs[:, 1]])]].max(axis=1, initial=-1).tolist())
         for finger in things.fingers
@@ -113,7 +116,7 @@ def held_things(things: Things, data: mujoco.MjData) -> frozenset[int]:
 
 
 def held_within(things: Things, contacts: Contacts) -> dict[int, int]:
-    """As `held_things`, of all substeps: the objects that both fingers touch in one of them, with the last such."""
+    """Return the objects that both fingers touch in one and the same substep, each with the last such (from 0)."""
     pairs, when = contacts.geoms, contacts.substeps
     sides = []
     for finger in things.fingers:

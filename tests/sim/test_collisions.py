@@ -133,7 +133,7 @@ def test_a_thing_that_is_carried_into_another_is_charged_and_not_what_it_stood_o
 def _held(world: World) -> frozenset[int]:
     from pytest_vla.sim.touching import held_things
 
-    return held_things(things_of(world.scene, world.model), world.data)
+    return held_things(things_of(world.scene, world.model), world.data.contact.geom)
 
 
 def test_bystanders_are_displaced_and_the_goals_objects_are_not(bowl: World) -> None:
