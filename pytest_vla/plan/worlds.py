@@ -1,7 +1,8 @@
 """A world that a suite brings: what it has to do, so that any simulator can be a suite. Values and contracts only."""
 
+import typing
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     Seen = Mapping[str, NDArray[Any]]
 
 
-class SuiteWorld(Protocol):
+class SuiteWorld(typing.Protocol):
     """The world of a task: `Task.world` makes one, in the process that runs the episode, and it is used for many.
 
     What it sees is a mapping with the names of the suite's protocol: ``CAMERA_image`` (H, W, 3) uint8, upright, for

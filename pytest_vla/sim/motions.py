@@ -8,7 +8,6 @@ Lengths in metres, quaternions wxyz. Tick 0 is the reset; the first control step
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,15 +17,15 @@ from pytest_vla.plan.labels import PAPER, UPSTREAM
 from pytest_vla.scene.sections import Mover, Vector
 from pytest_vla.util.rotations import VERTICAL
 
-Array: TypeAlias = npt.NDArray[np.float64]
+Array = npt.NDArray[np.float64]
 
-Pose: TypeAlias = tuple[Array, Array]
+Pose = tuple[Array, Array]
 """Position (3,) and quaternion (4,); not to be written to."""
 
-Motion: TypeAlias = Callable[[int], Pose]
+Motion = Callable[[int], Pose]
 """The pose that an object is drawn to in the control step of this tick, 1 and on."""
 
-Begun: TypeAlias = Callable[[Pose], Motion]
+Begun = Callable[[Pose], Motion]
 """A motion of an object that stood so when the scene was drawn. Raises SceneError where it cannot go from there."""
 
 CONTROL_STEP = 0.05
@@ -318,7 +317,7 @@ def _speed(mover: Mover) -> float:
     return float(_SPEED if mover.initial_speed is None else mover.initial_speed)
 
 
-_Plan: TypeAlias = Callable[[Mover, str], Begun]
+_Plan = Callable[[Mover, str], Begun]
 _MOTIONS: dict[str, tuple[_Plan, _Plan]] = {
     "linear": (_linear_coded, _linear_documented),
     "circle": (_circle_coded, _circle_documented),

@@ -13,7 +13,7 @@ import mujoco
 import numpy as np
 
 from pytest_vla.scene.accepted import crash_of, may_crash, names_of
-from pytest_vla.scene.problem import Literal
+from pytest_vla.scene.literals import Literal
 from pytest_vla.scene.scene import SceneBody
 from pytest_vla.sim.costs.contacts import Touch
 from pytest_vla.sim.costs.distances import Distance, SaidDistance

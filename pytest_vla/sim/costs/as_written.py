@@ -22,8 +22,7 @@ import numpy as np
 from pytest_vla.errors import SceneError
 from pytest_vla.plan.costs import TOUCHING
 from pytest_vla.scene.accepted import HAND, REGIONS, WORKSPACE, names_of
-from pytest_vla.scene.literals import CONNECTIVES
-from pytest_vla.scene.problem import Literal
+from pytest_vla.scene.literals import CONNECTIVES, Literal
 from pytest_vla.sim.costs.as_coded import distance_judged, gripper_told, states_judged, touch_told
 from pytest_vla.sim.costs.contacts import Touch
 from pytest_vla.sim.costs.containers import Interior
