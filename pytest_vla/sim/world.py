@@ -9,37 +9,37 @@ from pytest_vla.sim.gl import select_gl
 
 select_gl()  # MuJoCo chooses its OpenGL while it is imported.
 
-import mujoco  # noqa: E402
-import numpy as np  # noqa: E402
-import numpy.typing as npt  # noqa: E402
+import mujoco
+import numpy as np
+import numpy.typing as npt
 
-from pytest_vla.errors import VlaError  # noqa: E402
-from pytest_vla.plan.choices import TRAINED  # noqa: E402
-from pytest_vla.plan.costs import Charge  # noqa: E402
-from pytest_vla.plan.data_roots import task_roots  # noqa: E402
-from pytest_vla.plan.task import Task  # noqa: E402
-from pytest_vla.scene.cache import compiled_scene, scene_key  # noqa: E402
-from pytest_vla.scene.placement import draw_placement, plan_placement  # noqa: E402
-from pytest_vla.scene.problem import Problem  # noqa: E402
-from pytest_vla.scene.task_files import read_problem  # noqa: E402
-from pytest_vla.scene.variation import Variation, changed_problem  # noqa: E402
-from pytest_vla.scene.workspaces import workspace  # noqa: E402
-from pytest_vla.sim.arguments import checked_action, checked_seed, checked_size, is_index, vector  # noqa: E402
-from pytest_vla.sim.arm import HAND_BODY, Arm, ArmState, reset_warm_start  # noqa: E402
-from pytest_vla.sim.cameras import ignore_colour_spaces  # noqa: E402
-from pytest_vla.sim.changes import ModelChanges  # noqa: E402
-from pytest_vla.sim.cost_meters import cost_meters  # noqa: E402
-from pytest_vla.sim.faults import check_physics, redirect_warnings  # noqa: E402
-from pytest_vla.sim.library import copy_data  # noqa: E402
-from pytest_vla.sim.looks import looks_of  # noqa: E402
-from pytest_vla.sim.metering import (  # noqa: E402
+from pytest_vla.errors import VlaError
+from pytest_vla.plan.choices import TRAINED
+from pytest_vla.plan.costs import Charge
+from pytest_vla.plan.data_roots import task_roots
+from pytest_vla.plan.task import Task
+from pytest_vla.scene.cache import compiled_scene, scene_key
+from pytest_vla.scene.placement import draw_placement, plan_placement
+from pytest_vla.scene.problem import Problem
+from pytest_vla.scene.task_files import read_problem
+from pytest_vla.scene.variation import Variation, changed_problem
+from pytest_vla.scene.workspaces import workspace
+from pytest_vla.sim.arguments import checked_action, checked_seed, checked_size, is_index, vector
+from pytest_vla.sim.arm import HAND_BODY, Arm, ArmState, reset_warm_start
+from pytest_vla.sim.cameras import ignore_colour_spaces
+from pytest_vla.sim.changes import ModelChanges
+from pytest_vla.sim.cost_meters import cost_meters
+from pytest_vla.sim.faults import check_physics, redirect_warnings
+from pytest_vla.sim.library import copy_data
+from pytest_vla.sim.looks import looks_of
+from pytest_vla.sim.metering import (
     MakeMeters,
     Meter,
     Metering,
 )
-from pytest_vla.sim.movers import Movement, plan_movers  # noqa: E402
-from pytest_vla.sim.observation import Observation  # noqa: E402
-from pytest_vla.sim.placing import (  # noqa: E402
+from pytest_vla.sim.movers import Movement, plan_movers
+from pytest_vla.sim.observation import Observation
+from pytest_vla.sim.placing import (
     Point,
     hide_sites,
     place_fixtures,
@@ -48,18 +48,18 @@ from pytest_vla.sim.placing import (  # noqa: E402
     site_positions,
     take_away,
 )
-from pytest_vla.sim.readings import Readings, Sampled, alphas_at, find_burners, get_alphas, light  # noqa: E402  # noqa: E402
-from pytest_vla.sim.start_states import Starts  # noqa: E402
-from pytest_vla.sim.substeps import SUBSTEPS, NativeSubsteps, Substeps  # noqa: E402
-from pytest_vla.sim.verdicts import all_of, compile_verdicts, each_of  # noqa: E402
-from pytest_vla.sim.world_state import (  # noqa: E402
+from pytest_vla.sim.readings import Readings, Sampled, alphas_at, find_burners, get_alphas, light  # noqa: E402
+from pytest_vla.sim.start_states import Starts
+from pytest_vla.sim.substeps import SUBSTEPS, NativeSubsteps, Substeps
+from pytest_vla.sim.verdicts import all_of, compile_verdicts, each_of
+from pytest_vla.sim.world_state import (
     WorldState,
     copied_data,
     copied_samples,
     fixture_poses,
     put_fixtures,
 )
-from pytest_vla.versions import check_versions  # noqa: E402
+from pytest_vla.versions import check_versions
 
 Array = npt.NDArray[np.float64]
 
