@@ -48,7 +48,7 @@ from pytest_vla.sim.placing import (
     site_positions,
     take_away,
 )
-from pytest_vla.sim.readings import Readings, Sampled, alphas_at, find_burners, get_alphas, light  # noqa: E402
+from pytest_vla.sim.readings import Readings, Sampled, alphas_at, find_burners, get_alphas, light
 from pytest_vla.sim.start_states import Starts
 from pytest_vla.sim.substeps import SUBSTEPS, NativeSubsteps, Substeps
 from pytest_vla.sim.verdicts import all_of, compile_verdicts, each_of
