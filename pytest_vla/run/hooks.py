@@ -38,7 +38,7 @@ from pytest_vla.run.limits import BeginInTime, is_limited, make_limit
 from pytest_vla.run.misspelt import key_notes
 from pytest_vla.run.nodes import SuiteFile, SuiteModule
 from pytest_vla.run.preflight import check_ready, notes_before
-from pytest_vla.run.results import GateItems, Results
+from pytest_vla.run.results import Results
 from pytest_vla.run.resume import (
     Resumption,
     anchored,
@@ -328,8 +328,9 @@ def _controller_plugins(context: RunContext) -> _Plugins:
         ("vla-in-time", None if limit is None else BeginInTime(lambda: limit.may_begin(limits.clock()))),
         ("vla-results", results),
         ("vla-tracking", results.tracking),
-        ("vla-gate", GateItems(results)),
+        ("vla-gate", results.gate),
         ("vla-forgetting", Forgetting(config, lambda node: node in so_far.names)),
+        # After the results, so that the end of the run tells of searches first.
         ("vla-searches", _searches(context)),
         ("vla-allure-run", _allure_of_run(context)),
     ]

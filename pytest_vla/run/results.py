@@ -6,13 +6,12 @@ calls `Results.keep_record`; that calls `stored.StoredRun.write_record`; that ha
 the report: `handover.attach`, called by the `rollout` fixture.)
 
 Each part of the work is a module beside this one: `handover` (records on reports), `so_far` (the progress), `stored`
-(the store), `progress` (the live line), `failures` and `judging` (the verdict), `gating` (the baseline), `limits` (the
+(the store), `progress` (the live line), `failures` and `judging` (the verdict), `gate_items` (the gate), `limits` (the
 limit of time), `tracking` (trackers of experiments), `telling` (what is printed). Here they are wired.
 """
 
 import dataclasses
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -20,30 +19,27 @@ import pytest
 
 from pytest_vla import extensions
 from pytest_vla.errors import VlaError
-from pytest_vla.gate.min_success import NO_POLICY
 from pytest_vla.plan.case import Case
 from pytest_vla.records.items import DECIDED, SKIPPED, Endings
 from pytest_vla.records.record import Record
 from pytest_vla.run.collected import Collected, collected_of
 from pytest_vla.run.context import RunContext
-from pytest_vla.run.decided import was_decided, write_decided
+from pytest_vla.run.decided import was_decided
 from pytest_vla.run.failures import NOT_DONE, Failures, as_it_ended, is_not_done
-from pytest_vla.run.gating import Gate, Gated, Judged, agree, judge_by, kept_of
+from pytest_vla.run.gate_items import RunGate
 from pytest_vla.run.handover import Unpacking
 from pytest_vla.run.judging import judge_run
 from pytest_vla.run.limits import InTime, kept_order
-from pytest_vla.run.picked import picked_by
 from pytest_vla.run.sharding import kept_of_shard
 from pytest_vla.run.stored import StoredRun
 from pytest_vla.run.telling import Telling
+from pytest_vla.run.tracking import make_tracking
 from pytest_vla.run.utilisation import closing_lines, scarce_now
 from pytest_vla.util.interrupts import uninterrupted
-from pytest_vla.util.text import counted, printable_lines
+from pytest_vla.util.text import printable_lines
 
 if TYPE_CHECKING:
-    from pytest_vla.run.deciding import Deciding
     from pytest_vla.run.progress import Progress
-    from pytest_vla.run.tracking import Tracking
     from pytest_vla.run.xdist.far import Incoming
 
 INTERRUPTED = "interrupted"
@@ -69,20 +65,15 @@ class Results:
         self._progress: Progress | None = None
         # By node id, the record of the attempt that is going on.
         self._current: dict[str, Record] = {}
-        self._gate = context.gate
-        if self._gate is not None and self._settings.gate_summary:
-            from pytest_vla.run.gate_summary import check_summaries
-
-            check_summaries(self._settings.gate_summary)
+        self._in_time = InTime(context)
+        self.gate = RunGate(context, self._stored, self._in_time)
+        """What the run is compared with; a plugin of its own."""
         if self._settings.report is not None:
             from pytest_vla.run.html_report import check_report
 
             check_report(self._settings.report)
-        self.tracking = self._make_tracking()
-        """The run in trackers of experiments; a plugin of its own. None: in none."""
-        self._gated: Gated | None = None
-        self._deciding: Deciding | None = None
-        self._in_time = InTime(context)
+        self.tracking = make_tracking(context, self._telling.once)
+        """The run in trackers of experiments; a plugin of its own. None if no tracker is asked for."""
         self._verdict: tuple[str, ...] = ()
 
     def begin(self, collected: Collected, workers: int) -> None:
@@ -97,16 +88,17 @@ class Results:
         if not collected.cases and not collected.searches and self._context.resumption is None:
             return
         self._so_far.expect(collected)
-        self._gate = self._agreed(collected)
-        self._begin_tracking(collected)
+        self.gate.agree(collected)
+        if self.tracking is not None and collected.cases:
+            self.tracking.begin([*self._so_far.episodes_of(collected).values()])
         with _stopped_by_errors():
-            kept = {**kept_of(self._gate), **kept_order(self._context), **kept_of_shard(self._context)}
+            kept = {**self.gate.kept(), **kept_order(self._context), **kept_of_shard(self._context)}
             self._stored.begin(collected, kept, workers)
-            self._begin_deciding()
+            self.gate.begin()
             self._in_time.begin(collected, workers)
             if self.tracking is not None:
                 self.tracking.go_on(self._so_far.tally, self._stored.ended_before)
-        self._telling.what_comes(collected, workers, self._gate, self._deciding)
+        self._telling.what_comes(collected, workers, self.gate.gate, self.gate.deciding)
         if self._telling.reporter is not None and (collected.cases or self._context.resumption is not None):
             from pytest_vla.run.progress import Progress
 
@@ -144,39 +136,13 @@ class Results:
         self._current[node] = record
         so_far.add(record, node)
         self._in_time.learn(record)
-        if self._deciding is not None:
-            with _stopped_by_errors():
-                self._decide(self._deciding, {record.node: so_far.tally.records[record.node].outcome})
+        with _stopped_by_errors():
+            skipped = self.gate.decide({record.node: so_far.tally.records[record.node].outcome})
+        if skipped and self._progress is not None:
+            self._progress.leave_out(skipped)
         self._show_progress(node)
         for trouble in extensions.episode_finished(record):
             self._telling.once(trouble)
-
-    def judge_gate(self, session: pytest.Session) -> None:
-        """All episodes have ended that will: the groups of the gate are told, where there is one."""
-        gate, so_far = self._gate, self._so_far
-        if gate is None or self._config.option.collectonly:
-            return
-        self._stored.settle()
-        stopped = bool(session.shouldstop or session.shouldfail)
-        # A sequential gate looks at any time: what is not decided yet is undecided.
-        is_looking = self._deciding is not None and self._in_time.has_ended(session)
-        if not self._stored.is_open:
-            has_policy = self._settings.model is not None
-            judged = Judged(None, None, "no episode ran" if has_policy else NO_POLICY)
-        elif not so_far.episodes:
-            judged = Judged(None, None, "no episode ran")
-        elif so_far.left and not is_looking:
-            were = "was" if so_far.left == 1 else "were"
-            left = f"{so_far.left} of {counted(len(so_far.episodes), 'episode')} {were} not run"
-            judged = Judged(None, None, f"the gate was not judged: {left}")
-        else:
-            judged = judge_by(gate, self._context.folder, so_far.episodes, is_looking)
-        failed = 0
-        if judged.judgement is not None:
-            from pytest_vla.run.gate_items import report_groups
-
-            failed = report_groups(session, judged.judgement, gate.required, self)
-        self._gated = Gated(gate, judged, failed, stopped)
 
     def say_once(self, text: str) -> None:
         """Print a line of its own, the first time that it is said; from any thread."""
@@ -192,13 +158,8 @@ class Results:
 
         A sequential gate has one, and a run that time may end.
         """
-        if (places := self._in_time.places(nodes)) is not None:
-            return places
-        if self._deciding is None:
-            return {}
-        names = {node: self._so_far.names[node] for node in nodes if node in self._so_far.names}
-        turns = self._deciding.turns([*names.values()])
-        return {node: (turns[name], 0) for node, name in names.items()}
+        places = self._in_time.places(nodes)
+        return self.gate.turns(nodes) if places is None else places
 
     @property
     def records(self) -> tuple[Record, ...]:
@@ -210,8 +171,8 @@ class Results:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Without workers, the session knows its items."""
         self.begin(collected_of(session.items), 1)
-        if self._deciding is not None:
-            session.items[:] = self._deciding.in_order(session.items, self._so_far.names)
+        if self.gate.deciding is not None:
+            session.items[:] = self.gate.deciding.in_order(session.items, self._so_far.names)
         else:
             self._in_time.put_in_order(session)
 
@@ -252,8 +213,8 @@ class Results:
             self._telling.error(error)
         if not self._config.option.collectonly:
             about = (self.records, self._stored.closed, self._failures)
-            verdict = judge_run(session, self._context, *about, self._gated)
-            ended = self._in_time.lines(self._stored.closed.sample, self._deciding is not None)
+            verdict = judge_run(session, self._context, *about, self.gate.gated)
+            ended = self._in_time.lines(self._stored.closed.sample, self.gate.deciding is not None)
             self._verdict, session.exitstatus = (*ended, *verdict.lines), verdict.exit_code
             self._write_summaries(session)
             self._write_report(session)
@@ -266,14 +227,14 @@ class Results:
 
     def _write_summaries(self, session: pytest.Session) -> None:
         settings = self._settings
-        if self._gated is None or not settings.gate_summary:
+        if self.gate.gated is None or not settings.gate_summary:
             return
         from pytest_vla.run.gate_summary import write_summaries
         from pytest_vla.run.replays import replays
 
         replay = replays(settings, self._config, self._stored.closed.items)
         try:
-            write_summaries(settings.gate_summary, self._gated, replay, self._verdict[-1])
+            write_summaries(settings.gate_summary, self.gate.gated, replay, self._verdict[-1])
         except VlaError as error:
             session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
             self._telling.error(error)
@@ -295,26 +256,6 @@ class Results:
             # With what the run ends with: a line above a long summary is not seen.
             self._verdict += (f"{NO_REPORT} {error}",)
 
-    def _make_tracking(self) -> "Tracking | None":
-        settings, config = self._settings, self._config
-        if not settings.track or settings.model is None or config.getoption("collectonly"):
-            return None
-        from pytest_vla.run.tracking import Tracking, chosen_trackers
-
-        entries = chosen_trackers(settings.track)
-        command = shlex.join(["pytest", *map(str, config.invocation_params.args)])
-        return Tracking(entries, settings, self._context.folder, command, self._telling.once) if entries else None
-
-    def _begin_tracking(self, collected: Collected) -> None:
-        """Raises UsageError: a tracker cannot be begun in."""
-        if self.tracking is None or not collected.cases:
-            return
-        try:
-            cases = self._so_far.episodes_of(collected).values()
-            self.tracking.begin(sorted({case.suite for case in cases}), len(cases))
-        except VlaError as error:
-            raise pytest.UsageError(printable_lines(str(error))) from error
-
     def _end_tracking(self, session: pytest.Session) -> None:
         """Trackers are told how the run ended; whatever they make of it, its exit code stays."""
         if self.tracking is None or not self._stored.closed.items:
@@ -322,43 +263,9 @@ class Results:
         from pytest_vla.run.tracked_files import run_ending, run_files
 
         settings, run, closed = self._settings, self._context.folder, self._stored.closed
-        ending = run_ending(self.records, closed.items, self._verdict, self._gated, int(session.exitstatus), run)
+        ending = run_ending(self.records, closed.items, self._verdict, self.gate.gated, int(session.exitstatus), run)
         files = run_files(run, settings.data, settings.report, self._telling.once)
         self._verdict += self.tracking.end(ending, files)
-
-    def _agreed(self, collected: Collected) -> Gate | None:
-        """The gate, with what is agreed before the first episode. Raises UsageError."""
-        gate = self._gate
-        if gate is None or gate.agreed is not None or (collected.searches and not collected.cases):
-            return gate
-        try:
-            if option := picked_by(self._config, collected.nodes):
-                raise VlaError(
-                    f"{option} runs what an earlier run picked by how it ended, and against a baseline that says "
-                    "nothing of the policy: leave it out, or run without --vla-baseline (-o vla_baseline=)"
-                )
-            return agree(gate, self._so_far.episodes_of(collected), self._settings.run_seed)
-        except VlaError as error:
-            raise pytest.UsageError(printable_lines(str(error))) from error
-
-    def _begin_deciding(self) -> None:
-        gate, so_far = self._gate, self._so_far
-        if gate is None or gate.agreed is None or not gate.agreed.is_sequential:
-            return
-        from pytest_vla.run.deciding import Deciding
-
-        self._deciding = Deciding(gate, so_far.episodes)
-        if so_far.tally.records:
-            # What an earlier invocation wrote is not to be heeded before it is found again.
-            write_decided(self._context.folder, {})
-            self._decide(self._deciding, {node: record.outcome for node, record in so_far.tally.records.items()})
-
-    def _decide(self, deciding: "Deciding", outcomes: Mapping[str, str]) -> None:
-        if deciding.add(outcomes):
-            write_decided(self._context.folder, deciding.skipped)
-            self._so_far.decided = {node for node in deciding.skipped if node not in self._so_far.tally.records}
-            if self._progress is not None:
-                self._progress.leave_out(deciding.skipped)
 
     def _take_ending(self, report: pytest.TestReport) -> None:
         name, record = self._so_far.recorded_as(report.nodeid), self._current.get(report.nodeid)
@@ -387,18 +294,6 @@ class Results:
             utilisation.look(self._so_far.total - self._so_far.done)
         if self._progress is not None:
             self._progress.show(node, lambda: self._so_far.new, self._so_far.done, self._so_far.total)
-
-
-class GateItems:
-    """The gate is judged when whoever else adds records has, and before anybody closes what reports go to."""
-
-    def __init__(self, results: Results) -> None:
-        self._results = results
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """The groups are items at the end."""
-        self._results.judge_gate(session)
 
 
 @contextmanager
