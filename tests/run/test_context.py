@@ -13,8 +13,9 @@ PACKAGE = Path(pytest_vla.__file__).parent
 
 
 def test_there_is_one_stash_key() -> None:
-    """A second one would be a second place to look for what a run knows: a field of `RunContext` is where it belongs."""
-    texts = {file.relative_to(PACKAGE).as_posix(): file.read_text() for file in PACKAGE.rglob("*.py")}
+    """A second one would be a second place to look for what a run knows: it belongs into a field of `RunContext`."""
+    files = [*PACKAGE.rglob("*.py"), *(PACKAGE / "fixtures").rglob("*.py")]
+    texts = {file.relative_to(PACKAGE).as_posix(): file.read_text() for file in files}
     keys = {place: len(re.findall(r"\bStashKey\b", text)) for place, text in texts.items()}
     assert {place: number for place, number in keys.items() if number} == {"run/context.py": 1}
     assert isinstance(RUN_CONTEXT, pytest.StashKey)
