@@ -10,6 +10,7 @@ Where to look next:
 - Messages of workers are listed in `xdist.messages` and taken by `xdist.hooks.Controller`.
 """
 
+import dataclasses
 import os
 import shutil
 import signal
@@ -225,33 +226,36 @@ def configure(config: pytest.Config, *, late: bool = False) -> None:
     try:
         config.add_cleanup(hook_modules.adopt(config.pluginmanager))
         handed = xdist_worker.handed_over(config)
-        context = _context(config, handed, late)
+        context = _selected_context(config, handed)
+        plugins_of = _late_plugins
+        if not late and handed is not None:
+            context, plugins_of = _worker_context(context, handed), _worker_plugins
+        elif not late:
+            context, plugins_of = _controller_context(context), _controller_plugins
         config.stash[RUN_CONTEXT] = context
-        if late:
-            plugins = _shard_plugins(context)
-        elif handed is not None:
-            plugins = _worker_plugins(context)
-        else:
-            plugins = _controller_plugins(context)
-        for name, plugin in plugins:
+        for name, plugin in plugins_of(context):
             if plugin is not None:
                 config.pluginmanager.register(plugin, name)
     except VlaError as error:
         raise pytest.UsageError(printable_lines(str(error))) from error
 
 
-def _context(config: pytest.Config, handed: xdist_worker.Handed | None, late: bool) -> RunContext:
-    """Return the run of this invocation, checked, and have pytest collect what it selects. Raises VlaError."""
+def _selected_context(config: pytest.Config, handed: xdist_worker.Handed | None) -> RunContext:
+    """Return what every process knows of its run, and have pytest collect what is selected. Raises VlaError.
+
+    Args:
+        config: pytest's.
+        handed: what this worker was given by its controller, or None in any other process.
+    """
     settings = read_settings(config)
     check_shard(settings, config)
     arguments = list(config.args) if config.args_source == config.ArgsSource.ARGS else []
-    here = config.invocation_params.dir
     resumption = None
     if settings.resume is not None:
         resumption = find_resumption(settings, arguments) if handed is None else handed.resumption
         assert resumption is not None, "a worker is given what its controller found"
         settings = resumed_settings(settings, resumption, config)
-        arguments = anchored(resumption, here)
+        arguments = anchored(resumption, config.invocation_params.dir)
     try:
         selection, notes = _selected(config, settings, arguments, resumption, first=handed is None)
     except VlaError as error:
@@ -259,19 +263,33 @@ def _context(config: pytest.Config, handed: xdist_worker.Handed | None, late: bo
     if selection.named or resumption is not None:
         config.args[:] = selection.arguments
         config.args_source = config.ArgsSource.ARGS
-    channel = xdist_worker.channel_of(config)
-    known = (config, selection, tuple(arguments), resumption)
-    make = partial(RunContext, *known, so_far=SoFar(), notes=notes, channel=channel)
-    if late:
-        return make(folder=settings.results)
-    if handed is not None and handed.ahead is not None:
-        # This worker is on another machine.
-        folder = far_side.scratch_of(handed.run)
-        config.add_cleanup(partial(shutil.rmtree, folder.parent, ignore_errors=True))
-        return make(folder=folder, served=handed.served, far_side=far_side.FarSide(channel, folder, handed.ahead))
-    if handed is not None:
-        return make(folder=Path(handed.run), served=handed.served)
-    stderr = STDERR
+    known = (config, selection, tuple(arguments), resumption, settings.results, SoFar())
+    return RunContext(*known, notes=notes, channel=xdist_worker.channel_of(config))
+
+
+def _worker_context(context: RunContext, handed: xdist_worker.Handed) -> RunContext:
+    """Return what a worker knows of its run.
+
+    Args:
+        context: of `_selected_context`.
+        handed: what the controller gave it.
+    """
+    if handed.ahead is None:
+        return dataclasses.replace(context, folder=Path(handed.run), served=handed.served)
+    # On another machine.
+    folder = far_side.scratch_of(handed.run)
+    far = far_side.FarSide(context.channel, folder, handed.ahead)
+    context.config.add_cleanup(partial(shutil.rmtree, folder.parent, ignore_errors=True))
+    return dataclasses.replace(context, folder=folder, served=handed.served, far_side=far)
+
+
+def _controller_context(context: RunContext) -> RunContext:
+    """Return what the process that keeps the run knows of it. Raises VlaError.
+
+    Args:
+        context: of `_selected_context`.
+    """
+    config, settings, resumption, stderr = context.config, context.settings, context.resumption, STDERR
     if settings.model is not None:
         from pytest_vla.util.wall_limits import terminal_stderr
 
@@ -280,11 +298,13 @@ def _context(config: pytest.Config, handed: xdist_worker.Handed | None, late: bo
         config.add_cleanup(lambda: os.close(stderr))
     folder = settings.results / (resumption.run if resumption else new_run_name())
     heed_caller(folder)
+    context = dataclasses.replace(context, folder=folder, stderr=stderr)
     if config.option.collectonly:
-        return make(folder=folder, stderr=stderr)
+        return context
     # From here on: what loads the policy and collects is wall time too.
     limit = make_limit(settings)
-    return make(folder=folder, stderr=stderr, limit=limit, gate=make_gate(selection, resumption, here))
+    gate = make_gate(context.selection, resumption, config.invocation_params.dir)
+    return dataclasses.replace(context, limit=limit, gate=gate)
 
 
 # The plugins of each kind of process, in the order in which they are registered. Of hooks with equal priority pytest
@@ -295,15 +315,14 @@ _Plugins = list[tuple[str, object | None]]
 """Names and plugins; None for a plugin that this run does not need."""
 
 
-def _shard_plugins(context: RunContext) -> _Plugins:
-    is_sharded = context.settings.shard is not None and context.resumption is None
-    return [("vla-shard", ShardItems(context) if is_sharded else None)]
+def _late_plugins(context: RunContext) -> _Plugins:
+    return [("vla-shard", _shard_items(context))]
 
 
 def _worker_plugins(context: RunContext) -> _Plugins:
     asks = context.settings.model is not None and is_limited(context.settings)
     return [
-        *_shard_plugins(context),
+        ("vla-shard", _shard_items(context)),
         ("vla-allure", _allure_of_items(context)),
         ("vla-decided", _skip_decided(context)),
         ("vla-worker", xdist_worker.Worker()),
@@ -321,7 +340,7 @@ def _controller_plugins(context: RunContext) -> _Plugins:
     far = FarWorkers(context) if is_far and not config.option.collectonly else None
     results = Results(context, None if far is None else far.incoming)
     plugins: _Plugins = [
-        *_shard_plugins(context),
+        ("vla-shard", _shard_items(context)),
         ("vla-allure", _allure_of_items(context)),
         ("vla-decided", _skip_decided(context)),
         # In the controller of workers it is never called.
@@ -347,6 +366,11 @@ def _controller_plugins(context: RunContext) -> _Plugins:
         # After the gate, so that it enters the episodes of lost workers before the gate is judged.
         ("vla-xdist", xdist_hooks.Controller(context, results, policy, far)),
     ]
+
+
+def _shard_items(context: RunContext) -> ShardItems | None:
+    is_sharded = context.settings.shard is not None and context.resumption is None
+    return ShardItems(context) if is_sharded else None
 
 
 def _skip_decided(context: RunContext) -> SkipDecided | None:

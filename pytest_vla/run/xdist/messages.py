@@ -5,19 +5,25 @@ tuple of builtin types: `MARK`, the message's name, its fields in their order. T
 and looks the handler up by the message's name: `pytest_vla.run.xdist.hooks.Controller` has the handlers of the
 controller, `pytest_vla.run.far_side.FarSide` those of a worker on another machine.
 
-==================  =====================  ===========================================================
-name                from, to               is sent
-==================  =====================  ===========================================================
-``cases``           worker, controller     once, after the worker has collected
-``shard``           worker, controller     once, after ``cases``, with ``--vla-shard``
-``wall_limit``      worker, controller     when an episode's limit of wall time begins, and when it ends
-``preparing``       worker, controller     when something that takes long begins, and when it ends
-``may_begin``       worker, controller     before each item, where time may end the run; asks
-``begin``           controller, worker     the answer to ``may_begin``
-``file``            far worker, controller for each part of a file of the run's folder
-``where_is_policy`` far worker, controller when the worker has lost the policy's process; asks
-``policy_places``   controller, far worker the answer to ``where_is_policy``
-==================  =====================  ===========================================================
+==================  ======================  ===============================================================
+name                from, to                is sent
+==================  ======================  ===============================================================
+``cases``           worker, controller      once, after the worker has collected
+``shard``           worker, controller      once, after ``cases``, with ``--vla-shard``
+``wall_limit``      worker, controller      when an episode's limit of wall time begins, and when it ends
+``preparing``       worker, controller      when something that takes long begins, and when it ends
+``may_begin``       worker, controller      before each item, if time may end the run; a question
+``begin``           controller, worker      as the answer to ``may_begin``
+``file``            far worker, controller  for each part of a file of the run's folder
+``where_is_policy`` far worker, controller  when the worker has lost the policy's process; a question
+``policy_places``   controller, far worker  as the answer to ``where_is_policy``
+==================  ======================  ===============================================================
+
+A far worker is one on another machine (``--vla-ray``).
+
+Some things travel with pytest-xdist's own messages: what a worker is given at its start (`worker.Handed`, in its
+``workerinput``), what metrics cost (`pytest_vla.run.pricing`, in its ``workeroutput``), and with the reports of an item
+its record (`pytest_vla.run.handover`) or its search (`pytest_vla.run.searches`).
 """
 
 from dataclasses import dataclass, fields
