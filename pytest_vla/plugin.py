@@ -85,7 +85,7 @@ def pytest_cmdline_main(config: pytest.Config) -> pytest.ExitCode | None:
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> Generator[None, int, int]:
-    """With ``--vla-ray``, ``-n auto`` is as many workers as the cluster has room for."""
+    """Return as many workers for ``-n auto`` as a Ray cluster has room for, with ``--vla-ray``."""
     cores = yield
     if config.getoption("vla_ray", None) or config.getini("vla_ray"):
         from pytest_vla.run.xdist.far import workers_of_cluster

@@ -90,7 +90,7 @@ class RunContext:
 
     @property
     def settings(self) -> "Settings":
-        """The settings of this invocation."""
+        """Return the settings of this invocation."""
         return self.selection.settings
 
 

@@ -77,7 +77,7 @@ class Results:
         self._verdict: tuple[str, ...] = ()
 
     def begin(self, collected: Collected, workers: int) -> None:
-        """The items of this invocation are known: note the run, and say what is to come.
+        """Enter the run into the store, and print what is to come: the items of this invocation are known.
 
         Args:
             collected: the items.
@@ -154,22 +154,22 @@ class Results:
             self._progress.prepare(worker, None if ended else what)
 
     def places(self, nodes: Sequence[str]) -> dict[str, tuple[int, int]]:
-        """By node id, in which round an item's turn comes, and its place there; empty: there is no such order.
+        """Return by node id the round of an item, and its place there; empty if the run has no such order.
 
-        A sequential gate has one, and a run that time may end.
+        A run with a sequential gate has one, and a run with a limit of time.
         """
         places = self._in_time.places(nodes)
         return self.gate.turns(nodes) if places is None else places
 
     @property
     def records(self) -> tuple[Record, ...]:
-        """Of each of the run's items the record that counts."""
+        """Return the record that counts, for each of the run's items."""
         return tuple((self._so_far.tally.records | self._stored.closed.repetition.records).values())
 
     # After pytest has said how many items it collected.
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Without workers, the session knows its items."""
+        """Begin the run: without workers, the session knows its items."""
         self.begin(collected_of(session.items), 1)
         if self.gate.deciding is not None:
             session.items[:] = self.gate.deciding.in_order(session.items, self._so_far.names)
@@ -204,7 +204,7 @@ class Results:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """All that is to be kept is in the store, and the run is judged."""
+        """Write what is left into the store, and judge the run."""
         try:
             sample = self._in_time.sample if self._in_time.has_ended(session) else None
             self._stored.end(self._failures.without_policy, sample)
@@ -221,7 +221,7 @@ class Results:
             self._end_tracking(session)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """How the run went."""
+        """Print how the run went."""
         utilisation = closing_lines(self._context.findings.utilisation, len(self._so_far.new))
         self._telling.summary(terminalreporter, self.records, self._stored.closed, self._verdict, utilisation)
 
@@ -298,7 +298,7 @@ class Results:
 
 @contextmanager
 def _stopped_by_errors() -> Iterator[None]:
-    """What cannot be written ends the session."""
+    """End the session if the block cannot write something."""
     try:
         yield
     except VlaError as error:

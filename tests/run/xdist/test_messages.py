@@ -1,10 +1,14 @@
 """Messages between workers and controller: what comes over the channel is read by name, or refused with the place."""
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import execnet
 import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.run.xdist import messages
+from pytest_vla.run.xdist.hooks import Controller
 from pytest_vla.run.xdist.messages import (
     Begin,
     CasesCollected,
@@ -64,3 +68,14 @@ def test_what_is_not_ours_is_passed_over(sent: object) -> None:
 def test_a_message_that_cannot_be_read_says_which_and_what_was_expected(sent: object, error: str) -> None:
     with pytest.raises(VlaError, match=error):
         read_message(sent)
+
+
+def test_the_controller_finds_handlers_by_name_and_tells_what_it_cannot_read() -> None:
+    said, took = list[str](), list[tuple[str, Message]]()
+    handlers: dict[str, Any] = {Preparing.NAME: lambda worker, message: took.append((worker, message))}
+    controller = cast(Controller, SimpleNamespace(_results=SimpleNamespace(say_once=said.append), _handlers=handlers))
+    for sent in (wire(Preparing("a world", ended=True)), ("vla", "bye"), ["of", "others"], wire(Begin(allowed=True))):
+        Controller._hear(controller, "gw3", sent)
+    assert took == [("gw3", Preparing("a world", ended=True))]
+    (line,) = said
+    assert line.startswith("worker gw3: message 'bye' is not known; expected one of cases, shard, ")
