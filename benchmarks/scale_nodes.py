@@ -16,7 +16,6 @@ import os
 import resource
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -31,7 +30,8 @@ from xdist.remote import getinfodict
 from pytest_vla.records.record import record_line
 from pytest_vla.run.collected import Collected
 from pytest_vla.run.handover import PROPERTY
-from pytest_vla.run.preparing import CHANNEL
+from pytest_vla.run.xdist.messages import wire
+from pytest_vla.run.xdist.worker import CHANNEL, cases_message
 
 _FILE = "pytest_vla/run/suite_items.py"
 _PHASES = ("setup", "call", "teardown")
@@ -153,18 +153,12 @@ class FakeNode(workermanage.WorkerController):
 
 
 @functools.cache
-def _collected() -> tuple[list[Any], list[str], dict[str, Any]]:
+def _collected() -> tuple[list[Any], list[str], tuple[Any, ...]]:
     """The cases, their items, and what a worker tells of them."""
     cases = scale_records.cases(int(os.environ["SCALE_EPISODES"]))
     ids = [case.node_id for case in cases]
     found = Collected(ids, dict(zip(ids, cases, strict=True)), {node: node for node in ids}, {})
-    with suppress(ImportError):
-        # A checkout from before them tells a table.
-        from pytest_vla.run.xdist.worker import cases_message
-
-        return cases, ids, cases_message(found)
-    # Of another checkout.
-    return cases, ids, {node: (node, None, dataclasses.astuple(case)) for node, case in found.cases.items()}
+    return cases, ids, wire(cases_message(found))
 
 
 class _Channel:

@@ -85,19 +85,12 @@ def pytest_cmdline_main(config: pytest.Config) -> pytest.ExitCode | None:
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> Generator[None, int, int]:
-    """Where there is a policy, note what ``-n auto`` came to: it may be more, once it is known what is to run.
-
-    With ``--vla-ray`` it is what the cluster has.
-    """
+    """Return as many workers for ``-n auto`` as a Ray cluster has room for, with ``--vla-ray``."""
     cores = yield
     if config.getoption("vla_ray", None) or config.getini("vla_ray"):
         from pytest_vla.run.xdist.far import workers_of_cluster
 
         return workers_of_cluster(config)
-    if config.getoption("vla_model", None) or config.getini("vla_model"):
-        from pytest_vla.run.xdist.auto import note_auto
-
-        note_auto(config, cores)
     return cores
 
 

@@ -17,7 +17,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.plan.manifests import instruction_of
 from pytest_vla.records.record import VIDEO_SUFFIX, Record, parse_record
 from pytest_vla.reports import allure as told
-from pytest_vla.run.folder import RUN
+from pytest_vla.run.context import context_of
 from pytest_vla.run.handover import PROPERTY
 from pytest_vla.util.extras import required
 from pytest_vla.util.files import whole_file
@@ -45,7 +45,7 @@ class AllureOfItems:
             if line is not None and listener is not None:
                 try:
                     record = parse_record(line)
-                    _tell(listener.allure_logger.get_test(None), record, _attach_texts, item.config.stash[RUN])
+                    _tell(listener.allure_logger.get_test(None), record, _attach_texts, context_of(item.config).folder)
                 except Exception as error:
                     warn(f"Allure's result lacks what is known of the episode of {item.nodeid}: {error!r}")
 

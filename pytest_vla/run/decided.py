@@ -19,8 +19,6 @@ FILE = "decided.json"
 _WAS_DECIDED = "vla_was_decided"
 """The attribute of a report that says so; it crosses with the report from worker to controller."""
 
-_REASON = pytest.StashKey[str]()
-
 
 def was_decided(report: pytest.TestReport) -> bool:
     """Whether the report is of an item that was skipped as its group was decided."""
@@ -55,6 +53,7 @@ class SkipDecided:
         self._reasons: dict[str, str] = {}
         # An item that another plugin runs again has begun.
         self._begun: set[str] = set()
+        self._skipped: set[pytest.Item] = set()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
@@ -62,7 +61,7 @@ class SkipDecided:
         node = counted_node(item)
         reason = None if node in self._begun else self._now().get(node)
         if reason is not None:
-            item.stash[_REASON] = reason
+            self._skipped.add(item)
             raise pytest.skip.Exception(reason, _use_item_location=True)
         self._begun.add(node)
 
@@ -70,7 +69,7 @@ class SkipDecided:
     def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Its reports say so."""
         report = yield
-        if _REASON in item.stash:
+        if item in self._skipped:
             setattr(report, _WAS_DECIDED, True)
         return report
 

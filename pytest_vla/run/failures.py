@@ -10,15 +10,12 @@ from collections import Counter
 import pytest
 
 from pytest_vla.records.record import Record
+from pytest_vla.run.context import context_of
 from pytest_vla.util.text import printable_lines
 
 NO_POLICY = "the policy cannot be loaded: "
 MISFIT = "the policy does not fit: "
 """How failures begin after which there is nothing to go on with."""
-
-OVER_COST = pytest.StashKey[str]()
-"""Of an item whose episode cost more than it may: the text that it fails with."""
-
 
 _IS_OVER_COST = "vla_over_cost"
 """The attribute of a report whose episode cost too much; it crosses with the report from worker to controller."""
@@ -26,14 +23,14 @@ _IS_OVER_COST = "vla_over_cost"
 
 def fail_over_cost(item: pytest.Item) -> None:
     """Fail an item that has passed so far and whose episode cost more than ``--vla-max-cost``."""
-    text = item.stash.get(OVER_COST, "")
+    text = context_of(item.config).findings.over_cost.get(item.nodeid, "")
     if text:
         pytest.fail(printable_lines(text), pytrace=False)
 
 
 def say_over_cost(report: pytest.TestReport, item: pytest.Item) -> None:
     """Have the report of a failed episode of a suite say, too, that it cost more than ``--vla-max-cost``."""
-    text = printable_lines(item.stash.get(OVER_COST, ""))
+    text = printable_lines(context_of(item.config).findings.over_cost.get(item.nodeid, ""))
     if not text or not _is_failed_episode(report):
         return
     setattr(report, _IS_OVER_COST, True)

@@ -5,26 +5,18 @@ tells of it, over the same connection, so that a run's folder is whole where the
 has to be shared for it.
 """
 
+import dataclasses
 import os
 import queue
-import shutil
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from pytest_vla.records.record import Record
-from pytest_vla.run.folder import RUN
-from pytest_vla.run.preparing import CHANNEL
+from pytest_vla.run.context import RunContext
+from pytest_vla.run.xdist.messages import Begin, FilePart, MayBegin, PolicyPlaces, WhereIsPolicy, read_message, wire
 from pytest_vla.scale.far_object import SCRATCH
-from pytest_vla.util.files import whole_file
-
-FILE, POLICY, BEGIN = "file", "policy", "begin"
-"""What messages between worker and controller are of."""
-
-FAR = pytest.StashKey["FarSide"]()
 
 _PART = 1 << 20
 _LOOK_SECONDS = 1.0
@@ -43,6 +35,10 @@ class FarSide:
         self._channel, self._run, self._ahead = channel, run, ahead
         self._answers: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._begins: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self._handlers: dict[str, Callable[[Any], None]] = {
+            Begin.NAME: lambda message: self._begins.put(message.allowed),
+            PolicyPlaces.NAME: lambda message: self._answers.put(message.table),
+        }
         channel.setcallback(self._hear)
 
     def send_file(self, name: str) -> None:
@@ -55,9 +51,9 @@ class FarSide:
         with path.open("rb") as stream:
             part = stream.read(_PART)
             while len(part) == _PART:
-                self._channel.send([FILE, name, part, False])
+                self._channel.send(wire(FilePart(name, part, is_last=False)))
                 part = stream.read(_PART)
-            self._channel.send([FILE, name, part, True])
+            self._channel.send(wire(FilePart(name, part, is_last=True)))
         path.unlink()
 
     def on_time(self, started: str) -> str:
@@ -71,14 +67,14 @@ class FarSide:
         while not self._answers.empty():
             self._answers.get()
         try:
-            self._channel.send([POLICY])
+            self._channel.send(wire(WhereIsPolicy()))
             return self._answers.get(timeout=seconds)
         except (queue.Empty, OSError):
             return None
 
     def may_begin(self) -> bool:
         """Whether the next item is to be begun, by the controller's clock. Raises OSError: the controller is gone."""
-        self._channel.send([BEGIN])
+        self._channel.send(wire(MayBegin()))
         while True:
             try:
                 return self._begins.get(timeout=_LOOK_SECONDS)
@@ -86,18 +82,11 @@ class FarSide:
                 if self._channel.isclosed():
                     raise OSError("the controller is gone") from None
 
-    def _hear(self, told: Any) -> None:
-        """In a thread of execnet's."""
-        kind, value = told
-        if kind == BEGIN:
-            self._begins.put(bool(value))
-        if kind == POLICY:
-            self._answers.put(value)
-        elif kind == FILE:
-            name, content = value
-            self._run.mkdir(parents=True, exist_ok=True)
-            with whole_file(self._run / name) as stream:
-                stream.write(content)
+    def _hear(self, sent: Any) -> None:
+        """Take an answer of the controller's. Called by execnet, in a thread of its own."""
+        message = read_message(sent)
+        if message is not None and (handle := self._handlers.get(message.NAME)) is not None:
+            handle(message)
 
 
 def scratch_of(run: str) -> Path:
@@ -109,23 +98,14 @@ def scratch_of(run: str) -> Path:
     return Path(os.environ[SCRATCH]) / Path(run).name
 
 
-def begin(config: pytest.Config, ahead: float) -> None:
-    """This process is a worker on another machine."""
-    config.stash[FAR] = FarSide(config.workerinput[CHANNEL], config.stash[RUN], ahead)  # type: ignore[attr-defined]
-    config.add_cleanup(partial(shutil.rmtree, os.environ[SCRATCH], ignore_errors=True))
+def send_file(context: RunContext, name: str) -> None:
+    """Send a file of the run's folder to the controller, if that is on another machine. Raises OSError."""
+    if context.far_side is not None:
+        context.far_side.send_file(name)
 
 
-def send_file(config: pytest.Config, name: str) -> None:
-    """Sends a file of the run's folder to the controller, where that is on another machine. Raises OSError."""
-    if (far := config.stash.get(FAR, None)) is not None:
-        far.send_file(name)
-
-
-def on_time(config: pytest.Config, record: Record) -> Record:
-    """A record with its time by the controller's clock."""
-    far = config.stash.get(FAR, None)
-    if far is None or not record.started:
+def on_time(context: RunContext, record: Record) -> Record:
+    """Return a record with its time by the controller's clock."""
+    if context.far_side is None or not record.started:
         return record
-    import dataclasses
-
-    return dataclasses.replace(record, started=far.on_time(record.started))
+    return dataclasses.replace(record, started=context.far_side.on_time(record.started))

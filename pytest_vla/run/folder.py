@@ -4,11 +4,6 @@ import os
 import time
 from pathlib import Path
 
-import pytest
-
-RUN = pytest.StashKey[Path]()
-"""The run's folder; made when the first episode has ended."""
-
 SHARDS = "shards"
 """In the results folder: where shards are that were not given a folder of their own."""
 

@@ -1,18 +1,30 @@
-"""A gate's groups as items of their own, such as ``gate::libero_goal[camera]``: told when all episodes have ended.
+"""The gate in a run: what is agreed before the first episode, what is decided meanwhile, and the verdict at the end.
 
-They are reports without a test behind them: of pytest's plugins all see them that print, count and write files, and not
+When all episodes have ended, the gate's groups become items of their own, such as ``gate::libero_goal[camera]``. They
+are reports without a test behind them: of pytest's plugins all see them that print, count and write files, and not
 those that remember what failed, to run it again.
 """
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
+from pytest_vla.errors import VlaError
 from pytest_vla.gate.choices import REQUIRED
+from pytest_vla.gate.min_success import NO_POLICY
+from pytest_vla.run.collected import Collected
+from pytest_vla.run.context import RunContext
+from pytest_vla.run.decided import write_decided
+from pytest_vla.run.gating import Gate, Gated, Judged, agree, judge_by, kept_of
+from pytest_vla.run.limits import InTime
+from pytest_vla.run.picked import picked_by
+from pytest_vla.run.stored import StoredRun
+from pytest_vla.util.text import counted, printable_lines
 
 if TYPE_CHECKING:
     from pytest_vla.gate.verdicts import Group, Judgement
+    from pytest_vla.run.deciding import Deciding
 
 PLACE = "gate"
 """What their ids begin with."""
@@ -21,6 +33,118 @@ _OTHERS = ("lfplugin", "nfplugin", "stepwiseplugin")
 """pytest's plugins that remember items."""
 
 Outcome = Literal["passed", "failed", "skipped"]
+
+
+class RunGate:
+    """The gate of a run, in the process that keeps it; a plugin of its own. Does nothing in a run without a gate.
+
+    Args:
+        context: of that process.
+        stored: the run in the store.
+        in_time: the run's limit of time.
+
+    Raises:
+        VlaError: the file of ``--vla-gate-summary`` cannot be written.
+    """
+
+    def __init__(self, context: RunContext, stored: StoredRun, in_time: InTime) -> None:
+        self._context, self._so_far, self._stored, self._in_time = context, context.so_far, stored, in_time
+        self.gate = context.gate
+        """What the run is compared with, and as soon as its items are known what was agreed."""
+        self.deciding: Deciding | None = None
+        """Of a sequential gate, what is decided by now."""
+        self.gated: Gated | None = None
+        """How the run ended by it."""
+        if self.gate is not None and context.settings.gate_summary:
+            from pytest_vla.run.gate_summary import check_summaries
+
+            check_summaries(context.settings.gate_summary)
+
+    def agree(self, collected: Collected) -> None:
+        """Agree on what is compared, and how, before the first episode. Raises UsageError."""
+        gate = self.gate
+        if gate is None or gate.agreed is not None or (collected.searches and not collected.cases):
+            return
+        try:
+            if option := picked_by(self._context.config, collected.nodes):
+                raise VlaError(
+                    f"{option} runs what an earlier run picked by how it ended, and against a baseline that says "
+                    "nothing of the policy: leave it out, or run without --vla-baseline (-o vla_baseline=)"
+                )
+            self.gate = agree(gate, self._so_far.episodes_of(collected), self._context.settings.run_seed)
+        except VlaError as error:
+            raise pytest.UsageError(printable_lines(str(error))) from error
+
+    def kept(self) -> dict[str, Any]:
+        """Return what a new run keeps of its gate."""
+        return kept_of(self.gate)
+
+    def begin(self) -> None:
+        """Decide by the records of earlier invocations, once the run is in the store. Raises VlaError."""
+        gate, records = self.gate, self._so_far.tally.records
+        if gate is None or gate.agreed is None or not gate.agreed.is_sequential:
+            return
+        from pytest_vla.run.deciding import Deciding
+
+        self.deciding = Deciding(gate, self._so_far.episodes)
+        if records:
+            # What an earlier invocation wrote is not to be heeded before it is found again.
+            write_decided(self._context.folder, {})
+            self.decide({node: record.outcome for node, record in records.items()})
+
+    def decide(self, outcomes: Mapping[str, str]) -> Mapping[str, str]:
+        """Take how episodes ended. Returns all that is skipped, and why, if that has become more; else nothing.
+
+        Args:
+            outcomes: by episode, as it is recorded.
+
+        Raises:
+            VlaError: the file cannot be written.
+        """
+        if self.deciding is None or not self.deciding.add(outcomes):
+            return {}
+        skipped = self.deciding.skipped
+        write_decided(self._context.folder, skipped)
+        self._so_far.decided = {node for node in skipped if node not in self._so_far.tally.records}
+        return skipped
+
+    def turns(self, nodes: Sequence[str]) -> dict[str, tuple[int, int]]:
+        """Return by node id the round of an item and 0; empty without a sequential gate."""
+        if self.deciding is None:
+            return {}
+        names = {node: self._so_far.names[node] for node in nodes if node in self._so_far.names}
+        turns = self.deciding.turns([*names.values()])
+        return {node: (turns[name], 0) for node, name in names.items()}
+
+    # When whoever else adds records has, and before anybody closes what reports go to.
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Judge the gate, and report its groups as items."""
+        gate = self.gate
+        if gate is None or session.config.option.collectonly:
+            return
+        self._stored.settle()
+        stopped = bool(session.shouldstop or session.shouldfail)
+        judged, failed = self._judged(gate, session), 0
+        if judged.judgement is not None:
+            ours = session.config.pluginmanager.getplugin("vla-results")
+            failed = report_groups(session, judged.judgement, gate.required, ours)
+        self.gated = Gated(gate, judged, failed, stopped)
+
+    def _judged(self, gate: Gate, session: pytest.Session) -> Judged:
+        so_far = self._so_far
+        # A sequential gate looks at any time: what is not decided yet is undecided.
+        is_looking = self.deciding is not None and self._in_time.has_ended(session)
+        if not self._stored.is_open:
+            has_policy = self._context.settings.model is not None
+            return Judged(None, None, "no episode ran" if has_policy else NO_POLICY)
+        if not so_far.episodes:
+            return Judged(None, None, "no episode ran")
+        if so_far.left and not is_looking:
+            were = "was" if so_far.left == 1 else "were"
+            left = f"{so_far.left} of {counted(len(so_far.episodes), 'episode')} {were} not run"
+            return Judged(None, None, f"the gate was not judged: {left}")
+        return judge_by(gate, self._context.folder, so_far.episodes, is_looking)
 
 
 def report_groups(session: pytest.Session, judgement: "Judgement", required: str, ours: object) -> int:

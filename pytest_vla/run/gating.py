@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.choices import NO_REGRESSION, SEQUENTIAL
 from pytest_vla.run.gate_options import GateOptions
@@ -26,9 +24,6 @@ if TYPE_CHECKING:
     from pytest_vla.gate.verdicts import Judgement, Terms
     from pytest_vla.plan.case import Case
     from pytest_vla.reports.losses import Replay
-
-GATE = pytest.StashKey["Gate | None"]()
-"""Of the process that keeps the run: what it is compared with."""
 
 _GOES_WITH = frozenset(field.name for field in dataclasses.fields(GateOptions)) - {"baseline"}
 """Options that mean nothing without a baseline."""

@@ -1,8 +1,16 @@
 """pytest's hooks where episodes are asked for; each calls one function elsewhere. No numpy, no simulator.
 
-`pytest_vla.plugin` registers them: in a project that asks for none they are not imported.
+`pytest_vla.plugin` registers them: in a project that asks for none they are not imported. `configure` makes the run's
+`RunContext` and lists all further plugins.
+
+Where to look next:
+- A record is written from `results.Results.pytest_runtest_logreport` on: that calls `Results.keep_record`, which calls
+  `stored.StoredRun.write_record`, which hands it to `pytest_vla.records.writing.Writer.put`.
+- An episode is run by the `rollout` fixture (`fixtures/episode.play`), which puts its record on pytest's report.
+- Messages of workers are listed in `xdist.messages` and taken by `xdist.hooks.Controller`.
 """
 
+import dataclasses
 import os
 import shutil
 import signal
@@ -22,17 +30,17 @@ from pytest_vla.policies.live import Caller, find_caller, tell_run
 from pytest_vla.records.counting import is_complete
 from pytest_vla.records.record import Record
 from pytest_vla.run import far_side, limits, marker, suite_items
+from pytest_vla.run.context import RUN_CONTEXT, STDERR, RunContext, context_of
 from pytest_vla.run.decided import SkipDecided
 from pytest_vla.run.failures import fail_over_cost, say_not_done, say_over_cost
-from pytest_vla.run.folder import RUN, new_run_name
-from pytest_vla.run.gating import GATE, is_gated, make_gate
-from pytest_vla.run.limits import LIMIT, BeginInTime, is_limited, make_limit
+from pytest_vla.run.folder import new_run_name
+from pytest_vla.run.gating import is_gated, make_gate
+from pytest_vla.run.limits import BeginInTime, is_limited, make_limit
 from pytest_vla.run.misspelt import key_notes
 from pytest_vla.run.nodes import SuiteFile, SuiteModule
 from pytest_vla.run.preflight import check_ready, notes_before
-from pytest_vla.run.results import GateItems, Results
+from pytest_vla.run.results import Results
 from pytest_vla.run.resume import (
-    RESUMPTION,
     Resumption,
     anchored,
     find_resumption,
@@ -40,16 +48,17 @@ from pytest_vla.run.resume import (
     policy_note,
     resumed_settings,
 )
-from pytest_vla.run.selection import SELECTION, Selection, select, suite_of, suite_of_manifest
+from pytest_vla.run.selection import Selection, select, suite_of, suite_of_manifest
 from pytest_vla.run.settings import Settings, read_settings
 from pytest_vla.run.sharding import ShardItems, check_shard
-from pytest_vla.run.sudden_exit import STDERR
+from pytest_vla.run.so_far import SoFar
 from pytest_vla.run.typed import lacking_plugins
 from pytest_vla.run.unheeded import unheeded
 from pytest_vla.run.xdist import hooks as xdist_hooks
 from pytest_vla.run.xdist import worker as xdist_worker
 from pytest_vla.run.xdist.auto import widen_auto
-from pytest_vla.run.xdist.policy import SERVED, PolicyOfWorkers
+from pytest_vla.run.xdist.far import FarWorkers
+from pytest_vla.run.xdist.policy import PolicyOfWorkers
 from pytest_vla.util.text import printable, printable_lines
 
 # A run that is gone on with goes on in the same simulator, also where a suite brings its own.
@@ -180,35 +189,32 @@ def _end_with(caller: Caller) -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
 
-NOTES = pytest.StashKey[tuple[str, ...]]()
-"""What the user is told before anything is collected."""
-
 _MOST_NOTES = 12
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    """What is not run of what was asked for, and why."""
-    notes = config.stash.get(NOTES, ())
+    """Print the notes on what is not run of what was asked for, and why."""
+    notes = context_of(config).notes
     more = [f"vla: and {len(notes) - _MOST_NOTES} more such lines; -q has them all"] if len(notes) > _MOST_NOTES else []
     return [*(f"vla: {note}" for note in notes[:_MOST_NOTES]), *more]
 
 
 def pytest_report_collectionfinish(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str]:
-    """What was said of episodes, and there are none."""
+    """Warn when --vla options were given but no episode was collected."""
     quiet = config.option.collectonly and config.get_verbosity() < 0
     if quiet or any(map(marker.runs_episodes, items)):
         return []
-    return list(filter(None, [unheeded(config.stash[SELECTION], config)]))
+    return list(filter(None, [unheeded(context_of(config))]))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Likewise, where there is no header: with ``-q``."""
-    for note in config.stash.get(NOTES, ()) if config.get_verbosity() < 0 else ():
+    """Print the notes at the end with ``-q``, where pytest has no header."""
+    for note in context_of(config).notes if config.get_verbosity() < 0 else ():
         terminalreporter.write_line(printable_lines(f"vla: {note}"))
 
 
 def configure(config: pytest.Config, *, late: bool = False) -> None:
-    """Read the settings, and let pytest collect the suites that they name.
+    """Make the run of this invocation, have pytest collect its suites, and register the plugins that do the rest.
 
     Args:
         config: pytest's.
@@ -218,96 +224,184 @@ def configure(config: pytest.Config, *, late: bool = False) -> None:
         pytest.UsageError: what is asked for cannot be done.
     """
     try:
-        _configure(config, late)
+        config.add_cleanup(hook_modules.adopt(config.pluginmanager))
+        handed = xdist_worker.handed_over(config)
+        context = _selected_context(config, handed)
+        plugins_of = _late_plugins
+        if not late and handed is not None:
+            context, plugins_of = _worker_context(context, handed), _worker_plugins
+        elif not late:
+            context, plugins_of = _controller_context(context), _controller_plugins
+        config.stash[RUN_CONTEXT] = context
+        for name, plugin in plugins_of(context):
+            if plugin is not None:
+                config.pluginmanager.register(plugin, name)
     except VlaError as error:
         raise pytest.UsageError(printable_lines(str(error))) from error
 
 
-def _configure(config: pytest.Config, late: bool) -> None:
-    config.add_cleanup(hook_modules.adopt(config.pluginmanager))
+def _selected_context(config: pytest.Config, handed: xdist_worker.Handed | None) -> RunContext:
+    """Return what every process knows of its run, and have pytest collect what is selected. Raises VlaError.
+
+    Args:
+        config: pytest's.
+        handed: what this worker was given by its controller, or None in any other process.
+    """
     settings = read_settings(config)
     check_shard(settings, config)
     arguments = list(config.args) if config.args_source == config.ArgsSource.ARGS else []
-    here = config.invocation_params.dir
-    handed = xdist_worker.handed_over(config)
     resumption = None
     if settings.resume is not None:
         resumption = find_resumption(settings, arguments) if handed is None else handed.resumption
         assert resumption is not None, "a worker is given what its controller found"
         settings = resumed_settings(settings, resumption, config)
-        arguments = anchored(resumption, here)
+        arguments = anchored(resumption, config.invocation_params.dir)
     try:
-        selection = _selected(config, settings, arguments, resumption, first=handed is None)
+        selection, notes = _selected(config, settings, arguments, resumption, first=handed is None)
     except VlaError as error:
         raise VlaError(f"{error}{lacking_plugins(config, resumption.command) if resumption else ''}") from error
     if selection.named or resumption is not None:
         config.args[:] = selection.arguments
         config.args_source = config.ArgsSource.ARGS
-    config.stash[SELECTION] = selection
-    config.stash[RESUMPTION] = resumption
-    if settings.shard is not None and resumption is None:
-        config.pluginmanager.register(ShardItems(settings, config), "vla-shard")
-    if late:
-        config.stash[RUN] = settings.results
-        return
-    allure = config.getoption("allure_report_dir", None)
-    if allure:
-        from pytest_vla.run.allure_results import AllureOfItems, AllureOfRun
+    known = (config, selection, tuple(arguments), resumption, settings.results, SoFar())
+    return RunContext(*known, notes=notes, channel=xdist_worker.channel_of(config))
 
-        config.pluginmanager.register(AllureOfItems(), "vla-allure")
-    if handed is not None:
-        config.stash[RUN], config.stash[SERVED] = Path(handed.run), handed.served
-        if handed.ahead is not None:
-            config.stash[RUN] = far_side.scratch_of(handed.run)
-            far_side.begin(config, handed.ahead)
-        _skip_decided(config, selection)
-        config.pluginmanager.register(xdist_worker.Worker(), "vla-worker")
-        if settings.model is not None and is_limited(settings):
-            config.pluginmanager.register(BeginInTime(partial(xdist_worker.ask_controller, config)), "vla-in-time")
-        return
+
+def _worker_context(context: RunContext, handed: xdist_worker.Handed) -> RunContext:
+    """Return what a worker knows of its run.
+
+    Args:
+        context: of `_selected_context`.
+        handed: what the controller gave it.
+    """
+    if handed.ahead is None:
+        return dataclasses.replace(context, folder=Path(handed.run), served=handed.served)
+    # On another machine.
+    folder = far_side.scratch_of(handed.run)
+    far = far_side.FarSide(context.channel, folder, handed.ahead)
+    context.config.add_cleanup(partial(shutil.rmtree, folder.parent, ignore_errors=True))
+    return dataclasses.replace(context, folder=folder, served=handed.served, far_side=far)
+
+
+def _controller_context(context: RunContext) -> RunContext:
+    """Return what the process that keeps the run knows of it. Raises VlaError.
+
+    Args:
+        context: of `_selected_context`.
+    """
+    config, settings, resumption, stderr = context.config, context.settings, context.resumption, STDERR
     if settings.model is not None:
         from pytest_vla.util.wall_limits import terminal_stderr
 
         # pytest does not capture yet.
-        config.stash[STDERR] = stream = terminal_stderr()
-        config.add_cleanup(lambda: os.close(stream))
-    config.stash[RUN] = settings.results / (resumption.run if resumption else new_run_name())
-    heed_caller(config.stash[RUN])
+        stderr = terminal_stderr()
+        config.add_cleanup(lambda: os.close(stderr))
+    folder = settings.results / (resumption.run if resumption else new_run_name())
+    heed_caller(folder)
+    context = dataclasses.replace(context, folder=folder, stderr=stderr)
+    if config.option.collectonly:
+        return context
     # From here on: what loads the policy and collects is wall time too.
-    config.stash[LIMIT] = limit = None if config.option.collectonly else make_limit(settings)
-    config.stash[GATE] = None if config.option.collectonly else make_gate(selection, resumption, here)
-    _skip_decided(config, selection)
-    _check_ray(settings, config)
-    results = Results(config, arguments)
-    if limit is not None:
-        # Of the controller of workers it is never called.
-        config.pluginmanager.register(BeginInTime(lambda: limit.may_begin(limits.clock())), "vla-in-time")
-    config.pluginmanager.register(results, "vla-results")
-    if results.tracking is not None:
-        config.pluginmanager.register(results.tracking, "vla-tracking")
-    config.pluginmanager.register(GateItems(results), "vla-gate")
-    config.pluginmanager.register(Forgetting(config, lambda node: node in results.so_far.names), "vla-forgetting")
-    if settings.fuzz is not None:
-        from pytest_vla.run.searches import Searches
+    limit = make_limit(settings)
+    gate = make_gate(context.selection, resumption, config.invocation_params.dir)
+    return dataclasses.replace(context, limit=limit, gate=gate)
 
-        config.pluginmanager.register(Searches(config), "vla-searches")
-    if allure:
-        # As allure-pytest has it: relative to where pytest runs now.
-        config.pluginmanager.register(AllureOfRun(Path(str(allure)).absolute()), "vla-allure-run")
+
+# The plugins of each kind of process, in the order in which they are registered. Of hooks with equal priority pytest
+# calls the plugin first that was registered last; a hook that has to come first or last whatever else is registered
+# says so by tryfirst or trylast. Where the order of two of ours matters, the list says why.
+
+_Plugins = list[tuple[str, object | None]]
+"""Names and plugins; None for a plugin that this run does not need."""
+
+
+def _late_plugins(context: RunContext) -> _Plugins:
+    return [("vla-shard", _shard_items(context))]
+
+
+def _worker_plugins(context: RunContext) -> _Plugins:
+    asks = context.settings.model is not None and is_limited(context.settings)
+    return [
+        ("vla-shard", _shard_items(context)),
+        ("vla-allure", _allure_of_items(context)),
+        ("vla-decided", _skip_decided(context)),
+        ("vla-worker", xdist_worker.Worker()),
+        ("vla-in-time", BeginInTime(partial(xdist_worker.ask_controller, context)) if asks else None),
+    ]
+
+
+def _controller_plugins(context: RunContext) -> _Plugins:
+    """Return the plugins of the controller of workers, or of the only process. Raises VlaError."""
+    config, limit, so_far = context.config, context.limit, context.so_far
+    _check_ray(context.settings, config)
     # By its entry point it has the first name, by -p xdist.plugin the other.
-    if any(map(config.pluginmanager.hasplugin, ("xdist", "xdist.plugin"))):
-        if not config.option.collectonly:
-            widen_auto(config, selection, None if resumption is None else len(resumption.left))
-        if settings.ray is not None and config.getoption("tx") and not config.option.collectonly:
-            from pytest_vla.run.xdist.far import FAR_WORKERS, FarWorkers
+    has_workers = any(map(config.pluginmanager.hasplugin, ("xdist", "xdist.plugin")))
+    is_far = has_workers and context.settings.ray is not None and config.getoption("tx")
+    far = FarWorkers(context) if is_far and not config.option.collectonly else None
+    results = Results(context, None if far is None else far.incoming)
+    plugins: _Plugins = [
+        ("vla-shard", _shard_items(context)),
+        ("vla-allure", _allure_of_items(context)),
+        ("vla-decided", _skip_decided(context)),
+        # In the controller of workers it is never called.
+        ("vla-in-time", None if limit is None else BeginInTime(lambda: limit.may_begin(limits.clock()))),
+        ("vla-results", results),
+        ("vla-tracking", results.tracking),
+        ("vla-gate", results.gate),
+        ("vla-forgetting", Forgetting(config, lambda node: node in so_far.names)),
+        # After the results, so that the end of the run tells of searches first.
+        ("vla-searches", _searches(context)),
+        ("vla-allure-run", _allure_of_run(context)),
+    ]
+    if not has_workers:
+        return plugins
+    if not config.option.collectonly:
+        widen_auto(context)
+    policy = PolicyOfWorkers(context, far)
+    return [
+        *plugins,
+        ("vla-policy", policy),
+        # After the policy, so that it joins the cluster before the policy is loaded there.
+        ("vla-far", far),
+        # After the gate, so that it enters the episodes of lost workers before the gate is judged.
+        ("vla-xdist", xdist_hooks.Controller(context, results, policy, far)),
+    ]
 
-            config.stash[FAR_WORKERS] = results.far = FarWorkers(config)
-        policy = PolicyOfWorkers(config)
-        config.pluginmanager.register(policy, "vla-policy")
-        if results.far is not None:
-            # After the policy, so that it is asked before it.
-            config.pluginmanager.register(results.far, "vla-far")
-        config.pluginmanager.register(xdist_hooks.Controller(config, results, policy), "vla-xdist")
+
+def _shard_items(context: RunContext) -> ShardItems | None:
+    is_sharded = context.settings.shard is not None and context.resumption is None
+    return ShardItems(context) if is_sharded else None
+
+
+def _skip_decided(context: RunContext) -> SkipDecided | None:
+    is_sequential = context.settings.gate == SEQUENTIAL and is_gated(context.selection)
+    return SkipDecided(context.folder) if is_sequential else None
+
+
+def _searches(context: RunContext) -> object | None:
+    if context.settings.fuzz is None:
+        return None
+    from pytest_vla.run.searches import Searches
+
+    return Searches(context)
+
+
+def _allure_of_items(context: RunContext) -> object | None:
+    if not context.config.getoption("allure_report_dir", None):
+        return None
+    from pytest_vla.run.allure_results import AllureOfItems
+
+    return AllureOfItems()
+
+
+def _allure_of_run(context: RunContext) -> object | None:
+    folder = context.config.getoption("allure_report_dir", None)
+    if not folder:
+        return None
+    from pytest_vla.run.allure_results import AllureOfRun
+
+    # As allure-pytest has it: relative to where pytest runs now.
+    return AllureOfRun(Path(str(folder)).absolute())
 
 
 def _check_ray(settings: Settings, config: pytest.Config) -> None:
@@ -322,28 +416,23 @@ def _check_ray(settings: Settings, config: pytest.Config) -> None:
         )
 
 
-def _skip_decided(config: pytest.Config, selection: Selection) -> None:
-    if selection.settings.gate == SEQUENTIAL and is_gated(selection):
-        config.pluginmanager.register(SkipDecided(config.stash[RUN]), "vla-decided")
-
-
 def _selected(
     config: pytest.Config, settings: Settings, arguments: list[str], resumption: Resumption | None, first: bool
-) -> Selection:
-    """What is to run, checked; `first`: not in a worker."""
+) -> tuple[Selection, tuple[str, ...]]:
+    """Return what is to run, checked, and notes for the user. `first` is False in a worker. Raises VlaError."""
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         selection = select(settings, arguments or config.args, bool(arguments), config.invocation_params.dir)
-    config.stash[NOTES] = (*key_notes(config), *(str(warning.message) for warning in told))
+    notes = (*key_notes(config), *(str(warning.message) for warning in told))
     if resumption is not None and (note := policy_note(settings, resumption)) is not None:
-        config.stash[NOTES] += (note,)
+        notes += (note,)
     if not config.option.collectonly:
-        config.stash[NOTES] += notes_before(selection, bool(config.getoption("tx", None)))
+        notes += notes_before(selection, bool(config.getoption("tx", None)))
         check_ready(selection)
         if resumption is not None and first:
             check_own_simulators(settings, resumption.run)
         _check_devices(settings, config)
-    return selection
+    return selection, notes
 
 
 def _check_devices(settings: Settings, config: pytest.Config) -> None:
@@ -379,7 +468,7 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the tests that have no episode left, and the episodes that need not run."""
-    resumption = config.stash[RESUMPTION]
+    resumption = context_of(config).resumption
     marker.deselect(config, items, excused=resumption is not None or session.testsfailed > 0)
     if resumption is not None:
         keep_left(config, items, resumption)
@@ -398,15 +487,16 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     """With a gate, an episode that failed is not done."""
     report = yield
     say_over_cost(report, item)
-    if is_gated(item.config.stash[SELECTION]):
+    if is_gated(context_of(item.config).selection):
         say_not_done(report)
     return report
 
 
 def pytest_enter_pdb(config: pytest.Config) -> None:
     """A person thinks longer than a policy."""
-    if config.stash[SELECTION].settings.timeout is not None:
+    context = context_of(config)
+    if context.settings.timeout is not None:
         from pytest_vla.util.wall_limits import lift_limits
 
         lift_limits()
-        xdist_worker.lift_controllers_limit(config)
+        xdist_worker.lift_controllers_limit(context)

@@ -9,10 +9,9 @@ from pytest_vla.gate.lines import minimum_text, run_line
 from pytest_vla.gate.min_success import against_others, judge, weigh
 from pytest_vla.metrics.selection import observations
 from pytest_vla.records.record import Record
+from pytest_vla.run.context import RunContext
 from pytest_vla.run.failures import Failures
 from pytest_vla.run.gating import Gated, gated_lines
-from pytest_vla.run.resume import Resumption
-from pytest_vla.run.selection import Selection
 from pytest_vla.run.sharding import is_empty_shard
 from pytest_vla.run.stored import Closed
 
@@ -30,8 +29,7 @@ class Verdict:
 
 def judge_run(
     session: pytest.Session,
-    selection: Selection,
-    resumption: Resumption | None,
+    context: RunContext,
     records: Sequence[Record],
     closed: Closed,
     failures: Failures,
@@ -41,20 +39,20 @@ def judge_run(
 
     Args:
         session: of pytest, which has run what it was to run.
-        selection: what was asked for.
-        resumption: the run that was gone on with; None: a new one.
+        context: of the run.
         records: of each of the run's items the one that counts.
         closed: how the run stands.
         failures: of this invocation.
         gated: what became of the gate; None: there is none.
     """
+    selection, resumption = context.selection, context.resumption
     settings, lines, code = selection.settings, tuple[str, ...](), session.exitstatus
     # Where no suite is asked for, the user's tests have all episodes that there are.
     all_own = settings.min_success_typed and not selection.named and not any(record.of_suite for record in records)
     records = observations([record for record in records if record.of_suite or all_own])
     if code == pytest.ExitCode.NO_TESTS_COLLECTED and resumption and not resumption.left:
         code = pytest.ExitCode.OK
-    if code == pytest.ExitCode.NO_TESTS_COLLECTED and is_empty_shard(session.config):
+    if code == pytest.ExitCode.NO_TESTS_COLLECTED and is_empty_shard(context):
         code = pytest.ExitCode.OK
     failed = [item for item in closed.repetition.judged(closed.items) if item.failed]
     # Of earlier invocations, and those that passed when they were run again, which does not count.

@@ -15,21 +15,20 @@ from pytest_vla.errors import VlaError
 from pytest_vla.gate.choices import SEQUENTIAL
 from pytest_vla.plan.case import Case, parse_node_id
 from pytest_vla.plan.labels import parse_search_id, usually_of
+from pytest_vla.records.record import Record
 from pytest_vla.records.samples import BALANCED, ORDER, Sample
+from pytest_vla.run.collected import Collected
+from pytest_vla.run.context import RunContext
 from pytest_vla.run.gating import is_gated
 from pytest_vla.run.nodes import episode_node, shared_by
 from pytest_vla.run.options import OPTIONS
-from pytest_vla.run.resume import RESUMPTION
-from pytest_vla.run.selection import SELECTION
 from pytest_vla.run.settings import Settings
+from pytest_vla.run.typed import resume_command
 from pytest_vla.scale.time_limit import TimeLimit
 from pytest_vla.util.text import counted
 
 if TYPE_CHECKING:
     from pytest_vla.scale.order import Balance, Planned
-
-LIMIT = pytest.StashKey[TimeLimit | None]()
-"""Of the process that keeps the run: when it begins no more; None: it has no limit."""
 
 FIRST_TURN = -1
 """Of tests without an episode: they are quick as a rule, and belong to no stratum."""
@@ -71,21 +70,21 @@ def hours_text(seconds: float) -> str:
     return f"{plain_number(seconds)}s" if "." in minutes else f"{minutes}m"
 
 
-def is_balanced(config: pytest.Config) -> bool:
+def is_balanced(context: RunContext) -> bool:
     """Whether episodes run in the balanced order: with a limit, and in runs that have run so from their beginning on.
 
     A sequential gate has an order of its own, which was agreed.
     """
-    selection, resumption = config.stash[SELECTION], config.stash[RESUMPTION]
+    selection, resumption = context.selection, context.resumption
     if is_gated(selection) and selection.settings.gate == SEQUENTIAL:
         return False
     begun_so = resumption is not None and resumption.invocation.get(ORDER) == BALANCED
     return begun_so or (selection.settings.model is not None and is_limited(selection.settings))
 
 
-def kept_order(config: pytest.Config) -> dict[str, Any]:
-    """What a new run keeps of its order."""
-    return {ORDER: BALANCED} if is_balanced(config) else {}
+def kept_order(context: RunContext) -> dict[str, Any]:
+    """Return what a new run keeps of its order."""
+    return {ORDER: BALANCED} if is_balanced(context) else {}
 
 
 class BalancedOrder:
@@ -274,3 +273,77 @@ def in_order(items: Sequence[pytest.Item], order: BalancedOrder, names: Mapping[
         names: by node id, of items with an episode, what that is.
     """
     return sorted(items, key=lambda item: order.place(item.nodeid, names.get(item.nodeid)))
+
+
+# A run that time may end, where it is kept: its order, what it learns of episodes, and what it says at its end.
+
+_WHOLE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+
+
+class InTime:
+    """The limit and the order of a run, in the process that keeps it. Does nothing if the run has neither."""
+
+    def __init__(self, context: RunContext) -> None:
+        self._context, self._so_far = context, context.so_far
+        self._settings, self._limit = context.settings, context.limit
+        self._order: BalancedOrder | None = None
+        self._workers = 1
+
+    @property
+    def until(self) -> Callable[[], float] | None:
+        """Gives the seconds until time ends the run; None: it never does."""
+        limit = self._limit
+        return None if limit is None else lambda: limit.left(clock())
+
+    def begin(self, collected: Collected, workers: int) -> None:
+        """The run's items are known, and how many processes run them."""
+        if is_balanced(self._context):
+            self._order = BalancedOrder(self._so_far.episodes, self._so_far.episodes_of(collected), self._settings)
+        self._workers = max(workers, 1)
+        if self._limit is not None:
+            self._limit.share(self._workers)
+
+    def learn(self, record: Record) -> None:
+        """An episode has ended: others may take as long."""
+        if self._limit is not None and record.outcome != "error":
+            self._limit.learn(record.timings.get("wall") or 0.0)
+
+    def places(self, nodes: Sequence[str]) -> dict[str, tuple[int, int]] | None:
+        """By node id, in which round an item's turn comes, and its place there; None: it has no such order."""
+        if self._order is None:
+            return None
+        names = self._so_far.episode_names
+        return {node: self._order.place(node, names.get(node)) for node in nodes}
+
+    def put_in_order(self, session: pytest.Session) -> None:
+        """Without workers, the session's items are run as they stand."""
+        if self._order is not None:
+            session.items[:] = in_order(session.items, self._order, self._so_far.episode_names)
+
+    def has_ended(self, session: pytest.Session) -> bool:
+        """Whether time, and nothing else, has ended the run: -x stops by an outcome, and Ctrl-C cuts what runs."""
+        is_cut = bool(session.shouldstop or session.shouldfail) or session.exitstatus not in _WHOLE
+        return self._limit is not None and self._limit.is_up and not is_cut
+
+    def sample(self, is_whole: bool) -> Sample:
+        """What ran of a run that time has ended.
+
+        Args:
+            is_whole: whether all of it ran in the balanced order.
+        """
+        assert self._limit is not None, "it has no limit"
+        by, records = limit_text(self._limit, self._settings), self._so_far.tally.records
+        order = self._order or BalancedOrder(self._so_far.episodes, {}, self._settings)
+        return sample_of_run(by, order.balance(records), is_whole, self._workers)
+
+    def lines(self, sample: Sample | None, by_gate: bool) -> tuple[str, ...]:
+        """What is said of it at the end; nothing, where time has not ended it.
+
+        Args:
+            sample: what ran.
+            by_gate: whether it was in the order of a sequential gate.
+        """
+        if self._limit is None or sample is None:
+            return ()
+        resume = resume_command(self._context.config, self._context.folder.name)
+        return (time_line(sample, self._limit, resume, len(self._so_far.new), by_gate),)

@@ -17,8 +17,9 @@ from pytest_vla.plan.manifests import load_suite, named_suites
 from pytest_vla.plan.select import narrow, plan
 from pytest_vla.plan.task import Task
 from pytest_vla.run.about import EPISODE_FIXTURES, MARKER
+from pytest_vla.run.context import context_of
 from pytest_vla.run.nodes import Scope
-from pytest_vla.run.selection import SELECTION, Selection, prepared
+from pytest_vla.run.selection import Selection, prepared
 from pytest_vla.util.ranges import LAST_SEED, MAX_SEEDS, parse_seeds
 from pytest_vla.util.text import did_you_mean
 from pytest_vla.vary.parse import parse_vary
@@ -75,7 +76,7 @@ class Marked:
 
 def parametrize(metafunc: pytest.Metafunc) -> None:
     """Give a marked test its episodes; without a policy, one item that is skipped."""
-    definition, selection = metafunc.definition, metafunc.config.stash[SELECTION]
+    definition, selection = metafunc.definition, context_of(metafunc.config).selection
     markers = list(definition.iter_markers(NAME))
     if not markers:
         return
@@ -117,7 +118,7 @@ def deselect(config: pytest.Config, items: list[pytest.Item], excused: bool) -> 
         pytest.UsageError: a policy is given for a new run, and there is no test for it. Workers leave that to the
             controller.
     """
-    only_episodes = config.stash[SELECTION].only_episodes
+    only_episodes = context_of(config).selection.only_episodes
     others = [item for item in items if not runs_episodes(item)] if only_episodes else []
     if only_episodes and len(others) == len(items) and not excused and not hasattr(config, "workerinput"):
         raise pytest.UsageError(NOTHING_TO_RUN)

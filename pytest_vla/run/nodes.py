@@ -19,7 +19,8 @@ from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import Task
 from pytest_vla.run import suite_items
 from pytest_vla.run.about import MARKER, SUITES
-from pytest_vla.run.selection import SELECTION, suite_module, suite_of_manifest
+from pytest_vla.run.context import context_of
+from pytest_vla.run.selection import suite_module, suite_of_manifest
 from pytest_vla.vary.registry import find_variation
 
 
@@ -142,7 +143,7 @@ class SuiteModule(pytest.Module):
     @property
     def cases(self) -> tuple[Case, ...]:
         """What the suite is to run."""
-        return self.config.stash[SELECTION].cases_of(self.nodeid)
+        return context_of(self.config).selection.cases_of(self.nodeid)
 
     @property
     def _is_shared(self) -> bool:
@@ -154,7 +155,7 @@ class SuiteModule(pytest.Module):
 
         Also by its variation's texts and numbers, as in ``-m "vla(object_type='addition_deletion')"``.
         """
-        data = self.config.stash[SELECTION].settings.data
+        data = context_of(self.config).selection.settings.data
         return _marks(case.suite, case.task_key, case.variation, case.seed, data)
 
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
@@ -168,7 +169,7 @@ class SuiteModule(pytest.Module):
                 # pytest makes its own kind, and has no hook that says which.
                 node.__class__ = SuiteItem
             yield node
-        for key in self.config.stash[SELECTION].searches.get(self.nodeid, ()):
+        for key in context_of(self.config).selection.searches.get(self.nodeid, ()):
             yield self._search(key)
 
     def _search(self, key: str) -> pytest.Item:
@@ -198,7 +199,7 @@ class SuiteFile(pytest.Module):
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
         """The suites by name."""
         shared, its = Path(suite_items.__file__), suite_of_manifest(self.path)
-        for name in [its] if its else self.config.stash[SELECTION].cases:
+        for name in [its] if its else context_of(self.config).selection.cases:
             if suite_module(name) == shared:
                 module = SuiteModule.of(name, shared, self)
                 module.name = name

@@ -3,23 +3,19 @@
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any
 
-import pytest
-
+from pytest_vla.run.context import RunContext
+from pytest_vla.run.xdist.messages import Preparing, wire
 from pytest_vla.util.preparing import LOGGER
-
-CHANNEL = "vla_channel"
-"""In a worker's input: what it tells its controller by, beside xdist's messages."""
 
 Show = Callable[[str, bool], None]
 """Called with what is going on, and whether it has ended."""
 
 
 @contextmanager
-def preparations_shown(config: pytest.Config) -> Iterator[None]:
-    """Within, what this process prepares is shown where the run is shown."""
-    handler = _Handler(_way(config))
+def preparations_shown(context: RunContext) -> Iterator[None]:
+    """Show where the run is shown what this process prepares within the block."""
+    handler = _Handler(_way(context))
     level = LOGGER.level
     LOGGER.addHandler(handler)
     LOGGER.setLevel(logging.INFO)
@@ -42,11 +38,10 @@ class _Handler(logging.Handler):
             self._show(what, getattr(record, "ended", False))
 
 
-def _way(config: pytest.Config) -> Show:
-    channel: Any = getattr(config, "workerinput", {}).get(CHANNEL)
-    if channel is not None:
-        return lambda what, ended: channel.send((what, ended))
-    results, capture = (config.pluginmanager.getplugin(name) for name in ("vla-results", "capturemanager"))
+def _way(context: RunContext) -> Show:
+    if context.channel is not None:
+        return lambda what, ended: context.channel.send(wire(Preparing(what, ended)))
+    results, capture = (context.config.pluginmanager.getplugin(name) for name in ("vla-results", "capturemanager"))
 
     def show(what: str, ended: bool) -> None:
         # A test's fixtures are made while pytest captures.

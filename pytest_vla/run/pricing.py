@@ -2,9 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-import pytest
-
 from pytest_vla.errors import VlaError
+from pytest_vla.run.context import RunContext
 
 if TYPE_CHECKING:
     from pytest_vla.episode.rollout import Conditions
@@ -12,23 +11,21 @@ if TYPE_CHECKING:
     from pytest_vla.policies.base import Policy
     from pytest_vla.policies.price import Price
 
-PRICES = pytest.StashKey["tuple[Price, ...]"]()
-"""What was measured in this run; nothing before it was."""
-
 WORKER_OUTPUT = "vla_prices"
 """Under which a worker sends it."""
 
 FIRST_WORKER = "gw0"
 
 
-def note_prices(config: pytest.Config, policy: "Policy", suite: "Suite", conditions: "Conditions") -> None:
+def note_prices(context: RunContext, policy: "Policy", suite: "Suite", conditions: "Conditions") -> None:
     """Measures them before the first episode of a run that wishes for repeated samples; of several workers in one.
 
     A policy that cannot be asked so has no price: its episodes tell why.
     """
+    config, findings = context.config, context.findings
     output = getattr(config, "workeroutput", None)
     is_other = output is not None and getattr(config, "workerinput", {}).get("workerid") != FIRST_WORKER
-    if PRICES in config.stash or is_other or not conditions.wishes.samples or getattr(policy, "privileged", False):
+    if findings.prices is not None or is_other or not conditions.wishes.samples or getattr(policy, "privileged", False):
         return
     from pytest_vla.policies.price import price_of, price_table
     from pytest_vla.util.wall_limits import WallLimitReached, wall_limit
@@ -39,14 +36,14 @@ def note_prices(config: pytest.Config, policy: "Policy", suite: "Suite", conditi
             found = price_of(policy, suite, conditions.wishes, conditions.replan)
     except (VlaError, WallLimitReached):
         pass
-    config.stash[PRICES] = found
+    findings.prices = found
     if output is not None:
         output[WORKER_OUTPUT] = price_table(found)
 
 
-def take_prices(config: pytest.Config, output: object) -> None:
-    """What a worker sent when it was done; nothing where it measured nothing."""
+def take_prices(context: RunContext, output: object) -> None:
+    """Keep what a worker measured, which it sends when it is done; most measure nothing."""
     if isinstance(output, dict) and WORKER_OUTPUT in output:
         from pytest_vla.policies.price import read_prices
 
-        config.stash[PRICES] = read_prices(output[WORKER_OUTPUT])
+        context.findings.prices = read_prices(output[WORKER_OUTPUT])

@@ -1,232 +1,125 @@
 """The plugin of the process that keeps a run: what reports bring is counted, stored, shown and judged.
 
-Each of these is a module beside this one: `handover` (records taken off reports), `so_far` (which count), `stored` (the
-store), `progress` (the line), `failures` and `judging` (the verdict), `gating` (against a baseline), `in_time` (its
-limit), `tracking` (other places that keep runs), `telling` (what is printed). Here they are wired.
+Where a record is written, from pytest's hook on: `Results.pytest_runtest_logreport` takes the record off the report and
+calls `Results.keep_record`; that calls `stored.StoredRun.write_record`; that hands it to `Writer.put` of
+`pytest_vla.records.writing`, which writes it into the store. (The process that ran the episode has put the record on
+the report: `handover.attach`, called by the `rollout` fixture.)
+
+Each part of the work is a module beside this one: `handover` (records on reports), `so_far` (the progress), `stored`
+(the store), `progress` (the live line), `failures` and `judging` (the verdict), `gate_items` (the gate), `limits` (the
+limit of time), `tracking` (trackers of experiments), `telling` (what is printed). Here they are wired.
 """
 
 import dataclasses
-import shlex
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_vla import extensions
 from pytest_vla.errors import VlaError
-from pytest_vla.gate.min_success import NO_POLICY
 from pytest_vla.plan.case import Case
 from pytest_vla.records.items import DECIDED, SKIPPED, Endings
 from pytest_vla.records.record import Record
-from pytest_vla.records.samples import Sample
-from pytest_vla.run import limits
 from pytest_vla.run.collected import Collected, collected_of
-from pytest_vla.run.decided import was_decided, write_decided
+from pytest_vla.run.context import RunContext
+from pytest_vla.run.decided import was_decided
 from pytest_vla.run.failures import NOT_DONE, Failures, as_it_ended, is_not_done
-from pytest_vla.run.folder import RUN
-from pytest_vla.run.gating import GATE, Gate, Gated, Judged, agree, judge_by, kept_of
+from pytest_vla.run.gate_items import RunGate
 from pytest_vla.run.handover import Unpacking
 from pytest_vla.run.judging import judge_run
-from pytest_vla.run.limits import (
-    LIMIT,
-    BalancedOrder,
-    in_order,
-    is_balanced,
-    kept_order,
-    limit_text,
-    sample_of_run,
-    time_line,
-)
-from pytest_vla.run.picked import picked_by
-from pytest_vla.run.resume import RESUMPTION
-from pytest_vla.run.selection import SELECTION
+from pytest_vla.run.limits import InTime, kept_order
 from pytest_vla.run.sharding import kept_of_shard
-from pytest_vla.run.so_far import SoFar
 from pytest_vla.run.stored import StoredRun
 from pytest_vla.run.telling import Telling
-from pytest_vla.run.typed import resume_command
-from pytest_vla.run.utilisation import closing_lines, look_at, scarce_now
+from pytest_vla.run.tracking import make_tracking
+from pytest_vla.run.utilisation import closing_lines, scarce_now
 from pytest_vla.util.interrupts import uninterrupted
-from pytest_vla.util.text import counted, printable_lines
+from pytest_vla.util.text import printable_lines
 
 if TYPE_CHECKING:
-    from pytest_vla.run.deciding import Deciding
     from pytest_vla.run.progress import Progress
-    from pytest_vla.run.tracking import Tracking
-    from pytest_vla.run.xdist.far import FarWorkers
-
-
-# A run that time may end, where it is kept: its order, what it learns of episodes, and what it says at its end.
-
-_WHOLE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
-
-
-class InTime:
-    """Of the process that keeps the run. Does nothing where the run has no limit and no order of one.
-
-    Args:
-        config: with `SELECTION`, `RUN` and `LIMIT` in its stash.
-        so_far: how the run stands.
-    """
-
-    def __init__(self, config: pytest.Config, so_far: SoFar) -> None:
-        self._config, self._so_far = config, so_far
-        self._settings, self._limit = config.stash[SELECTION].settings, config.stash[LIMIT]
-        self._order: BalancedOrder | None = None
-        self._workers = 1
-
-    @property
-    def until(self) -> Callable[[], float] | None:
-        """Gives the seconds until time ends the run; None: it never does."""
-        limit = self._limit
-        return None if limit is None else lambda: limit.left(limits.clock())
-
-    def begin(self, collected: Collected, workers: int) -> None:
-        """The run's items are known, and how many processes run them."""
-        if is_balanced(self._config):
-            self._order = BalancedOrder(self._so_far.episodes, self._so_far.episodes_of(collected), self._settings)
-        self._workers = max(workers, 1)
-        if self._limit is not None:
-            self._limit.share(self._workers)
-
-    def learn(self, record: Record) -> None:
-        """An episode has ended: others may take as long."""
-        if self._limit is not None and record.outcome != "error":
-            self._limit.learn(record.timings.get("wall") or 0.0)
-
-    def places(self, nodes: Sequence[str]) -> dict[str, tuple[int, int]] | None:
-        """By node id, in which round an item's turn comes, and its place there; None: it has no such order."""
-        if self._order is None:
-            return None
-        names = self._so_far.episode_names
-        return {node: self._order.place(node, names.get(node)) for node in nodes}
-
-    def put_in_order(self, session: pytest.Session) -> None:
-        """Without workers, the session's items are run as they stand."""
-        if self._order is not None:
-            session.items[:] = in_order(session.items, self._order, self._so_far.episode_names)
-
-    def has_ended(self, session: pytest.Session) -> bool:
-        """Whether time, and nothing else, has ended the run: -x stops by an outcome, and Ctrl-C cuts what runs."""
-        is_cut = bool(session.shouldstop or session.shouldfail) or session.exitstatus not in _WHOLE
-        return self._limit is not None and self._limit.is_up and not is_cut
-
-    def sample(self, is_whole: bool) -> Sample:
-        """What ran of a run that time has ended.
-
-        Args:
-            is_whole: whether all of it ran in the balanced order.
-        """
-        assert self._limit is not None, "it has no limit"
-        by, records = limit_text(self._limit, self._settings), self._so_far.tally.records
-        order = self._order or BalancedOrder(self._so_far.episodes, {}, self._settings)
-        return sample_of_run(by, order.balance(records), is_whole, self._workers)
-
-    def lines(self, sample: Sample | None, by_gate: bool) -> tuple[str, ...]:
-        """What is said of it at the end; nothing, where time has not ended it.
-
-        Args:
-            sample: what ran.
-            by_gate: whether it was in the order of a sequential gate.
-        """
-        if self._limit is None or sample is None:
-            return ()
-        resume = resume_command(self._config, self._config.stash[RUN].name)
-        return (time_line(sample, self._limit, resume, len(self._so_far.new), by_gate),)
-
+    from pytest_vla.run.xdist.far import Incoming
 
 INTERRUPTED = "interrupted"
 """The outcome of a report of an item that Ctrl-C, or a KeyboardInterrupt, ended with its worker: it has not run."""
 
 
 class Results:
-    """The controller's plugin.
+    """The plugin of the process that keeps the run: the controller of workers, or the only process.
 
     Args:
-        config: with `SELECTION`, `RUN` and `RESUMPTION` in its stash.
-        arguments: the paths and ids that the user gave to pytest, as they were typed.
+        context: of this process, which keeps the run.
+        incoming: files that workers on other machines send, or None if there are no such workers.
 
     Raises:
         VlaError: what the gate says cannot be written where it is to be, or a tracker's package is missing.
     """
 
-    def __init__(self, config: pytest.Config, arguments: Sequence[str]) -> None:
-        self._config = config
-        self._selection, self._resumption = config.stash[SELECTION], config.stash[RESUMPTION]
-        self.so_far = SoFar()
-        self.reruns: Counter[str] = Counter()
-        """By node id, how often an episode was run again because its worker died."""
-        self._stored = StoredRun(config, arguments, self.so_far)
-        self._telling = Telling(config)
+    def __init__(self, context: RunContext, incoming: "Incoming | None" = None) -> None:
+        self._context, self._config, self._settings = context, context.config, context.settings
+        self._so_far, self._incoming = context.so_far, incoming
+        self._stored, self._telling = StoredRun(context), Telling(context)
         self._unpacking, self._endings, self._failures = Unpacking(), Endings(), Failures()
         self._progress: Progress | None = None
         # By node id, the record of the attempt that is going on.
         self._current: dict[str, Record] = {}
-        self._gate: Gate | None = config.stash[GATE]
-        if self._gate is not None and self._selection.settings.gate_summary:
-            from pytest_vla.run.gate_summary import check_summaries
-
-            check_summaries(self._selection.settings.gate_summary)
-        if self._selection.settings.report is not None:
+        self._in_time = InTime(context)
+        self.gate = RunGate(context, self._stored, self._in_time)
+        """What the run is compared with; a plugin of its own."""
+        if self._settings.report is not None:
             from pytest_vla.run.html_report import check_report
 
-            check_report(self._selection.settings.report)
-        self.tracking = self._make_tracking()
-        """The run in trackers of experiments; a plugin of its own. None: in none."""
-        self._gated: Gated | None = None
-        self._deciding: Deciding | None = None
-        self._in_time = InTime(config, self.so_far)
+            check_report(self._settings.report)
+        self.tracking = make_tracking(context, self._telling.once)
+        """The run in trackers of experiments; a plugin of its own. None if no tracker is asked for."""
         self._verdict: tuple[str, ...] = ()
-        self.far: FarWorkers | None = None
-        """Workers on other machines; None: there are none."""
 
     def begin(self, collected: Collected, workers: int) -> None:
-        """The items of this invocation are known: note the run, and say what is to come.
+        """Enter the run into the store, and print what is to come: the items of this invocation are known.
 
         Args:
             collected: the items.
             workers: how many processes run them.
         """
-        if self._stored.is_open or self._selection.settings.model is None or self._config.getoption("collectonly"):
+        if self._stored.is_open or self._settings.model is None or self._config.getoption("collectonly"):
             return
-        if not collected.cases and not collected.searches and self._resumption is None:
+        if not collected.cases and not collected.searches and self._context.resumption is None:
             return
-        self.so_far.expect(collected)
-        self._gate = self._agreed(collected)
-        self._begin_tracking(collected)
+        self._so_far.expect(collected)
+        self.gate.agree(collected)
+        if self.tracking is not None and collected.cases:
+            self.tracking.begin([*self._so_far.episodes_of(collected).values()])
         with _stopped_by_errors():
-            kept = {**kept_of(self._gate), **kept_order(self._config), **kept_of_shard(self._config)}
+            kept = {**self.gate.kept(), **kept_order(self._context), **kept_of_shard(self._context)}
             self._stored.begin(collected, kept, workers)
-            self._begin_deciding()
+            self.gate.begin()
             self._in_time.begin(collected, workers)
             if self.tracking is not None:
-                self.tracking.go_on(self.so_far.tally, self._stored.ended_before)
-        self._telling.what_comes(collected, workers, self.so_far, self._gate, self._deciding)
-        if self._telling.reporter is not None and (collected.cases or self._resumption is not None):
+                self.tracking.go_on(self._so_far.tally, self._stored.ended_before)
+        self._telling.what_comes(collected, workers, self.gate.gate, self.gate.deciding)
+        if self._telling.reporter is not None and (collected.cases or self._context.resumption is not None):
             from pytest_vla.run.progress import Progress
 
-            weights = {node: expected.seconds for node, expected in self.so_far.estimates.items()}
-            scarce = partial(scarce_now, self._config)
-            self._progress = Progress(self._telling.reporter, weights, scarce=scarce, until=self._in_time.until)
+            weights = {node: expected.seconds for node, expected in self._so_far.estimates.items()}
+            self._progress = Progress(self._telling.reporter, weights, scarce=self._scarce, until=self._in_time.until)
             self._show_progress(None)
 
-    def keep(self, record: Record, node: str) -> None:
-        """Put a record into the store, and show how the run goes. Stops the session where it cannot be written.
+    def keep_record(self, record: Record, node: str) -> None:
+        """Write a record into the store, and show the progress. Stops the session if it cannot be written.
 
         Args:
             record: of an episode that has ended.
             node: id of the item that ran it.
         """
-        so_far = self.so_far
-        attempt = so_far.attempt_of(record, self.reruns[node])
+        so_far = self._so_far
+        attempt = so_far.attempt_of(record, so_far.reruns[node])
         if attempt != record.attempt:
             record = dataclasses.replace(record, attempt=attempt)
-        if self.far is not None and record.arrays is not None:
+        if self._incoming is not None and record.arrays is not None:
             with _stopped_by_errors():
-                arrays = self.far.incoming.place(record.worker, record.arrays)
+                arrays = self._incoming.place(record.worker, record.arrays)
             if arrays != record.arrays:
                 record = dataclasses.replace(record, arrays=arrays)
         if record.node not in so_far.episodes:
@@ -239,43 +132,21 @@ class Results:
             so_far.names[node] = record.node
         with _stopped_by_errors():
             # Whoever is told of an episode is to find it in the store.
-            self._stored.add(record, at_once=extensions.are_told_of_episodes())
+            self._stored.write_record(record, at_once=extensions.are_told_of_episodes())
         self._current[node] = record
         so_far.add(record, node)
         self._in_time.learn(record)
-        if self._deciding is not None:
-            with _stopped_by_errors():
-                self._decide(self._deciding, {record.node: so_far.tally.records[record.node].outcome})
+        with _stopped_by_errors():
+            skipped = self.gate.decide({record.node: so_far.tally.records[record.node].outcome})
+        if skipped and self._progress is not None:
+            self._progress.leave_out(skipped)
         self._show_progress(node)
         for trouble in extensions.episode_finished(record):
             self._telling.once(trouble)
 
-    def judge_gate(self, session: pytest.Session) -> None:
-        """All episodes have ended that will: the groups of the gate are told, where there is one."""
-        gate, so_far = self._gate, self.so_far
-        if gate is None or self._config.option.collectonly:
-            return
-        self._stored.settle()
-        stopped = bool(session.shouldstop or session.shouldfail)
-        # A sequential gate looks at any time: what is not decided yet is undecided.
-        is_looking = self._deciding is not None and self._in_time.has_ended(session)
-        if not self._stored.is_open:
-            has_policy = self._selection.settings.model is not None
-            judged = Judged(None, None, "no episode ran" if has_policy else NO_POLICY)
-        elif not so_far.episodes:
-            judged = Judged(None, None, "no episode ran")
-        elif so_far.left and not is_looking:
-            were = "was" if so_far.left == 1 else "were"
-            left = f"{so_far.left} of {counted(len(so_far.episodes), 'episode')} {were} not run"
-            judged = Judged(None, None, f"the gate was not judged: {left}")
-        else:
-            judged = judge_by(gate, self._config.stash[RUN], so_far.episodes, is_looking)
-        failed = 0
-        if judged.judgement is not None:
-            from pytest_vla.run.gate_items import report_groups
-
-            failed = report_groups(session, judged.judgement, gate.required, self)
-        self._gated = Gated(gate, judged, failed, stopped)
+    def say_once(self, text: str) -> None:
+        """Print a line of its own, the first time that it is said; from any thread."""
+        self._telling.once(text)
 
     def show_preparation(self, worker: str, what: str, ended: bool) -> None:
         """Show what a worker, or this process, is at before an episode can begin; from any thread."""
@@ -283,39 +154,38 @@ class Results:
             self._progress.prepare(worker, None if ended else what)
 
     def places(self, nodes: Sequence[str]) -> dict[str, tuple[int, int]]:
-        """By node id, in which round an item's turn comes, and its place there; empty: there is no such order.
+        """Return by node id the round of an item, and its place there; empty if the run has no such order.
 
-        A sequential gate has one, and a run that time may end.
+        A run with a sequential gate has one, and a run with a limit of time.
         """
-        if (places := self._in_time.places(nodes)) is not None:
-            return places
-        if self._deciding is None:
-            return {}
-        names = {node: self.so_far.names[node] for node in nodes if node in self.so_far.names}
-        turns = self._deciding.turns([*names.values()])
-        return {node: (turns[name], 0) for node, name in names.items()}
+        places = self._in_time.places(nodes)
+        return self.gate.turns(nodes) if places is None else places
 
     @property
     def records(self) -> tuple[Record, ...]:
-        """Of each of the run's items the record that counts."""
-        return tuple((self.so_far.tally.records | self._stored.closed.repetition.records).values())
+        """Return the record that counts, for each of the run's items."""
+        return tuple((self._so_far.tally.records | self._stored.closed.repetition.records).values())
 
     # After pytest has said how many items it collected.
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Without workers, the session knows its items."""
+        """Begin the run: without workers, the session knows its items."""
         self.begin(collected_of(session.items), 1)
-        if self._deciding is not None:
-            session.items[:] = self._deciding.in_order(session.items, self.so_far.names)
+        if self.gate.deciding is not None:
+            session.items[:] = self.gate.deciding.in_order(session.items, self._so_far.names)
         else:
             self._in_time.put_in_order(session)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """An item's phase has ended: a record may come with it, and with the last one how the item ended."""
+        """Write the record that a report brings, and how its item ended: each phase of an item has a report."""
         # Else an episode could be there of which it is not known that its item has ended.
         with uninterrupted():
-            self._take(report)
+            record = self._unpacking.take(report)
+            if record is not None:
+                self.keep_record(record, report.nodeid)
+            if self._stored.is_open:
+                self._take_ending(report)
 
     def pytest_report_teststatus(self, report: Any) -> tuple[str, str, Any] | None:
         """Reruns and *not done* are statuses; where a line shows how the run goes, its episodes have no dots."""
@@ -323,7 +193,7 @@ class Results:
             return "rerun", "R", ("RERUN", {"yellow": True})
         if report.outcome == INTERRUPTED:
             return "", "", ""
-        has_line = self._progress is not None and self._progress.in_place and report.nodeid in self.so_far.names
+        has_line = self._progress is not None and self._progress.in_place and report.nodeid in self._so_far.names
         if is_not_done(report):
             return (NOT_DONE, "", "") if has_line else (NOT_DONE, "n", (NOT_DONE.upper(), {"yellow": True}))
         if not has_line:
@@ -334,7 +204,7 @@ class Results:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """All that is to be kept is in the store, and the run is judged."""
+        """Write what is left into the store, and judge the run."""
         try:
             sample = self._in_time.sample if self._in_time.has_ended(session) else None
             self._stored.end(self._failures.without_policy, sample)
@@ -342,35 +212,35 @@ class Results:
             session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
             self._telling.error(error)
         if not self._config.option.collectonly:
-            about = (self._selection, self._resumption, self.records, self._stored.closed, self._failures)
-            verdict = judge_run(session, *about, self._gated)
-            ended = self._in_time.lines(self._stored.closed.sample, self._deciding is not None)
+            about = (self.records, self._stored.closed, self._failures)
+            verdict = judge_run(session, self._context, *about, self.gate.gated)
+            ended = self._in_time.lines(self._stored.closed.sample, self.gate.deciding is not None)
             self._verdict, session.exitstatus = (*ended, *verdict.lines), verdict.exit_code
             self._write_summaries(session)
             self._write_report(session)
             self._end_tracking(session)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """How the run went."""
-        utilisation = closing_lines(self._config, len(self.so_far.new))
+        """Print how the run went."""
+        utilisation = closing_lines(self._context.findings.utilisation, len(self._so_far.new))
         self._telling.summary(terminalreporter, self.records, self._stored.closed, self._verdict, utilisation)
 
     def _write_summaries(self, session: pytest.Session) -> None:
-        settings = self._selection.settings
-        if self._gated is None or not settings.gate_summary:
+        settings = self._settings
+        if self.gate.gated is None or not settings.gate_summary:
             return
         from pytest_vla.run.gate_summary import write_summaries
         from pytest_vla.run.replays import replays
 
         replay = replays(settings, self._config, self._stored.closed.items)
         try:
-            write_summaries(settings.gate_summary, self._gated, replay, self._verdict[-1])
+            write_summaries(settings.gate_summary, self.gate.gated, replay, self._verdict[-1])
         except VlaError as error:
             session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
             self._telling.error(error)
 
     def _write_report(self, session: pytest.Session) -> None:
-        settings = self._selection.settings
+        settings = self._settings
         if settings.report is None:
             return
         from pytest_vla.run.html_report import NO_REPORT, report_run
@@ -379,32 +249,12 @@ class Results:
             self._verdict += (f"{NO_REPORT} no episode was run, and {settings.report} is not written",)
             return
         try:
-            report_run(self._config.stash[RUN], settings.report, settings.data, settings.report_pictures)
+            report_run(self._context.folder, settings.report, settings.data, settings.report_pictures)
             self._verdict += (f"report: {settings.report}",)
         except VlaError as error:
             session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
             # With what the run ends with: a line above a long summary is not seen.
             self._verdict += (f"{NO_REPORT} {error}",)
-
-    def _make_tracking(self) -> "Tracking | None":
-        settings, config = self._selection.settings, self._config
-        if not settings.track or settings.model is None or config.getoption("collectonly"):
-            return None
-        from pytest_vla.run.tracking import Tracking, chosen_trackers
-
-        entries = chosen_trackers(settings.track)
-        command = shlex.join(["pytest", *map(str, config.invocation_params.args)])
-        return Tracking(entries, settings, config.stash[RUN], command, self._telling.once) if entries else None
-
-    def _begin_tracking(self, collected: Collected) -> None:
-        """Raises UsageError: a tracker cannot be begun in."""
-        if self.tracking is None or not collected.cases:
-            return
-        try:
-            cases = self.so_far.episodes_of(collected).values()
-            self.tracking.begin(sorted({case.suite for case in cases}), len(cases))
-        except VlaError as error:
-            raise pytest.UsageError(printable_lines(str(error))) from error
 
     def _end_tracking(self, session: pytest.Session) -> None:
         """Trackers are told how the run ended; whatever they make of it, its exit code stays."""
@@ -412,90 +262,43 @@ class Results:
             return
         from pytest_vla.run.tracked_files import run_ending, run_files
 
-        settings, run, closed = self._selection.settings, self._config.stash[RUN], self._stored.closed
-        ending = run_ending(self.records, closed.items, self._verdict, self._gated, int(session.exitstatus), run)
+        settings, run, closed = self._settings, self._context.folder, self._stored.closed
+        ending = run_ending(self.records, closed.items, self._verdict, self.gate.gated, int(session.exitstatus), run)
         files = run_files(run, settings.data, settings.report, self._telling.once)
         self._verdict += self.tracking.end(ending, files)
 
-    def _agreed(self, collected: Collected) -> Gate | None:
-        """The gate, with what is agreed before the first episode. Raises UsageError."""
-        gate = self._gate
-        if gate is None or gate.agreed is not None or (collected.searches and not collected.cases):
-            return gate
-        try:
-            if option := picked_by(self._config, collected.nodes):
-                raise VlaError(
-                    f"{option} runs what an earlier run picked by how it ended, and against a baseline that says "
-                    "nothing of the policy: leave it out, or run without --vla-baseline (-o vla_baseline=)"
-                )
-            return agree(gate, self.so_far.episodes_of(collected), self._selection.settings.run_seed)
-        except VlaError as error:
-            raise pytest.UsageError(printable_lines(str(error))) from error
-
-    def _begin_deciding(self) -> None:
-        gate, so_far = self._gate, self.so_far
-        if gate is None or gate.agreed is None or not gate.agreed.is_sequential:
-            return
-        from pytest_vla.run.deciding import Deciding
-
-        self._deciding = Deciding(gate, so_far.episodes)
-        if so_far.tally.records:
-            # What an earlier invocation wrote is not to be heeded before it is found again.
-            write_decided(self._config.stash[RUN], {})
-            self._decide(self._deciding, {node: record.outcome for node, record in so_far.tally.records.items()})
-
-    def _decide(self, deciding: "Deciding", outcomes: Mapping[str, str]) -> None:
-        if deciding.add(outcomes):
-            write_decided(self._config.stash[RUN], deciding.skipped)
-            self.so_far.decided = {node for node in deciding.skipped if node not in self.so_far.tally.records}
-            if self._progress is not None:
-                self._progress.leave_out(deciding.skipped)
-
-    def _take(self, report: pytest.TestReport) -> None:
-        new = self._unpacking.take(report)
-        if new is not None:
-            self.keep(new, report.nodeid)
-        if not self._stored.is_open:
-            return
-        name, record = self.so_far.recorded_as(report.nodeid), self._current.get(report.nodeid)
+    def _take_ending(self, report: pytest.TestReport) -> None:
+        name, record = self._so_far.recorded_as(report.nodeid), self._current.get(report.nodeid)
         self._failures.add(report, name, record)
         report = as_it_ended(report)
         ended = self._endings.add(report)
         status = ended or self._endings.of_attempt(report) or self._endings.before_teardown(report)
         if status == SKIPPED and was_decided(report):
             status = DECIDED
-            self.so_far.skipped.add(name)
+            self._so_far.skipped.add(name)
         if status is not None:
             # Of a shared episode each test ends by itself.
             own = None if record is None or record.node != name else record
-            stands = self.so_far.tally.end(name, own, status)
+            stands = self._so_far.tally.end(name, own, status)
             if stands is not None:
                 with _stopped_by_errors():
-                    self._stored.note(name, stands)
+                    self._stored.write_status(name, stands)
         if ended is not None or self._endings.is_rerun(report):
             self._current.pop(report.nodeid, None)
 
+    def _scarce(self) -> str:
+        return scarce_now(self._context.findings.utilisation)
+
     def _show_progress(self, node: str | None) -> None:
-        look_at(self._config, self.so_far.total - self.so_far.done)
+        if (utilisation := self._context.findings.utilisation) is not None:
+            utilisation.look(self._so_far.total - self._so_far.done)
         if self._progress is not None:
-            self._progress.show(node, lambda: self.so_far.new, self.so_far.done, self.so_far.total)
-
-
-class GateItems:
-    """The gate is judged when whoever else adds records has, and before anybody closes what reports go to."""
-
-    def __init__(self, results: Results) -> None:
-        self._results = results
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """The groups are items at the end."""
-        self._results.judge_gate(session)
+            self._progress.show(node, lambda: self._so_far.new, self._so_far.done, self._so_far.total)
 
 
 @contextmanager
 def _stopped_by_errors() -> Iterator[None]:
-    """What cannot be written ends the session."""
+    """End the session if the block cannot write something."""
     try:
         yield
     except VlaError as error:

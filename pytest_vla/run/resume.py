@@ -27,9 +27,6 @@ from pytest_vla.versions import SUPPORTED, installed
 if TYPE_CHECKING:
     from pytest_vla.records.runs import Run
 
-RESUMPTION = pytest.StashKey["Resumption | None"]()
-"""The run that this invocation goes on with."""
-
 
 @dataclass(frozen=True)
 class Resumption:

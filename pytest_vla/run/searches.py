@@ -15,8 +15,7 @@ import pytest
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.labels import parse_search_id
 from pytest_vla.plan.manifests import load_suite
-from pytest_vla.run.folder import RUN
-from pytest_vla.run.selection import SELECTION
+from pytest_vla.run.context import RunContext
 from pytest_vla.run.typed import pytest_command
 from pytest_vla.util.text import counted, printable_lines
 
@@ -101,11 +100,11 @@ class TaskSearch:
         )
 
 
-def replay_command(config: pytest.Config, key: str = "") -> str:
-    """The command line that runs what the run's searches found, of all tasks or of one."""
-    settings = config.stash[SELECTION].settings
-    file = os.path.relpath(config.stash[RUN] / CASES_FILE, config.invocation_params.dir)
-    given = [text for text in settings.given if text.partition("=")[0] not in _NOT_OF_CASES]
+def replay_command(context: RunContext, key: str = "") -> str:
+    """Return the command line that runs what the run's searches found, for all tasks or for one."""
+    config = context.config
+    file = os.path.relpath(context.folder / CASES_FILE, config.invocation_params.dir)
+    given = [text for text in context.settings.given if text.partition("=")[0] not in _NOT_OF_CASES]
     return pytest_command(config, f"--vla-cases={file}", *([f"--vla-tasks={key}"] if key else []), *given)
 
 
@@ -133,14 +132,10 @@ def attach_search(item: pytest.Item, search: TaskSearch) -> None:
 
 
 class Searches:
-    """The plugin of the process that keeps a run: writes what searches found, as they end, and tells it at the end.
+    """The plugin of the process that keeps a run: writes what searches found, as they end, and prints it at the end."""
 
-    Args:
-        config: with `SELECTION` and `RUN` in its stash.
-    """
-
-    def __init__(self, config: pytest.Config) -> None:
-        self._config, self._selection = config, config.stash[SELECTION]
+    def __init__(self, context: RunContext) -> None:
+        self._context, self._config, self._selection = context, context.config, context.selection
         # By suite and task.
         self._ended: dict[tuple[str, str], Mapping[str, Any]] = {}
         self._written = 0
@@ -148,7 +143,7 @@ class Searches:
     @property
     def file(self) -> Path:
         """Of the cases that were found."""
-        return self._config.stash[RUN] / CASES_FILE
+        return self._context.folder / CASES_FILE
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -180,7 +175,7 @@ class Searches:
             for line in others:
                 terminalreporter.write_line(printable_lines(f"  {line}"))
         if self._written:
-            runs = f"`{replay_command(self._config)}` runs {'it' if self._written == 1 else 'them'}"
+            runs = f"`{replay_command(self._context)}` runs {'it' if self._written == 1 else 'them'}"
             terminalreporter.write_line(printable_lines(f"{counted(self._written, 'case')}: {runs}"))
 
     def _in_order(self) -> Iterable[tuple[tuple[str, str], Mapping[str, Any]]]:

@@ -161,9 +161,6 @@ def task_of(case: Case, settings: Settings) -> Task:
     return searched_task(case.suite, case.task_key, settings)
 
 
-SELECTION = pytest.StashKey[Selection]()
-
-
 def select(settings: Settings, arguments: Sequence[str], paths_given: bool, folder: Path) -> Selection:
     """What to collect. A function of options and arguments alone, since workers replay these.
 

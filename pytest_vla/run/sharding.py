@@ -13,18 +13,12 @@ import pytest
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.run.collected import Collected, collected_of
+from pytest_vla.run.context import RunContext
 from pytest_vla.run.folder import shard_folder
 from pytest_vla.run.picked import LAST_FAILED, STEPWISE
-from pytest_vla.run.selection import SELECTION
 from pytest_vla.run.settings import Settings
 from pytest_vla.scale.shards import BUDGETS, SHARD, Plan, Planned, with_uncollected
 from pytest_vla.util.text import counted
-
-SHARDED = pytest.StashKey[Mapping[str, Any]]()
-"""What the run keeps of its shard, `Plan.table`; set once the items are known, where there is a shard."""
-
-_UNCOLLECTED = pytest.StashKey[dict[str, str]]()
-"""By node id of a collector why it failed, in a line: with workers, and where asked, pytest goes on without it."""
 
 FIRST = 1
 """The shard that runs what needs no policy."""
@@ -54,8 +48,8 @@ def check_shard(settings: Settings, config: pytest.Config) -> None:
 class ShardItems:
     """The plugin of each process that collects: takes out what other shards run."""
 
-    def __init__(self, settings: Settings, config: pytest.Config) -> None:
-        self._settings, self._config = settings, config
+    def __init__(self, context: RunContext) -> None:
+        self._settings, self._findings = context.settings, context.findings
 
     # Behind -k, -m and a project's own choice: what they leave is shared out.
     @pytest.hookimpl(trylast=True)
@@ -65,16 +59,16 @@ class ShardItems:
         number, count = self._settings.shard
         collected = collected_of(items)
         shards, weights = _shared_out(collected, count, self._settings)
-        config.stash[SHARDED] = Plan(count, weights, tuple(_planned(collected, shards))).table(number)
+        self._findings.shard = Plan(count, weights, tuple(_planned(collected, shards))).table(number)
         others = [item for item in items if shards[item.nodeid] != number]
         if others:
             config.hook.pytest_deselected(items=others)
             items[:] = [item for item in items if shards[item.nodeid] == number]
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Heed what could not be collected: whoever merges is to know that its tests are missing."""
+        """Keep what could not be collected, as pytest may go on without it: whoever merges learns what is missing."""
         if report.failed:
-            self._config.stash.setdefault(_UNCOLLECTED, {}).setdefault(report.nodeid, _why(report))
+            self._findings.uncollected.setdefault(report.nodeid, _why(report))
 
 
 def shard_line(table: Mapping[str, Any]) -> str:
@@ -86,28 +80,27 @@ def shard_line(table: Mapping[str, Any]) -> str:
     return f"vla: shard {number} of {count} is empty, as the selection has {whole}"
 
 
-def shard_end(config: pytest.Config, has_run: bool) -> str:
-    """What is said of the shard when pytest ends: that it was empty, or what makes one run of all shards."""
-    settings = config.stash[SELECTION].settings
-    if is_empty_shard(config):
-        return f"{shard_line(config.stash[SHARDED])}: there is nothing to run here"
-    if settings.shard is None or not has_run or config.option.collectonly:
+def shard_end(context: RunContext, has_run: bool) -> str:
+    """Return the line on the shard when pytest ends: it was empty, or the command that makes one run of all shards."""
+    settings, table = context.settings, context.findings.shard
+    if table is not None and is_empty_shard(context):
+        return f"{shard_line(table)}: there is nothing to run here"
+    if settings.shard is None or not has_run or context.config.option.collectonly:
         return ""
     own = shard_folder(settings.results.parent.parent, settings.shard) == settings.results
     command = "pytest-vla merge" if own else "pytest-vla merge DIR... -o .vla"
     return f"when all {counted(settings.shard[1], 'shard')} have ended, `{command}` makes one run of them"
 
 
-def kept_of_shard(config: pytest.Config) -> dict[str, Any]:
-    """What of the shard is kept with the run's invocation."""
-    table = config.stash.get(SHARDED, None)
-    failures: dict[str, str] = config.stash.get(_UNCOLLECTED, {})
-    return {} if table is None else {SHARD: with_uncollected(table, failures)}
+def kept_of_shard(context: RunContext) -> dict[str, Any]:
+    """Return what the run's invocation keeps of the shard."""
+    table = context.findings.shard
+    return {} if table is None else {SHARD: with_uncollected(table, context.findings.uncollected)}
 
 
-def is_empty_shard(config: pytest.Config) -> bool:
+def is_empty_shard(context: RunContext) -> bool:
     """Whether there is nothing to run here since other shards run all that is selected."""
-    table = config.stash.get(SHARDED, None)
+    table = context.findings.shard
     return table is not None and bool(table["items"]) and not table["own"]
 
 

@@ -1,5 +1,6 @@
 """How a run stands while it goes on: which episodes it has, which records count, what this invocation has done."""
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,8 @@ class SoFar:
         """Episodes, as they are recorded, that are not to run any more, since a sequential gate has decided them."""
         self.skipped: set[str] = set()
         """Those of them that were skipped."""
+        self.reruns: Counter[str] = Counter()
+        """By node id, how often an episode was run again because its worker died."""
         self._further = 0
         # What has ended in this invocation: by node id, and as it is recorded.
         self._ended: set[str] = set()

@@ -7,8 +7,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import suite_names
@@ -17,15 +15,12 @@ from pytest_vla.records.record import Record
 from pytest_vla.records.samples import BALANCED, ORDER, SAMPLE, Sample, sample_table
 from pytest_vla.records.tally import Repetition
 from pytest_vla.run.collected import Collected
-from pytest_vla.run.folder import RUN
+from pytest_vla.run.context import RunContext
 from pytest_vla.run.invocation import invocation_of
-from pytest_vla.run.limits import LIMIT, longest_known
+from pytest_vla.run.limits import longest_known
 from pytest_vla.run.picked import picked_by
-from pytest_vla.run.resume import RESUMPTION
-from pytest_vla.run.selection import SELECTION
 from pytest_vla.run.sharding import planned_items, step_budgets
-from pytest_vla.run.so_far import SoFar
-from pytest_vla.run.sudden_exit import FAILED, STDERR, watch_exit
+from pytest_vla.run.sudden_exit import FAILED, watch_exit
 from pytest_vla.run.typed import resume_command
 
 if TYPE_CHECKING:
@@ -57,15 +52,12 @@ class StoredRun:
     What cannot be read or written raises VlaError.
 
     Args:
-        config: with `SELECTION`, `RUN` and `RESUMPTION` in its stash.
-        arguments: the paths and ids that the user gave to pytest, as they were typed.
-        so_far: how the run stands.
+        context: of this process, which keeps the run.
     """
 
-    def __init__(self, config: pytest.Config, arguments: Sequence[str], so_far: SoFar) -> None:
-        self._config, self._arguments, self._so_far = config, arguments, so_far
-        self._settings, self._run = config.stash[SELECTION].settings, config.stash[RUN]
-        self._resumption = config.stash[RESUMPTION]
+    def __init__(self, context: RunContext) -> None:
+        self._context, self._so_far = context, context.so_far
+        self._settings, self._run, self._resumption = context.settings, context.folder, context.resumption
         self._store: Store | None = None
         self._writer: Writer | None = None
         # How items ended that is not handed to the writer yet, and that is.
@@ -100,13 +92,13 @@ class StoredRun:
         so_far.episodes = frozenset(item.node for item in store.items(self._run.name) if item.episode)
         alone = collected.alone
         so_far.estimates = dict(zip(alone, self._estimated(tuple(alone.values()), store), strict=True))
-        if (limit := self._config.stash[LIMIT]) is not None:
+        if (limit := self._context.limit) is not None:
             told = (each.seconds for each in so_far.estimates.values() if each.measured)
             suites = (case.suite for case in alone.values())
             limit.learn(longest_known(store.durations(str(self._settings.model)), suites, told))
 
-    def add(self, record: Record, *, at_once: bool = False) -> None:
-        """Write a record; not after the run's end.
+    def write_record(self, record: Record, *, at_once: bool = False) -> None:
+        """Write a record into the store, unless the run has ended.
 
         Args:
             record: of an episode that has ended.
@@ -115,8 +107,8 @@ class StoredRun:
         if self._writer is not None:
             self._writer.put([record], at_once=at_once)
 
-    def note(self, name: str, status: str) -> None:
-        """How an item ended is written; of tests without episodes, which may be many and quick, later."""
+    def write_status(self, name: str, status: str) -> None:
+        """Write how an item ended; later for tests without episodes, which may be many and quick."""
         self._statuses[name] = status
         if name in self._so_far.episodes or name in self._so_far.shared:
             self._write_statuses()
@@ -162,18 +154,18 @@ class StoredRun:
             store.close()
 
     def _enter(self, store: "Store", collected: Collected, agreed: Mapping[str, Any]) -> None:
-        settings, so_far = self._settings, self._so_far
+        settings, so_far, given = self._settings, self._so_far, self._context.config.invocation_params
         episodes, others, shared = planned_items(collected)
         if self._resumption is None:
             store.begin(
                 self._run.name,
                 episodes,
-                command=shlex.join(["pytest", *map(str, self._config.invocation_params.args)]),
+                command=shlex.join(["pytest", *map(str, given.args)]),
                 model=str(settings.model),
-                invocation=invocation_of(settings, self._arguments, self._config.invocation_params.dir) | dict(agreed),
+                invocation=invocation_of(settings, self._context.arguments, given.dir) | dict(agreed),
                 others=others,
                 shared=shared,
-                picked=picked_by(self._config, collected.nodes),
+                picked=picked_by(self._context.config, collected.nodes),
             )
             return
         store.resume(self._run.name)
@@ -217,14 +209,13 @@ class StoredRun:
         """`os._exit` was called in the middle of the run, in whatever thread."""
         from pytest_vla.records.store import open_store
 
-        code = code if code % 256 else FAILED
+        code, resume = code if code % 256 else FAILED, resume_command(self._context.config, self._run.name)
         told = (
             f"\npytest-vla: os._exit was called at {place} while {self._so_far.left} of {len(self._so_far.episodes)} "
-            f"episodes were not run: pytest ends with code {code}; `{resume_command(self._config, self._run.name)}` "
-            "goes on\n"
+            f"episodes were not run: pytest ends with code {code}; `{resume}` goes on\n"
         )
         with suppress(OSError):
-            os.write(self._config.stash.get(STDERR, 2), told.encode(errors="replace"))
+            os.write(self._context.stderr, told.encode(errors="replace"))
         if self._writer is not None:
             self._writer.settle(_EXIT_LOCK_SECONDS)
         # A connection belongs to its thread.

@@ -5,11 +5,6 @@ import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-import pytest
-
-STDERR = pytest.StashKey[int]()
-"""A duplicate of the terminal's stderr, for what is told while pytest captures; not in a worker."""
-
 FAILED = 1
 """The exit code in the place of 0."""
 

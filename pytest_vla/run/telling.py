@@ -9,14 +9,9 @@ from pytest_vla.gate.choices import FIXED
 from pytest_vla.plan.case import Case
 from pytest_vla.records.record import Record
 from pytest_vla.run.collected import Collected
-from pytest_vla.run.folder import RUN
+from pytest_vla.run.context import RunContext
 from pytest_vla.run.gating import Gate, agreed_line
-from pytest_vla.run.limits import LIMIT
-from pytest_vla.run.pricing import PRICES
-from pytest_vla.run.resume import RESUMPTION
-from pytest_vla.run.selection import SELECTION
-from pytest_vla.run.sharding import SHARDED, shard_end, shard_line
-from pytest_vla.run.so_far import SoFar
+from pytest_vla.run.sharding import shard_end, shard_line
 from pytest_vla.run.stored import Closed
 from pytest_vla.run.typed import resume_command
 from pytest_vla.util.text import printable_lines
@@ -74,14 +69,10 @@ def _too_few(gate: Gate, tasks: int) -> str:
 
 
 class Telling:
-    """Writes where pytest writes; nothing where it has no terminal reporter.
+    """Writes where pytest writes; nothing where it has no terminal reporter."""
 
-    Args:
-        config: with `SELECTION`, `RUN` and `RESUMPTION` in its stash.
-    """
-
-    def __init__(self, config: pytest.Config) -> None:
-        self._config = config
+    def __init__(self, context: RunContext) -> None:
+        self._context, self._config = context, context.config
         self._said: set[str] = set()
 
     @property
@@ -105,25 +96,25 @@ class Telling:
             self.reporter.write_line(printable_lines(f"pytest-vla: {error}"))
 
     def what_comes(
-        self, collected: Collected, workers: int, so_far: SoFar, gate: Gate | None, deciding: "Deciding | None" = None
+        self, collected: Collected, workers: int, gate: Gate | None, deciding: "Deciding | None" = None
     ) -> None:
         """How many episodes of what are to run; of a run that is gone on with, what is left of it and not collected."""
         from pytest_vla.reports.terminal.progress import duration_text
         from pytest_vla.reports.terminal.summary import opening_line, searches_line, starts_line, uncollected_line
 
-        reporter, resumption = self.reporter, self._config.stash[RESUMPTION]
+        reporter, resumption, so_far = self.reporter, self._context.resumption, self._context.so_far
         if reporter is None or self._config.get_verbosity() < 0:
             return
-        settings = self._config.stash[SELECTION].settings
+        settings = self._context.settings
         model = str(settings.model)
         if resumption is not None and settings.model_text != model:
             # Not what the results call it alone.
             model += f" = {settings.model_text}"
-        resumed = None if resumption is None else (self._config.stash[RUN].name, so_far.kept)
+        resumed = None if resumption is None else (self._context.folder.name, so_far.kept)
         left = () if resumption is None else resumption.left
         estimates, cases = tuple(so_far.estimates.values()), tuple(collected.alone.values())
         reporter.ensure_newline()
-        if (shard := self._config.stash.get(SHARDED, None)) is not None:
+        if (shard := self._context.findings.shard) is not None:
             reporter.write_line(shard_line(shard))
         if cases or resumed is not None:
             reporter.write_line(opening_line(cases, model, workers, estimates, resumed, bool(left)))
@@ -133,7 +124,7 @@ class Telling:
             reporter.write_line(starts_line(len(cases), distinct_starts(cases, settings)))
         if collected.searches:
             reporter.write_line(searches_line(len(collected.searches), settings.fuzz or 0, model, workers))
-        limit = self._config.stash[LIMIT]
+        limit = self._context.limit
         if limit is not None and cases:
             from pytest_vla.run.limits import clock, limit_text
 
@@ -173,7 +164,7 @@ class Telling:
         from pytest_vla.reports.terminal.first import LOOKS, Told, Tone
         from pytest_vla.run.html_report import NO_REPORT
 
-        verbosity, run = self._config.get_verbosity(), self._config.stash[RUN]
+        verbosity, run = self._config.get_verbosity(), self._context.folder
         lines: tuple[Told, ...] = ()
         if closed.items and verbosity >= -1:
             from pytest_vla.reports.terminal.summary import closing_lines
@@ -181,13 +172,13 @@ class Telling:
             width = reporter._tw.fullwidth if reporter.isatty else None
             resume = resume_command(self._config, run.name)
             lines = closing_lines(records, run, closed.items, resume, verbosity, width, closed.repetition)
-        if verbosity >= 0 and (prices := self._config.stash.get(PRICES, ())):
+        if verbosity >= 0 and (prices := self._context.findings.prices):
             from pytest_vla.reports.terminal.price import price_lines
 
             lines = (*lines, *map(Told, price_lines(prices, records)))
         if verbosity >= 0:
             lines = (*lines, *map(Told, utilisation))
-        if verbosity >= -1 and (told := shard_end(self._config, bool(closed.items))):
+        if verbosity >= -1 and (told := shard_end(self._context, bool(closed.items))):
             lines = (*lines, Told(told))
         if verbosity >= 0 and (lines or verdict):
             reporter.section("vla")

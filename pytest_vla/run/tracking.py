@@ -5,6 +5,7 @@ are kept, and offered again at the run's end.
 """
 
 import json
+import shlex
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -13,16 +14,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from pytest_vla import extensions
 from pytest_vla.entries import TrackerEntry
 from pytest_vla.errors import VlaError
+from pytest_vla.plan.case import Case
 from pytest_vla.records.record import Record
+from pytest_vla.run.context import RunContext
 from pytest_vla.run.options import OPTIONS
 from pytest_vla.run.settings import Settings
 from pytest_vla.util.documents import read_plain
 from pytest_vla.util.extras import is_installed
 from pytest_vla.util.files import whole_file
-from pytest_vla.util.text import did_you_mean
+from pytest_vla.util.text import did_you_mean, printable_lines
 from pytest_vla.util.tracebacks import describe
 
 if TYPE_CHECKING:
@@ -71,6 +76,24 @@ class _Tracked:
     unsent: "list[Callable[[Tracker], None]]" = field(default_factory=list)
 
 
+def make_tracking(context: RunContext, tell: Callable[[str], None]) -> "Tracking | None":
+    """Return the run in the trackers of ``--vla-track``, or None if there are none to track it in.
+
+    Args:
+        context: of the process that keeps the run.
+        tell: prints a line on the terminal, once.
+
+    Raises:
+        VlaError: there is no such tracker, or its package is missing.
+    """
+    settings, config = context.settings, context.config
+    if not settings.track or settings.model is None or config.getoption("collectonly"):
+        return None
+    entries = chosen_trackers(settings.track)
+    command = shlex.join(["pytest", *map(str, config.invocation_params.args)])
+    return Tracking(entries, settings, context.folder, command, tell) if entries else None
+
+
 class Tracking:
     """A plugin: it is told of every episode by pytest-vla's own hook.
 
@@ -100,16 +123,21 @@ class Tracking:
         # Of suites whose protocol was told.
         self._known: set[str] = set()
 
-    def begin(self, suites: Sequence[str], episodes: int) -> None:
-        """Begin in every tracker, or go on in it.
+    def begin(self, cases: Sequence[Case]) -> None:
+        """Begin the run in every tracker, or resume it there.
 
         Args:
-            suites: of the episodes that are to run.
-            episodes: how many these are.
+            cases: of the episodes that are to run.
 
         Raises:
-            VlaError: a tracker cannot be begun in.
+            UsageError: a tracker cannot be begun in.
         """
+        try:
+            self._begin(sorted({case.suite for case in cases}), len(cases))
+        except VlaError as error:
+            raise pytest.UsageError(printable_lines(str(error))) from error
+
+    def _begin(self, suites: Sequence[str], episodes: int) -> None:
         from pytest_vla.track.tracker import TrackedRun, without_password
 
         texts, kept = self._texts(suites, episodes), _kept(self._run / KEPT)

@@ -2,21 +2,14 @@
 
 import shlex
 
-import pytest
-
+from pytest_vla.run.context import RunContext
 from pytest_vla.run.options import OPTIONS
-from pytest_vla.run.resume import RESUMPTION
-from pytest_vla.run.selection import Selection
 
 
-def unheeded(selection: Selection, config: pytest.Config) -> str:
-    """What is to be said where no episode is collected; empty: nothing asks for one, or who asks is told otherwise.
-
-    Args:
-        selection: of this invocation.
-        config: with the options as they were typed, and the ini file.
-    """
-    if selection.named or selection.settings.model_typed or config.stash[RESUMPTION] is not None:
+def unheeded(context: RunContext) -> str:
+    """Return the warning line; empty if no option asked for episodes, or if another message covers it."""
+    selection, config = context.selection, context.config
+    if selection.named or selection.settings.model_typed or context.resumption is not None:
         return ""
     typed = [str(argument).partition("=")[0] for argument in config.invocation_params.args]
     # What names episodes is told otherwise, and where records would lie changes nothing of what is run.

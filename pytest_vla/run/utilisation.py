@@ -4,8 +4,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
-import pytest
-
 from pytest_vla.run.worker_costs import START_SECONDS
 from pytest_vla.serving.seen import Seen, Use, seen_since, use_of
 
@@ -96,35 +94,28 @@ def _between(first: Sequence[Seen], last: Sequence[Seen]) -> tuple[Seen, ...]:
     return tuple(seen_since(later, earlier) for earlier, later in zip(first, last, strict=True))
 
 
-UTILISATION = pytest.StashKey[Utilisation]()
-"""Of a run whose policy has processes of its own; nothing elsewhere."""
+def scarce_now(utilisation: Utilisation | None) -> str:
+    """Return in a few words what is scarce now, or an empty text if too little is known.
 
-
-def look_at(config: pytest.Config, left: int) -> None:
-    """Take a sample, where a policy's processes serve this run; see `Utilisation.look`."""
-    if UTILISATION in config.stash:
-        config.stash[UTILISATION].look(left)
-
-
-def scarce_now(config: pytest.Config) -> str:
-    """What is scarce now, in a few words; empty where no policy's process serves, or too little is known."""
-    if UTILISATION not in config.stash:
+    Args:
+        utilisation: of the run, or None if its policy has no processes of its own.
+    """
+    if utilisation is None:
         return ""
     from pytest_vla.reports.terminal.utilisation import scarce_text
 
-    return scarce_text(config.stash[UTILISATION].recent())
+    return scarce_text(utilisation.recent())
 
 
-def closing_lines(config: pytest.Config, episodes: int) -> tuple[str, ...]:
-    """What was scarce in this run, and which number of workers would take less time, where that is known.
+def closing_lines(utilisation: Utilisation | None, episodes: int) -> tuple[str, ...]:
+    """Return lines on what was scarce in this run, and which number of workers would take less time, if known.
 
     Args:
-        config: pytest's.
-        episodes: that have ended in this invocation.
+        utilisation: of the run, or None if its policy has no processes of its own.
+        episodes: how many have ended in this invocation.
     """
-    if UTILISATION not in config.stash:
+    if utilisation is None:
         return ()
-    utilisation = config.stash[UTILISATION]
     steady = utilisation.steady()
     use = use_of(steady)
     if use is None or _seconds(steady) < TOLD_SECONDS:

@@ -29,10 +29,10 @@ ENTRY = """
 
 OPTIONS = """
 SHOWS = """
-from pytest_vla.run.selection import SELECTION
+from pytest_vla.run.context import context_of
 
 def pytest_report_header(config):
-    settings = config.stash[SELECTION].settings
+    settings = context_of(config).settings
     return f"shakes {settings.shake}, hushed {settings.hush}"
 """
 STOVE = ("--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove", "--vla-model=policies:broken")

@@ -12,7 +12,7 @@ import pytest
 from pytest_vla.plan.case import Case
 from pytest_vla.records.samples import Sample
 from pytest_vla.run.arguments import hours_of
-from pytest_vla.run.far_side import BEGIN, FarSide
+from pytest_vla.run.far_side import FarSide
 from pytest_vla.run.limits import (
     FIRST_TURN,
     BalancedOrder,
@@ -24,6 +24,7 @@ from pytest_vla.run.limits import (
 )
 from pytest_vla.run.options import OPTIONS
 from pytest_vla.run.settings import Settings
+from pytest_vla.run.xdist.messages import Begin, MayBegin, wire
 from pytest_vla.scale.time_limit import TimeLimit
 
 STOVE = Case("libero_goal", "turn_on_the_stove", 0)
@@ -115,7 +116,7 @@ class Channel:
     def send(self, told: Any) -> None:
         self.sent.append(told)
         if self.answers:
-            self.hear((BEGIN, self.answers.pop(0)))
+            self.hear(wire(Begin(self.answers.pop(0))))
 
     def isclosed(self) -> bool:
         return not self.answers
@@ -126,7 +127,7 @@ def test_a_worker_on_another_machine_asks_over_its_connection(tmp_path: Path) ->
     far = FarSide(channel, tmp_path, 0.0)
     assert far.may_begin()
     assert not far.may_begin()
-    assert channel.sent == [[BEGIN], [BEGIN]]
+    assert channel.sent == [wire(MayBegin()), wire(MayBegin())]
     with pytest.raises(OSError, match="the controller is gone"):
         far.may_begin()
 

@@ -5,63 +5,70 @@ policies (`benchmarks/more_worlds.py` has the numbers).
 """
 
 import os
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
+from pytest_vla.run.context import RunContext
 from pytest_vla.run.worker_costs import room_for_workers
-
-if TYPE_CHECKING:
-    from pytest_vla.run.selection import Selection
 
 WORKERS_A_CORE = 2
 
 EPISODES_A_WORKER = 4
 """At least, of the run: a worker that does less takes longer to start than it saves."""
 
-AUTO_CORES = pytest.StashKey[int]()
-"""What pytest-xdist made of ``-n auto``; nothing where something else was asked for."""
-
-AUTO_WORKERS = pytest.StashKey[tuple[int, str]]()
-"""How many workers it is instead, and why; nothing where it is as many as pytest-xdist says."""
-
 _KNOWN = ("xdist.plugin", "pytest_vla.plugin")
 
 
-def note_auto(config: pytest.Config, cores: int) -> None:
-    """Note what ``-n auto`` came to, unless the user's own hook or pytest-xdist's variable says how many that is to be.
+@dataclass(frozen=True)
+class AutoWorkers:
+    """How many workers ``-n auto`` is, where that differs from pytest-xdist's number.
 
-    Args:
-        config: pytest's.
+    Attributes:
         cores: what pytest-xdist made of it.
+        number: how many workers it is instead.
+        why: the reason for that number.
     """
+
+    cores: int
+    number: int
+    why: str
+
+
+def _is_auto(config: pytest.Config) -> bool:
+    """Whether ``-n auto`` was given, and neither a hook of the user nor pytest-xdist's variable says how many it is."""
+    # In `config.option` pytest-xdist has put its number by now.
+    if getattr(config.known_args_namespace, "numprocesses", None) != "auto":
+        return False
     hooks = config.hook.pytest_xdist_auto_num_workers.get_hookimpls()
     is_said = any(each.function.__module__ not in _KNOWN for each in hooks)
-    is_said = is_said or bool(os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"))
-    if config.getoption("numprocesses", None) == "auto" and cores > 0 and not is_said:
-        config.stash[AUTO_CORES] = cores
+    return not (is_said or os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"))
 
 
-def widen_auto(config: pytest.Config, selection: "Selection", left: int | None) -> None:
+def widen_auto(context: RunContext) -> None:
     """Have ``-n auto`` start more workers than cores, where a policy's process is likely to answer them.
 
     Args:
-        config: pytest's, before pytest-xdist reads how many workers are to be.
-        selection: of this invocation.
-        left: how many items are left of a run that is gone on with; None: it is a new one.
+        context: of the controller, before pytest-xdist reads how many workers there are to be.
 
     Raises:
         VlaError: there is no such policy.
     """
     from pytest_vla.policies.load import may_batch
 
-    if AUTO_CORES not in config.stash or not selection.named or selection.settings.model is None:
+    config, selection, resumption = context.config, context.selection, context.resumption
+    # A resumed run is no wider than pytest-xdist says, unless this invocation has a policy of its own.
+    has_policy = bool(config.getoption("vla_model", None) or config.getini("vla_model"))
+    if not has_policy or is_of_cluster(config) or not _is_auto(config):
+        return
+    if not selection.named or selection.settings.model is None:
         return
     searches = sum(map(len, selection.searches.values()))
     # A search is an item that is work enough for a worker.
     episodes = sum(map(len, selection.cases.values())) + EPISODES_A_WORKER * searches
-    if left is not None:
-        episodes = min(episodes, left)
+    if resumption is not None:
+        episodes = min(episodes, len(resumption.left))
     if may_batch(selection.settings.spec) is False:
         return
     cores = len(config.option.tx)
@@ -70,20 +77,25 @@ def widen_auto(config: pytest.Config, selection: "Selection", left: int | None) 
         workers = min(workers, config.option.maxprocesses)
     if workers <= cores:
         return
-    config.stash[AUTO_WORKERS] = (workers, why)
+    context.findings.auto_workers = AutoWorkers(cores, workers, why)
     config.option.tx = [*config.option.tx, *config.option.tx[:1] * (workers - cores)]
     config.option.numprocesses = workers
 
 
-def narrow_auto(config: pytest.Config, specs: list[Any]) -> None:
-    """The policy turned out to be each worker's own: as many workers as pytest-xdist says, after all."""
-    if config.stash.get(AUTO_WORKERS, None) is None:
+def is_of_cluster(config: pytest.Config) -> bool:
+    """Whether the workers of this invocation are those of a Ray cluster."""
+    return bool(config.getoption("vla_ray", None) or config.getini("vla_ray"))
+
+
+def narrow_auto(context: RunContext, specs: list[Any]) -> None:
+    """Start as many workers as pytest-xdist says, after all: each worker loads the policy for itself."""
+    auto, option = context.findings.auto_workers, context.config.option
+    if auto is None:
         return
-    cores = config.stash[AUTO_CORES]
-    del config.stash[AUTO_WORKERS]
-    del specs[cores:]
-    config.option.tx = config.option.tx[:cores]
-    config.option.numprocesses = cores
+    context.findings.auto_workers = None
+    del specs[auto.cores :]
+    option.tx = option.tx[: auto.cores]
+    option.numprocesses = auto.cores
 
 
 def auto_workers(cores: int, episodes: int, room: int | None) -> tuple[int, str]:
@@ -103,9 +115,6 @@ def auto_workers(cores: int, episodes: int, room: int | None) -> tuple[int, str]
     return max(cores, bounds[why]), why
 
 
-def auto_line(config: pytest.Config) -> str | None:
-    """``-n auto: 32 workers on 16 cores, as ...``; None where it is as pytest-xdist has it."""
-    if AUTO_WORKERS not in config.stash:
-        return None
-    workers, why = config.stash[AUTO_WORKERS]
-    return f"-n auto: {workers} workers on {config.stash[AUTO_CORES]} cores: {why}"
+def auto_line(auto: AutoWorkers) -> str:
+    """Return the line that says how many workers there are: ``-n auto: 32 workers on 16 cores: ...``."""
+    return f"-n auto: {auto.number} workers on {auto.cores} cores: {auto.why}"

@@ -22,10 +22,10 @@ import pytest_vla
 from pytest_vla.errors import VlaError
 from pytest_vla.records.checks import is_inside
 from pytest_vla.run import limits
-from pytest_vla.run.folder import RUN
+from pytest_vla.run.context import RunContext
 from pytest_vla.run.handover import free_name
 from pytest_vla.run.progress import write_apart
-from pytest_vla.run.selection import SELECTION, Selection, task_of
+from pytest_vla.run.selection import Selection, task_of
 from pytest_vla.util.files import whole_file
 from pytest_vla.util.text import counted, printable_lines
 
@@ -100,8 +100,6 @@ class Incoming:
                 del self._parts[key]
 
 
-FAR_WORKERS = pytest.StashKey["FarWorkers"]()
-
 LOST_NODES = 20
 """How often an episode is run again whose worker's machine was lost: it is no fault of the episode."""
 
@@ -124,10 +122,9 @@ _LOOK_SECONDS, _WAITING_SECONDS = 1.0, 30.0
 class FarWorkers:
     """Starts the workers, and knows what became of them."""
 
-    def __init__(self, config: pytest.Config) -> None:
-        self._config = config
-        self._selection = config.stash[SELECTION]
-        self._run: Path = config.stash[RUN]
+    def __init__(self, context: RunContext) -> None:
+        self._config, self._selection, self._run = context.config, context.selection, context.folder
+        self._limit = context.limit
         self.incoming = Incoming(self._run)
         self.cluster: RayCluster | None = None
         self._switchboard: Switchboard | None = None
@@ -329,7 +326,7 @@ class FarWorkers:
                 idle = told = 0.0
                 continue
             idle += _LOOK_SECONDS
-            limit = self._config.stash.get(limits.LIMIT, None)
+            limit = self._limit
             if limit is not None and not limit.may_begin(limits.clock()):
                 settings = self._selection.settings
                 self._tell(f"time was up ({limits.limit_text(limit, settings)}) before a worker had room", loud=True)

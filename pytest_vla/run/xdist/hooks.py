@@ -18,27 +18,39 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_vla.errors import VlaError
 from pytest_vla.gate.choices import SEQUENTIAL
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.labels import parse_search_id
 from pytest_vla.run import limits
 from pytest_vla.run.collected import Collected
-from pytest_vla.run.far_side import BEGIN, FILE, POLICY
-from pytest_vla.run.folder import RUN
+from pytest_vla.run.context import RunContext
 from pytest_vla.run.gating import is_gated
-from pytest_vla.run.limits import LIMIT, is_balanced
+from pytest_vla.run.limits import is_balanced
 from pytest_vla.run.marker import NOTHING_TO_RUN
-from pytest_vla.run.preparing import CHANNEL
 from pytest_vla.run.pricing import take_prices
 from pytest_vla.run.progress import write_apart
 from pytest_vla.run.results import INTERRUPTED, Results
-from pytest_vla.run.resume import RESUMPTION
-from pytest_vla.run.selection import SELECTION, as_typed, task_of
-from pytest_vla.run.sharding import SHARDED, is_empty_shard
+from pytest_vla.run.selection import as_typed, task_of
+from pytest_vla.run.sharding import is_empty_shard
 from pytest_vla.run.unheeded import unheeded
-from pytest_vla.run.xdist.far import FAR_WORKERS, LOST_NODES, FarWorkers, grant_a_worker
+from pytest_vla.run.xdist.far import LOST_NODES, FarWorkers, grant_a_worker
+from pytest_vla.run.xdist.messages import (
+    Begin,
+    CasesCollected,
+    FilePart,
+    MayBegin,
+    Message,
+    PolicyPlaces,
+    Preparing,
+    ShardPlanned,
+    WallLimit,
+    WhereIsPolicy,
+    read_message,
+    wire,
+)
 from pytest_vla.run.xdist.policy import PolicyOfWorkers
-from pytest_vla.run.xdist.worker import CASES, WORKER_INPUT, Handed
+from pytest_vla.run.xdist.worker import CHANNEL, WORKER_INPUT, Handed
 from pytest_vla.util.text import printable_lines
 from pytest_vla.vary.registry import find_variation
 
@@ -63,10 +75,10 @@ _GUARDIAN = Path(__file__).with_name("guardian.py")
 class Controller:
     """The controller's hooks of xdist."""
 
-    def __init__(self, config: pytest.Config, results: Results, policy: PolicyOfWorkers) -> None:
-        self._config, self._results, self._policy = config, results, policy
-        self._selection, self._run = config.stash[SELECTION], config.stash[RUN]
-        self._limit = config.stash[LIMIT]
+    def __init__(self, context: RunContext, results: Results, policy: PolicyOfWorkers, far: FarWorkers | None) -> None:
+        self._context, self._results, self._policy, self._far = context, results, policy, far
+        self._config, self._selection, self._run = context.config, context.selection, context.folder
+        self._limit, self._reruns = context.limit, context.so_far.reruns
         self._cases: dict[str, Case] = {}
         # By node id, what an item's ending is recorded as, and its episode, where it shares that with others.
         self._names: dict[str, str] = {}
@@ -79,8 +91,17 @@ class Controller:
         self._channels: dict[str, Any] = {}
         self._interrupted = False
         self._watch: Watch | None = None
-        self._far = config.stash.get(FAR_WORKERS, None)
-        self._unheeded = unheeded(self._selection, config)
+        self._unheeded = unheeded(context)
+        # By the name of a message, what is done with it.
+        self._handlers: dict[str, Callable[[str, Any], None]] = {
+            CasesCollected.NAME: self._take_cases,
+            ShardPlanned.NAME: self._take_shard,
+            WallLimit.NAME: self._take_wall_limit,
+            Preparing.NAME: self._take_preparing,
+            MayBegin.NAME: self._answer_may_begin,
+            FilePart.NAME: self._take_file,
+            WhereIsPolicy.NAME: self._answer_where_is_policy,
+        }
 
     def pytest_sessionstart(self) -> None:
         """xdist's schedulers by scope hand out an item that kills its worker for ever, or wait for ever."""
@@ -124,7 +145,7 @@ class Controller:
         """A worker is about to start."""
         served = self._policy.served(node.workerinput["workerid"])
         ahead = None if self._far is None else self._far.ahead(node.gateway.id)
-        handed = Handed(str(self._run), self._config.stash[RESUMPTION], served, ahead)
+        handed = Handed(str(self._run), self._context.resumption, served, ahead)
         node.workerinput[WORKER_INPUT] = json.dumps(asdict(handed))
         if self._selection.settings.model is not None or self._unheeded:
             node.workerinput[CHANNEL] = node.gateway.newchannel()
@@ -150,7 +171,7 @@ class Controller:
 
         in_turns = is_gated(self._selection) and self._selection.settings.gate == SEQUENTIAL
         strict = partial(TurnPool, is_strict=True)
-        pool = strict if is_balanced(config) else TurnPool if in_turns else Pool
+        pool = strict if is_balanced(self._context) else TurnPool if in_turns else Pool
         is_over, waits = (lambda: not self._may_begin()), self._far is None
         return VlaScheduling(config, log, self._items_of, pool, is_over=is_over, waits=waits)
 
@@ -158,7 +179,7 @@ class Controller:
         """The first worker has collected, and the others have the same items."""
         from xdist.workermanage import parse_tx_spec_config
 
-        if not ids and self._only_new_episodes and not is_empty_shard(self._config):
+        if not ids and self._only_new_episodes and not is_empty_shard(self._context):
             pytest.exit(NOTHING_TO_RUN, returncode=pytest.ExitCode.USAGE_ERROR)
         if self._unheeded and not self._cases_of(ids):
             if (reporter := self._config.pluginmanager.getplugin("terminalreporter")) is not None:
@@ -175,7 +196,7 @@ class Controller:
         self._interrupted = self._interrupted or error == "keyboard-interrupt"
         if self._far is not None:
             self._far.gone(node.gateway.id, error)
-        take_prices(self._config, getattr(node, "workeroutput", None))
+        take_prices(self._context, getattr(node, "workeroutput", None))
 
     # After other plugins, which may have it run again: handed out twice, it would be run twice.
     @pytest.hookimpl(trylast=True)
@@ -193,7 +214,7 @@ class Controller:
         grant_a_worker(self._config)
         self._awaited.pop(crashitem, None)
         if report.outcome == "rerun":
-            self._results.reruns[crashitem] += 1
+            self._reruns[crashitem] += 1
             self._awaited[crashitem] = copy.copy(report)
             self._awaited[crashitem].outcome = "failed"
             return
@@ -205,13 +226,13 @@ class Controller:
         if dump is not None:
             report.sections.append(("traceback of the hang", dump))
         most = LOST_NODES if lost else RERUNS
-        if dump is None and killed is None and self._results.reruns[crashitem] < most and _reruns(sched, crashitem):
-            self._results.reruns[crashitem] += 1
+        if dump is None and killed is None and self._reruns[crashitem] < most and _reruns(sched, crashitem):
+            self._reruns[crashitem] += 1
             self._awaited[crashitem] = copy.copy(report)
             report.outcome = "rerun"
             return
         message = str(report.longrepr)
-        if self._results.reruns[crashitem]:
+        if self._reruns[crashitem]:
             message += ", for the second time"
         if dump is not None or killed is not None:
             self._lose(report, killed if dump is None else hung_place(dump), hung=True)
@@ -232,7 +253,7 @@ class Controller:
         if self._limit is not None and self._limit.is_up:
             return
         for node, report in list(self._awaited.items()):
-            self._results.reruns[node] -= 1
+            self._reruns[node] -= 1
             limit = self._config.getoption("maxworkerrestart")
             told = f"{report.longrepr}, and no worker was left to run it again"
             self._lose(report, told if limit is None else f"{told} (--max-worker-restart={limit})", hung=False)
@@ -245,7 +266,7 @@ class Controller:
 
     @property
     def _only_new_episodes(self) -> bool:
-        return self._selection.only_episodes and self._config.stash[RESUMPTION] is None
+        return self._selection.only_episodes and self._context.resumption is None
 
     @property
     def _runs_episodes(self) -> bool:
@@ -280,50 +301,56 @@ class Controller:
             variation=variation,
             node=self._shared.get(node, name),
         )
-        self._results.keep(record, node)
+        self._results.keep_record(record, node)
 
     def _may_begin(self) -> bool:
         return self._limit is None or self._limit.may_begin(limits.clock())
 
-    def _hear(self, worker: str, told: Any) -> None:
-        """What a worker tells or asks, in a thread of execnet's: its cases, its shard, whether its limit is in force,
-        what it prepares, and whether it is to begin an item."""
-        if told == [BEGIN]:
-            # Who is gone needs no answer.
-            with suppress(OSError):
-                self._channels[worker].send((BEGIN, self._may_begin()))
+    def _hear(self, worker: str, sent: Any) -> None:
+        """Give a worker's message to its handler. Called by execnet, in a thread of its own."""
+        try:
+            message = read_message(sent)
+        except VlaError as error:
+            # Raised here, it would close the channel, and the user would not see it.
+            self._results.say_once(f"worker {worker}: {error}")
             return
-        if isinstance(told, list):
-            self._take_from_afar(worker, *told)
+        if message is not None and (handle := self._handlers.get(message.NAME)) is not None:
+            handle(worker, message)
+
+    def _take_cases(self, worker: str, message: CasesCollected) -> None:
+        if message.text in self._heard:
             return
-        if isinstance(told, bool):
-            if self._watch is not None:
-                self._watch.episode(worker, told)
-            return
-        if isinstance(told, str):
-            self._config.stash[SHARDED] = json.loads(told)
-            return
-        if not isinstance(told, dict):
-            self._results.show_preparation(worker, *told)
-            return
-        if told[CASES] in self._heard:
-            return
-        for node, (name, shared, fields) in json.loads(told[CASES]).items():
+        for node, (name, shared, fields) in json.loads(message.text).items():
             self._names[node], self._cases[node] = name, Case(*fields)
             if shared is not None:
                 self._shared[node] = shared
         # Now, and not before: xdist is told next that this worker has collected, and its cases are asked for.
-        self._heard.add(told[CASES])
+        self._heard.add(message.text)
 
-    def _take_from_afar(self, worker: str, kind: str, *values: Any) -> None:
-        """What a worker on another machine sends, or asks."""
-        assert self._far is not None
-        if kind == FILE:
-            self._far.incoming.add(worker, *values)
-        elif kind == POLICY:
-            # Who is gone needs no answer.
-            with suppress(OSError):
-                self._channels[worker].send((POLICY, self._policy.places(worker)))
+    def _take_shard(self, worker: str, message: ShardPlanned) -> None:
+        self._context.findings.shard = json.loads(message.text)
+
+    def _take_wall_limit(self, worker: str, message: WallLimit) -> None:
+        if self._watch is not None:
+            self._watch.episode(worker, message.in_force)
+
+    def _take_preparing(self, worker: str, message: Preparing) -> None:
+        self._results.show_preparation(worker, message.what, message.ended)
+
+    def _answer_may_begin(self, worker: str, message: MayBegin) -> None:
+        self._send(worker, Begin(self._may_begin()))
+
+    def _take_file(self, worker: str, message: FilePart) -> None:
+        if self._far is not None:
+            self._far.incoming.add(worker, message.file, message.content, message.is_last)
+
+    def _answer_where_is_policy(self, worker: str, message: WhereIsPolicy) -> None:
+        self._send(worker, PolicyPlaces(self._policy.places(worker)))
+
+    def _send(self, worker: str, message: Message) -> None:
+        # A worker that is gone needs no answer.
+        with suppress(OSError):
+            self._channels[worker].send(wire(message))
 
     def _cases_of(self, ids: Sequence[str]) -> dict[str, Case]:
         return {node: self._cases[node] for node in ids if node in self._cases}
@@ -334,7 +361,7 @@ class Controller:
 
         cases = self._cases_of(ids)
         scenes = scene_names(cases.values(), self._selection.settings.data)
-        estimates, shared = self._results.so_far.estimates, self._results.so_far.shared
+        estimates, shared = self._context.so_far.estimates, self._context.so_far.shared
         places, items = self._results.places(ids), []
         for index, name in enumerate(ids):
             turn, place = places.get(name, (0, 0))

@@ -14,16 +14,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vla.errors import VlaError
+from pytest_vla.run.context import RunContext
 from pytest_vla.run.failures import NO_POLICY
-from pytest_vla.run.folder import RUN
 from pytest_vla.run.loading import LoadingLine
 from pytest_vla.run.preflight import check_fits
-from pytest_vla.run.resume import RESUMPTION
-from pytest_vla.run.selection import SELECTION, Selection
-from pytest_vla.run.utilisation import UTILISATION, Utilisation
+from pytest_vla.run.utilisation import Utilisation
 from pytest_vla.run.worker_costs import room_for_workers
 from pytest_vla.run.xdist.auto import auto_line, narrow_auto
-from pytest_vla.run.xdist.far import FAR_WORKERS
 from pytest_vla.util.text import printable_lines
 
 if TYPE_CHECKING:
@@ -102,17 +99,18 @@ def where_now(far: "FarSide") -> "Places":
     return places_of(far.policy(ASK_SECONDS) or {})
 
 
-SERVED = pytest.StashKey["Served | None"]()
-"""In a worker: where the policy is; None: the worker loads it for itself."""
-
-
 class PolicyOfWorkers:
-    """The controller's hooks around the policy's processes."""
+    """The controller's hooks around the policy's processes.
 
-    def __init__(self, config: pytest.Config) -> None:
-        self._config = config
+    Args:
+        context: of the controller.
+        far: workers on other machines, or None.
+    """
+
+    def __init__(self, context: RunContext, far: "FarWorkers | None") -> None:
+        self._context, self._config = context, context.config
         self._replicas: Replicas | LentPolicy | None = None
-        self._far = config.stash.get(FAR_WORKERS, None)
+        self._far = far
         self._far_replicas: FarReplicas | None = None
 
     @property
@@ -141,8 +139,7 @@ class PolicyOfWorkers:
         from pytest_vla.policies.live import live_policy
         from pytest_vla.policies.load import may_batch
 
-        selection, resumption = self._config.stash[SELECTION], self._config.stash[RESUMPTION]
-        settings = selection.settings
+        selection, resumption, settings = self._context.selection, self._context.resumption, self._context.settings
         runs_episodes = settings.model_typed or selection.named
         nothing_left = resumption is not None and not resumption.left
         if not runs_episodes or settings.model is None or nothing_left or self._config.getoption("collectonly"):
@@ -159,7 +156,7 @@ class PolicyOfWorkers:
             from pytest_vla.serving.lent import LentPolicy
 
             self._replicas = LentPolicy(live)
-            self._check_fits(selection)
+            self._check_fits()
             return
         from pytest_vla.serving.process import NotBatched, NotShared
         from pytest_vla.serving.replicas import Replicas
@@ -175,11 +172,11 @@ class PolicyOfWorkers:
                     settings.batch,
                     told=line.tell,
                     notice=self._tell,
-                    log=self._config.stash[RUN] / LOG,
+                    log=self._context.folder / LOG,
                 )
         except NotBatched as error:
             line.drop()
-            narrow_auto(self._config, specs)
+            narrow_auto(self._context, specs)
             if isinstance(error, NotShared) or time.monotonic() - began > _LONG_LOAD:
                 self._tell(f"{error}: each of the {len(specs)} workers loads it for itself")
         except (VlaError, OSError) as error:
@@ -187,22 +184,22 @@ class PolicyOfWorkers:
             raise pytest.UsageError(printable_lines(f"{NO_POLICY}{error}")) from error
         else:
             line.end()
-            self._check_fits(selection)
-            if (told := auto_line(self._config)) is not None:
-                self._say(told)
+            self._check_fits()
+            if (auto := self._context.findings.auto_workers) is not None:
+                self._say(auto_line(auto))
             replicas = self._far_replicas or self._replicas
             assert replicas is not None
             seen, most = replicas.seen, replicas.about.most
             # Of other machines' memory nothing is known.
             room = None if self._far is not None else room_for_workers()
-            self._config.stash[UTILISATION] = Utilisation(seen, len(specs), most, room)
+            self._context.findings.utilisation = Utilisation(seen, len(specs), most, room)
 
     def _begun_far(self, far: "FarWorkers", workers: int, line: LoadingLine) -> "FarReplicas":
         """Copies of the policy in the cluster. Raises VlaError, NotBatched."""
         from pytest_vla.run.xdist.far import worker_variables
         from pytest_vla.scale.far_replicas import FarReplicas
 
-        settings, cluster = self._config.stash[SELECTION].settings, far.joined()
+        settings, cluster = self._context.settings, far.joined()
         _, gpus = cluster.resources()
         copies = settings.ray_replicas or max(1, int(gpus))
         return FarReplicas(
@@ -224,7 +221,7 @@ class PolicyOfWorkers:
 
     def _keep_printed(self, text: bytes) -> None:
         """What a copy printed goes to the run's folder."""
-        log: Path = self._config.stash[RUN] / LOG
+        log = self._context.folder / LOG
         # A run without a log is a run all the same.
         with suppress(OSError):
             log.parent.mkdir(parents=True, exist_ok=True)
@@ -236,8 +233,8 @@ class PolicyOfWorkers:
         if self._far_replicas is not None:
             self._far_replicas.release(node.gateway.id)
 
-    def _check_fits(self, selection: Selection) -> None:
-        about = self.about
+    def _check_fits(self) -> None:
+        about, selection = self.about, self._context.selection
         assert about is not None
         try:
             for warning in check_fits(about, selection, selection.named):

@@ -1,7 +1,7 @@
 """A worker's side of what it and the controller tell each other.
 
-Beside xdist's own messages, which have ids alone, each worker has a channel to tell which items run which episodes, and
-when a limit of wall time begins and ends, and to ask whether an item is begun where time may end the run.
+xdist's own messages have ids alone. So each worker has a channel of its own, and `pytest_vla.run.xdist.messages` lists
+what goes over it.
 """
 
 import json
@@ -13,17 +13,25 @@ from typing import Any
 import pytest
 
 from pytest_vla.run.collected import Collected, collected_of
-from pytest_vla.run.far_side import BEGIN, FAR
-from pytest_vla.run.preparing import CHANNEL
+from pytest_vla.run.context import RunContext, context_of
 from pytest_vla.run.resume import Resumption
-from pytest_vla.run.sharding import SHARDED
+from pytest_vla.run.xdist.messages import (
+    Begin,
+    CasesCollected,
+    MayBegin,
+    Message,
+    ShardPlanned,
+    WallLimit,
+    read_message,
+    wire,
+)
 from pytest_vla.run.xdist.policy import Served
 
 WORKER_INPUT = "vla"
 """The name in a worker's input of what it is handed, as JSON."""
 
-CASES = "cases"
-"""In a worker's message: the cases of its items, as JSON."""
+CHANNEL = "vla_channel"
+"""The name in a worker's input of its channel to the controller."""
 
 
 @dataclass(frozen=True)
@@ -62,62 +70,65 @@ class Worker:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Tell the controller which items run an episode."""
-        channel: Any = getattr(session.config, "workerinput", {}).get(CHANNEL)
-        if channel is not None:
-            channel.send(cases_message(collected_of(session.items)))
-            if (table := session.config.stash.get(SHARDED, None)) is not None:
-                channel.send(json.dumps(table))
+        context = context_of(session.config)
+        if context.channel is not None:
+            context.channel.send(wire(cases_message(collected_of(session.items))))
+            if (table := context.findings.shard) is not None:
+                context.channel.send(wire(ShardPlanned(json.dumps(table))))
 
 
-def cases_message(found: Collected) -> dict[str, str]:
-    """What a worker tells of its items' cases: as one text, which the controller reads once, however many tell it.
+def channel_of(config: pytest.Config) -> Any:
+    """Return the channel of this worker to its controller; None in any other process."""
+    return getattr(config, "workerinput", {}).get(CHANNEL)
 
-    Of a table execnet would unpack every name, for every worker: of 10,000 items that is a tenth of a second for each.
-    """
+
+def cases_message(found: Collected) -> CasesCollected:
+    """Return the message that says which episodes a worker has collected."""
     told = {node: (found.names[node], found.shared.get(node), astuple(case)) for node, case in found.cases.items()}
-    return {CASES: json.dumps(told)}
+    return CasesCollected(json.dumps(told))
 
 
-def ask_controller(config: pytest.Config) -> bool:
+def ask_controller(context: RunContext) -> bool:
     """Whether a worker is to begin its next item; the controller has the clock."""
-    channel: Any = config.workerinput[CHANNEL]  # type: ignore[attr-defined]
+    channel = context.channel
     try:
-        if (far := config.stash.get(FAR, None)) is not None:
-            return far.may_begin()
-        channel.send([BEGIN])
-        _, answer = channel.receive()
-        return bool(answer)
+        if context.far_side is not None:
+            return context.far_side.may_begin()
+        channel.send(wire(MayBegin()))
+        while True:
+            answer = read_message(channel.receive())
+            if isinstance(answer, Begin):
+                return answer.allowed
     except (OSError, EOFError):
         # The controller is gone, and xdist ends this worker.
         return True
 
 
 @contextmanager
-def told_controller(config: pytest.Config, limit: float | None) -> Iterator[None]:
-    """A block with a limit of wall time, which the controller knows of: it can end a worker that is frozen.
+def told_controller(context: RunContext, limit: float | None) -> Iterator[None]:
+    """Tell the controller that the block has a limit of wall time: it can end a worker that is frozen.
 
     Args:
-        config: of the process, a worker or not.
+        context: of the process, a worker or not.
         limit: seconds; None: there is no limit.
     """
     if limit is None:
         yield
         return
-    _tell_controller(config, True)
+    _tell_controller(context, WallLimit(in_force=True))
     try:
         yield
     finally:
-        lift_controllers_limit(config)
+        lift_controllers_limit(context)
 
 
-def lift_controllers_limit(config: pytest.Config) -> None:
-    """No limit is in force in this process any more, for the controller either."""
-    _tell_controller(config, False)
+def lift_controllers_limit(context: RunContext) -> None:
+    """Tell the controller that no limit is in force in this process any more."""
+    _tell_controller(context, WallLimit(in_force=False))
 
 
-def _tell_controller(config: pytest.Config, has_limit: bool) -> None:
-    channel: Any = getattr(config, "workerinput", {}).get(CHANNEL)
-    if channel is not None:
+def _tell_controller(context: RunContext, message: Message) -> None:
+    if context.channel is not None:
         # A controller that is gone needs to know nothing, and xdist ends this worker.
         with suppress(OSError):
-            channel.send(has_limit)
+            context.channel.send(wire(message))

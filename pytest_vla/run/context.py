@@ -1,0 +1,103 @@
+"""What one invocation of pytest knows of its run, in one object that every hook and fixture is given.
+
+`pytest_vla.run.hooks.configure` makes the `RunContext` once, and puts it into pytest's stash under the only key that
+this package has there. Everybody else reads it by `context_of`, or is handed it. The context itself never changes. What
+changes during a run are two objects that it holds: `so_far` (the progress) and `findings` (what is found out later).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pytest_vla.policies.price import Price
+    from pytest_vla.run.far_side import FarSide
+    from pytest_vla.run.gating import Gate
+    from pytest_vla.run.resume import Resumption
+    from pytest_vla.run.selection import Selection
+    from pytest_vla.run.settings import Settings
+    from pytest_vla.run.so_far import SoFar
+    from pytest_vla.run.utilisation import Utilisation
+    from pytest_vla.run.xdist.auto import AutoWorkers
+    from pytest_vla.run.xdist.policy import Served
+    from pytest_vla.scale.time_limit import TimeLimit
+
+STDERR = 2
+"""The descriptor of this process's stderr."""
+
+
+@dataclass
+class RunFindings:
+    """What becomes known of a run after it has been configured. Each field is set by one module.
+
+    Attributes:
+        shard: what the run keeps of its shard, `Plan.table`; None without a shard, and before the items are known. Set
+            by `sharding` where items are collected, and by the message of a worker in its controller.
+        uncollected: by node id of a collector that failed, the reason in one line. Filled by `sharding`.
+        auto_workers: the number of workers of ``-n auto``, if it differs from pytest-xdist's. Set by `xdist.auto`.
+        utilisation: samples of the policy's processes, if it has any. Set by `xdist.policy`.
+        prices: what metrics cost; None before it was measured. Set by `pricing`.
+        over_cost: by node id, the text with which an item fails whose episode cost more than it may; empty if it did
+            not. Set by the `rollout` fixture.
+    """
+
+    shard: Mapping[str, Any] | None = None
+    uncollected: dict[str, str] = field(default_factory=dict)
+    auto_workers: "AutoWorkers | None" = None
+    utilisation: "Utilisation | None" = None
+    prices: "tuple[Price, ...] | None" = None
+    over_cost: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """The run of this invocation, as one process sees it: a worker, its controller, or the only process.
+
+    Attributes:
+        config: pytest's.
+        selection: what is collected, with the settings of this invocation.
+        arguments: the paths and ids that the user gave to pytest, as they were typed.
+        resumption: the run that is resumed, or None for a new run.
+        folder: the run's folder; it is made when the first episode has ended.
+        notes: lines that are printed before anything is collected.
+        so_far: the progress of the run. Only the process that keeps the run counts in it.
+        limit: in the process that keeps the run, when time ends it; None if it has no limit.
+        gate: in the process that keeps the run, what the run is compared with; None if there is no baseline.
+        stderr: a descriptor of the terminal's stderr, open also while pytest captures. In a worker, its own stderr.
+        channel: in a worker, the execnet channel to its controller (`pytest_vla.run.xdist.messages`); else None.
+        served: in a worker, where the policy is; None if this process loads it.
+        far_side: in a worker on another machine, its end of what it and the controller tell each other; else None.
+        findings: what becomes known later.
+    """
+
+    config: pytest.Config
+    selection: "Selection"
+    arguments: tuple[str, ...]
+    resumption: "Resumption | None"
+    folder: Path
+    so_far: "SoFar"
+    notes: tuple[str, ...] = ()
+    limit: "TimeLimit | None" = None
+    gate: "Gate | None" = None
+    stderr: int = STDERR
+    channel: Any = None
+    served: "Served | None" = None
+    far_side: "FarSide | None" = None
+    findings: RunFindings = field(default_factory=RunFindings)
+
+    @property
+    def settings(self) -> "Settings":
+        """Return the settings of this invocation."""
+        return self.selection.settings
+
+
+RUN_CONTEXT = pytest.StashKey[RunContext]()
+"""The only key of this package in pytest's stash."""
+
+
+def context_of(config: pytest.Config) -> RunContext:
+    """Return the run of this invocation. There is one as soon as `pytest_vla.run.hooks` is registered."""
+    return config.stash[RUN_CONTEXT]
