@@ -40,8 +40,8 @@ class State(Protocol):
 class EpisodeWorld(Protocol):
     """The methods of a world that an episode calls.
 
-    There are two: `pytest_vla.sim.world.World`, and `pytest_vla.episode.own_world.OwnWorld` for a simulator that a suite
-    brings.
+    There are two: `pytest_vla.sim.world.World`, and `pytest_vla.episode.own_world.OwnWorld` for a simulator that a
+    suite brings.
     """
 
     @property

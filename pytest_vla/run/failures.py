@@ -34,7 +34,7 @@ def fail_over_cost(item: pytest.Item) -> None:
 def say_over_cost(report: pytest.TestReport, item: pytest.Item) -> None:
     """Have the report of a failed episode of a suite say, too, that it cost more than ``--vla-max-cost``."""
     text = printable_lines(item.stash.get(OVER_COST, ""))
-    if not text or not _is_failed_episode(report):
+    if not text or not _is_failed_episode(report, _record_of_failed(report)):
         return
     setattr(report, _IS_OVER_COST, True)
     if text not in str(report.longrepr):
@@ -55,9 +55,7 @@ def is_not_done(report: pytest.TestReport) -> bool:
 
 def say_not_done(report: pytest.TestReport) -> None:
     """Have a report say, where it is of a failed episode and nothing else, that it is not done."""
-    if not report.failed or report.when != "call" or hasattr(report, "wasxfail") or hasattr(report, _IS_OVER_COST):
-        return
-    if not _is_failed_episode(report):
+    if not _is_only_a_failed_episode(report, _record_of_failed(report)):
         return
     setattr(report, _WAS_FAILED, True)
     report.outcome = "skipped"
@@ -65,12 +63,23 @@ def say_not_done(report: pytest.TestReport) -> None:
     report.wasxfail = str(report.longrepr).splitlines()[0]
 
 
-def _is_failed_episode(report: pytest.TestReport) -> bool:
-    """Whether the report is of an episode of a suite that failed, and of nothing else."""
+def _record_of_failed(report: pytest.TestReport) -> Record | None:
     from pytest_vla.run.handover import record_on
 
-    record = record_on(report) if report.failed and report.when == "call" else None
+    return record_on(report) if report.failed else None
+
+
+def _is_failed_episode(report: pytest.TestReport, record: Record | None) -> bool:
+    """Whether a report says that an episode of a suite failed; `record` is the episode's."""
+    if not report.failed or report.when != "call":
+        return False
     return record is not None and record.of_suite and record.outcome == "failure"
+
+
+def _is_only_a_failed_episode(report: pytest.TestReport, record: Record | None) -> bool:
+    """Whether a report says that an episode of a suite failed, which was neither expected to nor cost too much."""
+    has_more = hasattr(report, "wasxfail") or hasattr(report, _IS_OVER_COST)
+    return _is_failed_episode(report, record) and not has_more
 
 
 def as_it_ended(report: pytest.TestReport) -> pytest.TestReport:
@@ -101,17 +110,13 @@ class Failures:
             name: what its item's ending is recorded as.
             record: of the item's episode, where it had one.
         """
-        self.without_policy |= report.failed and str(report.longrepr).startswith((NO_POLICY, MISFIT))
+        if not report.failed:
+            return
+        self.without_policy |= str(report.longrepr).startswith((NO_POLICY, MISFIT))
         # As pytest counts them in `Session.testsfailed`.
-        if report.failed and not hasattr(report, "wasxfail"):
+        if not hasattr(report, "wasxfail"):
             self._of[name] += 1
-            self.excused += (
-                report.when == "call"
-                and record is not None
-                and record.of_suite
-                and record.outcome == "failure"
-                and not hasattr(report, _IS_OVER_COST)
-            )
+            self.excused += _is_only_a_failed_episode(report, record)
 
     def of(self, name: str) -> int:
         """How often reports of an item failed."""

@@ -30,8 +30,8 @@ T = TypeVar("T", bound=Waiting)
 class BatchFormer(Generic[T]):
     """Holds what waits for one policy, oldest first.
 
-    Questions go together, at most `Dispatch.most` in a batch. An item that has to be alone takes its turn by age: it goes
-    before the batch if it is older than all of the batch's questions, and also while an incomplete batch waits.
+    Questions go together, at most `Dispatch.most` in a batch. An item that has to be alone takes its turn by age: it
+    goes before the batch if it is older than all of the batch's questions, and also while an incomplete batch waits.
     """
 
     def __init__(self, rule: Dispatch) -> None:
@@ -67,8 +67,8 @@ class BatchFormer(Generic[T]):
             at_once: whether a batch goes without waiting for more questions.
 
         Returns:
-            The questions of a batch, oldest first, or one item that has to be alone; empty if nothing goes yet. Then the
-            moment at which an incomplete batch goes if nothing happens before, or None if there is no such batch.
+            The questions of a batch, oldest first, or one item that has to be alone; empty if nothing goes yet. Then
+            the moment at which an incomplete batch goes if nothing happens before, or None if there is no such batch.
         """
         if self._alone and (not self._together or self._alone[0].came <= self._together[0].came):
             return [self._alone.popleft()], None
