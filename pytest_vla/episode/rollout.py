@@ -1,7 +1,7 @@
 """Run one episode: the only place where a policy meets a world.
 
-- `run_episode` makes the record. `pytest_vla.run.stored.StoredRun.add` passes it to the store's
-  `pytest_vla.records.writing.Writer`.
+- `run_episode` makes the record. `pytest_vla.run.stored` passes it to `pytest_vla.records.writing.Writer`, which writes
+  it into the store.
 - `_run_steps` is the loop over control steps: act, step, record, ask for success. It holds the step budget.
 - `World.success` decides whether the task is done (`pytest_vla.sim.world`; for a simulator that a suite brings,
   `OwnWorld.success` in `pytest_vla.episode.own_world`).

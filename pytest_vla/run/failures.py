@@ -34,7 +34,7 @@ def fail_over_cost(item: pytest.Item) -> None:
 def say_over_cost(report: pytest.TestReport, item: pytest.Item) -> None:
     """Have the report of a failed episode of a suite say, too, that it cost more than ``--vla-max-cost``."""
     text = printable_lines(item.stash.get(OVER_COST, ""))
-    if not text or not _is_failed_episode(report, _record_of_failed(report)):
+    if not text or not _is_failed_episode(report):
         return
     setattr(report, _IS_OVER_COST, True)
     if text not in str(report.longrepr):
@@ -55,7 +55,7 @@ def is_not_done(report: pytest.TestReport) -> bool:
 
 def say_not_done(report: pytest.TestReport) -> None:
     """Have a report say, where it is of a failed episode and nothing else, that it is not done."""
-    if not _is_only_a_failed_episode(report, _record_of_failed(report)):
+    if not _is_failed_episode(report) or _says_more(report):
         return
     setattr(report, _WAS_FAILED, True)
     report.outcome = "skipped"
@@ -63,23 +63,23 @@ def say_not_done(report: pytest.TestReport) -> None:
     report.wasxfail = str(report.longrepr).splitlines()[0]
 
 
-def _record_of_failed(report: pytest.TestReport) -> Record | None:
+def _is_failed_episode(report: pytest.TestReport) -> bool:
+    """Whether a report says that an episode of a suite failed, by the record that the report brings."""
     from pytest_vla.run.handover import record_on
 
-    return record_on(report) if report.failed else None
+    return _is_failure(report, record_on(report) if report.failed else None)
 
 
-def _is_failed_episode(report: pytest.TestReport, record: Record | None) -> bool:
+def _is_failure(report: pytest.TestReport, record: Record | None) -> bool:
     """Whether a report says that an episode of a suite failed; `record` is the episode's."""
     if not report.failed or report.when != "call":
         return False
     return record is not None and record.of_suite and record.outcome == "failure"
 
 
-def _is_only_a_failed_episode(report: pytest.TestReport, record: Record | None) -> bool:
-    """Whether a report says that an episode of a suite failed, which was neither expected to nor cost too much."""
-    has_more = hasattr(report, "wasxfail") or hasattr(report, _IS_OVER_COST)
-    return _is_failed_episode(report, record) and not has_more
+def _says_more(report: pytest.TestReport) -> bool:
+    """Whether a report says more than that an episode failed: it was expected to fail, or cost too much."""
+    return hasattr(report, "wasxfail") or hasattr(report, _IS_OVER_COST)
 
 
 def as_it_ended(report: pytest.TestReport) -> pytest.TestReport:
@@ -116,7 +116,7 @@ class Failures:
         # As pytest counts them in `Session.testsfailed`.
         if not hasattr(report, "wasxfail"):
             self._of[name] += 1
-            self.excused += _is_only_a_failed_episode(report, record)
+            self.excused += _is_failure(report, record) and not _says_more(report)
 
     def of(self, name: str) -> int:
         """How often reports of an item failed."""
