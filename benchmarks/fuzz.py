@@ -186,7 +186,7 @@ def search_for(bug: Bug, seed: int, most: int = MOST_EPISODES, guided: bool = Tr
         job = hunt.next()
         assert job is not None, "such a search has no end"
         result = perform(job, attempt, rules)
-        hunt.note(job, result)
+        hunt.add_result(job, result)
         tried += job.what == "scene"
         if first is None and job.what == "scene" and getattr(result, "outcome", "") == "fails":
             first = tried
@@ -276,7 +276,7 @@ def print_memory(number: int) -> None:
     hunt = Hunt(TASK, (0, 1), KINDS, "0", rules)
     told = {number // 10, number}
     while (job := hunt.next()) is not None:
-        hunt.note(job, perform(job, attempt, rules))
+        hunt.add_result(job, perform(job, attempt, rules))
         if hunt.tried in told:
             told.discard(hunt.tried)
             print(f"{hunt.tried} scenes: {_resident() / 1e6:.1f} MB", flush=True)
@@ -298,7 +298,7 @@ def print_throughput(number: int) -> None:
             start = perf_counter()
             result = perform(job, trials, rules)
             within += perf_counter() - start
-            hunt.note(job, result)
+            hunt.add_result(job, result)
         whole = perf_counter() - began
     print(f"{trials.episodes} episodes in {whole:.1f} s: {within / whole:.1%} of the time in episodes")
 

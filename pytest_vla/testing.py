@@ -255,7 +255,7 @@ def _seen_of(world: Any, seed: int, actions: NDArray[np.float64]) -> list[dict[s
     seen = world.reset(init_state=seed, scene_seed=seed, settle=True)
     found = [{name: np.array(seen[name]) for name in seen}]
     for action in actions:
-        if world.over() or all(world.predicates().values()):
+        if world.over() or world.success():
             break
         seen = world.step(action)
         charged = {f"costs() of {name}": np.array(amount) for name, amount in totals(world.costs()).items()}

@@ -164,7 +164,7 @@ class Training:
         with np.load(self.out / "words.npz") as found:
             return tuple(str(word) for word in found["vocabulary"])
 
-    def note(self, stage: str, seconds: float) -> None:
+    def keep_seconds(self, stage: str, seconds: float) -> None:
         """Adds how long a stage took, where it did something, to `times.json`."""
         times = self.times()
         if seconds > 1.0 and stage not in times:
@@ -358,7 +358,7 @@ def train(training: Training, until: str | None = None, *, ablations: bool = Fal
         started = time.monotonic()
         print(f"{name} ...", flush=True)
         stage()
-        training.note(name, time.monotonic() - started)
+        training.keep_seconds(name, time.monotonic() - started)
         if name == until:
             return
 

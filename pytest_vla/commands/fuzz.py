@@ -190,7 +190,7 @@ def _searched(options: argparse.Namespace) -> int:
         journal = stack.enter_context(closing(Journal(file, head)))
         before = campaign.go_on(read_lines(file, {task.id: task for task in tasks}))
 
-        def note(line: "Line") -> None:
+        def add_line(line: "Line") -> None:
             """Whatever ends the search, the files have what was found."""
             journal.add(line)
             if line.job.what == "failure":
@@ -211,7 +211,7 @@ def _searched(options: argparse.Namespace) -> int:
         try:
             beat(before)
             hands = stack.enter_context(begun.hands(before, beat))
-            drive(campaign, hands, note, lambda: _is_over(options, began))
+            drive(campaign, hands, add_line, lambda: _is_over(options, began))
         except KeyboardInterrupt:
             stopped = True
         episodes = before if hands is None else hands.episodes

@@ -80,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
         )
         trials = Trials(policy, worlds, conditions)
 
-        def note(task: "Task", seen: "Reworded") -> None:
+        def keep(task: "Task", seen: "Reworded") -> None:
             """Whatever ends the search, the file has what was found."""
             told(f"{task.id}: {len(seen.tried)} of {options.tries} rewordings")
             found[task.id] = seen
@@ -98,7 +98,7 @@ def run(options: argparse.Namespace) -> int:
                     passed_over[task.id] = str(error)
                     continue
                 told(f"{task.id}: benign twins")
-                _search(task, options, some, trials, note)
+                _search(task, options, some, trials, keep)
         except KeyboardInterrupt:
             stopped = True
     if not found and passed_over and not stopped:
@@ -193,14 +193,14 @@ def _ranked(task: "Task", backend: "Backend") -> "tuple[Ranked, ...]":
     return ranked(task, rewordings(task), backend)
 
 
-def _search(task: "Task", options: argparse.Namespace, some: "tuple[Ranked, ...]", trials: "Trials", note: Any) -> None:
+def _search(task: "Task", options: argparse.Namespace, some: "tuple[Ranked, ...]", trials: "Trials", keep: Any) -> None:
     from functools import partial
 
     from pytest_vla.fuzz.found import further_seeds
     from pytest_vla.fuzz.reword import find_closest
 
     generator = random.Random(f"{options.vla_run_seed}/{task.id}")
-    told, further = partial(note, task), further_seeds(options.vla_run_seed)
+    told, further = partial(keep, task), further_seeds(options.vla_run_seed)
     told(find_closest(task, options.vla_seeds, some, trials, options.tries, generator, told, further))
 
 

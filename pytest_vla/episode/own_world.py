@@ -163,6 +163,8 @@ class OwnWorld:
         self._frames: list[tuple[int, Picture]] = []
         self._steps = self._moment = 0
         self._shapes: dict[str, tuple[int, ...]] | None = None
+        # The goal's literals in the current state; None until they are asked for.
+        self._literals: dict[str, bool] | None = None
         self._seen: Observation | None = None
         self._is_checked = False
         self._changes: tuple[Callable[[Picture, str, int], Picture], ...] = ()
@@ -205,12 +207,21 @@ class OwnWorld:
             raise EpisodeError("world-protocol", f"the world's state holds NaN or infinity: {qpos}")
         return SimpleNamespace(qpos=qpos, qvel=_NO_PATH)
 
+    def success(self) -> bool:
+        """Whether the task is done: all literals of the goal hold."""
+        return all(self.predicates().values())
+
     def predicates(self) -> dict[str, bool]:
-        """The goal's literals; of a world without any, whether it has succeeded."""
-        found: Mapping[str, Any] = getattr(self.inner, "predicates", dict)()
-        return {name: _verdict(name, held) for name, held in found.items()} or {
-            SUCCESS: _verdict("success()", self.inner.success())
-        }
+        """Return the goal's literals by name, or the inner world's success() as the only one if it has none.
+
+        The inner world is asked once for each state: an answer may be costly.
+        """
+        if self._literals is None:
+            found: Mapping[str, Any] = getattr(self.inner, "predicates", dict)()
+            self._literals = {name: _verdict(name, held) for name, held in found.items()} or {
+                SUCCESS: _verdict("success()", self.inner.success())
+            }
+        return self._literals
 
     def over(self) -> bool:
         """Whether nothing can happen any more."""
@@ -303,6 +314,7 @@ class OwnWorld:
             seen = self._checked(seen, expected)
             self._is_checked = True
         self._moment += 1
+        self._literals = None
         moment, step = self._moment, self._steps
         names = [*expected, *([_EEF] if _EEF in tuple(seen) and _EEF not in expected else [])]
         sizes = dict(protocol.vectors)

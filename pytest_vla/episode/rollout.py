@@ -1,4 +1,11 @@
-"""The episode: the only place where policy meets world."""
+"""Run one episode: the only place where a policy meets a world.
+
+- `run_episode` makes the record. `pytest_vla.run.stored` passes it to `pytest_vla.records.writing.Writer`, which writes
+  it into the store.
+- `_run_steps` is the loop over control steps: act, step, record, ask for success. It holds the step budget.
+- `World.success` decides whether the task is done (`pytest_vla.sim.world`; for a simulator that a suite brings,
+  `OwnWorld.success` in `pytest_vla.episode.own_world`).
+"""
 
 import math
 from collections.abc import Callable, Mapping
@@ -126,7 +133,7 @@ def run_episode(
     try:
         with globals_put_back(), trace.timed("wall"), limit:
             conditions = replace(conditions, replan=conditions.replan or own_replan(policy))
-            outcome = _roll(trace, case, task, instruction, policy, open_world, conditions)
+            outcome = _run_session(trace, case, task, instruction, policy, open_world, conditions)
     except NothingToMeasure as error:
         outcome, reason, message = "invalid", error.reason, error.message
     except EpisodeError as error:
@@ -273,7 +280,7 @@ def _no_policy(episode: Episode) -> Session:
     raise AssertionError(f"{episode.case_id} is lost, so no policy is asked")
 
 
-def _roll(
+def _run_session(
     trace: Trace,
     case: Case,
     task: Task,
@@ -282,6 +289,7 @@ def _roll(
     open_world: OpenWorld,
     conditions: Conditions,
 ) -> str:
+    """Begin the episode, run its steps with a session of the policy, and return the outcome."""
     with trace.timed("reset"):
         wanted = {"feasible": conditions.feasible, "premises": conditions.premises}
         observation = begin(trace, case, task, open_world, **wanted)
@@ -313,7 +321,7 @@ def _roll(
 
     try:
         alarm = None if conditions.stop_when is None else watch_alarm(trace, conditions.stop_when)
-        done = _drive(trace, ask, world, observation, task.protocol.max_steps, conditions.replan, alarm)
+        done = _run_steps(trace, ask, world, observation, task.protocol.max_steps, conditions.replan, alarm)
         trace.conclude()
     except BaseException:
         # What broke first is what is told.
@@ -324,7 +332,7 @@ def _roll(
     return "success" if done else "failure"
 
 
-def _drive(
+def _run_steps(
     trace: Trace,
     ask: Callable[[Observation], NDArray[np.float64]],
     world: EpisodeWorld,
@@ -333,8 +341,21 @@ def _drive(
     replan: int | None,
     alarm: Callable[[], None] | None = None,
 ) -> bool:
+    """Run control steps until the task is done, nothing more can happen, or `max_steps` are taken.
+
+    Args:
+        trace: records each step.
+        ask: returns the policy's next chunk of actions for an observation.
+        world: reset.
+        observation: of the world's current state.
+        max_steps: the task's step budget.
+        replan: how many actions of a chunk are executed; None for all of them.
+        alarm: called after each step that did not end the episode; it may raise NothingToMeasure.
+
+    Returns:
+        Whether the task is done.
+    """
     changes = [start() for start in trace.variation.actions] if trace.variation is not None else []
-    watched = world.asked_done if trace.variation is not None and trace.variation.asked is not None else None
     over = getattr(world, "over", None)
     while trace.steps < max_steps:
         with trace.timed("policy"):
@@ -343,14 +364,13 @@ def _drive(
             for wanted in chunk[: replan or len(chunk)][: max_steps - trace.steps]:
                 action = np.clip(wanted, -1.0, 1.0)
                 if not np.array_equal(action, wanted):
-                    trace.note_clipped(wanted)
+                    trace.record_clipped(wanted)
                 executed = action
                 for change in changes:
                     executed = change(executed)
                 observation = world.step(executed)
-                if watched is not None:
-                    trace.asked_done = trace.asked_done or watched()
-                if trace.note(observation, action):
+                trace.record_step(observation, action)
+                if world.success():
                     return True
                 if over is not None and over():
                     return False

@@ -32,7 +32,7 @@ class NothingToMeasure(Exception):
 def begin(
     trace: Trace, case: Case, task: Task, open_world: OpenWorld, *, feasible: bool = False, premises: bool = True
 ) -> Observation:
-    """Reset the world of a case under the trace's variation, and note what is seen.
+    """Reset the world of a case under the trace's variation, and record its first state.
 
     The parts of a joint variation are first drawn as they are alone.
 
@@ -69,7 +69,9 @@ def begin(
             f"{', '.join(broken)} does not hold under mujoco {mujoco}, and does under {default}, of which published "
             "numbers are: install that, or count such episodes with --vla-premises=ignore",
         )
-    if trace.note(observation):
+    trace.record_step(observation)
+    assert trace.world is not None, "it was reset"
+    if trace.world.success():
         raise NothingToMeasure(GOAL_AT_START, "the goal holds already after settling")
     return observation
 

@@ -1,4 +1,8 @@
-"""What has been seen of an episode so far: states, actions, literals over time, and where the time went."""
+"""The trace of an episode: its states, actions, goal literals and costs so far, and where the time went.
+
+A trace only records. Whether the task is done is decided by `EpisodeWorld.success`, when the episode's loop asks for it
+(`pytest_vla.episode.rollout`).
+"""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -34,7 +38,11 @@ class State(Protocol):
 
 
 class EpisodeWorld(Protocol):
-    """What an episode needs of a world; `pytest_vla.World` is one."""
+    """The methods of a world that an episode calls.
+
+    There are two: `pytest_vla.sim.world.World`, and `pytest_vla.episode.own_world.OwnWorld` for a simulator that a
+    suite brings.
+    """
 
     @property
     def data(self) -> State: ...
@@ -42,6 +50,7 @@ class EpisodeWorld(Protocol):
     def init_state_count(self) -> int: ...
     def reset(self, init_state: int, scene_seed: int, settle: bool) -> Observation: ...
     def step(self, action: NDArray[np.float64]) -> Observation: ...
+    def success(self) -> bool: ...
     def predicates(self) -> Mapping[str, bool]: ...
     def provenance(self) -> Mapping[str, str]: ...
     def asked_done(self) -> bool: ...
@@ -104,9 +113,16 @@ class Trace:
     def steps(self) -> int:
         return max(len(self._rows) - 1, 0)
 
-    def note(self, observation: Observation, action: NDArray[np.float64] | None = None) -> bool:
-        """Take down the present state, after `action` or after settling. Returns whether the goal holds."""
+    def record_step(self, observation: Observation, action: NDArray[np.float64] | None = None) -> None:
+        """Append the world's current state to the trajectory.
+
+        Args:
+            observation: of the current state.
+            action: that led to the state; None for the first one, after settling.
+        """
         assert self.world is not None
+        if action is not None and self.variation is not None and self.variation.asked is not None:
+            self.asked_done = self.asked_done or self.world.asked_done()
         state = self.world.data
         qpos, qvel = np.array(state.qpos, dtype=np.float64), np.array(state.qvel, dtype=np.float64)
         # Of a world without a robot there is no path.
@@ -127,7 +143,6 @@ class Trace:
         # Whole or not at all: a wall limit may be raised between any two lines.
         self._rows.append(_Row(qpos, qvel, eef_pos, action, verdicts, series, charges))
         self._place = place
-        return all(verdicts.values())
 
     def watch(self, remaining: bool, handling: bool) -> None:
         """From now on take down what metrics want to know of a world, as series, where that can be told.
@@ -174,8 +189,8 @@ class Trace:
             raise EpisodeError("world-protocol", f"costs() gives more than {MOST_CHARGES} charges in an episode")
         return tuple(found)
 
-    def note_clipped(self, wanted: NDArray[np.float64]) -> None:
-        """Take down that an action, (7,), was outside of [-1, 1]."""
+    def record_clipped(self, wanted: NDArray[np.float64]) -> None:
+        """Count an action, (7,), that was outside of [-1, 1]."""
         self.clipped += 1
         self.largest_action = max(self.largest_action, float(np.abs(wanted).max()))
 

@@ -76,7 +76,7 @@ class Campaign:
 def drive(
     campaign: Campaign,
     hands: Hands,
-    note: Callable[[Line], None],
+    add_line: Callable[[Line], None],
     is_over: Callable[[], bool] = lambda: False,
 ) -> None:
     """Do a campaign until nothing will come any more, or its time is over: then what is being done is finished.
@@ -84,7 +84,7 @@ def drive(
     Args:
         campaign: whose jobs are done.
         hands: who does them.
-        note: called with what came of each job, in order.
+        add_line: called with the result of each job, in order.
         is_over: whether no further job is to be begun.
 
     Raises:
@@ -102,5 +102,5 @@ def drive(
         if result is None:
             campaign.hunts[name].give_back(job)
             continue
-        campaign.hunts[name].note(job, result)
-        note(Line(name, job, result, hands.episodes))
+        campaign.hunts[name].add_result(job, result)
+        add_line(Line(name, job, result, hands.episodes))

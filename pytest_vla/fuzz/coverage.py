@@ -36,8 +36,8 @@ class Tally:
         """How many the policy failed or did."""
         return self.tried - self.aside
 
-    def note(self, outcome: Outcome) -> None:
-        """A scene was tried."""
+    def count(self, outcome: Outcome) -> None:
+        """Count a scene that was tried."""
         self.tried += 1
         self.failed += outcome == "fails"
         self.aside += outcome == "aside"
@@ -65,9 +65,9 @@ class Both:
         """How many told nothing, of both."""
         return self.even.aside + self.guided.aside
 
-    def note(self, source: str, outcome: Outcome) -> None:
-        """A scene was tried."""
-        (self.even if source == EVEN else self.guided).note(outcome)
+    def count(self, source: str, outcome: Outcome) -> None:
+        """Count a scene that was tried."""
+        (self.even if source == EVEN else self.guided).count(outcome)
 
 
 @dataclass(frozen=True)
@@ -138,18 +138,18 @@ class Coverage:
         pairs = combinations_with_replacement(self.dimensions, 2)
         self.pairs: dict[tuple[str, str], Both] = {pair: Both() for pair in pairs}
 
-    def note(self, candidate: Candidate, source: str, outcome: Outcome) -> None:
-        """A scene was tried; what it has that the task has no kind of is passed over."""
+    def count(self, candidate: Candidate, source: str, outcome: Outcome) -> None:
+        """Count a scene that was tried. Changes of kinds that the task does not have are ignored."""
         changes = [change for change in candidate.changes if change.kind in self.spaces]
         for change in changes:
-            self.kinds[change.kind].note(source, outcome)
+            self.kinds[change.kind].count(source, outcome)
             axis = self.axes[change.kind]
             if axis is not None:
                 amount = amount_of(axis, self.spaces[change.kind], change.params)
-                self.bins[change.kind][axis.bin_of(amount)].note(source, outcome)
+                self.bins[change.kind][axis.bin_of(amount)].count(source, outcome)
         there = {dimension_of(change.kind) for change in changes}
         for pair in combinations_with_replacement([each for each in self.dimensions if each in there], 2):
-            self.pairs[pair].note(source, outcome)
+            self.pairs[pair].count(source, outcome)
 
     @property
     def untried_kinds(self) -> tuple[str, ...]:

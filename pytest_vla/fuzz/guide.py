@@ -69,8 +69,8 @@ class Archive:
 
     cells: dict[Cell, Kept] = field(default_factory=dict)
 
-    def note(self, cell: Cell, candidate: Candidate, nearness: float) -> None:
-        """A scene was tried. Of those that are equally near the one with fewer changes is kept, then the first."""
+    def add(self, cell: Cell, candidate: Candidate, nearness: float) -> None:
+        """Add a scene that was tried. Of equally near ones that with fewer changes is kept, then the first."""
         kept = self.cells.get(cell)
         if kept is None:
             self.cells[cell] = Kept(candidate, nearness)
@@ -205,10 +205,10 @@ class Guide:
         found = None if way is None else self._unknown(lambda: way(seed, generator), generator)
         return Proposal(number, source, found or propose(self.task, seed, self.kinds, generator))
 
-    def note(self, tried: Tried) -> None:
-        """Learn of a trial."""
+    def add_trial(self, tried: Tried) -> None:
+        """Add a trial, from which later proposals follow."""
         proposal, nearness = tried.proposal, self.nearness(tried)
-        self.archive.note(cell_of(proposal.candidate, tried.outcome, tried.literals), proposal.candidate, nearness)
+        self.archive.add(cell_of(proposal.candidate, tried.outcome, tried.literals), proposal.candidate, nearness)
         self._surrogate.add(row_of(proposal.candidate, self._spaces), nearness)
         if proposal.source == CROWDED:
             # A staircase: where half of them fail, each says most.

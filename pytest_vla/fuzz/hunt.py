@@ -139,15 +139,15 @@ class Hunt:
         self._out.add(number)
         return Job("scene", proposal)
 
-    def note(self, job: Job, result: Result) -> None:
-        """What came of a job that `next` gave."""
+    def add_result(self, job: Job, result: Result) -> None:
+        """Add the result of a job that `next` gave."""
         if isinstance(result, Found):
             self._is_shrinking = False
-            self._note_found(result)
+            self._add_found(result)
         elif isinstance(result, Tried):
-            self._note_tried(result)
+            self._add_tried(result)
         else:
-            self._note_twin(job.proposal.candidate.seed, result)
+            self._add_twin(job.proposal.candidate.seed, result)
 
     def give_back(self, job: Job) -> None:
         """A job that nobody did: it comes again."""
@@ -176,7 +176,7 @@ class Hunt:
             # Asked for, and answered now.
             self._out.update(range(self._asked, job.proposal.number + 1))
             self._asked = max(self._asked, job.proposal.number + 1)
-        self.note(job, result)
+        self.add_result(job, result)
 
     def begin_again(self) -> None:
         """What was being done when the search ended comes again."""
@@ -243,13 +243,13 @@ class Hunt:
             return False
         return number is None or bool(self._missed) or self._asked < number
 
-    def _note_twin(self, seed: int, trial: Trial) -> None:
+    def _add_twin(self, seed: int, trial: Trial) -> None:
         self._twins[seed] = trial
         usable = {seed: trial.signals for seed, trial in sorted(self._twins.items()) if trial.outcome == "passes"}
         if len(self._twins) == self._twins_wanted and usable:
             self._guide = Guide(self.task, self._kinds, self._key, usable, self.rules.guided, seeds=self._seeds)
 
-    def _note_tried(self, tried: Tried) -> None:
+    def _add_tried(self, tried: Tried) -> None:
         assert self._guide is not None, "scenes come after all twins"
         proposal = tried.proposal
         self._out.discard(proposal.number)
@@ -258,12 +258,12 @@ class Hunt:
             self._even[proposal.number] = (tried.outcome, tried.why)
         else:
             self._guided[tried.outcome] += 1
-        self._guide.note(tried)
+        self._guide.add_trial(tried)
         if tried.outcome == "fails":
             self.failed += 1
             self._queue.append(proposal)
 
-    def _note_found(self, found: Found) -> None:
+    def _add_found(self, found: Found) -> None:
         """Of one cause the one that was found first stays; what fails by luck hides nothing that fails under all."""
         assert self._guide is not None, "failures come after all twins"
         some = self._flaky if found.is_flaky else self._certain

@@ -61,17 +61,17 @@ class _OfTask:
     waiting: dict[int, Tried] = field(default_factory=dict)
     next_even: int = 0
 
-    def note(self, tried: Tried) -> None:
+    def count(self, tried: Tried) -> None:
         proposal = tried.proposal
-        self.coverage.note(proposal.candidate, proposal.source, tried.outcome)
-        self.sources.setdefault(proposal.source, Tally()).note(tried.outcome)
+        self.coverage.count(proposal.candidate, proposal.source, tried.outcome)
+        self.sources.setdefault(proposal.source, Tally()).count(tried.outcome)
         self.seconds += tried.seconds
         if proposal.source == EVEN:
             self.waiting[proposal.number] = tried
             for each in self._answered():
                 if each.outcome != "aside":
                     there = changed(each.proposal.candidate, self.coverage.spaces)
-                    self.counted.note(there, each.outcome == "fails")
+                    self.counted.count(there, each.outcome == "fails")
 
     def _answered(self) -> Iterator[Tried]:
         """Even scenes before which all have an answer: what takes long fails more often, and comes late."""
@@ -102,7 +102,7 @@ def retell(
     for line in lines:
         episodes = line.episodes
         if isinstance(line.result, Tried):
-            of_tasks[line.task].note(line.result)
+            of_tasks[line.task].count(line.result)
         elif line.job.what == "failure" and line.job.proposal.number in distinct.get(line.task, ()):
             growth.append((episodes, growth[-1][1] + 1))
     growth.append((episodes, growth[-1][1]))

@@ -42,6 +42,6 @@ def search(
     rules = Rules(number, guided, all_first=not guided, most=most, run_seeds=tuple(run_seeds))
     hunt = Hunt(task, seeds, some, key, rules)
     while (job := hunt.next()) is not None:
-        hunt.note(job, perform(job, attempt, rules))
+        hunt.add_result(job, perform(job, attempt, rules))
         told(hunt.seen)
     return hunt.seen

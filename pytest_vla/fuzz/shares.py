@@ -108,8 +108,13 @@ class Counted:
         self.strata = {name: {} for name in self.dimensions}
         self.pairs = {pair: np.zeros((2, 2, 2), np.int64) for pair in combinations(self.dimensions, 2)}
 
-    def note(self, there: Mapping[str, Hashable], fails: bool) -> None:
-        """A scene was tried; `there`: of each dimension that is changed, how."""
+    def count(self, there: Mapping[str, Hashable], fails: bool) -> None:
+        """Count a scene that was tried.
+
+        Args:
+            there: for each dimension that is changed, how.
+            fails: whether the policy failed it.
+        """
         self.scenes += 1
         self.failed += fails
         for name, cells in self.single.items():

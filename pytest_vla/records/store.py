@@ -221,8 +221,8 @@ class Store:
         with self._database.transaction() as connection:
             connection.execute("UPDATE runs SET status = ?, ended = ? WHERE name = ?", (status, now(), name))
 
-    def note(self, name: str, key: str, value: Any) -> None:
-        """Keep something with a run's invocation (`Run.invocation`); None: nothing is kept under that key any more."""
+    def set_in_invocation(self, name: str, key: str, value: Any) -> None:
+        """Set a value of a run's invocation (`Run.invocation`), or remove its key if the value is None."""
         with self._database.transaction() as connection:
             invocation = {**self.run(name).invocation, key: value}
             if value is None:

@@ -52,9 +52,7 @@ def is_not_done(report: pytest.TestReport) -> bool:
 
 def say_not_done(report: pytest.TestReport) -> None:
     """Have a report say, where it is of a failed episode and nothing else, that it is not done."""
-    if not report.failed or report.when != "call" or hasattr(report, "wasxfail") or hasattr(report, _IS_OVER_COST):
-        return
-    if not _is_failed_episode(report):
+    if not _is_failed_episode(report) or _says_more(report):
         return
     setattr(report, _WAS_FAILED, True)
     report.outcome = "skipped"
@@ -63,11 +61,22 @@ def say_not_done(report: pytest.TestReport) -> None:
 
 
 def _is_failed_episode(report: pytest.TestReport) -> bool:
-    """Whether the report is of an episode of a suite that failed, and of nothing else."""
+    """Whether a report says that an episode of a suite failed, by the record that the report brings."""
     from pytest_vla.run.handover import record_on
 
-    record = record_on(report) if report.failed and report.when == "call" else None
+    return _is_failure(report, record_on(report) if report.failed else None)
+
+
+def _is_failure(report: pytest.TestReport, record: Record | None) -> bool:
+    """Whether a report says that an episode of a suite failed; `record` is the episode's."""
+    if not report.failed or report.when != "call":
+        return False
     return record is not None and record.of_suite and record.outcome == "failure"
+
+
+def _says_more(report: pytest.TestReport) -> bool:
+    """Whether a report says more than that an episode failed: it was expected to fail, or cost too much."""
+    return hasattr(report, "wasxfail") or hasattr(report, _IS_OVER_COST)
 
 
 def as_it_ended(report: pytest.TestReport) -> pytest.TestReport:
@@ -98,17 +107,13 @@ class Failures:
             name: what its item's ending is recorded as.
             record: of the item's episode, where it had one.
         """
-        self.without_policy |= report.failed and str(report.longrepr).startswith((NO_POLICY, MISFIT))
+        if not report.failed:
+            return
+        self.without_policy |= str(report.longrepr).startswith((NO_POLICY, MISFIT))
         # As pytest counts them in `Session.testsfailed`.
-        if report.failed and not hasattr(report, "wasxfail"):
+        if not hasattr(report, "wasxfail"):
             self._of[name] += 1
-            self.excused += (
-                report.when == "call"
-                and record is not None
-                and record.of_suite
-                and record.outcome == "failure"
-                and not hasattr(report, _IS_OVER_COST)
-            )
+            self.excused += _is_failure(report, record) and not _says_more(report)
 
     def of(self, name: str) -> int:
         """How often reports of an item failed."""

@@ -261,7 +261,7 @@ def _looked(agreed: "Manifest", new: "Baseline", run: Path) -> "Manifest":
             before.pop(run.name, None)
         looks = looks_at(agreed.baseline_digest, agreed.groups, new, before.values())
         kept = dataclasses.replace(agreed, looks=looks)
-        store.note(run.name, MANIFEST, manifest_table(kept))
+        store.set_in_invocation(run.name, MANIFEST, manifest_table(kept))
     return kept
 
 

@@ -147,7 +147,7 @@ class StoredRun:
             self.closed = Closed(items, self._repetition(store))
             if sample is not None and any(item.status is None for item in items):
                 found = sample(store.run(self._run.name).invocation.get(ORDER) == BALANCED)
-                store.note(self._run.name, SAMPLE, sample_table(found))
+                store.set_in_invocation(self._run.name, SAMPLE, sample_table(found))
                 self.closed = replace(self.closed, sample=found)
             store.end(self._run.name, "finished" if all(item.status for item in items) else "stopped")
         finally:
@@ -170,7 +170,7 @@ class StoredRun:
             return
         store.resume(self._run.name)
         # Whatever ends it now says anew what it is.
-        store.note(self._run.name, SAMPLE, None)
+        store.set_in_invocation(self._run.name, SAMPLE, None)
         self.ended_before = len(store.episodes(self._run.name))
         statuses = {item.node: item.status for item in store.items(self._run.name)}
         so_far.skipped = {node for node, status in statuses.items() if status == DECIDED}

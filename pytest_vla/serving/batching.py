@@ -1,21 +1,22 @@
-"""Questions of many episodes to one policy in this process, answered in batches by a thread of its own.
+"""Answer the questions of many episodes to one policy in batches, by a thread of its own.
 
-When a batch goes is said by `pytest_vla.serving.dispatch`, as in the policy's process of a run.
+Which questions go together, and when, is decided by `pytest_vla.serving.batch_former`, as in the policy's process of a
+run.
 """
 
-import collections
 import queue
 import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 
 from pytest_vla.policies.base import Answer, BatchPolicy, Observation
+from pytest_vla.serving.batch_former import BatchFormer
 from pytest_vla.serving.calls import call_policy, late
 from pytest_vla.serving.dispatch import Dispatch
 
@@ -23,16 +24,26 @@ _PARTS = 4  # Of a plan, before a call.
 _SHORTEST_LOOK, _LONGEST_LOOK = 0.02, 0.5
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Question:
-    """What one session asks: its state, an observation, who it is, its generator, and where the answer goes."""
+    """What one session asks.
+
+    Attributes:
+        state: of the session.
+        observation: what it sees.
+        session: who asks; None if nobody's return is waited for.
+        alone: whether it may be in no batch with others.
+        noise: the session's generator.
+        came: when it was asked, by the monotonic clock.
+        answer: where the answer goes.
+    """
 
     state: Any
     observation: Observation
     session: Hashable = None
     alone: bool = False
     noise: np.random.Generator | None = None
-    asked: float = field(default_factory=time.monotonic)
+    came: float = field(default_factory=time.monotonic)
     answer: "Future[Answer]" = field(default_factory=Future)
 
 
@@ -43,15 +54,17 @@ class _Ended:
     session: Hashable
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class _Call:
     """Something else that only the policy's thread may do."""
 
     function: Callable[[], Any]
+    alone: ClassVar[bool] = True
+    came: float = field(default_factory=time.monotonic)
     result: "Future[Any]" = field(default_factory=Future)
 
 
-_Item = Question | _Call | _Ended | None
+_Work = Question | _Call
 
 
 class Batcher:
@@ -79,15 +92,16 @@ class Batcher:
             limit: seconds that one call of the policy may take; who is in it then gets ``policy-timeout``.
             hung: called after that, from another thread: the policy's thread is lost.
         """
-        self._policy, self._most = policy, max(1, min(most, policy.max_batch))
-        self._waiting: queue.SimpleQueue[_Item] = queue.SimpleQueue()
-        # Taken from the queue before its turn.
-        self._held: collections.deque[_Item] = collections.deque()
+        self._policy = policy
+        # What the thread has not taken in yet; None ends it.
+        self._sent: queue.SimpleQueue[_Work | _Ended | None] = queue.SimpleQueue()
+        self._is_closing = False
         self.sizes: dict[int, int] = {}
         self.busy_since: float | None = None
         self.sessions = 0
         self._lock = threading.Lock()
-        self._rule = Dispatch(self._most)
+        self._rule = Dispatch(max(1, min(most, policy.max_batch)))
+        self._former: BatchFormer[_Work] = BatchFormer(self._rule)
         # What the policy is at: who gets its answer.
         self._current: tuple[Future[Any], ...] = ()
         self._thread = threading.Thread(target=self._run, name="vla-policy", daemon=True)
@@ -121,68 +135,68 @@ class Batcher:
             noise: of the session; the global generators are seeded by those of a batch's questions.
         """
         question = Question(state, observation, session, alone, noise)
-        self._waiting.put(question)
+        self._sent.put(question)
         return question.answer
 
     def end(self, session: Hashable) -> None:
         """A session has ended, and will not ask again."""
         with self._lock:
             self.sessions -= 1
-        self._waiting.put(_Ended(session))
+        self._sent.put(_Ended(session))
 
     def call(self, function: Callable[[], Any]) -> "Future[Any]":
         """What a function will give in the policy's thread, between two batches, or what it raises."""
         call = _Call(function)
-        self._waiting.put(call)
+        self._sent.put(call)
         return call.result
 
     def close(self) -> None:
         """Ends the thread after what was asked of it."""
-        self._waiting.put(None)
+        self._sent.put(None)
         self._thread.join()
 
     def _run(self) -> None:
-        while (item := self._held.popleft() if self._held else self._waiting.get()) is not None:
-            if isinstance(item, _Ended):
-                self._rule.gone(item.session, time.monotonic())
-            elif isinstance(item, _Call):
-                self._do(item)
-            else:
-                self._answer(self._gathered(item))
-
-    def _gathered(self, first: Question) -> list[Question]:
-        """The next batch."""
-        self._rule.asked(first.session, first.asked)
-        batch = [first]
-        while len(batch) < self._most and not first.alone:
-            try:
-                item = self._next(len(batch))
-            except queue.Empty:
-                break
-            if isinstance(item, _Ended):
-                self._rule.gone(item.session, time.monotonic())
-                # Its question may be in this very batch: whoever gave up will not return.
-                batch = [replace(other, session=None) if other.session is item.session else other for other in batch]
-            elif isinstance(item, Question) and not item.alone:
-                self._rule.asked(item.session, item.asked)
-                batch.append(item)
-            else:
-                self._held.append(item)
-                break
-        return batch
-
-    def _next(self, size: int) -> _Item:
-        """What comes next, as long as a batch of this size should wait for it; queue.Empty."""
+        rest: float | None = None
         while True:
-            try:
-                return self._waiting.get_nowait()
-            except queue.Empty:
-                now = time.monotonic()
-                rest = self._rule.until(size, now) - now
-                if rest <= 0:
-                    raise
-            with suppress(queue.Empty):
-                return self._waiting.get(timeout=rest)
+            self._take_in(rest)
+            batch, due = self._former.take(time.monotonic(), at_once=self._is_closing)
+            if batch:
+                self._do(batch)
+                # More may be ready already.
+                rest = 0.0
+            elif self._is_closing:
+                return
+            else:
+                rest = None if due is None else max(0.0, due - time.monotonic())
+
+    def _take_in(self, seconds: float | None) -> None:
+        """Take in all that was sent, after waiting up to `seconds` for the first of it; None to wait without limit."""
+        with suppress(queue.Empty):
+            sent = self._sent.get(timeout=seconds)
+            while True:
+                if sent is None:
+                    self._is_closing = True
+                elif isinstance(sent, _Ended):
+                    self._forget(sent.session)
+                else:
+                    if isinstance(sent, Question):
+                        self._rule.asked(sent.session, sent.came)
+                    self._former.add(sent, alone=sent.alone)
+                sent = self._sent.get_nowait()
+
+    def _forget(self, session: Hashable) -> None:
+        self._rule.gone(session, time.monotonic())
+        for work in self._former:
+            if isinstance(work, Question) and work.session is session:
+                # Whoever gave up while the question waits will not ask again.
+                work.session = None
+
+    def _do(self, batch: Sequence[_Work]) -> None:
+        first = batch[0]
+        if isinstance(first, _Call):
+            self._make(first)
+        else:
+            self._answer([each for each in batch if isinstance(each, Question)])
 
     def _answer(self, batch: Sequence[Question]) -> None:
         # A worker that gave up does not ask any more.
@@ -213,7 +227,7 @@ class Batcher:
             if question.session is not None:
                 self._rule.answered(question.session, now)
 
-    def _do(self, call: _Call) -> None:
+    def _make(self, call: _Call) -> None:
         if not call.result.set_running_or_notify_cancel():
             return
         self._begin_call([call.result])

@@ -1,7 +1,7 @@
 """The desk of a policy's process, a process of its own: it talks to workers and says which questions go together.
 
 One thread waits for all of it: workers' messages, the policy's answers, and the moment when a batch is to go
-(`pytest_vla.serving.dispatch`). A question's pictures are copied once, from the memory of the worker that asked to
+(`pytest_vla.serving.batch_former`). A question's pictures are copied once, from the memory of the worker that asked to
 where its batch lies, while the policy is at the batch before.
 """
 
@@ -18,6 +18,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from pytest_vla.errors import WireError
+from pytest_vla.serving.batch_former import BatchFormer
 from pytest_vla.serving.computing import ACT, BEGIN, END, TOLD_OF_EPISODE
 from pytest_vla.serving.dispatch import Dispatch
 from pytest_vla.serving.hello import Door
@@ -274,16 +275,15 @@ class Desk:
             beat: called about once a second, from the thread of `run`.
         """
         self._channel = channel
-        self._reads, self._most, self._beat = list(reads), most, beat
+        self._reads, self._beat = list(reads), beat
         self._rule = Dispatch(most, cores / desks)
         self.account = Account(self._rule, cores)
         self._answers = Inbox(trusted=True)
         self._workers: set[_Worker] = set()
         self._numbers = 0
-        # Begins and ends, questions that are to be alone, and all others.
+        # Begins and ends go before all questions: they are short, and their workers go on at once.
         self._orders: deque[_Request] = deque()
-        self._alone: deque[_Request] = deque()
-        self._questions: deque[_Request] = deque()
+        self._questions: BatchFormer[_Request] = BatchFormer(self._rule)
         self._filling, self._other = Arena(0), Arena(1)
         self._call: _Call | None = None
         self._wake: float | None = None
@@ -410,11 +410,10 @@ class Desk:
         worker.request = request = _Request(worker, {"session": number, "noise": message["noise"]}, now, arrays)
         self._rule.asked(worker, now)
         self.account.began(now)
-        if number in worker.alone:
-            self._alone.append(request)
-        else:
+        is_alone = number in worker.alone
+        if not is_alone:
             request.place = self._filling.put(arrays)
-            self._questions.append(request)
+        self._questions.add(request, alone=is_alone)
 
     def _end(self, worker: _Worker, message: Mapping[str, Any], now: float) -> None:
         number = worker.sessions.pop(message["session"], None)
@@ -436,9 +435,8 @@ class Desk:
         worker.connection.close()
         worker.inbox.close()
         self._rule.gone(worker, now)
-        for queue in (self._alone, self._questions):
-            with suppress(ValueError):
-                queue.remove(worker.request)  # type: ignore[arg-type]
+        if worker.request is not None:
+            self._questions.remove(worker.request)
         worker.request = None
         # A begin that is queued still happens, so that the end has what it ends.
         self._orders += [_Request(None, {"do": END, "session": number}, now) for number in worker.sessions.values()]
@@ -451,20 +449,11 @@ class Desk:
         if self._orders:
             request = self._orders.popleft()
             self._order([request], request.order, now, is_act=False)
-        elif self._alone and (not self._questions or self._alone[0].came <= self._questions[0].came):
-            self._ask([self._alone.popleft()], now)
-        elif self._questions:
-            waiting = len(self._questions)
-            moment = now if waiting >= self._most else self._rule.until(waiting, now)
-            if moment <= now:
-                self._ask([self._questions.popleft() for _ in range(min(waiting, self._most))], now)
-            elif self._alone:
-                self._ask([self._alone.popleft()], now)
-            else:
-                self._wake = moment
-                return
         else:
-            return
+            batch, self._wake = self._questions.take(now)
+            if not batch:
+                return
+            self._ask(batch, now)
         # While the policy is busy and nobody wants anything, there is time for it.
         self._plans = True
 
@@ -487,8 +476,8 @@ class Desk:
         self.account.asked(len(batch), sum(now - request.came for request in batch))
         self._order(batch, order, now, is_act=True, arena=arena)
         self._filling, self._other = self._other, self._filling
-        self._filling.clear(min(self._most, max(_FEWEST, len(self._workers))))
-        for request in self._questions:
+        self._filling.clear(min(self._rule.most, max(_FEWEST, len(self._workers))))
+        for request in self._questions.together:
             request.place = self._filling.put(request.arrays)
 
     def _order(

@@ -35,6 +35,7 @@ class Dispatch:
     tells is what a worker's processor needs, however many others there are.
 
     Attributes:
+        most: questions in a batch.
         times: of calls, as measured.
         questions: how many a batch waits for, as far as they are likely to come.
         thinking: the latest times between an answer and the next question.
@@ -43,7 +44,7 @@ class Dispatch:
 
     def __init__(self, most: int, cores: float = 0) -> None:
         """`most`: questions in a batch; `cores`: that those who ask share; 0: each has one of its own."""
-        self._most, self._cores = most, cores
+        self.most, self._cores = most, cores
         self.times, self.questions = CallTimes(), 1
         self.thinking: deque[float] = deque(maxlen=_KEPT)
         self.away: deque[float] = deque(maxlen=_KEPT)
@@ -120,7 +121,7 @@ class Dispatch:
         self._advance(now)
         self._drop_late()
         self._playing = waiting + len(self._thinking)
-        if waiting >= min(self.questions, self._playing, self._most):
+        if waiting >= min(self.questions, self._playing, self.most):
             return now
         # By then the first of those that are awaited is late.
         first = next(iter(self._thinking.values()))
@@ -179,16 +180,16 @@ class Dispatch:
 
     def _try(self) -> Iterator[None]:
         workers, mean = self._playing, self._mean or 0.0
-        calls = [self.times.seconds(size) for size in range(self._most + 1)]
-        load = Load(calls.__getitem__, self._most, tuple(self._usual), cores=self._cores)
+        calls = [self.times.seconds(size) for size in range(self.most + 1)]
+        load = Load(calls.__getitem__, self.most, tuple(self._usual), cores=self._cores)
         questions = max(_LEAST_QUESTIONS, _ROUNDS * workers)
         rates = {}
-        for number in candidates(workers, self._most, self.questions):
+        for number in candidates(workers, self.most, self.questions):
             rng = np.random.default_rng(_SEED)
             foreseen = yield from simulate_in_parts(load, workers, AtLeast(number, workers), rng, questions=questions)
             rates[number] = foreseen.questions_per_second
         best = max(rates, key=lambda number: rates[number])
-        present = min(self.questions, workers, self._most)
+        present = min(self.questions, workers, self.most)
         if rates[best] > _GAIN * rates.get(present, 0.0):
             # Sizes that were never called, or long ago, were guessed: it is soon seen how they are.
             self.questions, self._often = best, _OFTEN

@@ -6,6 +6,7 @@ What is charged at a control step goes by all of its substeps: contact in any, t
 import math
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
@@ -33,7 +34,7 @@ from pytest_vla.sim.arm import ARM_JOINTS
 from pytest_vla.sim.costs.as_written import judged_as_written, leaves, stances_of
 from pytest_vla.sim.costs.setting import Setting
 from pytest_vla.sim.costs.stances import Stances
-from pytest_vla.sim.substeps import UPWARD, VELOCITY, Contacts, Present, Press, velocities_at
+from pytest_vla.sim.substeps import UPWARD, VELOCITY, Contacts, Present, Press, Substeps, velocities_at
 from pytest_vla.sim.touching import Mask, Things, goal_things, held_within, things_of
 from pytest_vla.util.text import did_you_mean
 
@@ -84,7 +85,7 @@ class _Scene:
     """What rules look at.
 
     Attributes:
-        contacts: of all substeps, or of the present moment.
+        substeps: of the last control step, if rules look at all of them; None if they look at the present moment alone.
         uprights: of each body, which of its directions pointed up when the episode began.
         falling: by the rule's name, of each thing that was let go or is held, from where it falls.
     """
@@ -92,9 +93,24 @@ class _Scene:
     world: "World"
     things: Things
     goal: frozenset[int]
-    contacts: Contacts
+    substeps: Substeps | None
     uprights: dict[int, np.ndarray]
     falling: dict[str, dict[int, _Fall]]
+
+    @cached_property
+    def contacts(self) -> Contacts:
+        """The contacts of all substeps, or of the present moment."""
+        return Present(self.world.model, self.world.data) if self.substeps is None else self.substeps
+
+    def watch(self, one: Mask, other: Mask) -> None:
+        """Record contacts of a geom of `one` with one of `other` in each substep, if rules look at substeps."""
+        if self.substeps is not None:
+            self.substeps.watch(one, other)
+
+    def follow(self, body: int) -> None:
+        """Record how a body moves in each substep, if rules look at substeps."""
+        if self.substeps is not None:
+            self.substeps.follow(body)
 
     def thing(self, name: str) -> frozenset[int]:
         """The things of a name: one, all that the workspace is made of, or those that the goal names."""
@@ -127,7 +143,7 @@ class _Scene:
     def watch_grasps(self) -> None:
         """What fingers hold will be asked for."""
         fingers = self.things.fingers[0] | self.things.fingers[1]
-        self.contacts.watch(fingers, self.mask(self.things.loose))
+        self.watch(fingers, self.mask(self.things.loose))
 
     def bodies(self, name: str) -> Callable[[], dict[str, int]]:
         """Names with their root bodies, of a thing, of what the goal names, or of what is held; they are followed."""
@@ -136,7 +152,7 @@ class _Scene:
         if name == HELD:
             self.watch_grasps()
             for thing in self.things.loose:
-                self.contacts.follow(roots[self.things.names[thing]])
+                self.follow(roots[self.things.names[thing]])
             return lambda: {
                 self.things.names[held]: roots[self.things.names[held]]
                 for held in held_within(self.things, self.contacts)
@@ -144,11 +160,11 @@ class _Scene:
         if name == GOAL:
             aimed = {known: roots[known] for known in self.things.names if known in roots and self.is_aimed(known)}
             for body in aimed.values():
-                self.contacts.follow(body)
+                self.follow(body)
             return lambda: aimed
         if name not in roots:
             raise _Missing(f"{name!r} is no object or fixture of this task.{did_you_mean(name, [*roots, HELD])}")
-        self.contacts.follow(roots[name])
+        self.follow(roots[name])
         return lambda: {name: roots[name]}
 
     def is_aimed(self, name: str) -> bool:
@@ -166,7 +182,7 @@ class Declared:
         things = things_of(world.scene, world.model)
         goal = goal_things(world.problem, world.scene, things)
         self._scene = _Scene(world, things, goal, world.substeps, {}, {})
-        in_the_end = replace(self._scene, contacts=Present(world.model, world.data))
+        in_the_end = replace(self._scene, substeps=None)
         self._checks: list[tuple[CostRule, Check]] = []
         self._stances: list[Stances] = []
         for rule in rules:
@@ -296,7 +312,7 @@ def _touch(rule: CostRule, scene: _Scene) -> Check:
     if "things" in rule.values:
         wanted = scene.mask({number for name in rule.values["things"] for number in scene.thing(name)})
     wanted = wanted & ~_excepted(rule, scene)
-    scene.contacts.watch(scene.most(by), wanted)
+    scene.watch(scene.most(by), wanted)
     if by == HELD:
         scene.watch_grasps()
 
@@ -321,7 +337,7 @@ def _force(rule: CostRule, scene: _Scene) -> Check:
     excepted = _excepted(rule, scene)
     names = (on,) if by is None else (by, on)
     pressed_at_most = scene.most(on) if fixed is None else fixed
-    scene.contacts.watch(pressed_at_most, ~excepted if by is None else scene.most(by) & ~excepted)
+    scene.watch(pressed_at_most, ~excepted if by is None else scene.most(by) & ~excepted)
     if HELD in names:
         scene.watch_grasps()
 
@@ -378,7 +394,7 @@ def _speed(rule: CostRule, scene: _Scene) -> Check:
         () if of == GRIPPER else tuple(np.unique(model.geom_bodyid[np.flatnonzero(scene.things.robot[:-1])]).tolist())
     )
     for body in (hand, *links):
-        contacts.follow(body)
+        scene.follow(body)
 
     def check() -> list[Finding]:
         speeds = [_fastest(velocities_at(contacts.motion(hand), grip))]
@@ -415,8 +431,8 @@ def _dropped(rule: CostRule, scene: _Scene) -> Check:
     others = np.asarray(things.of_geom >= 0)
     scene.watch_grasps()
     for thing, body in bodies.items():
-        contacts.watch(things.geoms(thing), others & ~things.geoms(thing))
-        contacts.follow(body)
+        scene.watch(things.geoms(thing), others & ~things.geoms(thing))
+        scene.follow(body)
 
     def check() -> list[Finding]:
         falling = scene.falling.setdefault(rule.name, {})

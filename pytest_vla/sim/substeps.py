@@ -83,12 +83,6 @@ class Contacts(Protocol):
     def motion(self, body: int) -> Array:
         """How a body moved in each substep, (substeps, 18): see `CENTRE`."""
 
-    def watch(self, one: Mask, other: Mask) -> None:
-        """Says before that contacts of a geom of `one` with one of `other` will be asked for, (ngeom + 1,) each."""
-
-    def follow(self, body: int) -> None:
-        """Says before that the motion of this body will be asked for."""
-
 
 class Present:
     """The contacts of the present moment, that of the last mj_step1."""
@@ -131,12 +125,6 @@ class Present:
         mujoco.mj_objectVelocity(self._model, self._data, mujoco.mjtObj.mjOBJ_BODY, body, velocity, 0)
         found: Array = np.concatenate([self._data.xipos[body], self._data.xmat[body], velocity])[None]
         return found
-
-    def watch(self, one: Mask, other: Mask) -> None:
-        """See `Contacts`; all of the present is there."""
-
-    def follow(self, body: int) -> None:
-        """See `Contacts`; all of the present is there."""
 
 
 class Substeps:

@@ -122,9 +122,9 @@ def noted(*charges: list[Charge]) -> Trace:
     """Of an episode with these charges at its steps."""
     world = Charged(load_suite("libero_goal").tasks[0], [*charges])
     trace = Trace(world=world)
-    trace.note(world.reset(0, 0, settle=True))
+    trace.record_step(world.reset(0, 0, settle=True))
     for _ in charges:
-        trace.note(world.step(np.zeros(7)), np.zeros(7))
+        trace.record_step(world.step(np.zeros(7)), np.zeros(7))
     return trace
 
 

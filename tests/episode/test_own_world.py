@@ -71,3 +71,25 @@ def test_the_settle_steps_of_a_suite_are_done_before_the_policy_is_asked() -> No
     settled = replace(task, protocol=replace(task.protocol, settle_steps=2, settle_action=(-1.0, 0.0)))
     assert OwnWorld(settled).reset(0, 0)["state"] == pytest.approx([-0.1, 0.0])
     assert OwnWorld(settled).reset(0, 0, settle=False)["state"] == pytest.approx([0.0, 0.0])
+
+
+class Counted(PointWorld):
+    """Counts how often it is asked."""
+
+    asked = 0
+
+    def predicates(self):  # type: ignore[no-untyped-def]
+        type(self).asked += 1
+        return {"(beyond point_1 line_1)": self.success(), "(is point_1)": True}
+
+
+def test_a_world_is_asked_for_its_literals_once_in_each_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Counted, "asked", 0)
+    task = point_suite(world=Counted).tasks[0]
+    case = Case(task.suite, task.name, 0)
+    ended = run_episode(
+        case, task, lambda episode: lambda seen: [1, 0], lambda task, _: OwnWorld(task), Conditions("pushing")
+    )
+    assert ended.success
+    assert Counted.asked == ended.steps + 1
+    assert [*ended.record.literals] == ["(beyond point_1 line_1)", "(is point_1)"]

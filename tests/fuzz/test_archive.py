@@ -23,12 +23,12 @@ def test_cells_tell_what_is_changed_what_comes_of_it_and_how_far_the_goal_got() 
 def test_the_nearest_of_a_cell_is_kept_and_of_equal_ones_that_with_fewer_changes() -> None:
     archive = Archive()
     cell = Cell(("camera",), "fails")
-    archive.note(cell, BOTH, 0.5)
-    archive.note(cell, AZIMUTH, 0.5)
+    archive.add(cell, BOTH, 0.5)
+    archive.add(cell, AZIMUTH, 0.5)
     assert archive.cells[cell].candidate == AZIMUTH
-    archive.note(cell, BOTH, 0.5)
+    archive.add(cell, BOTH, 0.5)
     assert archive.cells[cell].candidate == AZIMUTH
-    archive.note(cell, BOTH, 0.6)
+    archive.add(cell, BOTH, 0.6)
     assert archive.cells[cell].candidate == BOTH
     assert archive.cells[cell].trials == 4
 
@@ -39,7 +39,7 @@ def test_all_cells_come_in_turn_but_what_cannot_be_done() -> None:
     scenes = [AZIMUTH.having((change_of("camera.azimuth", {"azimuth_deg": float(each)}),)) for each in range(1, 5)]
     for place, scene in enumerate(scenes):
         outcome = "aside" if place == 3 else "passes"
-        archive.note(Cell((f"dimension_{place}",), outcome), scene, 0.2)  # type: ignore[arg-type]
+        archive.add(Cell((f"dimension_{place}",), outcome), scene, 0.2)  # type: ignore[arg-type]
     generator = Random(1)
     counts = Counter(scenes.index(chosen) for _ in range(60) if (chosen := archive.choose(generator)) is not None)
     assert counts.keys() == {0, 1, 2}

@@ -53,9 +53,9 @@ def test_a_value_is_in_the_bin_between_its_edges(low: float, size: float, bins: 
 
 def test_scenes_are_counted_by_kind_amount_and_pair() -> None:
     coverage = Coverage(SPACES)
-    coverage.note(scene(azimuth_deg=-75.0), EVEN, "fails")
-    coverage.note(scene(azimuth_deg=75.0, turn_deg=59.0), EVEN, "passes")
-    coverage.note(scene(azimuth_deg=70.0, steps=3), FORESEEN, "aside")
+    coverage.count(scene(azimuth_deg=-75.0), EVEN, "fails")
+    coverage.count(scene(azimuth_deg=75.0, turn_deg=59.0), EVEN, "passes")
+    coverage.count(scene(azimuth_deg=70.0, steps=3), FORESEEN, "aside")
     azimuth = coverage.kinds["camera.azimuth"]
     assert (azimuth.even.tried, azimuth.even.failed, azimuth.even.aside, azimuth.even.counted) == (2, 1, 0, 2)
     assert (azimuth.guided.tried, azimuth.guided.aside, azimuth.tried, azimuth.aside) == (1, 1, 3, 1)

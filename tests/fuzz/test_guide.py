@@ -33,7 +33,7 @@ def guided(
     for place in range(number):
         proposal = guide.propose(place)
         found.append(Tried(proposal, outcome(proposal.candidate), "", signals={"steps": 0.5}))
-        guide.note(found[-1])
+        guide.add_trial(found[-1])
     return guide, found
 
 

@@ -47,7 +47,7 @@ def finished(
         result = perform(job, attempt, one.rules)
         if done is not None:
             done.append((job, result))
-        one.note(job, result)
+        one.add_result(job, result)
 
 
 def test_it_is_done_when_all_was_tried_and_made_smaller() -> None:
@@ -83,11 +83,11 @@ def test_no_even_scene_counts_beyond_one_that_has_no_answer_yet() -> None:
         if job.what == "scene":
             jobs.append(job)
         else:
-            one.note(job, perform(job, attempt, one.rules))
+            one.add_result(job, perform(job, attempt, one.rules))
     for job in jobs[1:]:
-        one.note(job, Tried(job.proposal, "passes", ""))
+        one.add_result(job, Tried(job.proposal, "passes", ""))
     assert one.seen.proposed == 0
-    one.note(jobs[0], Tried(jobs[0].proposal, "fails", ""))
+    one.add_result(jobs[0], Tried(jobs[0].proposal, "fails", ""))
     assert (one.seen.proposed, one.seen.failed, one.seen.passed) == (8, 1, 7)
 
 
@@ -117,7 +117,7 @@ def test_what_was_in_work_when_it_was_killed_comes_again() -> None:
     asked = []
     while (job := again.next()) is not None:
         asked.append(job)
-        again.note(job, perform(job, attempt, again.rules))
+        again.add_result(job, perform(job, attempt, again.rules))
     scenes = [job for job in asked if job.what == "scene"]
     assert {job.proposal.number for job in scenes} == {3, 4, 8}
     before = {job.proposal.number: job.proposal for job, _ in lost}
@@ -134,7 +134,7 @@ def test_a_job_that_nobody_did_comes_again() -> None:
         if given[name] == 1:
             one.give_back(job)
         else:
-            one.note(job, perform(job, attempt, one.rules))
+            one.add_result(job, perform(job, attempt, one.rules))
     assert set(given.values()) == {2}
     assert one.is_done
     assert one.seen.proposed == 6
@@ -144,7 +144,7 @@ def test_without_a_twin_that_succeeds_there_is_nothing_to_do() -> None:
     one = hunt(seeds=(4, 5))
     while (job := one.next()) is not None:
         assert job.what == "twin"
-        one.note(job, Trial("fails", f"seed {job.proposal.candidate.seed}"))
+        one.add_result(job, Trial("fails", f"seed {job.proposal.candidate.seed}"))
     assert one.is_done
     assert one.seen.left_out == ((4, "seed 4"), (5, "seed 5"))
 
@@ -166,7 +166,7 @@ def test_the_policy_that_is_compared_is_asked_about_the_smallest_and_its_twin() 
 
     one = hunt()
     while (job := one.next()) is not None:
-        one.note(job, perform(job, attempt, one.rules, rival))
+        one.add_result(job, perform(job, attempt, one.rules, rival))
     assert [each.rival for each in one.seen.found] == ["passes"]
     assert asked[:2] == [0, 1]
     (found,) = one.seen.found
@@ -185,7 +185,7 @@ def lucky(candidate: Candidate, run_seed: int | None = None) -> Trial:
 def test_what_fails_by_luck_hides_nothing_that_always_does() -> None:
     one = hunt(Rules(120, run_seeds=(1, 2, 3)))
     while (job := one.next()) is not None:
-        one.note(job, perform(job, lucky, one.rules))
+        one.add_result(job, perform(job, lucky, one.rules))
     certain = [each for each in one.seen.found if not each.is_flaky]
     assert len(certain) == 1
     assert azimuth(certain[0].shrunk.candidate) > 40
@@ -203,7 +203,7 @@ def test_which_scene_has_which_seed_does_not_depend_on_which_twins_fail() -> Non
                 found[job.proposal.number] = (job.proposal.candidate.seed, job.proposal.candidate.changes)
             outcome = "fails" if job.what == "twin" and job.proposal.candidate.seed == failing else "passes"
             trial = Trial(outcome, "", signals={})  # type: ignore[arg-type]
-            one.note(job, Tried(job.proposal, "passes", "") if job.what == "scene" else trial)
+            one.add_result(job, Tried(job.proposal, "passes", "") if job.what == "scene" else trial)
         return found
 
     every, some = scenes(None), scenes(1)

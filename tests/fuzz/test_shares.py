@@ -23,7 +23,7 @@ def counted(*scenes: tuple[str, bool]) -> Counted:
     """Of ``("AB", True)``: A and B are changed, and it fails."""
     found = Counted(("A", "B", "C"))
     for there, fails in scenes:
-        found.note(dict.fromkeys(there, 1), fails)
+        found.count(dict.fromkeys(there, 1), fails)
     return found
 
 
@@ -79,7 +79,7 @@ def test_too_few_are_said_to_be_too_few() -> None:
     assert [each.why for each in never.single if each.of == ("C",)] == ["no scene changes it, or all do"]
     many = Counted(("A",))
     for place in range(60):
-        many.note({"A": place // 2}, place % 2 == 0)
+        many.count({"A": place // 2}, place % 2 == 0)
     assert told(many).single[0].why == "60 scenes are too few for its 30 ways to be changed"
 
 
@@ -191,7 +191,7 @@ def test_a_dimension_without_effect_has_an_even_p_beside_a_dominant_one(monkeypa
         one = Counted(names)
         for _ in range(400):
             there = generator.choice(names, int(generator.integers(1, 4)), replace=False)
-            one.note({str(name): int(generator.integers(0, 3)) for name in there}, bool("A" in there))
+            one.count({str(name): int(generator.integers(0, 3)) for name in there}, bool("A" in there))
         for each in shares_of(one, generator).single:
             assert each.p is not None
             (found if each.of == ("A",) else by_chance).append(each.p)

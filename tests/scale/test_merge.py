@@ -307,7 +307,7 @@ def test_a_merged_run_is_no_sample_of_a_shards_limit(tmp_path: Path) -> None:
     assert found.left[1].run is not None
     assert sample_of(found.left[1].run) is not None, "the shard itself is one"
     with open_store(target, create=True) as store:
-        store.note(found.run.name, SAMPLE, BY_TIME[SAMPLE])
+        store.set_in_invocation(found.run.name, SAMPLE, BY_TIME[SAMPLE])
     later = merged([write_shard(tmp_path / "1", 1, "run-1", {0: "success"}), limited], target)
     assert later.run.name == found.run.name
     assert sample_of(later.run) is None

@@ -126,7 +126,7 @@ def test_one_that_is_to_be_alone_is_in_no_batch() -> None:
         answers[2].result(HANG)
     assert [answers[number].result(HANG).actions[0, 0] for number in (0, 1, 3, 4)] == [1.0, 2.0, 4.0, 5.0]
     batcher.close()
-    assert policy.batches == [1, 2, 1, 1, 1]
+    assert policy.batches == [1, 3, 1, 1]
 
 
 def test_a_call_that_takes_too_long_is_told_to_who_is_in_it_and_to_nobody_else(clock: Clock) -> None:

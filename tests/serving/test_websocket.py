@@ -212,7 +212,7 @@ def test_nothing_is_left_of_clients_that_are_killed_while_they_wait() -> None:
             assert process.stdin is not None
             process.stdin.write(b"\n")
             process.stdin.flush()
-        until(lambda: server.batcher._waiting.qsize() == 2)
+        until(lambda: server.batcher._sent.qsize() == 2)
         for process in clients:
             process.kill()
             process.communicate()

@@ -81,6 +81,9 @@ class ColouredWorld:
         self.unseen[self._label] = left - 1
         return "plate_1 is hidden" if left > 0 else ""
 
+    def success(self) -> bool:
+        return all(self.predicates().values())
+
     def predicates(self) -> dict[str, bool]:
         return {"(on bowl_1 plate_1)": self.holds and bool(self._label)}
 

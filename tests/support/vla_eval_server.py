@@ -19,7 +19,7 @@ from vla_eval.model_servers.serve import serve_async
 LOG = Path(sys.argv[1])
 
 
-def note(**line: Any) -> None:
+def log_line(**line: Any) -> None:
     with LOG.open("a") as log:
         log.write(json.dumps(line) + "\n")
 
@@ -36,20 +36,20 @@ class Trivial(PredictModelServer):
 
     async def on_episode_start(self, config: dict[str, Any], ctx: Any) -> None:
         await super().on_episode_start(config, ctx)
-        note(start=config, session=ctx.session_id)
+        log_line(start=config, session=ctx.session_id)
         if "refused" in config["task"]["name"]:
             raise ValueError("not this task")
         self.chunks[ctx.session_id] = 0
 
     async def on_episode_end(self, result: dict[str, Any], ctx: Any) -> None:
         await super().on_episode_end(result, ctx)
-        note(end=result, session=ctx.session_id)
+        log_line(end=result, session=ctx.session_id)
 
     def predict(self, obs: Any, ctx: Any) -> Any:
         task = obs["task_description"]
         shapes = {name: [*image.shape, int(image.sum())] for name, image in obs["images"].items()}
         states = obs["states"].tolist() if "states" in obs else None
-        note(session=ctx.session_id, step=ctx.step, task=task, images=shapes, states=states)
+        log_line(session=ctx.session_id, step=ctx.step, task=task, images=shapes, states=states)
         if "raise" in task:
             raise RuntimeError("no memory")
         if "die" in task and ctx.step:

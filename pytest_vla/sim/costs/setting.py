@@ -50,8 +50,12 @@ class Setting:
         return Present(self.model, self.data) if self.substeps is None else self.substeps
 
     def watch(self, one: Mask, other: Mask) -> None:
-        """Contacts of a geom of `one` with one of `other` will be asked for: see `mask`."""
-        self.contacts.watch(one, other)
+        """Record contacts of a geom of `one` with one of `other` (see `mask`) in each substep, if those are judged.
+
+        Contacts of the present moment need no recording.
+        """
+        if self.substeps is not None:
+            self.substeps.watch(one, other)
 
     @cached_property
     def workspace(self) -> Workspace:
