@@ -190,16 +190,12 @@ bench: setup reference ## the time of a step, a reset and an episode, as ratios 
 	$(BIN)/python benchmarks/metrics.py
 	$(BIN)/python benchmarks/episode.py
 	$(BIN)/python benchmarks/kernels.py
-	$(BIN)/python benchmarks/scheduling.py
 	$(BIN)/python benchmarks/video.py
 	$(BIN)/python benchmarks/pictures.py
 	$(BIN)/python benchmarks/drawing.py
 	$(BIN)/python benchmarks/device.py
 	$(BIN)/python benchmarks/serving.py
-	$(BIN)/python benchmarks/rates.py
-	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/variations.py
-	$(BIN)/python benchmarks/displacement.py
 	$(BIN)/python benchmarks/levels.py
 	$(BIN)/python benchmarks/intervals.py
 	$(BIN)/python benchmarks/cost_intervals.py

@@ -20,8 +20,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.policies.tiny.network import control, perceive, read_text
 from pytest_vla.sim.observation import Observation
 from pytest_vla.util.files import whole_file
-from scripts.tiny_collect import Drive, Labels, episode, pictures_of
-from scripts.tiny_states import drawn_states, scene_reader
+from scripts.tiny_collect import Drive, Labels, drawn_states, episode, pictures_of, scene_reader
 
 Numbers = npt.NDArray[np.float32]
 
