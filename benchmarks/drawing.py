@@ -24,8 +24,7 @@ from typing import Any
 import mujoco
 import numpy as np
 import numpy.typing as npt
-from machines import machine
-from upstream import libero_data, table
+from upstream import libero_data, machine, table
 
 from pytest_vla import World, load_suite
 from pytest_vla.sim.cameras import Cameras, Picture
