@@ -187,7 +187,6 @@ bench: setup reference ## the time of a step, a reset and an episode, as ratios 
 	$(BIN)/python benchmarks/physics.py --profiles
 	$(BIN)/python benchmarks/movers.py
 	$(BIN)/python benchmarks/ledger.py
-	$(BIN)/python benchmarks/metrics.py
 	$(BIN)/python benchmarks/episode.py
 	$(BIN)/python benchmarks/kernels.py
 	$(BIN)/python benchmarks/pictures.py

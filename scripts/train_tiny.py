@@ -31,15 +31,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.policies.tiny.weights import load_weights, save_weights
 from pytest_vla.policies.tiny.words import numbered, places_of, vocabulary_of
 from pytest_vla.util.files import whole_file
-from scripts.tiny_fit import (
-    Rows,
-    fit_control,
-    fit_perception,
-    perceived_of,
-    read_rows,
-    read_words,
-    without_waits,
-)
+from scripts.tiny_fit import Rows, fit_control, fit_perception, perceived_of, read_rows, read_words, without_waits
 from scripts.tiny_network import Control, Perception, exported
 from scripts.tiny_rounds import Round, collect, draw_pool, outcomes_of, task_names
 from scripts.tiny_words import KEPT_OUT, training_texts
@@ -83,14 +75,7 @@ class Plan:
     pool: int = 120
 
 
-HANDS = Plan(
-    demonstrations=32,
-    shown=0.0,
-    told=(0.0,),
-    told_shards=28,
-    seen_rounds=0,
-    control=(3000, 14000),
-)
+HANDS = Plan(demonstrations=32, shown=0.0, told=(0.0,), told_shards=28, seen_rounds=0, control=(3000, 14000))
 """With eyes that are trained already: no pictures are kept."""
 
 
