@@ -68,7 +68,7 @@ def unseen_at_start(world: World) -> str:
 
 
 def out_of_sight(world: World, hidden_before: Collection[str] = ()) -> str:
-    """Why the task cannot be measured from the present state: something not seen by the suite's first camera, or out of reach; empty: it can.
+    """Why the task cannot be measured from the present state: something not seen or out of reach; empty: it can.
 
     Of what the goal is about, of the objects of interest, and of what a variation has added, which would change nothing
     where nobody sees it. What begins inside of something, such as a drawer, need not be seen; fixtures and what was
