@@ -193,7 +193,6 @@ bench: setup reference ## the time of a step, a reset and an episode, as ratios 
 	$(BIN)/python benchmarks/drawing.py
 	$(BIN)/python benchmarks/device.py
 	$(BIN)/python benchmarks/serving.py
-	$(BIN)/python benchmarks/levels.py
 	$(BIN)/python benchmarks/intervals.py
 	$(BIN)/python benchmarks/cost_intervals.py
 
