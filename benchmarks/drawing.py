@@ -80,7 +80,7 @@ class Moments:
         return self.readings._seen()
 
     def check(self) -> None:
-        """Raises AssertionError where a way's pixels are others than everything's."""
+        """Raise AssertionError where a way's pixels are others than everything's."""
         for _ in range(MOMENTS):
             data = self.next()
             expected = everything(self.cameras, data)

@@ -605,7 +605,7 @@ def show_kept(runs: int) -> None:
 
 
 def main() -> None:
-    """Prints the tables."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=2000)
     parser.add_argument("--both", type=float, default=0.1, help="discordance where nothing differs, 0..1")

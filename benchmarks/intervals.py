@@ -504,7 +504,7 @@ def far_share(n: int, tau: Tau, repetitions: int, fewest: int = 5) -> float:
 
 
 def main() -> None:
-    """Prints the tables."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repetitions", type=int, default=400)
     parser.add_argument("--quick", action="store_true", help="40 repetitions, and not --repetitions")

@@ -81,7 +81,7 @@ def resident_bytes() -> int:
 
 
 def table(title: str, rows: list[tuple[str, ...]]) -> None:
-    """Prints rows in columns, the first row being the header."""
+    """Print rows in columns, the first row being the header."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     print(f"\n{title}")
     for number, row in enumerate(rows):

@@ -251,7 +251,6 @@ def fit_perception(
     seed: int = 0,
     batch: int = 64,
     rate: float = 1.5e-3,
-    limit: float | None = None,
 ) -> Perception:
     """The network that sees.
 
@@ -262,7 +261,6 @@ def fit_perception(
         seed: of all randomness.
         batch: pictures a step.
         rate: of learning, at first.
-        limit: stop after so many seconds (for trials; the rate has not fallen then).
     """
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
@@ -298,8 +296,6 @@ def fit_perception(
                 end="",
                 flush=True,
             )
-            if limit is not None and took > limit:
-                break
     descent.end()
     held = torch.nonzero(rows.held_out[rows.rows])[:, 0]
     if not len(held):
@@ -415,7 +411,7 @@ class _Descent:
         network.train()
 
     def step(self, loss: Tensor) -> float:
-        """Goes down this loss, and gives it as a number."""
+        """Go down this loss, and return it as a number."""
         self._optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self._network.parameters(), 1.0)
@@ -425,7 +421,7 @@ class _Descent:
         return float(loss.detach())
 
     def end(self) -> None:
-        """Gives the network its averaged weights, ready to be asked."""
+        """Give the network its averaged weights, ready to be asked."""
         self._averaged.give(self._network)
         self._network.eval()
 

@@ -104,7 +104,7 @@ class Training:
         self._keep_plan()
 
     def _keep_plan(self) -> None:
-        """Keeps the plan and the tasks beside what follows from them. Raises VlaError where others are kept."""
+        """Keep the plan and the tasks beside what follows from them. Raises VlaError where others are kept."""
         path, mend = self.out / "plan.json", "name another folder with --out, or delete this folder to begin anew"
         eyes = {} if self.eyes is None else {"eyes": self.eyes.digest}
         plan = json.loads(json.dumps({**asdict(self.plan), "tasks": self.tasks, **eyes}))
@@ -149,7 +149,7 @@ class Training:
             return tuple(str(word) for word in found["vocabulary"])
 
     def note(self, stage: str, seconds: float) -> None:
-        """Adds how long a stage took, where it did something, to `times.json`."""
+        """Add how long a stage took, where it did something, to `times.json`."""
         times = self.times()
         if seconds > 1.0 and stage not in times:
             times[stage] = round(seconds, 1)
@@ -193,7 +193,7 @@ class Training:
         return torch.cat([rows.rows, rows.seen_rows[alone]]), torch.cat([told, rows.seen[alone]])
 
     def perception(self, name: str, last: int, steps: int, begun: str | None = None) -> None:
-        """Fits the network that sees to the rounds up to one."""
+        """Fit the network that sees to the rounds up to one."""
         path = self.out / f"{name}.pt"
         if path.exists():
             return
@@ -231,7 +231,7 @@ class Training:
         return str(path)
 
     def ship(self, name: str, control: str, perception: str, rounds: int, target: Path) -> None:
-        """Writes a checkpoint, with what it was trained on."""
+        """Write a checkpoint, with what it was trained on."""
         if target.exists():
             return
         rows = self.rows(rounds, pictures=True)
@@ -258,7 +258,7 @@ class Training:
     def round(
         self, number: int, shards: int, pictures: float, control: str | None, perception: str | None = None
     ) -> None:
-        """Collects a round."""
+        """Collect a round."""
         learner = None if control is None else self.driver(control, perception)
         words = str(self.out / "words.npz")
         wanted = Round(number, shards, pictures, self.tasks, learner, perception is not None, words)
