@@ -83,7 +83,6 @@ def flip_bounds(
     clusters: Sequence[Hashable],
     generator: np.random.Generator,
     alpha: float = 0.05,
-    draws: int = DRAWS,
     weights: Sequence[float] | None = None,
 ) -> tuple[float, float]:
     """Return one-sided bounds, each at alpha, of the mean difference of pairs, by flips of the signs of clusters.
@@ -97,7 +96,6 @@ def flip_bounds(
         clusters: likewise.
         generator: draws the subsets of more than `ALL_OF` clusters; of fewer all are taken.
         alpha: of each bound, in (0, .5).
-        draws: how many subsets, at least; more where alpha is small.
         weights: as `mean_bounds`.
 
     Returns:
@@ -113,7 +111,7 @@ def flip_bounds(
         subsets = (np.arange(2**number)[:, None] >> np.arange(number) & 1).astype(bool)
     else:
         # The sample itself, which flips none, is one of them.
-        subsets = generator.random((max(draws, round(20 / alpha)), number)) < 0.5
+        subsets = generator.random((max(DRAWS, round(20 / alpha)), number)) < 0.5
         subsets[0] = False
     some = subsets[subsets.any(1)].astype(float)
     means = some @ sums / (some @ counts)
