@@ -157,7 +157,7 @@ arena: .venv-arena/.installed ## .venv-arena with upstream's VLA-Arena, for the 
 .PHONY: lint
 lint: setup ## ruff, mypy --strict, and that imports go down the rooms
 	$(BIN)/ruff check --quiet .
-	$(BIN)/mypy -p pytest_vla -p scripts
+	$(BIN)/mypy -p pytest_vla -p scripts -m tests.support.attack
 	$(BIN)/lint-imports --no-cache >/dev/null || $(BIN)/lint-imports --no-cache
 
 .PHONY: docs
@@ -182,31 +182,23 @@ environment-names:
 	@echo $(ENVIRONMENTS)
 
 .PHONY: bench
-bench: setup reference ## the time of a step, a reset and an episode, as ratios to bare MuJoCo and to upstream; workers; videos; pictures
+bench: setup reference ## the time of a step, a reset and an episode, as ratios to bare MuJoCo and to upstream; workers; pictures; intervals
 	$(BIN)/python benchmarks/physics.py
-	$(BIN)/python benchmarks/profiles.py
+	$(BIN)/python benchmarks/physics.py --profiles
 	$(BIN)/python benchmarks/movers.py
 	$(BIN)/python benchmarks/ledger.py
-	$(BIN)/python benchmarks/metrics.py
 	$(BIN)/python benchmarks/episode.py
 	$(BIN)/python benchmarks/kernels.py
-	$(BIN)/python benchmarks/scheduling.py
-	$(BIN)/python benchmarks/video.py
 	$(BIN)/python benchmarks/pictures.py
 	$(BIN)/python benchmarks/drawing.py
 	$(BIN)/python benchmarks/device.py
 	$(BIN)/python benchmarks/serving.py
-	$(BIN)/python benchmarks/rates.py
-	$(BIN)/python benchmarks/noise.py
-	$(BIN)/python benchmarks/variations.py
-	$(BIN)/python benchmarks/displacement.py
-	$(BIN)/python benchmarks/levels.py
 	$(BIN)/python benchmarks/intervals.py
 	$(BIN)/python benchmarks/cost_intervals.py
 
 .PHONY: attack
 attack: setup ## hostile files, stores and frames by the thousand, as a table of what became of each (ATTACK=--scale=0.1)
-	PYTHONPATH=$(CURDIR) $(BIN)/python -m scripts.attack $(ATTACK)
+	PYTHONPATH=$(CURDIR) $(BIN)/python -m tests.support.attack $(ATTACK)
 
 .PHONY: demo
 demo: setup ## the suite tabletop with an expert, learned and at random: reports, a picture sheet, a video (4 minutes)

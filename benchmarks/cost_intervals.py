@@ -40,7 +40,7 @@ def coverage(free: float, seeds: int, repetitions: int) -> float:
 
 
 def main() -> None:
-    """Prints the table."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repetitions", type=int, default=1000)
     repetitions = parser.parse_args().repetitions

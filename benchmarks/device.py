@@ -17,6 +17,7 @@ import argparse
 import dataclasses
 import importlib.util
 import json
+import multiprocessing
 import os
 import statistics
 import subprocess
@@ -25,21 +26,23 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import upstream
 from device_policies import MOST, NOTES, PICTURES, REPLAN, TAKES
-from device_worlds import SIDE, SUITE, upstreams_loop, worlds_alone
-from machines import NO_GPU, gpu, machine
 from serving_calls import takes
-from upstream import REPOSITORY, libero_data, table
+from upstream import NO_GPU, REPOSITORY, Upstream, gpu, libero_data, machine, table
 
+from pytest_vla import World, load_suite
 from pytest_vla.policies.base import Episode
 from pytest_vla.policies.spec import ModelSpec
 
 HERE = Path(__file__).parent
+SUITE, SIDE = "libero_spatial", 256
 SIZES = (1, 2, 4, 8, 16, 32)
 EVERY = (1, 2, 5, 10)
 Row = tuple[str, ...]
@@ -124,6 +127,42 @@ def on(asked: argparse.Namespace) -> str:
 def powers(most: int) -> list[int]:
     """1, 4, 16, ... and the most."""
     return [*(number for number in (1, 4, 16, 64, 256) if number < most), most]
+
+
+def run_world(every: int, steps: int, episodes: int, barrier: Barrier, told: Any) -> None:
+    """A process: episodes of one world, pictures every so many steps; tells when they began and ended."""
+    with World(load_suite(SUITE).tasks[0], image_size=(SIDE, SIDE)) as world:
+        generator = np.random.default_rng(0)
+
+        def run(steps: int) -> None:
+            observation = world.reset(0)
+            for step in range(steps):
+                if step % every == 0:
+                    for name in PICTURES:
+                        observation[name]
+                observation = world.step(np.append(generator.uniform(-0.5, 0.5, 6), -1.0))
+
+        run(2)
+        barrier.wait()
+        began = time.time()
+        for _ in range(episodes):
+            run(steps)
+        told.put((began, time.time()))
+
+
+def worlds_alone(processes: int, every: int, steps: int, episodes: int) -> float:
+    """Seconds an episode, of all processes together: from the first one's start to the last one's end."""
+    spawn = multiprocessing.get_context("spawn")
+    barrier, told = spawn.Barrier(processes), spawn.Queue()
+    arguments = (every, steps, episodes, barrier, told)
+    workers = [spawn.Process(target=run_world, args=arguments) for _ in range(processes)]
+    for worker in workers:
+        worker.start()
+    times = [told.get() for _ in workers]
+    for worker in workers:
+        worker.join()
+    taken = max(end for _, end in times) - min(begin for begin, _ in times)
+    return float(taken / (processes * episodes))
 
 
 def worlds_table(asked: argparse.Namespace) -> None:
@@ -317,6 +356,30 @@ def runs_table(what: Sequence[Subject], found: dict[str, Times | str], asked: ar
 
 
 # Upstream's.
+
+
+def upstreams_loop(processes: int, steps: int) -> float:
+    """Seconds an episode of LIBERO's own loop, in so many processes at once."""
+    data = libero_data()
+    task = load_suite(SUITE).tasks[0]
+    with World(task) as world:
+        state = world.init_states[0].tolist()
+    file = str(data / "bddl_files" / SUITE / f"{task.name}.bddl")
+    opened = [Upstream() for _ in range(processes)]
+    try:
+        with ThreadPoolExecutor(processes) as threads:
+
+            def of_all(do: str, **arguments: Any) -> None:
+                list(threads.map(lambda one: one(do, **arguments), opened))
+
+            of_all("open", task=file, assets=str(data / "assets"), cameras=SIDE, init_state=state)
+            of_all("episode", n=1)
+            began = time.perf_counter()
+            of_all("episode", n=steps)
+            return (time.perf_counter() - began) / processes
+    finally:
+        for one in opened:
+            one.__exit__(None, None, None)
 
 
 def upstream_table(asked: argparse.Namespace) -> None:

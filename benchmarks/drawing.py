@@ -1,15 +1,13 @@
-"""What a pair of pictures costs, part by part, and which way of drawing it is fastest where many processes draw.
+"""What a pair of pictures costs, part by part, and what drawing only what is seen spares where many processes draw.
 
     python benchmarks/drawing.py [--suite libero_spatial] [--processes 1,4,16,4x4,1x16] [--seconds 2]
 
-All ways give the same pixels, which is checked before anything is timed. On a graphics card that is shared by many
-processes, a pair is two times a wait for the card's turn: the ways tell what of that a change would spare, and 4x4,
-four processes that each draw for four worlds, tells beside 16 what fewer processes would. Where OpenGL draws on the
-processor, they tell that it would spare little.
+Both ways give the same pixels, which is checked before anything is timed. On a graphics card that is shared by many
+processes, a pair is two times a wait for the card's turn: 4x4, four processes that each draw for four worlds, tells
+beside 16 what fewer processes would spare. Commit b9989a3 has three more ways, which were not told apart on software.
 """
 
 import argparse
-import ctypes
 import dataclasses
 import itertools
 import multiprocessing
@@ -23,13 +21,11 @@ from typing import Any
 
 import mujoco
 import numpy as np
-import numpy.typing as npt
-from machines import machine
-from upstream import libero_data, table
+from upstream import libero_data, machine, table
 
 from pytest_vla import World, load_suite
 from pytest_vla.sim.cameras import Cameras, Picture
-from pytest_vla.sim.visible import SECOND_PASS, Pass, view_of
+from pytest_vla.sim.visible import view_of
 
 from OpenGL import GL  # isort: skip: after World, which chooses the OpenGL
 
@@ -38,56 +34,6 @@ SIDE, MOMENTS, REPLAN = 256, 12, 10
 
 Pair = tuple[Picture, Picture]
 Way = Callable[[Cameras, mujoco.MjData], Pair]
-
-
-class PixelBuffer:
-    """Memory of the graphics side that pixels are put into without waiting for them."""
-
-    def __init__(self, size: int) -> None:
-        self._name = int(GL.glGenBuffers(1))
-        self._bound()
-        GL.glBufferData(GL.GL_PIXEL_PACK_BUFFER, size, None, GL.GL_STREAM_READ)
-        self._unbound()
-
-    def _bound(self) -> None:
-        GL.glBindBuffer(GL.GL_PIXEL_PACK_BUFFER, self._name)
-
-    def _unbound(self) -> None:
-        # Else mjr_readPixels would write to it.
-        GL.glBindBuffer(GL.GL_PIXEL_PACK_BUFFER, 0)
-
-    def put(self, context: mujoco.MjrContext, window: tuple[int, int, int, int], offset: int) -> None:
-        """What mjr_readPixels does (src/render/render_gl3.c): samples are resolved, then pixels are read."""
-        left, bottom, width, height = window
-        GL.glBindFramebuffer(GL.GL_READ_FRAMEBUFFER, context.offFBO)
-        GL.glReadBuffer(GL.GL_COLOR_ATTACHMENT0)
-        if context.offSamples:
-            box = left, bottom, left + width, bottom + height
-            GL.glBindFramebuffer(GL.GL_DRAW_FRAMEBUFFER, context.offFBO_r)
-            GL.glDrawBuffer(GL.GL_COLOR_ATTACHMENT0)
-            GL.glBlitFramebuffer(*box, *box, GL.GL_COLOR_BUFFER_BIT, GL.GL_NEAREST)
-            GL.glBindFramebuffer(GL.GL_READ_FRAMEBUFFER, context.offFBO_r)
-            GL.glReadBuffer(GL.GL_COLOR_ATTACHMENT0)
-        GL.glPixelStorei(GL.GL_PACK_ALIGNMENT, 1)
-        self._bound()
-        GL.glReadPixels(left, bottom, width, height, GL.GL_RGB, GL.GL_UNSIGNED_BYTE, ctypes.c_void_p(offset))
-        self._unbound()
-        mujoco.mjr_restoreBuffer(context)
-
-    def get(self, size: int) -> npt.NDArray[np.uint8]:
-        """Waits until all is there."""
-        pixels = np.empty(size, np.uint8)
-        self._bound()
-        GL.glGetBufferSubData(GL.GL_PIXEL_PACK_BUFFER, 0, size, pixels)
-        self._unbound()
-        return pixels
-
-
-def passes_of(cameras: Cameras, data: mujoco.MjData, view: str, second_pass: float) -> tuple[Any, list[Pass]]:
-    """What a camera sees, which becomes the scene to draw."""
-    cameras._look(data, view)
-    seen = view_of(cameras._scene, cameras._geoms, SIDE, SIDE, reflections=True, shadows=cameras.shadows)
-    return seen, seen.passes(second_pass)
 
 
 def everything(cameras: Cameras, data: mujoco.MjData) -> Pair:
@@ -105,67 +51,7 @@ def seen(cameras: Cameras, data: mujoco.MjData) -> Pair:
     return one, other
 
 
-def mirror_apart(cameras: Cameras, data: mujoco.MjData) -> Pair:
-    """A second pass for a small mirror: what is drawn anyway on the processor, and on a graphics card is not."""
-    return _with_second_pass(cameras, data, SECOND_PASS)
-
-
-def mirror_together(cameras: Cameras, data: mujoco.MjData) -> Pair:
-    """One pass a camera: what is drawn anyway on a graphics card."""
-    return _with_second_pass(cameras, data, np.inf)
-
-
-def _with_second_pass(cameras: Cameras, data: mujoco.MjData, second_pass: float) -> Pair:
-    before, cameras._second_pass = cameras._second_pass, second_pass
-    try:
-        return seen(cameras, data)
-    finally:
-        cameras._second_pass = before
-
-
-class OneWait:
-    """Both cameras are drawn, and their pixels put into a buffer, before the first is waited for."""
-
-    def __init__(self) -> None:
-        self._buffers: dict[int, PixelBuffer] = {}
-
-    def __call__(self, cameras: Cameras, data: mujoco.MjData) -> Pair:
-        cameras._gl.make_current()
-        # A context's names are its own. Two passes a camera at most, none larger than its picture.
-        buffer = self._buffers.get(id(cameras)) or PixelBuffer(4 * 3 * SIDE * SIDE)
-        self._buffers[id(cameras)] = buffer
-        wanted: list[list[tuple[Pass, int]]] = []
-        offset = 0
-        for view in VIEWS:
-            found, passes = passes_of(cameras, data, view, cameras._second_pass)
-            wanted.append([])
-            for one in passes:
-                cameras._geoms.keep(found.geoms.rows[one.geoms])
-                cameras._render(one.reflects)
-                buffer.put(cameras._context, one.window, offset)
-                wanted[-1].append((one, offset))
-                offset += 3 * one.window[2] * one.window[3]
-        pixels = buffer.get(offset)
-        first, second = (_assembled(pixels, parts) for parts in wanted)
-        return first, second
-
-
-def _assembled(pixels: npt.NDArray[np.uint8], parts: list[tuple[Pass, int]]) -> Picture:
-    raw = np.empty((SIDE, SIDE, 3), np.uint8)
-    for one, offset in parts:
-        left, bottom, width, height = one.window
-        part = pixels[offset : offset + 3 * width * height].reshape(height, width, 3)
-        raw[bottom : bottom + height, left : left + width][one.taken] = part[one.taken]
-    return np.ascontiguousarray(raw[::-1])
-
-
-WAYS: dict[str, Callable[[], Way]] = {
-    "everything": lambda: everything,
-    "seen (a world's way)": lambda: seen,
-    "seen, mirror apart": lambda: mirror_apart,
-    "seen, mirror together": lambda: mirror_together,
-    "seen, one wait for both": OneWait,
-}
+WAYS: dict[str, Way] = {"everything": everything, "seen (a world's way)": seen}
 
 
 class Moments:
@@ -194,12 +80,11 @@ class Moments:
         return self.readings._seen()
 
     def check(self) -> None:
-        """Raises AssertionError where a way's pixels are others than everything's."""
-        ways = {name: make() for name, make in WAYS.items()}
+        """Raise AssertionError where a way's pixels are others than everything's."""
         for _ in range(MOMENTS):
             data = self.next()
             expected = everything(self.cameras, data)
-            for name, way in ways.items():
+            for name, way in WAYS.items():
                 found = way(self.cameras, data)
                 assert all(map(np.array_equal, found, expected)), f"{name}: other pixels than everything's"
 
@@ -281,13 +166,12 @@ def draw(suite: str, core: int, worlds: int, rounds: int, seconds: float, barrie
     # Software GL draws with as many threads as the process has cores: a worker's neighbours have theirs.
     os.sched_setaffinity(0, {core})
     turns = itertools.cycle([Moments(suite) for _ in range(worlds)])
-    ways = {name: make() for name, make in WAYS.items()}
-    for way in ways.values():
+    for way in WAYS.values():
         for moments in itertools.islice(turns, worlds):
             way(moments.cameras, moments.next())
-    pairs: dict[str, list[float]] = {name: [] for name in ways}
+    pairs: dict[str, list[float]] = {name: [] for name in WAYS}
     for _ in range(rounds):
-        for name, way in ways.items():
+        for name, way in WAYS.items():
             barrier.wait()
             last = time.perf_counter()
             until = last + seconds
@@ -337,7 +221,7 @@ def main() -> None:
     rows = [("part of a pair", "ms", "share")]
     rows += [(name, f"{taken:.2f}", f"{taken / whole:.0%}") for name, taken in found.items()]
     table(f"{told}: each part waited for, one core, one process", [*rows, ("together", f"{whole:.2f}", "")])
-    busy = {name: graphics_ms(moments, make()) for name, make in WAYS.items()}
+    busy = {name: graphics_ms(moments, way) for name, way in WAYS.items()}
     rows = [("way", "graphics busy, ms", *(f"{drawers} at once: pairs/s (ms)" for drawers in counts))]
     for name in WAYS:
         found_rates = {drawers: each[name] for drawers, each in many.items()}

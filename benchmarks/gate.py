@@ -6,7 +6,7 @@
   one of several groups be called worse;
 - starts: 3 to 50 starts of 1 to 50 pairs, with false claims where both policies are alike and where a start rarely
   gains (or loses) all of its pairs while the others lose (or gain) a little, and power, beside the test that flips the
-  signs of the starts' sums, and the gate's first test, the larger of two p;
+  signs of the starts' sums;
 - coverage: what the paired interval holds;
 - single: the exact error of the paired bound for single pairs;
 - advice: false regressions where one follows advice to run more of the same pairs, and where one compares anew;
@@ -382,31 +382,11 @@ def rare_flips(starts: int, size: int, runs: int, generator: np.random.Generator
                 yield lost / size, (gain * is_rare, np.where(is_rare, 0, losses))
 
 
-def before_of(flips: Flips, size: int) -> NDArray[np.float64]:
-    """The p (runs,) of a loss as gates had it at first: of units of several pairs the larger one of two tests.
-
-    They flip signs, and take Tango's score of as many pairs as would stray as far if they were independent, by
-    Student's t of as many starts.
-    """
-    gained, lost = flips
-    exact = flip_of(gained - lost)
-    if size == 1:
-        return exact
-    starts = gained.shape[1]
-    n, up, down = starts * size, gained.sum(1), lost.sum(1)
-    value = (up - down) / n
-    totals = ((gained - lost - size * value[:, None]) ** 2).sum(1)
-    worth = np.minimum(1.0, (up + down - n * value * value + size) / (totals + size * size))
-    statistic = (worth * (down - up) - CORRECTION) / np.sqrt(np.maximum(worth * (up + down), 1e-12))
-    return np.maximum(exact, stats.t.sf(statistic, max(starts - 1, 1)))
-
-
 TESTS: dict[str, Callable[[Flips, int], NDArray[np.float64]]] = {
     "now": lambda flips, size: change_of(flips[0] - flips[1], size),
     "flips": lambda flips, size: flip_of(flips[0] - flips[1]),
-    "before": before_of,
 }
-"""Of any loss, the p by the gate's test, by the one that flips signs, and as it was before."""
+"""Of any loss, the p by the gate's test and by the one that flips signs."""
 
 
 def wrong_by(flips: Flips, size: int) -> NDArray[np.float64]:
@@ -586,7 +566,7 @@ def show_single() -> None:
 
 def show_starts(runs: int) -> None:
     print(f"\nStarts of several pairs, of {runs} runs: false claims at {ALPHA:.0%} (the largest share over designs)")
-    print("any loss: now / by flips of signs / before")
+    print("any loss: now / by flips of signs")
     print(f"{'starts x pairs':>15} {'alike':>20} {'small':>20} {'rare':>20} {'no worse':>9}")
     for starts in STARTS:
         for size in PAIRS:
@@ -594,7 +574,7 @@ def show_starts(runs: int) -> None:
             texts = (" / ".join(f"{each:.3f}" for each in some) for some in (found.equal, found.small, found.rare))
             row = " ".join(f"{text:>20}" for text in texts)
             print(f"{starts:7} x {size:5} {row} {found.no_worse:9.3f}", flush=True)
-    print("\nWhat is found: any loss now / by flips of signs / before / now beyond the margin")
+    print("\nWhat is found: any loss now / by flips of signs / now beyond the margin")
     drops = ((0.9, 0.0), (0.9, 0.3), (0.9, 0.6), (0.9, 0.7), (0.9, 0.8))
     print(f"{'starts x pairs':>15} " + " ".join(f"{f'{before:g} > {after:g}':>25}" for before, after in drops))
     for starts in STARTS:
@@ -625,7 +605,7 @@ def show_kept(runs: int) -> None:
 
 
 def main() -> None:
-    """Prints the tables."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=2000)
     parser.add_argument("--both", type=float, default=0.1, help="discordance where nothing differs, 0..1")

@@ -22,7 +22,7 @@ ROUNDS, STEPS, QUESTIONS, WIDTH = 30, 20, 20, 512
 
 
 def serve(pipe: Connection, pinned: bool) -> None:
-    """Answers the seconds of a block of each kind of work, for every message."""
+    """Answer with the seconds of a block of each kind of work, for every message."""
     if pinned:
         pin()
     import numpy as np

@@ -21,12 +21,7 @@ ROUNDS = 60
 MOST = 0.05
 # In the air, where they touch nothing: so that the two have the same contacts to solve.
 MOVERS = tuple(
-    Mover(
-        name,
-        "waypoint",
-        waypoints=(((0.2, y, 1.3), (1.0, 0.0, 0.0)), ((0.2, y, 1.35), (0.0, 1.0, 0.0))),
-        dt=1.0,
-    )
+    Mover(name, "waypoint", waypoints=(((0.2, y, 1.3), (1.0, 0.0, 0.0)), ((0.2, y, 1.35), (0.0, 1.0, 0.0))), dt=1.0)
     for name, y in (("box_1", -0.3), ("bottle_1", 0.3))
 )
 

@@ -1,14 +1,17 @@
-"""Control steps and resets without pictures: ours, bare MuJoCo and upstream, in turn. `make bench` runs it.
+"""Time control steps and resets without pictures: ours, bare MuJoCo and upstream, in turn. `make bench` runs it.
 
-python benchmarks/physics.py [SUITE TASK]
+python benchmarks/physics.py [SUITE TASK]      # beside upstream, whose environment `make reference` makes
+python benchmarks/physics.py --profiles        # steps as robosuite 1.4.0 and 1.5.1 make them, beside bare MuJoCo
 """
 
 import statistics
 import sys
 import time
+from collections.abc import Callable
 
 import mujoco
 import numpy as np
+import numpy.typing as npt
 from upstream import Upstream, libero_data, table
 
 from pytest_vla import World, load_suite
@@ -16,15 +19,71 @@ from pytest_vla.sim.library import copy_data
 
 BLOCK = 20
 ROUNDS = 40
+PROFILES = (
+    ("libero_goal", "open_the_middle_drawer_of_the_cabinet"),
+    ("libero_object", "pick_up_the_milk_and_place_it_in_the_basket"),
+    ("vla_arena_long_horizon", "close_all_of_the_drawer_of_the_cabinet"),
+    ("vla_arena_unseen_objects", "pick_up_the_donut_and_place_it_in_the_box"),
+    ("vla_arena_dynamic_distractors", "pick_up_the_carrot_and_put_it_on_the_bowl"),
+)
 
 
-def main() -> None:
-    suite, name = sys.argv[1:3] if len(sys.argv) > 2 else ("libero_goal", "open_the_middle_drawer_of_the_cabinet")
+def block(
+    world: World, bare: mujoco.MjData, actions: npt.NDArray[np.float64], clock: Callable[[], float]
+) -> tuple[float, float]:
+    """Return the seconds of a step of ours and of 25 bare ``mj_step`` from the same state, means of a block."""
+    copy_data(bare, world.model, world.data)
+    start = clock()
+    for action in actions:
+        world.step(action)
+    middle = clock()
+    for _ in range(BLOCK):
+        mujoco.mj_step(world.model, bare, 25)
+    return (middle - start) / BLOCK, (clock() - middle) / BLOCK
+
+
+def drawn(generator: np.random.Generator) -> npt.NDArray[np.float64]:
+    """Draw the actions of a block."""
+    actions = generator.uniform(-0.3, 0.3, (BLOCK, 7))
+    actions[:, 6] = -1
+    return actions
+
+
+def of_ratios(ones: list[float], others: list[float]) -> float:
+    """Return the median ratio, block by block."""
+    return statistics.median(one / other for one, other in zip(ones, others, strict=True))
+
+
+def profile_row(suite: str, name: str) -> tuple[str, ...]:
+    """Return a task's row of the table of profiles. Times are the thread's processor time."""
+    world = World(next(task for task in load_suite(suite).tasks if task.name == name))
+    bare, generator = mujoco.MjData(world.model), np.random.default_rng(0)
+    ours, bares = list[float](), list[float]()
+    for number in range(ROUNDS):
+        if number % 10 == 0:
+            world.reset(init_state=0, scene_seed=0)
+        our, plain = block(world, bare, drawn(generator), time.thread_time)
+        ours.append(our)
+        bares.append(plain)
+    bare_ms, ours_ms = (f"{statistics.median(each) * 1e3:.2f}" for each in (bares, ours))
+    return f"{suite}/{name}", world.profile.robosuite, bare_ms, ours_ms, f"{of_ratios(ours, bares):.2f}x", "<= 1.5x"
+
+
+def profiles() -> None:
+    """Print the table of profiles."""
+    libero_data()
+    table(
+        f"a step by profile: medians of {ROUNDS} blocks of {BLOCK} steps, processor time, in turn with 25 bare mj_step",
+        [("scene", "robosuite", "bare ms", "ours ms", "ratio", "wanted"), *(profile_row(*task) for task in PROFILES)],
+    )
+
+
+def beside_upstream(suite: str, name: str) -> None:
+    """Print the table of steps and resets, ours, bare MuJoCo's and upstream's."""
     data = libero_data()
     world = World(load_suite(suite).task(name))
     world.reset(init_state=0, scene_seed=0)
-    bare = mujoco.MjData(world.model)
-    generator = np.random.default_rng(0)
+    bare, generator = mujoco.MjData(world.model), np.random.default_rng(0)
     task = str(data / "bddl_files" / suite / f"{name}.bddl")
     seconds: dict[str, list[float]] = {key: [] for key in ("bare", "ours", "robosuite", "reset", "robosuite reset")}
     with Upstream() as upstream:
@@ -38,18 +97,9 @@ def main() -> None:
                 world.reset(init_state=0, scene_seed=0)
                 upstream("reset")
                 upstream("steps", n=10)
-            actions = generator.uniform(-0.3, 0.3, (BLOCK, 7))
-            actions[:, 6] = -1
-            copy_data(bare, world.model, world.data)
-            start = time.perf_counter()
-            for action in actions:
-                world.step(action)
-            middle = time.perf_counter()
-            for _ in range(BLOCK):
-                mujoco.mj_step(world.model, bare, 25)
-            end = time.perf_counter()
-            seconds["ours"].append((middle - start) / BLOCK)
-            seconds["bare"].append((end - middle) / BLOCK)
+            our, plain = block(world, bare, drawn(generator), time.perf_counter)
+            seconds["ours"].append(our)
+            seconds["bare"].append(plain)
             seconds["robosuite"].append(upstream("steps", n=BLOCK) / BLOCK)
         for seed in range(20):
             start = time.perf_counter()
@@ -57,26 +107,30 @@ def main() -> None:
             seconds["reset"].append(time.perf_counter() - start)
             if seed % 4 == 0:
                 seconds["robosuite reset"].append(upstream("reset"))
-
-    def ratio(one: str, other: str) -> float:
-        return statistics.median(a / b for a, b in zip(seconds[one], seconds[other], strict=True))
-
-    def ms(key: str) -> str:
-        return f"{statistics.median(seconds[key]) * 1e3:.2f}"
-
-    resets = statistics.median(seconds["robosuite reset"]) / statistics.median(seconds["reset"])
+    median = {key: statistics.median(each) for key, each in seconds.items()}
+    ms = {key: f"{1e3 * each:.2f}" for key, each in median.items()}
+    step, beside = (of_ratios(seconds[one], seconds[other]) for one, other in (("ours", "bare"), ("robosuite", "ours")))
     table(
         f"{suite}/{name}: medians of {ROUNDS} blocks of {BLOCK} control steps, taken in turn",
         [
             ("what", "ms", "ratio", "wanted"),
-            ("25 bare mj_step of the same model", ms("bare"), "1", ""),
-            ("our control step", ms("ours"), f"{ratio('ours', 'bare'):.2f}x bare", "<= 1.5x"),
-            ("robosuite's env.step, no camera", ms("robosuite"), f"{ratio('robosuite', 'ours'):.2f}x ours", ">= 3.5x"),
-            ("our warm reset, no settling", ms("reset"), "", "<= 20 ms"),
-            ("upstream's reset + set_init_state, no camera", ms("robosuite reset"), f"{resets:.0f}x ours", ""),
+            ("25 bare mj_step of the same model", ms["bare"], "1", ""),
+            ("our control step", ms["ours"], f"{step:.2f}x bare", "<= 1.5x"),
+            ("robosuite's env.step, no camera", ms["robosuite"], f"{beside:.2f}x ours", ">= 3.5x"),
+            ("our warm reset, no settling", ms["reset"], "", "<= 20 ms"),
+            (
+                "upstream's reset + set_init_state, no camera",
+                ms["robosuite reset"],
+                f"{median['robosuite reset'] / median['reset']:.0f}x ours",
+                "",
+            ),
         ],
     )
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:] == ["--profiles"]:
+        profiles()
+    else:
+        given = sys.argv[1:3] if len(sys.argv) > 2 else ("libero_goal", "open_the_middle_drawer_of_the_cabinet")
+        beside_upstream(*given)

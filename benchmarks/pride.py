@@ -51,7 +51,7 @@ def timed(name: str, cache: str) -> tuple[float, list[str]]:
 
 
 def score(name: str) -> None:
-    """Scores all pairs, and prints the agreement with the published values on the tuned tasks and on the others."""
+    """Score all pairs, and print the agreement with the published values on the tuned tasks and on the others."""
     from statistics import correlation, fmean
 
     rows = load_published(CSV).rows

@@ -45,7 +45,7 @@ world.reset(0)
 world.step(np.full(7, 0.1))
 print(opened - begin, time.perf_counter() - begin)
 """
-"""Prints the seconds of a world's opening, and those until it has made a step; the imports are not in them."""
+"""Print the seconds of a world's opening, and those until it has made a step; the imports are not in them."""
 
 
 def processor_seconds(folder: Path, *arguments: str) -> float:
@@ -61,7 +61,7 @@ def processor_seconds(folder: Path, *arguments: str) -> float:
 
 
 def foreign_project() -> None:
-    """Prints the least processor time of each, and the difference."""
+    """Print the least processor time of each, and the difference."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "test_foreign.py").write_text("def test_one():\n    pass\n")
@@ -87,7 +87,7 @@ def at_once(number: int, suite: str, folder: Path) -> tuple[float, float, float]
 
 
 def first_steps(numbers: Sequence[int], suite: str) -> None:
-    """Prints a row for each number of processes and each state of the caches."""
+    """Print a row for each number of processes and each state of the caches."""
     rows = [("at once", "caches", "World, s", "first step, s", "process, s", "World : warm", "process : warm")]
     with tempfile.TemporaryDirectory() as name:
         # Once for Python's compiled modules and the files that are read.
@@ -112,7 +112,7 @@ def first_steps(numbers: Sequence[int], suite: str) -> None:
 
 
 def main() -> None:
-    """Prints one or the other."""
+    """Print one or the other."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--worlds", nargs="+", type=int, metavar="N", help="the first step of so many processes at once"

@@ -1,10 +1,16 @@
-"""Upstream in a process of its own, so that both sides are timed in turn on the same machine in the same minutes."""
+"""Upstream in a process of its own, so that both sides are timed in turn on the same machine in the same minutes.
+
+Also what all benchmarks share: where LIBERO's data is, the machine in words, tables.
+"""
 
 import json
 import os
+import platform
+import shutil
 import subprocess
 import sys
 import tempfile
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -75,10 +81,40 @@ def resident_bytes() -> int:
 
 
 def table(title: str, rows: list[tuple[str, ...]]) -> None:
-    """Prints rows in columns, the first row being the header."""
+    """Print rows in columns, the first row being the header."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     print(f"\n{title}")
     for number, row in enumerate(rows):
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
         if number == 0:
             print("  ".join("-" * width for width in widths))
+
+
+NO_GPU = "no GPU here"
+
+
+@cache
+def gpu() -> str | None:
+    """The name of the first GPU that NVIDIA's driver or torch knows; None: there is none."""
+    if shutil.which("nvidia-smi"):
+        asked = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+        ended = subprocess.run(asked, capture_output=True, text=True, check=False)
+        if not ended.returncode and ended.stdout.strip():
+            return ended.stdout.splitlines()[0].strip()
+    try:
+        import torch
+    except ImportError:
+        return None
+    return str(torch.cuda.get_device_name(0)) if torch.cuda.is_available() else None
+
+
+def processor() -> str:
+    """The processor's name, as the system tells it."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def machine() -> str:
+    """Cores, processor, GPU or none, and Python."""
+    cores = len(os.sched_getaffinity(0))
+    return f"{cores} cores ({processor()}), {gpu() or NO_GPU}, Python {platform.python_version()}"

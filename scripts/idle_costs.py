@@ -100,7 +100,7 @@ def text_of(found: dict[str, Idle]) -> str:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Measures the suites that are named."""
+    """Measure the suites that are named."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--vla-data", type=Path)
     parser.add_argument("suites", nargs="+", metavar="SUITE")

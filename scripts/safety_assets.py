@@ -1,4 +1,4 @@
-"""Makes the hazards of the suite tabletop_safety: MJCF and meshes, all from the numbers in this file.
+"""Make the hazards of the suite tabletop_safety: MJCF and meshes, all from the numbers in this file.
 
     python -m scripts.safety_assets [FOLDER]
 
@@ -12,7 +12,21 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
-from scripts.tabletop_models import SEEN, TOUCHED, Files, box, category_files, element, plain, prism, ring, shade, shown
+from scripts.tabletop_models import (
+    SEEN,
+    TOUCHED,
+    Files,
+    box,
+    category_files,
+    element,
+    plain,
+    prism,
+    region,
+    ring,
+    shade,
+    shown,
+    write_files,
+)
 from scripts.tabletop_shapes import arc, revolved
 
 ASSETS = Path(__file__).resolve().parents[1] / "suites" / "tabletop_safety" / "assets"
@@ -29,11 +43,7 @@ _DRAWN_ABOVE = 0.01
 
 
 def main() -> None:
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ASSETS
-    for name, content in files().items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+    write_files(Path(sys.argv[1]) if len(sys.argv) > 1 else ASSETS, files())
 
 
 def files() -> Files:
@@ -226,7 +236,7 @@ def _cup() -> Files:
     geoms = prism("base", 8, outer, 0.0, CUP_FLOOR, 0.08)
     geoms += ring("wall", 12, (outer, CUP_FLOOR), (outer, CUP_HEIGHT), 0.003, 0.10)
     reach = (2 * CUP_INSIDE, 2 * CUP_INSIDE, CUP_HEIGHT)
-    sites = [_site(f"ball_{number}", reach, place) for number, place in enumerate(_places(), 1)]
+    sites = [region(f"ball_{number}", reach, place) for number, place in enumerate(_places(), 1)]
     body = [shown("tin_cup", "enamel"), shown("cup_band", "red"), shade(outer - 0.002), *geoms, *sites]
     assets = [plain("enamel", (0.93, 0.92, 0.86), 0.7, 0.7), plain("red", (0.74, 0.16, 0.18), 0.6, 0.6)]
     # The top is said to be its foot, as else a placement would take a ball inside for one that is in the cup's way.
@@ -234,10 +244,6 @@ def _cup() -> Files:
     return made | _declared(
         "tin_cup", "# A cup, 5.6 cm tall, that holds up to twelve balls: what it holds must not spill."
     )
-
-
-def _site(name: str, half: Sequence[float], centre: Sequence[float]) -> Element:
-    return element("site", name=name, type="box", pos=centre, size=half, rgba=(0.8, 0.8, 0.8, 0), group=0)
 
 
 def _places() -> Iterator[tuple[float, float, float]]:

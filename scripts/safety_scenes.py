@@ -1,4 +1,4 @@
-"""Makes the task files of the suite tabletop_safety: ten tasks, two for each of five hazards, at three levels each.
+"""Make the task files of the suite tabletop_safety: ten tasks, two for each of five hazards, at three levels each.
 
     python -m scripts.safety_scenes [FOLDER]
 
@@ -15,6 +15,7 @@ from pathlib import Path
 from pytest_vla.scene.literals import Literal
 from pytest_vla.scene.problem import Problem, format_problem
 from pytest_vla.scene.sections import Declaration, Mover, Region
+from scripts.tabletop_models import write_files
 
 TASKS = Path(__file__).resolve().parents[1] / "suites" / "tabletop_safety" / "bddl_files" / "tabletop_safety"
 
@@ -306,11 +307,9 @@ def texts() -> dict[str, str]:
 
 
 def main() -> None:
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else TASKS
-    for name, text in texts().items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+    write_files(
+        Path(sys.argv[1]) if len(sys.argv) > 1 else TASKS, {name: text.encode() for name, text in texts().items()}
+    )
 
 
 if __name__ == "__main__":

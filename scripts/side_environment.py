@@ -1,4 +1,4 @@
-"""Makes a virtual environment that also sees what the main one has: ``python scripts/side_environment.py FOLDER``.
+"""Make a virtual environment that also sees what the main one has: ``python scripts/side_environment.py FOLDER``.
 
 Run by the main environment's interpreter. What is installed into FOLDER afterwards (``python -m pip --python FOLDER``)
 is only what it adds, or has in another version, since pip counts what it sees as installed. FOLDER's own packages are

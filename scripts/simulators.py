@@ -1,4 +1,6 @@
-"""The supported versions of MuJoCo beside the installed one, each in a folder of its own, ``.simulators/VERSION``.
+"""Install the supported versions of MuJoCo beside the default one, each in a folder, ``.simulators/VERSION``.
+
+    python scripts/simulators.py
 
 With such a folder first in PYTHONPATH, pytest-vla and upstream run on that version, for the tests that compare them.
 """
@@ -13,7 +15,7 @@ FOLDER = Path(__file__).resolve().parents[1] / ".simulators"
 
 
 def main() -> int:
-    """Installs what is not there; returns the exit code. Where a version has no wheel for this Python, it says so."""
+    """Install what is missing, and return the exit code. Where a version has no wheel for this Python, it says so."""
     missing = [version for version in SUPPORTED["mujoco"] if version != DEFAULT["mujoco"] and not _made(version)]
     for version in missing:
         pip = [sys.executable, "-m", "pip", "install", "-qq", "--disable-pip-version-check", "--no-deps", "--upgrade"]

@@ -1,4 +1,4 @@
-"""Checks that the libraries behind headless rendering are on this machine, and installs them where it may.
+"""Check that the libraries behind headless rendering are on this machine, and install them where allowed.
 
 Run by `make setup`. As root on Debian or Ubuntu it installs what is missing; elsewhere it prints the line to run. With
 ``--sudo`` it asks sudo for that, where sudo asks nobody: CI's machines are so (`action.yml`).
@@ -46,7 +46,7 @@ def root_prefix(may_sudo: bool) -> list[str] | None:
 
 
 def install(prefix: list[str]) -> None:
-    """Installs the Debian packages; without the optional one where this release does not have it."""
+    """Install the Debian packages; without the optional one where this release does not have it."""
     apt = [*prefix, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]
     packages = DEBIAN.split()[2:]
     subprocess.run([*apt, "update", "-q"], stdout=subprocess.DEVNULL, check=False)
@@ -57,7 +57,7 @@ def install(prefix: list[str]) -> None:
 
 
 def install_browser() -> None:
-    """Installs Debian's Chromium, which tests of HTML reports are run in; they are skipped where there is none."""
+    """Install Debian's Chromium, which tests of HTML reports are run in; they are skipped where there is none."""
     apt = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]
     subprocess.run([*apt, "update", "-q"], stdout=subprocess.DEVNULL, check=False)
     command = [*apt, "install", "-y", "-q", "--no-install-recommends", "chromium"]

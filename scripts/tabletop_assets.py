@@ -1,4 +1,4 @@
-"""Makes the arena and objects of the suite tabletop: MJCF, meshes and textures, all from the numbers in this folder.
+"""Make the arena and objects of the suite tabletop: MJCF, meshes and textures, all from the numbers in this folder.
 
     python -m scripts.tabletop_assets [FOLDER]
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from scripts.tabletop_fixtures import cabinet, rack, stove
-from scripts.tabletop_models import Files, box, category_files, plain, printed, prism, ring, shade, shown
+from scripts.tabletop_models import Files, box, category_files, plain, printed, prism, ring, shade, shown, write_files
 from scripts.tabletop_shapes import Array, Mesh, arc, bevelled_box, obj_text, revolved
 from scripts.tabletop_textures import bands, painted, planks, plaster, png, tiles
 
@@ -20,11 +20,7 @@ ASSETS = Path(__file__).resolve().parents[1] / "suites" / "tabletop" / "assets"
 
 
 def main() -> None:
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ASSETS
-    for name, content in files().items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+    write_files(Path(sys.argv[1]) if len(sys.argv) > 1 else ASSETS, files())
 
 
 def files() -> Files:

@@ -195,10 +195,7 @@ def stove() -> Files:
         "stove_lever": bevelled_box(lever, (0, 0, 0.03), 0.002),
         "stove_mark": bevelled_box((0.014, 0.005, 0.0012), (0.022, 0, 0.0434), 0.0004),
     }
-    pictures = {
-        "stove_steel": brushed((150, 153, 156), (196, 198, 200), seed=43),
-        "stove_rings": _stove_glass(pane[0]),
-    }
+    pictures = {"stove_steel": brushed((150, 153, 156), (196, 198, 200), seed=43), "stove_rings": _stove_glass(pane[0])}
     return category_files("electric_stove", assets, [base], meshes, pictures, (0, height, 0.11))
 
 

@@ -8,6 +8,7 @@ import math
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from xml.etree.ElementTree import Element
 
 from scripts.tabletop_shapes import Mesh, bevelled_box, joined, obj_text
@@ -173,3 +174,11 @@ def category_files(
     made = {f"{folder}/{category}.xml": ElementTree.tostring(root) + b"\n"}
     made |= {f"{folder}/{name}.obj": obj_text(mesh).encode() for name, mesh in meshes.items()}
     return made | {f"{folder}/{name}.png": png(picture) for name, picture in pictures.items()}
+
+
+def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write files by their names into a folder, which is made if missing."""
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)

@@ -1,4 +1,4 @@
-"""Fits tiny's two networks to what rounds of collection left; torch is needed."""
+"""Fit tiny's two networks, the eyes and the hands, to the rows that rounds of collection left. Needs torch."""
 
 import json
 import time
@@ -13,10 +13,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from pytest_vla.policies.tiny.inputs import CENTRE, SCALE
 from pytest_vla.policies.tiny.network import BINS, CHUNK, POINTS
 from pytest_vla.policies.tiny.words import NOTHING, UNKNOWN
-from scripts.tiny_cameras import AGENTVIEW, EYE_IN_HAND, heat_loss, in_hand, in_world
-from scripts.tiny_cameras import places as seen_at
 from scripts.tiny_network import Control, Perception
 from scripts.tiny_rounds import SCENE_NOISE
 
@@ -155,7 +154,6 @@ def fit_control(
     seed: int = 0,
     batch: int = 512,
     rate: float = 1e-3,
-    noise: float = 1.0,
     untold: float = UNTOLD,
 ) -> Control:
     """The network that acts.
@@ -170,7 +168,6 @@ def fit_control(
         seed: of all randomness.
         batch: rows a step.
         rate: of learning, at first.
-        noise: of `SCENE_NOISE`, what true scene vectors are given.
         untold: the share of rows that are told nothing to be done.
     """
     torch.manual_seed(seed)
@@ -182,7 +179,7 @@ def fit_control(
     train, held = torch.nonzero(~rows.held_out)[:, 0], torch.nonzero(rows.held_out)[:, 0]
     # Tasks count alike, however long they last.
     share = 1.0 / torch.bincount(rows.tasks[train], minlength=10).clamp(min=1)[rows.tasks[train]].float().sqrt()
-    scale = torch.from_numpy(SCENE_NOISE) * noise
+    scale = torch.from_numpy(SCENE_NOISE)
     seen = torch.nonzero(~rows.held_out[perceived[0]])[:, 0] if perceived is not None else None
     started, losses = time.monotonic(), []
     cumulative = torch.cumsum(share.double(), 0)
@@ -254,7 +251,6 @@ def fit_perception(
     seed: int = 0,
     batch: int = 64,
     rate: float = 1.5e-3,
-    limit: float | None = None,
 ) -> Perception:
     """The network that sees.
 
@@ -265,7 +261,6 @@ def fit_perception(
         seed: of all randomness.
         batch: pictures a step.
         rate: of learning, at first.
-        limit: stop after so many seconds (for trials; the rate has not fallen then).
     """
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
@@ -301,8 +296,6 @@ def fit_perception(
                 end="",
                 flush=True,
             )
-            if limit is not None and took > limit:
-                break
     descent.end()
     held = torch.nonzero(rows.held_out[rows.rows])[:, 0]
     if not len(held):
@@ -349,6 +342,65 @@ def perceived_of(network: Perception, rows: Rows, places: Tensor) -> Tensor:
     return torch.cat(found)
 
 
+# Where points are in the pictures: what the eyes' key points are taught.
+
+
+@dataclass(frozen=True)
+class Camera:
+    """A camera: its place (m), its axes as columns, in the world or in the hand; and its field of view (degrees)."""
+
+    position: tuple[float, float, float]
+    axes: tuple[tuple[float, float, float], ...]
+    field: float
+
+
+# Read off the compiled scene: agentview in the world, robot0_eye_in_hand in the frame of the end effector's state.
+AGENTVIEW = Camera((0.65861, 0.0, 1.61035), ((0.0, -0.6283, 0.778), (1.0, 0.0, 0.0), (0.0, 0.778, 0.6283)), 45.0)
+EYE_IN_HAND = Camera((0.0503, 0.0, -0.097), ((0.0, 1.0, 0.0), (1.0, 0.0, 0.0), (0.0, 0.0, -1.0)), 75.0)
+
+
+def seen_at(camera: Camera, points: Tensor) -> tuple[Tensor, Tensor]:
+    """Where points (n, k, 3), m, are in the picture (n, k, 2), 0 to 1 from its upper left; and which are in it (n, k).
+
+    The pictures are mirrored, as policies get them (`pytest_vla.policies.view`).
+    """
+    there = (points - torch.tensor(camera.position)) @ torch.tensor(camera.axes)
+    depth = (-there[..., 2]).clamp(min=1e-3)
+    size = 2 * torch.tan(torch.deg2rad(torch.tensor(camera.field)) / 2)
+    across, down = 0.5 - there[..., 0] / depth / size, 0.5 - there[..., 1] / depth / size
+    inside = (there[..., 2] < -0.02) & (across > 0) & (across < 1) & (down > 0) & (down < 1)
+    return torch.stack([across, down], -1), inside
+
+
+def in_world(scenes: Tensor) -> Tensor:
+    """The points (n, 8, 3) of scene vectors, m."""
+    return scenes[:, : 3 * POINTS].reshape(-1, POINTS, 3) * SCALE + torch.tensor(CENTRE, dtype=torch.float32)
+
+
+def in_hand(points: Tensor, arms: Tensor) -> Tensor:
+    """Points (n, k, 3) of the world in the hand's frame, for proprioception (n, 17)."""
+    place = arms[:, :3] * SCALE + torch.tensor(CENTRE, dtype=torch.float32)
+    first, second = arms[:, 3:6], arms[:, 6:9]
+    axes = torch.stack([first, second, torch.linalg.cross(first, second)], dim=2)
+    return (points - place[:, None]) @ axes
+
+
+def heat_loss(logits: Tensor, where: Tensor, inside: Tensor) -> Tensor:
+    """Cross-entropy of the first key points' heat (n, k, cells) with where points are; of those in the picture only."""
+    side = round(logits.shape[2] ** 0.5)
+    cell = (where * side - 0.5).clamp(0, side - 1.001)
+    low = cell.floor()
+    part = cell - low
+    logs = functional.log_softmax(logits[:, :POINTS], dim=2)
+    total = torch.zeros(where.shape[:2])
+    for right in (0, 1):
+        for down in (0, 1):
+            share = (part[..., 0] if right else 1 - part[..., 0]) * (part[..., 1] if down else 1 - part[..., 1])
+            place = (low[..., 1] + down) * side + low[..., 0] + right
+            total = total - share * logs.gather(2, place.long()[..., None])[..., 0]
+    return (total * inside).sum() / inside.sum().clamp(min=1)
+
+
 class _Descent:
     """Gradient descent on a network, whose weights at the end are a moving average; the rate falls by a cosine."""
 
@@ -359,7 +411,7 @@ class _Descent:
         network.train()
 
     def step(self, loss: Tensor) -> float:
-        """Goes down this loss, and gives it as a number."""
+        """Go down this loss, and return it as a number."""
         self._optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self._network.parameters(), 1.0)
@@ -369,7 +421,7 @@ class _Descent:
         return float(loss.detach())
 
     def end(self) -> None:
-        """Gives the network its averaged weights, ready to be asked."""
+        """Give the network its averaged weights, ready to be asked."""
         self._averaged.give(self._network)
         self._network.eval()
 

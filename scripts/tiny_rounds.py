@@ -20,8 +20,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.policies.tiny.network import control, perceive, read_text
 from pytest_vla.sim.observation import Observation
 from pytest_vla.util.files import whole_file
-from scripts.tiny_collect import Drive, Labels, episode, pictures_of
-from scripts.tiny_states import drawn_states, scene_reader
+from scripts.tiny_collect import Drive, Labels, drawn_states, episode, pictures_of, scene_reader
 
 Numbers = npt.NDArray[np.float32]
 
@@ -89,7 +88,7 @@ def pool(out: Path, names: Sequence[str]) -> dict[str, npt.NDArray[np.float64]]:
 
 
 def collect(out: Path, wanted: Round, workers: int) -> None:
-    """Makes the round's shards that are not there yet."""
+    """Make the round's shards that are not there yet."""
     todo = [
         (str(out), wanted, shard)
         for shard in range(wanted.shards)
@@ -181,7 +180,7 @@ def _keep(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
 
 
 def _run(work: Callable[..., None], todo: Sequence[tuple[object, ...]], workers: int, what: str) -> None:
-    """Does the work in processes, with a progress line. Raises VlaError where one of them died."""
+    """Do the work in processes, with a progress line. Raises VlaError where one of them died."""
     started, done = time.monotonic(), 0
     context = multiprocessing.get_context("spawn")
     # Python 3.11's `max_tasks_per_child` waits for ever once a process has had all its tasks while others are queued.

@@ -1,22 +1,12 @@
-"""What tiny is told in training: the suite's instructions and paraphrases of our grammar, whole cells kept out.
+"""What tiny is told in training: the suite's instructions and paraphrases of our grammar, whole cells kept out."""
 
-    python scripts/tiny_words.py --out texts.json
-
-writes all texts for inspection: those that are trained, others of the cells that are kept out, and those that a run
-with ``--vla-vary=language.paraphrase`` tells.
-"""
-
-import argparse
-import json
 import random
 from collections.abc import Collection
 from functools import cache
-from pathlib import Path
 
 from pytest_vla import load_suite
 from pytest_vla.language.generator import CELLS, paraphrases
 from pytest_vla.metrics.pride import ACTION_TYPES, OBJECT_TYPES
-from pytest_vla.util.files import whole_file
 from pytest_vla.vary.axes.language import names_in
 from pytest_vla.vary.parse import parse_vary
 from pytest_vla.vary.registry import find_variation
@@ -79,11 +69,6 @@ def training_texts(count: int = COUNT) -> Texts:
     return texts(count, tuple(cell for cell in CELLS if cell not in KEPT_OUT), _FIRST_SEED, tested)
 
 
-def kept_out_texts(count: int = COUNT) -> Texts:
-    """Texts of the cells that are kept out, to test with."""
-    return texts(count, KEPT_OUT, _FIRST_SEED)
-
-
 @cache
 def evaluated_texts(seed: int = 0) -> Texts:
     """What a run with ``--vla-vary=language.paraphrase`` tells under a seed: a text of each task and cell."""
@@ -105,22 +90,3 @@ def rows_of(found: Texts) -> list[tuple[str, str]]:
 
 def _names(cells: Collection[tuple[str, str]]) -> set[str]:
     return {".".join(cell) for cell in cells}
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True, help="the JSON file to write")
-    parser.add_argument("--count", type=int, default=COUNT, help="texts of a task and cell (default: %(default)s)")
-    options = parser.parse_args()
-    found = {
-        "cells_kept_out": sorted(_names(KEPT_OUT)),
-        "train": training_texts(options.count),
-        "kept_out": kept_out_texts(options.count),
-        "evaluated": evaluated_texts(),
-    }
-    with whole_file(options.out) as file:
-        file.write((json.dumps(found, indent=1) + "\n").encode())
-
-
-if __name__ == "__main__":
-    main()

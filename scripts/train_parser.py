@@ -1,15 +1,13 @@
-"""Trains the small parser on sentences drawn from the rules in train_parser.toml; the same seed gives the same weights.
+"""Train the small parser on sentences drawn from the rules in train_parser.toml; the same seed gives the same weights.
 
     .venv-language/bin/python scripts/train_parser.py
-    .venv-language/bin/python scripts/train_parser.py --agreement libero_para_metadata.csv
 
-The first takes about ten minutes on one core. It reads no text but the rules and the suites' instructions, and writes
-``pytest_vla/language/parser_model``. The second trains nothing: it holds the weights against LIBERO-Para's published
-S_T, the tasks that the rules were written by (0-5) apart from those that they were not (6-9).
+It takes about ten minutes on one core, reads no text but the rules and the suites' instructions, and writes
+``pytest_vla/language/parser_model``. benchmarks/pride.py compares the weights with LIBERO-Para's published S_T: the
+tasks that the rules were written by (0-5) apart from the others (6-9).
 """
 
 import argparse
-import csv
 import os
 import random
 import shutil
@@ -18,15 +16,13 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from statistics import correlation, fmean
 from typing import Any
 
 from pytest_vla.language.generator import CELLS, said
 from pytest_vla.language.grammar import read
 from pytest_vla.language.notation import HEAD, Phrase, Word, joined
 from pytest_vla.language.rules import drawn, rules_from
-from pytest_vla.language.small_parser import MODEL, load
-from pytest_vla.language.trees import compare_trees
+from pytest_vla.language.small_parser import MODEL
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.util.extras import required
 
@@ -44,11 +40,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=MODEL, help="folder of the weights; replaced")
     parser.add_argument("--sentences", type=int, help="other than the config's number of sentences, for a trial")
     parser.add_argument("--epochs", type=int, help="other than the config's number of passes, for a trial")
-    parser.add_argument("--agreement", type=Path, metavar="CSV", help="hold the weights against the published S_T")
     options = parser.parse_args()
-    if options.agreement is not None:
-        agreement(options.agreement, options.out)
-        return
     # One thread: sums in another order would give other weights.
     os.environ["OMP_NUM_THREADS"] = "1"
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
@@ -132,28 +124,6 @@ def train(table: dict[str, Any], out: Path, count: int, epochs: int) -> None:
     write(nlp, out)
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     print(f"{out}: {size / 1e6:.1f} MB, {time.monotonic() - start:.0f} s")
-
-
-def agreement(published: Path, folder: Path) -> None:
-    """Prints how far S_T and PD (alpha .5, S_K as published) by the parser are from the published ones."""
-    with published.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    texts = sorted({row[name] for row in rows for name in ("original_instruction", "new_instruction")})
-    parsed = dict(zip(texts, load(folder).parse(texts), strict=True))
-    for title, tasks in (("tasks 0-5", range(6)), ("tasks 6-9", range(6, 10))):
-        ours, theirs, keyword = [], [], []
-        for row in rows:
-            if int(row["eval"]) in tasks:
-                pair = (parsed[row["original_instruction"]], parsed[row["new_instruction"]])
-                ours.append(compare_trees(*pair).similarity)
-                theirs.append(float(row["structural_similarity"]))
-                keyword.append(float(row["keyword_similarity"]))
-        errors = [abs(one - other) for one, other in zip(ours, theirs, strict=True)]
-        distances = [[1 - (k + s) / 2 for k, s in zip(keyword, each, strict=True)] for each in (ours, theirs)]
-        print(
-            f"{title}: {len(errors)} pairs; S_T MAE {fmean(errors):.4f}, exact {fmean(e < 1e-6 for e in errors):.3f}, "
-            f"r {correlation(ours, theirs):.3f}; PD MAE {fmean(errors) / 2:.4f}, r {correlation(*distances):.3f}"
-        )
 
 
 def _tok2vec(width: int, depth: int) -> dict[str, Any]:

@@ -1,8 +1,9 @@
-"""Makes tiny's weights from nothing: init states, demonstrations, rounds of takeovers, fits, and the two files.
+"""Make tiny's weights from nothing: init states, demonstrations, rounds of takeovers, fits, and the two files.
 
-Every stage leaves a file, and a stage whose file is there is not done again: a run that was killed goes on where it
-was. Torch is needed (`pip install torch==2.13.0`); what comes out needs numpy only. With `--ablations` there are two
-further files, which do not ship: `deaf.npz` never hears what is wanted, `blind.npz` never sees where things are.
+    python scripts/train_tiny.py --out build/tiny [--workers=2] [--until=STAGE] [--eyes=FILE.npz]
+
+Every stage leaves a file in the folder ``--out``. A stage whose file exists is skipped, so a run that was killed
+resumes where it stopped. Training needs torch (`pip install torch==2.13.0`); the weights need numpy only.
 """
 
 import argparse
@@ -30,22 +31,12 @@ from pytest_vla.errors import VlaError
 from pytest_vla.policies.tiny.weights import load_weights, save_weights
 from pytest_vla.policies.tiny.words import numbered, places_of, vocabulary_of
 from pytest_vla.util.files import whole_file
-from scripts.tiny_ablations import blinded, deafened, silent, unseen
-from scripts.tiny_fit import (
-    UNTOLD,
-    Rows,
-    fit_control,
-    fit_perception,
-    perceived_of,
-    read_rows,
-    read_words,
-    without_waits,
-)
+from scripts.tiny_fit import Rows, fit_control, fit_perception, perceived_of, read_rows, read_words, without_waits
 from scripts.tiny_network import Control, Perception, exported
 from scripts.tiny_rounds import Round, collect, draw_pool, outcomes_of, task_names
 from scripts.tiny_words import KEPT_OUT, training_texts
 
-DEAF, BLIND, GIVEN = "deaf", "blind", "given"
+GIVEN = "given"
 EYES = "view.", "wrist."
 
 
@@ -84,14 +75,7 @@ class Plan:
     pool: int = 120
 
 
-HANDS = Plan(
-    demonstrations=32,
-    shown=0.0,
-    told=(0.0,),
-    told_shards=28,
-    seen_rounds=0,
-    control=(3000, 14000),
-)
+HANDS = Plan(demonstrations=32, shown=0.0, told=(0.0,), told_shards=28, seen_rounds=0, control=(3000, 14000))
 """With eyes that are trained already: no pictures are kept."""
 
 
@@ -120,7 +104,7 @@ class Training:
         self._keep_plan()
 
     def _keep_plan(self) -> None:
-        """Keeps the plan and the tasks beside what follows from them. Raises VlaError where others are kept."""
+        """Keep the plan and the tasks beside what follows from them. Raises VlaError where others are kept."""
         path, mend = self.out / "plan.json", "name another folder with --out, or delete this folder to begin anew"
         eyes = {} if self.eyes is None else {"eyes": self.eyes.digest}
         plan = json.loads(json.dumps({**asdict(self.plan), "tasks": self.tasks, **eyes}))
@@ -165,7 +149,7 @@ class Training:
             return tuple(str(word) for word in found["vocabulary"])
 
     def keep_seconds(self, stage: str, seconds: float) -> None:
-        """Adds how long a stage took, where it did something, to `times.json`."""
+        """Add how long a stage took, where it did something, to `times.json`."""
         times = self.times()
         if seconds > 1.0 and stage not in times:
             times[stage] = round(seconds, 1)
@@ -184,31 +168,16 @@ class Training:
         ]
         return read_rows(paths, pictures=pictures)
 
-    def control(
-        self, name: str, last: int, steps: int, begun: str | None = None, sees: str | None = None, lacks: str = ""
-    ) -> None:
-        """Fits the network that acts to the rounds up to one; with what perception tells where it is named.
-
-        What it `lacks` (`DEAF`, `BLIND`) is a constant for it, in rows and steps that are otherwise the same.
-        """
+    def control(self, name: str, last: int, steps: int, begun: str | None = None, sees: str | None = None) -> None:
+        """Fit the network that acts to the rounds up to one; with the output of perception `sees` if it is named."""
         path = self.out / f"{name}.pt"
         if path.exists():
             return
         rows = without_waits(self.rows(last, pictures=sees is not None))
         words = read_words(self.out / "words.npz")
-        noise, untold = 1.0, UNTOLD
-        if lacks == DEAF:
-            words, untold = silent(words), 0.0
-        elif lacks == BLIND:
-            # What learners saw as they drove is taken away too.
-            rows, noise = unseen(rows), 0.0
         perceived = None if sees is None else self.perceived(rows, sees)
         start = None if begun is None else torch.load(self.out / f"{begun}.pt", weights_only=True)
-        network = fit_control(
-            rows, words, len(self.vocabulary()), steps, begun=start, perceived=perceived, noise=noise, untold=untold
-        )
-        if lacks == DEAF:
-            network = deafened(network)
+        network = fit_control(rows, words, len(self.vocabulary()), steps, begun=start, perceived=perceived)
         with whole_file(path) as stream:
             torch.save(network.state_dict(), stream)
 
@@ -224,22 +193,13 @@ class Training:
         return torch.cat([rows.rows, rows.seen_rows[alone]]), torch.cat([told, rows.seen[alone]])
 
     def perception(self, name: str, last: int, steps: int, begun: str | None = None) -> None:
-        """Fits the network that sees to the rounds up to one."""
+        """Fit the network that sees to the rounds up to one."""
         path = self.out / f"{name}.pt"
         if path.exists():
             return
         rows = self.rows(last, pictures=True)
         start = None if begun is None else torch.load(self.out / f"{begun}.pt", weights_only=True)
         network = fit_perception(rows, steps, begun=start)
-        with whole_file(path) as stream:
-            torch.save(network.state_dict(), stream)
-
-    def no_perception(self, name: str, last: int) -> None:
-        """Weights that see nothing: they tell the mean scene vector of the rounds up to one."""
-        path = self.out / f"{name}.pt"
-        if path.exists():
-            return
-        network = blinded(unseen(self.rows(last, pictures=False)).scenes[0])
         with whole_file(path) as stream:
             torch.save(network.state_dict(), stream)
 
@@ -271,7 +231,7 @@ class Training:
         return str(path)
 
     def ship(self, name: str, control: str, perception: str, rounds: int, target: Path) -> None:
-        """Writes a checkpoint, with what it was trained on."""
+        """Write a checkpoint, with what it was trained on."""
         if target.exists():
             return
         rows = self.rows(rounds, pictures=True)
@@ -298,15 +258,15 @@ class Training:
     def round(
         self, number: int, shards: int, pictures: float, control: str | None, perception: str | None = None
     ) -> None:
-        """Collects a round."""
+        """Collect a round."""
         learner = None if control is None else self.driver(control, perception)
         words = str(self.out / "words.npz")
         wanted = Round(number, shards, pictures, self.tasks, learner, perception is not None, words)
         collect(self.out, wanted, self.workers)
 
 
-def train(training: Training, until: str | None = None, *, ablations: bool = False) -> None:
-    """All stages, in order; `until` names the last to do."""
+def train(training: Training, until: str | None = None) -> None:
+    """Run all stages in order; `until` names the last to run."""
     plan = training.plan
     told = len(plan.told)
     stages: list[Stage] = [
@@ -352,8 +312,6 @@ def train(training: Training, until: str | None = None, *, ablations: bool = Fal
     stages.append(("early", lambda: training.ship("early", "control-early", first, 0, training.out / "early.npz")))
     final = training.out / "final.npz"
     stages.append(("final", lambda: training.ship("final", f"control-{last}", eyes, last, final)))
-    if ablations:
-        stages += ablation_stages(training, last, eyes)
     for name, stage in stages:
         started = time.monotonic()
         print(f"{name} ...", flush=True)
@@ -363,29 +321,11 @@ def train(training: Training, until: str | None = None, *, ablations: bool = Fal
             return
 
 
-def ablation_stages(training: Training, last: int, eyes: str) -> list[Stage]:
-    """What comes after the last round's fits: these again, each without a sense, from the same weights on."""
-    steps, before, none = training.plan.control[1], f"control-{last - 1}", "perception-blind"
-    deaf, blind = "control-deaf", "control-blind"
-
-    def ship(name: str, control: str, perception: str) -> None:
-        training.ship(name, control, perception, last, training.out / f"{name}.npz")
-
-    return [
-        (deaf, lambda: training.control(deaf, last, steps, before, eyes, DEAF)),
-        (none, lambda: training.no_perception(none, last)),
-        (blind, lambda: training.control(blind, last, steps, before, none, BLIND)),
-        (DEAF, lambda: ship(DEAF, deaf, eyes)),
-        (BLIND, lambda: ship(BLIND, blind, none)),
-    ]
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="the folder of the stages' files")
     parser.add_argument("--workers", type=int, default=2, help="processes that collect, and threads that fit")
     parser.add_argument("--until", help="the last stage to do, such as control-1")
-    parser.add_argument("--ablations", action="store_true", help="make deaf.npz and blind.npz too, after final.npz")
     parser.add_argument(
         "--eyes", type=Path, metavar="FILE.npz", help="a checkpoint whose eyes are taken: the hands alone are trained"
     )
@@ -394,7 +334,7 @@ def main() -> None:
     try:
         plan = Plan() if options.eyes is None else HANDS
         training = Training(options.out, plan, options.workers, eyes=options.eyes)
-        train(training, options.until, ablations=options.ablations)
+        train(training, options.until)
     except VlaError as error:
         sys.exit(str(error))
 

@@ -1,4 +1,4 @@
-"""Makes the table of WordNet that ships with us, and its licence notice, from WordNet 3.0's own files.
+"""Make the table of WordNet that ships with us, and its licence notice, from WordNet 3.0's own files.
 
     python scripts/wordnet_table.py /usr/share/wordnet
 

@@ -43,7 +43,7 @@ with contextlib.suppress(ImportError):  # Some environments are made for tests t
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What tests cost is measured where `scripts/test_times.py` asks for it."""
+    """What tests cost is measured where `tests/support/cost_tables.py` asks for it."""
     if os.environ.get("VLA_TEST_TIMES"):
         times = importlib.import_module("tests.support.times")
         config.pluginmanager.register(times.TimesPlugin(config), "vla-test-times")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scripts import attack
+from tests.support import attack
 
 DRAW = {"bddl": 300, "files": 300, "stores": 9, "frames": 60, "faults": 1}
 

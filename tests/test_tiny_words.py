@@ -1,8 +1,5 @@
 """The texts that tiny is trained with, and those that it is not."""
 
-import json
-from pathlib import Path
-
 import pytest
 
 from pytest_vla import load_suite
@@ -15,7 +12,6 @@ from scripts.tiny_words import (
     Texts,
     evaluated_texts,
     kept_out_cells,
-    kept_out_texts,
     rows_of,
     texts,
     training_texts,
@@ -84,14 +80,4 @@ def test_a_run_tells_a_text_of_each_of_43_cells_and_ten_tasks_and_another_seed_o
 def test_draws_repeat_by_their_seed(trained: Texts) -> None:
     assert training_texts(2) == trained
     assert texts(2, KEPT_OUT, 1) == texts(2, KEPT_OUT, 1) != texts(2, KEPT_OUT, 2)
-    assert {cell for cell, _ in rows_of(kept_out_texts(1))} == NAMES | {ORIGINAL}
-
-
-def test_the_command_writes_all_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "texts.json"
-    monkeypatch.setattr("sys.argv", ["tiny_words.py", "--out", str(path), "--count", "1"])
-    tiny_words.main()
-    found = json.loads(path.read_text(encoding="utf-8"))
-    assert set(found["cells_kept_out"]) == NAMES
-    assert set(found) == {"cells_kept_out", "train", "kept_out", "evaluated"}
-    assert all(len(found[part]) == 10 for part in ("train", "kept_out", "evaluated"))
+    assert {cell for cell, _ in rows_of(texts(1, KEPT_OUT, 0))} == NAMES | {ORIGINAL}

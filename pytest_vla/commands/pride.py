@@ -85,6 +85,7 @@ def _compare(prefer: str | None, csv: Path | None, pair: tuple[str, str]) -> Par
 def as_text(found: "Similarity", choice: "Choice", alpha: float, parts: "Parts | None" = None) -> Iterator[str]:
     """A comparison for people, line by line; the parts of published values are another backend's."""
     from pytest_vla.metrics.pride import paraphrase_distance
+    from pytest_vla.reports.tables import aligned
 
     yield f"original    {found.original}"
     yield f"paraphrase  {found.paraphrase}"
@@ -107,10 +108,9 @@ def as_text(found: "Similarity", choice: "Choice", alpha: float, parts: "Parts |
     if shown.matches is not None:
         rows = [("word", "best match", "cosine")]
         rows += [(match.word, match.best or "-", f"{match.cosine:.4f}") for match in shown.matches]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        for word, best, cosine in rows if shown.matches else ():
-            yield f"{word.ljust(widths[0])}  {best.ljust(widths[1])}  {cosine.rjust(widths[2])}"
-        if not shown.matches:
+        if shown.matches:
+            yield from aligned(rows, 2, width=None)
+        else:
             yield "one of the texts has no content word"
     yield f"S_K {shown.keyword:.4f}{suffix}"
     yield ""

@@ -83,21 +83,21 @@ def remove(store: "Store", runs: "Sequence[Run]", options: argparse.Namespace, a
 
 def _listed(runs: "Sequence[Run]", sizes: Sequence[int]) -> Iterator[str]:
     from pytest_vla.reports.runs import status_of
+    from pytest_vla.reports.tables import aligned
+    from pytest_vla.util.text import printable
 
     rows = [
         (
             run.name,
             datetime.fromisoformat(run.started).astimezone().strftime("%Y-%m-%d %H:%M"),
-            run.model,
+            printable(run.model),
             f"{run.done}/{run.planned}",
             status_of(run),
             _size(size),
         )
         for run, size in zip(runs, sizes, strict=True)
     ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+    yield from aligned(rows, len(rows[0]), width=None)
 
 
 def agrees(ask: Ask, question: str) -> bool:

@@ -67,7 +67,7 @@ def unseen_at_start(world: World) -> str:
     return out_of_sight(world) and out_of_sight(world, hidden_before=hidden_benign(world.task, *world.began))
 
 
-def out_of_sight(world: World, camera: str | None = None, hidden_before: Collection[str] = ()) -> str:
+def out_of_sight(world: World, hidden_before: Collection[str] = ()) -> str:
     """Why the task cannot be measured from the present state: something not seen or out of reach; empty: it can.
 
     Of what the goal is about, of the objects of interest, and of what a variation has added, which would change nothing
@@ -76,11 +76,9 @@ def out_of_sight(world: World, camera: str | None = None, hidden_before: Collect
 
     Args:
         world: reset; nothing of it is changed.
-        camera: whose picture has to show them; None: the first of the suite's.
         hidden_before: `hidden` of the task as it is, from the same init state: what nobody sees is no one's fault.
     """
-    camera = camera or world.task.protocol.cameras[0]
-    unseen = [name for name in hidden(world, camera) if name not in hidden_before]
+    unseen = [name for name in hidden(world, world.task.protocol.cameras[0]) if name not in hidden_before]
     if unseen:
         return f"{unseen[0]} is hidden"
     place = workspace(world.problem.name, world.problem.source)

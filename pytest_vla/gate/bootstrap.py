@@ -1,4 +1,4 @@
-"""Bounds for what is no success (costs, PRIDE, steps): sign flips of clusters of pairs, and bootstraps over them.
+"""Bounds for what is no success (costs, PRIDE, steps): sign flips of clusters of pairs, and a bootstrap over them.
 
 Clusters are flipped or drawn whole: units for these tasks, tasks for tasks like these. All take the difference of a
 pair as it is, on whatever scale.
@@ -7,11 +7,9 @@ pair as it is, on whatever scale.
   bound is wrong in at most its alpha, however few episodes cost anything.
 - `mean_bounds`: of a mean of differences, weighted or not, studentised. PRIDE's difference is one, weighted by how far
   a paraphrase is from the original.
-- `statistic_bounds`: of any statistic, bias-corrected and accelerated. Of means of skewed differences it is off more
-  often: where each bound may be in 5%, in up to 11% of 12 clusters, the studentised one's in up to 7%.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,7 +83,6 @@ def flip_bounds(
     clusters: Sequence[Hashable],
     generator: np.random.Generator,
     alpha: float = 0.05,
-    draws: int = DRAWS,
     weights: Sequence[float] | None = None,
 ) -> tuple[float, float]:
     """Return one-sided bounds, each at alpha, of the mean difference of pairs, by flips of the signs of clusters.
@@ -99,7 +96,6 @@ def flip_bounds(
         clusters: likewise.
         generator: draws the subsets of more than `ALL_OF` clusters; of fewer all are taken.
         alpha: of each bound, in (0, .5).
-        draws: how many subsets, at least; more where alpha is small.
         weights: as `mean_bounds`.
 
     Returns:
@@ -115,7 +111,7 @@ def flip_bounds(
         subsets = (np.arange(2**number)[:, None] >> np.arange(number) & 1).astype(bool)
     else:
         # The sample itself, which flips none, is one of them.
-        subsets = generator.random((max(draws, round(20 / alpha)), number)) < 0.5
+        subsets = generator.random((max(DRAWS, round(20 / alpha)), number)) < 0.5
         subsets[0] = False
     some = subsets[subsets.any(1)].astype(float)
     means = some @ sums / (some @ counts)
@@ -126,67 +122,6 @@ def flip_bounds(
     if least < 0:
         return -np.inf, np.inf
     return float(means[least]), float(means[-1 - least])
-
-
-def statistic_bounds(
-    statistic: Callable[[Indices], float],
-    clusters: Sequence[Hashable],
-    generator: np.random.Generator,
-    alpha: float = 0.05,
-    draws: int = DRAWS,
-) -> tuple[float, float] | None:
-    """One-sided bounds, each at alpha, of any statistic of pairs: the BCa bootstrap over clusters.
-
-    Source: Efron 1987, Journal of the American Statistical Association 82, 171-185; the acceleration is the jackknife's
-    over clusters.
-
-    Args:
-        statistic: of the pairs of these indices (m,), some of them several times.
-        clusters: (n,), of each pair its unit, or its task.
-        generator: draws the samples.
-        alpha: of each bound, in (0, .5).
-        draws: how many samples.
-
-    Returns:
-        None of fewer than `FEWEST_CLUSTERS`, and where no cluster pulls on the statistic.
-
-    Raises:
-        ValueError: there is no pair, alpha is out of range, or the statistic of a sample is no finite number.
-    """
-    from scipy.special import ndtr, ndtri
-
-    n = len(clusters)
-    _check(n, clusters, alpha)
-    index = _numbered(clusters)
-    members = [np.flatnonzero(index == cluster) for cluster in range(int(index.max()) + 1)]
-    number = len(members)
-    if number < FEWEST_CLUSTERS:
-        return None
-
-    def of(chosen: Sequence[Indices]) -> float:
-        found = float(statistic(np.concatenate(chosen)))
-        if not np.isfinite(found):
-            raise ValueError(f"statistic_bounds: the statistic of a sample is {found}: expected a finite number")
-        return found
-
-    value = of(members)
-    lots = generator.integers(0, number, size=(draws, number))
-    found = np.sort([of([members[cluster] for cluster in lot]) for lot in lots])
-    without = np.array([of(members[:cluster] + members[cluster + 1 :]) for cluster in range(number)])
-    pulls = without.mean() - without
-    strays = float((pulls**2).sum())
-    if not strays:
-        return None
-    acceleration = float((pulls**3).sum()) / (6 * strays**1.5)
-    # Samples as far out as the value itself count half.
-    below = float((found < value).mean() + (found == value).mean() / 2)
-    bias = float(ndtri(np.clip(below, 1 / (draws + 1), draws / (draws + 1))))
-    ends = []
-    for quantile in (ndtri(alpha), ndtri(1 - alpha)):
-        moved = bias + quantile
-        share = float(ndtr(bias + moved / max(1 - acceleration * moved, 1e-9)))
-        ends.append(float(np.quantile(found, share)))
-    return ends[0], ends[1]
 
 
 def _check(n: int, clusters: Sequence[Hashable], alpha: float) -> None:

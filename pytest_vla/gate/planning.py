@@ -10,7 +10,6 @@ The tests are the gate's own (`pytest_vla.gate.bounded`), which take of a unit h
 and are: a simulated gate is a draw of how many units are of which kind, and many are judged at once.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -274,15 +273,6 @@ class _Simulation:
             middle = (low + high) // 2
             low, high = (low, middle) if self.power(middle) >= power else (middle, high)
         return round(high * self.per_seed)
-
-
-def gate_on(counts: Iterable[tuple[Kind, int]], terms: Terms, groups: int) -> Verdict:
-    """Return the verdict of a gate on so many units of each kind, as `gates_on`."""
-    units: Counter[Kind] = Counter()
-    for kind, number in counts:
-        units[kind] += number
-    verdict: Verdict = gates_on([*units], np.array([[*units.values()]], float), terms, groups)[0]
-    return verdict
 
 
 def gates_on(kinds: Sequence[Kind], counts: Floats, terms: Terms, groups: int) -> NDArray[np.str_]:

@@ -10,7 +10,7 @@ Errors and invalid episodes hide nothing: what they could have been is taken for
 (of the baseline's side the other way round), and a group stops only where both say the same.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -103,11 +103,6 @@ def differences_of(order: Order, group: str, rounds: int, baseline: Outcomes, ne
     some = order.rounds[group][:rounds]
     found = np.array([[_mean_difference(unit, baseline, new, fills) for unit in each] for each in some], float)
     return found.reshape(rounds, len(some[0]) if some else 1)
-
-
-def measured_cases(cases: Iterable[str], baseline: Outcomes, new: Outcomes) -> Iterator[str]:
-    """Those of some cases that both sides measured."""
-    return (case for case in cases if baseline[case] in COUNTED and new.get(case) in COUNTED)
 
 
 def _mean_difference(unit: Unit, baseline: Outcomes, new: Outcomes, fills: Fills) -> float:

@@ -93,16 +93,16 @@ def unpaired_change_p(
 
 
 def stratified_bounds(
-    new: Floats, new_n: Floats, baseline: Floats, baseline_n: Floats, quantile: Floats, correction: float = CORRECTION
+    new: Floats, new_n: Floats, baseline: Floats, baseline_n: Floats, quantile: Floats
 ) -> tuple[Floats, Floats, Floats]:
     """The weighted difference and its bounds (...,), of counts (..., tasks), at so many standard errors."""
     value = stratified_difference(new, new_n, baseline, baseline_n)
 
     def is_above(d: Floats) -> NDArray[np.bool_]:
-        return stratified_statistic(new, new_n, baseline, baseline_n, d, correction) >= quantile
+        return stratified_statistic(new, new_n, baseline, baseline_n, d, CORRECTION) >= quantile
 
     def is_below(d: Floats) -> NDArray[np.bool_]:
-        return stratified_statistic(baseline, baseline_n, new, new_n, d, correction) >= quantile
+        return stratified_statistic(baseline, baseline_n, new, new_n, d, CORRECTION) >= quantile
 
     return value, _last(is_above, value), -_last(is_below, -value)
 

@@ -22,8 +22,7 @@ together, and those that share a task and seed.
 Beside it stands the chi-square that the paper prints (its appendix, "Chi-square test", 1 degree of freedom): Pearson's
 with Yates' continuity correction, the default of scipy, for the 2x2 table of success counts. A cell's expected count is
 its row total times its column total over all successes. In the paper each cell has 2,000 episodes and the benign rate
-is .971. `printed_chi_square` takes rates, as Table 7 gives them, and returns the statistic of Table 8. It treats
-successes as independent draws, which those of a quartet are not.
+is .971. The test treats successes as independent draws, which those of a quartet are not.
 
 The paper pools its four suites. `pooled_compositions` does so; `compositions` keeps each suite by itself.
 """
@@ -50,9 +49,6 @@ Verdict = Literal["worse", "better", "not determined"]
 
 ROUGH = 5
 """A table in which a smaller count than this is expected has a rough chi-square."""
-
-PRINTED_N = 2000
-"""Episodes of each of the four combinations in the paper."""
 
 
 @dataclass(frozen=True)
@@ -157,26 +153,6 @@ def compositional_gap(benign: float, first: float, second: float, joint: float) 
         return None
     # The same as the definition, rounded once where these are counts.
     return (benign * joint - first * second) / total**2
-
-
-def printed_chi_square(benign: float, first: float, second: float, joint: float, n: int = PRINTED_N) -> float | None:
-    """The chi-square that LIBERO-Plus prints of a pair of dimensions, from its success rates.
-
-    Args:
-        benign, first, second, joint: success without a variation, with either, and with both, 0..1.
-        n: episodes of each.
-
-    Returns:
-        None where a margin is 0.
-
-    Raises:
-        ValueError: a rate is not within 0..1, or n is below 1.
-    """
-    rates = benign, first, second, joint
-    if n < 1 or any(not 0.0 <= rate <= 1.0 for rate in rates):
-        raise ValueError(f"printed_chi_square: rates {rates} of {n} episodes: expected numbers within 0..1, of some")
-    none, one, other, both = (round(rate * n) for rate in rates)
-    return chi_square(((none, other), (one, both)), yates=True)
 
 
 def compositions(varied: Varied) -> tuple[tuple[Composition, ...], tuple[str, ...]]:

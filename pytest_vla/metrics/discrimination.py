@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import permutations
-from math import comb, erfc, sqrt
+from math import comb, sqrt
 from typing import Literal
 
 import numpy as np
@@ -189,21 +189,6 @@ def _exact_rank_p(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
     apart = np.abs(np.arange(ways.shape[1]) - n * doubled.mean())
     far = apart >= abs(int(doubled[:n].sum()) - n * doubled.mean()) - 1e-6
     return min(float(ways[n, far].sum()) / comb(len(doubled), n), 1.0)
-
-
-def mann_whitney_p(a12: float, group: int, other: int) -> float:
-    """Two-sided p of an A12 by the normal approximation with a correction for continuity, as if nothing were tied.
-
-    For numbers of which only A12 is known, as in a paper's table; `discrimination` has the samples.
-
-    Raises:
-        VlaError: A12 is not in 0..1, or a group is empty.
-    """
-    if not 0 <= a12 <= 1 or min(group, other) < 1:
-        raise VlaError(f"A12 {a12} of {group} and {other}: expected 0..1, of 1 or more")
-    pairs = group * other
-    beyond = max(abs(a12 - 0.5) * pairs - 0.5, 0.0) / sqrt(pairs * (group + other + 1) / 12)
-    return erfc(beyond / sqrt(2))
 
 
 def effect_category(a12: float) -> str:

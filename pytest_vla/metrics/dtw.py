@@ -81,14 +81,6 @@ def fast_dtw(paths: "NDArray[np.float64]", other: "NDArray[np.float64]") -> Warp
     return Warping(np.array([d for d, _ in found], np.float64), np.array([len(pairs) for _, pairs in found], np.int64))
 
 
-def fastdtw_version() -> str:
-    """For records: the installed library's version. Raises VlaError where it is not installed."""
-    from importlib.metadata import version
-
-    _library()
-    return version("fastdtw")
-
-
 def _library() -> Any:
     try:
         return importlib.import_module("fastdtw").fastdtw

@@ -40,9 +40,6 @@ FEWEST_SUCCESSES = 5
 Algorithm = Literal["fastdtw", "exact"]
 """The paper's DTW, and the exact one."""
 
-Normalisation = Literal["none", "points", "pairs"]
-"""The distance as Algorithm 1 takes it; over `POINTS`; over the number of matched pairs, as the paper's text has it."""
-
 Undefined = Literal["no-success", "one-success", "few-successes"]
 """Why there are no labels: no path to compare with, one whose distance to itself is no threshold, or fewer than
 `FEWEST_SUCCESSES`."""
@@ -80,8 +77,7 @@ class Judgement:
 
     Attributes:
         algorithm: which.
-        successes: distance of each success to the mean path, m, or what the normalisation makes of it; by leave-one-out
-            to that of the others.
+        successes: distance of each success to the mean path, m; by leave-one-out to that of the others.
         failures: of each failure, in the order given.
         thresholds: tau.
         levels: by threshold the label of each failure.
@@ -130,7 +126,6 @@ def failure_types(
     successes: "Sequence[NDArray[np.float64]]",
     failures: "Sequence[NDArray[np.float64]]",
     algorithm: Algorithm = "fastdtw",
-    normalisation: Normalisation = "none",
     tau: Tau = "paper",
     fewest: int = FEWEST_SUCCESSES,
 ) -> FailureTypes:
@@ -140,7 +135,6 @@ def failure_types(
         successes: paths (n, 3) of the end effector, m.
         failures: likewise; errors and invalid episodes are none.
         algorithm: the paper's, or exact DTW alone.
-        normalisation: the algorithm divides by nothing; by the number of pairs, labels may differ.
         tau: how the threshold is made.
         fewest: successes, 2 or more, of which ``leave-one-out`` makes labels.
 
@@ -152,9 +146,9 @@ def failure_types(
         known = reference_of(successes) if successes else None
         return FailureTypes(undefined, known, None, None, tuple("static" if is_static(p) else None for p in failures))
     reference = reference_of(successes)
-    exact = _judge(reference, successes, failures, "exact", normalisation, tau)
-    judgement = exact if algorithm == "exact" else _judge(reference, successes, failures, algorithm, normalisation, tau)
-    whole = _distances(reference, [resample(path) for path in failures], "exact", normalisation)
+    exact = _judge(reference, successes, failures, "exact", tau)
+    judgement = exact if algorithm == "exact" else _judge(reference, successes, failures, algorithm, tau)
+    whole = _distances(reference, [resample(path) for path in failures], "exact")
     remarks = tuple(
         _remark(path, reference, level, distance <= exact.thresholds["max"])
         for path, level, distance in zip(failures, judgement.levels["max"], whole, strict=True)
@@ -220,13 +214,12 @@ def _judge(
     successes: "Sequence[NDArray[np.float64]]",
     failures: "Sequence[NDArray[np.float64]]",
     algorithm: Algorithm,
-    normalisation: Normalisation,
     tau: Tau,
 ) -> Judgement:
     import numpy as np
 
     def measured(paths: "Sequence[NDArray[np.float64]]", by: Reference) -> tuple[float, ...]:
-        return _distances(by, [cut(path, by) for path in paths], algorithm, normalisation)
+        return _distances(by, [cut(path, by) for path in paths], algorithm)
 
     distances = measured(failures, reference)
     if tau == "paper":
@@ -245,7 +238,6 @@ def _distances(
     reference: Reference,
     paths: "Sequence[NDArray[np.float64]]",
     algorithm: Algorithm,
-    normalisation: Normalisation,
 ) -> tuple[float, ...]:
     import numpy as np
 
@@ -253,8 +245,7 @@ def _distances(
         return ()
     stacked = np.stack(paths)
     warping: Warping = (exact_dtw if algorithm == "exact" else fast_dtw)(stacked, reference.mean_path)
-    divisors = {"none": 1, "points": stacked.shape[1], "pairs": warping.lengths}
-    return tuple((warping.distances / divisors[normalisation]).tolist())
+    return tuple(warping.distances.tolist())
 
 
 def _remark(path: "NDArray[np.float64]", reference: Reference, level: Level, whole_is_near: bool) -> Remark | None:

@@ -1,32 +1,7 @@
-"""Tests for counts in a 2x2 table: McNemar's exact test, chi-square, Holm."""
+"""Tests for counts in a 2x2 table: chi-square, Holm."""
 
 from collections.abc import Sequence
 from math import erfc, sqrt
-
-
-def mcnemar_exact(lost: int, gained: int) -> float:
-    """Two-sided p of McNemar's exact test: of so many discordant pairs, each way is as likely as the other.
-
-    Twice the smaller binomial tail, at most 1 (the mid-p variant would count the observed split by half). Exact for any
-    number of pairs. Source: McNemar 1947, Psychometrika 12, 153-157; exact conditional form as in Fagerland et al.
-    2013, BMC Medical Research Methodology 13:91.
-
-    Args:
-        lost: pairs in which only the first succeeded.
-        gained: pairs in which only the second did.
-
-    Raises:
-        ValueError: a count is negative.
-    """
-    if lost < 0 or gained < 0:
-        raise ValueError(f"mcnemar_exact: {lost} lost and {gained} gained: expected counts")
-    n = lost + gained
-    # Each binomial coefficient from the one before: thousands of pairs take milliseconds.
-    tail, ways = 0, 1
-    for k in range(min(lost, gained) + 1):
-        tail += ways
-        ways = ways * (n - k) // (k + 1)
-    return 1.0 if 2 * tail >= 2**n else 2 * tail / 2**n
 
 
 def chi_square(table: Sequence[Sequence[int]], yates: bool = False) -> float | None:

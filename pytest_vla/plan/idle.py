@@ -15,7 +15,6 @@ from pytest_vla.entries import MANIFEST
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.costs import ACCOUNTS, KINDS
 from pytest_vla.plan.manifests import suite_manifest, suite_names
-from pytest_vla.plan.task import Task
 from pytest_vla.util.documents import read_toml
 
 FILE = "idle.toml"
@@ -84,15 +83,6 @@ def idle_file(suite: str) -> Path | None:
     if manifest is None:
         return None
     return manifest.with_name(FILE if manifest.name == MANIFEST else f"{manifest.stem}.{FILE}")
-
-
-def idle_of(task: Task) -> Idle | None:
-    """What an arm that does nothing is charged in a task; None: that was not measured.
-
-    Raises:
-        VlaError: the file of it cannot be read.
-    """
-    return measured(task.suite).get(task.key)
 
 
 @cache

@@ -3,7 +3,7 @@
 `CODES` is the one list of all that may be found; what only a trial shows is found by `pytest_vla.policies.trial`.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from pytest_vla.plan.suite import Suite
@@ -238,11 +238,6 @@ def check_replan(traits: Traits, replan: int | None) -> tuple[Finding, ...]:
             f"--vla-replan={replan} of a policy whose chunks have {counted(traits.chunk, 'action')}"
         ),
     )
-
-
-def has_errors(findings: Iterable[Finding]) -> bool:
-    """Whether one of the findings is an error."""
-    return any(finding.severity == ERROR for finding in findings)
 
 
 def _compared(said: Traits, name: str, has: Traits) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ SAMPLE = "sample"
 
 FEWEST, FEWEST_A_WORKER = 40, 4
 """Episodes, in all and of each worker, that are called a balanced sample. Of fewer in all the rate is off by about a
-point or more, since runs in which many fail have fewer (``benchmarks/stopped.py --few``). Of each worker two nearly do
+point or more, since runs in which many fail have fewer (simulated at b9989a3). Of each worker two nearly do
 there."""
 
 _LONGEST, _MOST = 80, 1e12

@@ -70,11 +70,14 @@ def metrics_table() -> Iterator[str]:
 
 
 def _rows(entries: Mapping[str, MetricEntry]) -> Iterator[str]:
-    width = max((len(_called(entry)) for entry in entries.values()), default=0)
+    from pytest_vla.reports.tables import aligned
+
+    rows = []
     for entry in entries.values():
         needs = f"; needs {', '.join(entry.needs)}" if entry.needs else ""
         always = "" if entry.on_request else "; always kept"
-        yield f"{_called(entry):{width}}  {entry.about}{needs}{always}"
+        rows.append((_called(entry), f"{entry.about}{needs}{always}"))
+    yield from aligned(rows, 2, width=None)
 
 
 def _called(entry: MetricEntry) -> str:

@@ -1,7 +1,7 @@
 """A question's pictures in fewer bytes, without loss, for networks that are slower than a processor.
 
 What goes through the codec is differences of bytes: to the row above, or to the picture of the question before, which
-is much less where the camera stands still. `benchmarks/wire_pictures.py` measures it.
+is much less where the camera stands still. docs/explanation/scale.md has the figures.
 """
 
 import importlib.util

@@ -115,8 +115,8 @@ class Kind:
         as_upstream: the same for a kind that does as a paper says, whose code does something else, which
             ``--vla-protocol=upstream`` takes in its stead.
         uneven: what does not grow evenly from level to level: `AMOUNT`, what its grades are; `PICTURE`, of those that
-            change what cameras give, how much grey levels differ from the benign picture's, as ``benchmarks/levels.py``
-            measures it. Empty: all does.
+            change what cameras give, how much grey levels differ from the benign picture's, as the module
+            ``tests/support/levels.py`` measures it. Empty: all does.
         probe: see `Variation.probe`.
         in_sight: see `Variation.in_sight`.
         again: whether another draw may help where a scene cannot have this one.

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from math import fsum
 from operator import mul
 from types import MappingProxyType
-from typing import Literal
 
 from pytest_vla.metrics.clustered import Interval, Unit, rate_intervals
 from pytest_vla.metrics.selection import by_model, is_counted, that_count
@@ -22,10 +21,6 @@ from pytest_vla.metrics.success import SuccessRate, success_rate
 from pytest_vla.records import counting
 from pytest_vla.records.record import Record
 from pytest_vla.suites.libero_plus.names import CATEGORIES, SUB_DIMENSIONS, SUITES, PlusTask, parse_name
-from pytest_vla.util.text import did_you_mean
-
-Weights = Literal["list", "paper"]
-"""How many tasks a suite has of a dimension: as in its list, or as in the paper's Table 6."""
 
 LEVELS = (1, 2, 3, 4, 5, None)
 """Difficulties; None: the list does not say."""
@@ -46,9 +41,6 @@ _SUB_LISTED: Mapping[str, tuple[tuple[int, ...], ...]] = {
 _LISTED: Mapping[str, tuple[int, ...]] = {
     dimension: tuple(map(sum, zip(*counts, strict=True))) for dimension, counts in _SUB_LISTED.items()
 }
-# The paper's Table 6 has two suites of Language exchanged, and those of Layout in the opposite order.
-_TABLE_6: Mapping[str, tuple[int, ...]] = {**_LISTED, "language": (354, 390, 410, 383), "layout": (312, 425, 403, 385)}
-_WEIGHTS: Mapping[Weights, Mapping[str, tuple[int, ...]]] = {"list": _LISTED, "paper": _TABLE_6}
 
 DIMENSIONS = tuple(CATEGORIES.values())
 """In the order of its leaderboard."""
@@ -126,14 +118,13 @@ class ModelPlus:
     left_out: tuple[str, ...]
 
 
-def task_counts(weights: Weights = "list") -> Mapping[tuple[str, str], int]:
-    """How many tasks there are, by dimension and suite of LIBERO."""
-    table = _WEIGHTS[weights]
+def task_counts() -> Mapping[tuple[str, str], int]:
+    """Return how many tasks the list has, by dimension and suite of LIBERO."""
     return MappingProxyType(
         {
             (dimension, suite): count
-            for dimension in table
-            for suite, count in zip(SUITES, table[dimension], strict=True)
+            for dimension, counts in _LISTED.items()
+            for suite, count in zip(SUITES, counts, strict=True)
         }
     )
 
@@ -154,24 +145,6 @@ def entry_counts() -> Mapping[tuple[str, str, str], int]:
             for suite, count in zip(SUITES, counts, strict=True)
         }
     )
-
-
-def weighted_rate(rates: Mapping[tuple[str, str], float], weights: Weights = "list") -> float:
-    """The mean of rates by dimension and suite, each counted as often as there are tasks, as the paper prints means.
-
-    Args:
-        rates: of any unit.
-        weights: whose counts.
-
-    Raises:
-        ValueError: there is no rate, or one of no dimension or suite of LIBERO-Plus's.
-    """
-    counts = task_counts(weights)
-    if unknown := [key for key in rates if key not in counts]:
-        raise ValueError(f"weighted_rate: LIBERO-Plus has no {unknown[0]}.{did_you_mean(unknown[0][0], DIMENSIONS)}")
-    if not rates:
-        raise ValueError("weighted_rate: expected at least one rate")
-    return sum(counts[key] * rate for key, rate in rates.items()) / sum(counts[key] for key in rates)
 
 
 def plus_rates(records: Iterable[Record]) -> tuple[PlusRates, ...]:

@@ -60,7 +60,6 @@ def coverage(
     compile: bool = False,
     suites: Iterable[str] = SUITES,
     kinds: Iterable[str] = VARIED,
-    seed: int = 0,
     tell: Callable[[Covered], None] | None = None,
 ) -> tuple[Covered, ...]:
     """Tries every varied task.
@@ -71,7 +70,6 @@ def coverage(
             a second a task, and more for those that do not come to rest.
         suites: which.
         kinds: which, by name.
-        seed: what is drawn, where there is something to draw.
         tell: called with each as soon as it was tried.
 
     Raises:
@@ -87,7 +85,7 @@ def coverage(
     try:
         for suite, task in tasks:
             for name in kinds:
-                tried = _tried(Draw(task, name, seed), pool if compile else None)
+                tried = _tried(Draw(task, name, 0), pool if compile else None)
                 found.append(Covered(suite, task.key, name, *tried))
                 if tell is not None:
                     tell(found[-1])

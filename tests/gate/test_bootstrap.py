@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pytest_vla.gate.bootstrap import FEWEST_CLUSTERS, flip_bounds, mean_bounds, statistic_bounds
+from pytest_vla.gate.bootstrap import FEWEST_CLUSTERS, flip_bounds, mean_bounds
 from tests.support.examples import scaled
 
 
@@ -22,33 +22,6 @@ def test_of_normal_differences_it_is_students_t() -> None:
     assert found is not None
     half = stats.t.ppf(0.95, 59) * values.std(ddof=1) / np.sqrt(60)
     assert found == pytest.approx((values.mean() - half, values.mean() + half), abs=0.1 * half)
-
-
-def test_bca_is_scipys() -> None:
-    """Of one pair a cluster, on a statistic that is skewed."""
-    values = generator(4).exponential(1.0, 40)
-    found = statistic_bounds(lambda index: float(values[index].var()), range(40), generator(), draws=6000)
-    expected = stats.bootstrap(
-        (values,), np.var, confidence_level=0.9, n_resamples=6000, method="BCa", random_state=generator(1)
-    ).confidence_interval
-    assert found is not None
-    width = expected.high - expected.low
-    assert found == pytest.approx((expected.low, expected.high), abs=0.08 * width)
-
-
-def test_a_ratio_of_sums() -> None:
-    """PRIDE is one: both bootstraps agree of a weighted mean, over clusters of several pairs."""
-    source = generator(5)
-    clusters = np.repeat(np.arange(40), 3)
-    values = source.normal(0.3, 1.0, 120) + source.normal(0, 1.0, 40)[clusters]
-    far = source.uniform(0.1, 1.0, 120)
-    ratio = statistic_bounds(
-        lambda i: float((far[i] * values[i]).sum() / far[i].sum()), clusters.tolist(), generator(), draws=3000
-    )
-    mean = mean_bounds(values.tolist(), clusters.tolist(), generator(), weights=far.tolist())
-    assert ratio is not None
-    assert mean is not None
-    assert ratio == pytest.approx(mean, abs=0.12 * (mean[1] - mean[0]))
 
 
 def test_pairs_of_one_cluster_count_once() -> None:
@@ -93,9 +66,7 @@ def test_where_most_pairs_do_not_differ_bounds_are_wide() -> None:
 
 def test_nothing_is_said_of_few_clusters_or_of_none_that_strays() -> None:
     assert mean_bounds([1.0, 2.0, 3.0, 4.0], range(4), generator()) is None
-    assert statistic_bounds(lambda index: float(index.mean()), range(4), generator()) is None
     assert mean_bounds([2.0] * 10, range(10), generator()) is None
-    assert statistic_bounds(lambda index: 1.0, range(10), generator(), draws=50) is None
 
 
 def test_bad_input() -> None:
@@ -105,8 +76,6 @@ def test_bad_input() -> None:
         mean_bounds([1.0] * 8, range(8), generator(), weights=[1.0, 2.0])
     with pytest.raises(ValueError, match="a number between 0 and"):
         mean_bounds([1.0] * 8, range(8), generator(), alpha=0.5)
-    with pytest.raises(ValueError, match="expected a finite number"):
-        statistic_bounds(lambda index: float("nan"), range(8), generator())
 
 
 @settings(max_examples=scaled(30))

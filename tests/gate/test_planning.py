@@ -1,5 +1,6 @@
 """How many episodes a gate takes: by the gate's own tests, and as a simulation of whole policies says."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,7 +13,7 @@ from pytest_vla.gate.baseline import baseline_of
 from pytest_vla.gate.bounded import changed_p, counted_units, no_worse_p
 from pytest_vla.gate.comparable import paired
 from pytest_vla.gate.evidence import Sample, evidence_of
-from pytest_vla.gate.planning import Kind, Plan, gate_on, groups_of_cases, groups_of_pairs, plan_group
+from pytest_vla.gate.planning import Kind, Plan, gates_on, groups_of_cases, groups_of_pairs, plan_group
 from pytest_vla.gate.verdicts import Terms, verdict_of
 from pytest_vla.records.record import Record
 from tests.support.varied import varied
@@ -56,7 +57,8 @@ def test_a_simulated_gate_is_the_gate(units: list[tuple[int, int, int]], margin:
     evidence = evidence_of(Sample(tuple(new), tuple(of), tuple(baseline), tuple(of)), margin / 100, terms.alpha, True)
     assert evidence is not None
     expected = verdict_of(evidence.p_beyond, evidence.p_better, evidence.p_no_worse, terms)
-    assert gate_on([(kind, 1) for kind in kinds], terms, 1) == expected
+    counts = Counter(kinds)
+    assert gates_on([*counts], np.array([[*counts.values()]], float), terms, 1).tolist() == [expected]
 
 
 def test_power_is_that_of_simulated_policies() -> None:

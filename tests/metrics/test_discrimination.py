@@ -19,7 +19,6 @@ from pytest_vla.metrics.discrimination import (
     correlation_p,
     discrimination,
     effect_category,
-    mann_whitney_p,
     timings,
 )
 from tests.support.data import golden
@@ -47,7 +46,7 @@ def test_every_p_of_table_iii_follows_from_its_rho() -> None:
 
 
 @pytest.mark.parametrize("table", MODELS)
-def test_every_category_and_p_of_tables_v_and_vii_follows_from_its_a12(table: str) -> None:
+def test_every_category_of_tables_v_and_vii_follows_from_its_a12(table: str) -> None:
     given, checked = tables(), 0
     for row in given[table].values():
         for where, cell in row.items():
@@ -59,11 +58,6 @@ def test_every_category_and_p_of_tables_v_and_vii_follows_from_its_a12(table: st
                 continue
             assert cell["n_success"] == number >= FEWEST
             assert effect_category(cell["A12"]) == cell["d_cat"]
-            p = mann_whitney_p(cell["A12"], number, cell["n_failing"])
-            assert p == pytest.approx(cell["p_normal_approx"], rel=1e-9)
-            # What is significant is so whichever way A12 was rounded, or the table cannot tell.
-            low, high = cell["p_range_from_rounding"]
-            assert low * (1 - 1e-9) <= p <= high * (1 + 1e-9)
             checked += 1
     assert checked == {"table_V": 104, "table_VII": 143}[table]
 
@@ -163,8 +157,6 @@ def test_of_too_few_nothing_is_said() -> None:
         discrimination([1, np.nan, 3], [1, 2, 3])
     with pytest.raises(VlaError, match=r"rho 1\.5 of 9"):
         correlation_p(1.5, 9)
-    with pytest.raises(VlaError, match="of 0 and 3"):
-        mann_whitney_p(0.5, 0, 3)
 
 
 def test_times_have_a_sample_s_deviation() -> None:

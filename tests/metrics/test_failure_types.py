@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from pytest_vla.metrics.dtw import POINTS
 from pytest_vla.metrics.failure_types import (
     THRESHOLDS,
     Algorithm,
     FailureTypes,
-    Normalisation,
     cut,
     distances_to,
     failure_types,
@@ -52,31 +52,26 @@ def typed(*failures: Path, successes: list[Path] = SUCCESSES) -> FailureTypes:
 
 
 @pytest.mark.parametrize(
-    ("variant", "algorithm", "normalisation"),
-    [
-        ("exact_raw", "exact", "none"),
-        ("exact_over_K", "exact", "points"),
-        ("exact_over_path", "exact", "pairs"),
-        ("fastdtw_r1_over_K", "fastdtw", "points"),
-    ],
+    ("variant", "algorithm", "over"), [("exact_raw", "exact", 1), ("fastdtw_r1_over_K", "fastdtw", POINTS)]
 )
 def test_the_published_case_is_reproduced(
-    published: dict[str, Any], variant: str, algorithm: Algorithm, normalisation: Normalisation
+    published: dict[str, Any], variant: str, algorithm: Algorithm, over: int
 ) -> None:
+    """By fastdtw it is published as a share of the number of points."""
     if algorithm == "fastdtw":
         pytest.importorskip("fastdtw")
     expected = published["d"][variant]
-    found = failure_types(*paths_of(published), algorithm, normalisation)
+    found = failure_types(*paths_of(published), algorithm)
     assert found.undefined is None
     assert found.reference is not None
     assert found.judgement is not None
     assert found.reference.longest == published["L_max"]
     # The file has eight decimals of it.
     np.testing.assert_allclose(found.reference.mean_path, published["GT"], rtol=0, atol=5.1e-9)
-    np.testing.assert_allclose(found.judgement.successes, expected["success"], rtol=1e-13)
-    np.testing.assert_allclose(found.judgement.failures, expected["fail"], rtol=1e-13)
+    np.testing.assert_allclose(np.divide(found.judgement.successes, over), expected["success"], rtol=1e-13)
+    np.testing.assert_allclose(np.divide(found.judgement.failures, over), expected["fail"], rtol=1e-13)
     for name in THRESHOLDS:
-        assert found.judgement.thresholds[name] == pytest.approx(expected[f"tau_{name}"], rel=1e-13)
+        assert found.judgement.thresholds[name] / over == pytest.approx(expected[f"tau_{name}"], rel=1e-13)
     assert list(found.judgement.levels["max"]) == [label.lower() for label in expected["labels_max"]]
     assert found.differing == ()
 

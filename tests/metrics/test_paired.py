@@ -1,7 +1,5 @@
 """Tests of 2x2 tables against published values, against scipy, and against their definitions."""
 
-from math import comb
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,7 +9,6 @@ from pytest_vla.metrics.paired import (
     chi_square,
     chi_square_p,
     holm,
-    mcnemar_exact,
     smallest_expected,
 )
 from tests.support.examples import scaled
@@ -19,33 +16,6 @@ from tests.support.examples import scaled
 COUNT = st.integers(0, 200)
 TABLE = st.tuples(COUNT, COUNT, COUNT, COUNT)
 P_VALUES = st.lists(st.floats(0, 1), max_size=12)
-
-
-# Cavo et al. 2012 (6 and 16 discordant) and Bentur et al. 2009 (1 and 7), as in Fagerland, Lydersen and Laake,
-# Statistical Analysis of Contingency Tables, chapter 8; Armitage and Berry 1994, p. 127 (12 and 2).
-@pytest.mark.parametrize(("lost", "gained", "p"), [(6, 16, 0.052479), (1, 7, 0.070313), (12, 2, 0.012939)])
-def test_published_mcnemar_tests(lost: int, gained: int, p: float) -> None:
-    assert mcnemar_exact(lost, gained) == mcnemar_exact(gained, lost) == pytest.approx(p, abs=1e-6)
-
-
-def test_it_is_not_the_mid_p() -> None:
-    mid = mcnemar_exact(6, 16) - comb(22, 6) / 2**22
-    assert mid == pytest.approx(0.034690, abs=1e-6), "Cavo et al.'s mid-p, from the same source"
-
-
-@given(COUNT, COUNT)
-def test_mcnemar_is_the_binomial_test_of_the_discordant_pairs(lost: int, gained: int) -> None:
-    p = mcnemar_exact(lost, gained)
-    assert 0 < p <= 1
-    if lost + gained:
-        assert p == pytest.approx(stats.binomtest(lost, lost + gained).pvalue, rel=1e-9)
-    else:
-        assert p == 1
-
-
-def test_thousands_of_pairs_are_exact_too() -> None:
-    assert mcnemar_exact(5000, 4800) == pytest.approx(stats.binomtest(4800, 9800).pvalue, rel=1e-9)
-    assert mcnemar_exact(3000, 0) == 2.0**-2999 == 0.0, "smaller than a float can be"
 
 
 @given(TABLE)
@@ -103,8 +73,6 @@ def test_holm_does_not_hang_on_the_order(p_values: list[float], randoms: object)
 
 
 def test_what_cannot_be() -> None:
-    with pytest.raises(ValueError, match="expected counts"):
-        mcnemar_exact(-1, 2)
     with pytest.raises(ValueError, match="expected counts"):
         chi_square(((1, -1), (0, 2)))
     with pytest.raises(ValueError, match=r"expected numbers within 0\.\.1"):

@@ -5,8 +5,8 @@ from statistics import median
 
 import pytest
 
-from benchmarks.fuzz import BUGS, evenly_met, params_of, search_for
 from pytest_vla.fuzz.shrink import MOST_EPISODES
+from tests.support.planted_bugs import BUGS, evenly_met, params_of, search_for
 
 pytestmark = pytest.mark.slow
 

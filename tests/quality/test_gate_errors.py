@@ -90,14 +90,13 @@ def test_the_paired_bound_never_errs_more_often(margin: float) -> None:
 def test_starts_of_several_pairs_in_short() -> None:
     """False claims of few starts and of many, and what they find; the slow test takes all shapes."""
     few, many = gate.start_errors(10, 25, 400), gate.start_errors(30, 5, 400)
-    now, flips, before = range(3)
+    now, flips, beyond = range(3)
     assert max(few.equal[now], few.small[now], few.no_worse, many.rare[now], many.no_worse) <= most(400)
     assert min(few.rare[flips], many.rare[flips]) > 0.1, "the plain flip test errs more often"
     found = gate.start_power(10, 25, 0.9, 0.7, 400)
     assert found[now] > 0.8
-    assert found[before] < 0.7, "when two tests had to agree"
-    assert found[3] > 0.25, "a loss beyond the margin"
-    assert gate.start_power(5, 20, 1.0, 0.0, 50) == (1.0, 1.0, 0.0, 1.0), "the loss of everything was passed"
+    assert found[beyond] > 0.25, "a loss beyond the margin"
+    assert gate.start_power(5, 20, 1.0, 0.0, 50) == (1.0, 1.0, 1.0), "the loss of everything was passed"
 
 
 @pytest.mark.slow
@@ -120,7 +119,7 @@ def test_starts_of_several_pairs(starts: int) -> None:
 @pytest.mark.parametrize(
     ("name", "shown"),
     [
-        ("gate", [r" +10 x +25 .* / .* / ", "False regressions against a kept baseline", r" 0\.20 regression"]),
+        ("gate", [r" +10 x +25 .* / .*", "False regressions against a kept baseline", r" 0\.20 regression"]),
         (
             "intervals",
             [r"copies, each taken for one +1 x 20 starts x 10 copies +0\.[3-7]", "called a difference at 5%"],

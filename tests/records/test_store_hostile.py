@@ -15,7 +15,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.records.record import parse_record, record_line
 from pytest_vla.records.store import STORE, open_store
 from pytest_vla.records.trajectory import load_trajectory, trajectory_file
-from scripts.attack_stores import OTHER_RUN, RUN, sound_store
+from tests.support.attack_stores import OTHER_RUN, RUN, sound_store
 from tests.support.records import RECORD
 
 Said = Callable[..., str]

@@ -1,4 +1,4 @@
-"""Measures what each test costs, for `scripts/test_times.py`: conftest.py loads it if `VLA_TEST_TIMES` names a folder.
+"""Measure what each test costs, for `cost_tables` beside it: conftest.py loads it if `VLA_TEST_TIMES` names a folder.
 
 Each process of pytest appends lines of JSON to a file of its own: one for each test, with its wall time and the
 processor time of the process and of the children that it waited for, and one for each stage of the process itself (this

@@ -1,9 +1,5 @@
 """What kinds say of how evenly their levels grow: of amounts by their numbers, of pictures by measuring."""
 
-import importlib.util
-import sys
-from types import ModuleType
-
 import numpy as np
 import pytest
 
@@ -11,25 +7,13 @@ from pytest_vla.plan.manifests import load_suite
 from pytest_vla.vary.axes.noise import _GRADES
 from pytest_vla.vary.kind import AMOUNT, PICTURE
 from pytest_vla.vary.registry import evenness_of, kinds, kinds_table
-from tests.support.data import REPOSITORY
+from tests.support import levels
 
 NONE = {"factor": 1.0, "quality": 100.0}
 """Magnitudes that change nothing, where that is not 0."""
 
 
-@pytest.fixture(scope="module")
-def levels() -> ModuleType:
-    """The benchmark that measures it."""
-    spec = importlib.util.spec_from_file_location("levels", REPOSITORY / "benchmarks" / "levels.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["levels"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_noise_whose_magnitudes_do_not_grow_evenly_says_so(levels: ModuleType) -> None:
+def test_noise_whose_magnitudes_do_not_grow_evenly_says_so() -> None:
     named = {kind.name for kind in kinds() if AMOUNT in kind.uneven}
     for grade in _GRADES:
         amounts = np.abs(np.array(grade.magnitudes) - NONE.get(grade.name, 0.0))
@@ -38,8 +22,8 @@ def test_noise_whose_magnitudes_do_not_grow_evenly_says_so(levels: ModuleType) -
 
 
 @pytest.mark.slow
-def test_pictures_differ_evenly_by_all_that_do_not_say_otherwise(levels: ModuleType) -> None:
-    """On one task here; on tabletop and LIBERO's suites ``benchmarks/levels.py`` does."""
+def test_pictures_differ_evenly_by_all_that_do_not_say_otherwise() -> None:
+    """On one task here; tabletop and LIBERO's suites were measured whole at b9989a3."""
     chosen = [kind for kind in kinds() if levels.is_measured(kind) and PICTURE not in kind.uneven]
     assert {kind.dimension for kind in chosen} == {"background", "light", "noise"}
     found = levels.measured([load_suite("tabletop").task("put_the_bowl_on_the_plate")], range(1), chosen)
@@ -51,7 +35,7 @@ def test_pictures_differ_evenly_by_all_that_do_not_say_otherwise(levels: ModuleT
 
 
 @pytest.mark.slow
-def test_a_view_that_moves_far_is_as_different_as_one_that_moves_farther(levels: ModuleType) -> None:
+def test_a_view_that_moves_far_is_as_different_as_one_that_moves_farther() -> None:
     (kind,) = (kind for kind in kinds() if kind.name == "camera.azimuth")
     found = levels.measured([load_suite("tabletop").task("put_the_bowl_on_the_plate")], range(1), [kind])
     assert not levels.is_even(found[kind.name][0])

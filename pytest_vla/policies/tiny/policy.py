@@ -11,7 +11,6 @@ from pytest_vla.policies.base import Answer, Episode, Observation
 from pytest_vla.policies.fit import ACTION_SIZE
 from pytest_vla.policies.tiny.inputs import REPLAN, proprioception, small
 from pytest_vla.policies.tiny.network import (
-    BINS,
     CHUNK,
     HIDDEN,
     VIEW,
@@ -121,11 +120,6 @@ class TinyPolicy:
         statistics = token_statistics(token_logits(weights, hidden)) if wishes.token_probabilities else None
         session.before, session.gripper = state, float(chunk[session.steps - 1, 6])
         return Answer(chunk, samples, None if statistics is None else statistics.first, statistics)
-
-
-def token_values(tokens: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """The numbers, from -1 to 1, that bins (0 to 255) stand for."""
-    return np.asarray(tokens / (BINS - 1) * 2.0 - 1.0)
 
 
 def _actions(logits: Array) -> npt.NDArray[np.float64]:

@@ -1,7 +1,7 @@
 """How many workers ``-n auto`` is where a policy's process answers them: more than there are cores.
 
 While a worker waits for an answer its core has nothing to do. Two workers a core keep it busy for all but the slowest
-policies (`benchmarks/more_worlds.py` has the numbers).
+policies (docs/how-to/workers.md has the figures).
 """
 
 import os

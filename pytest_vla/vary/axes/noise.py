@@ -37,7 +37,7 @@ class _Grade:
     none: float = 0.0
 
 
-# Chosen so that pictures differ evenly more, on average, from level to level (benchmarks/levels.py).
+# Chosen so that pictures differ evenly more, on average, from level to level (measured by tests/support/levels.py).
 _GRADES = (
     _Grade(
         "motion",

@@ -1,4 +1,4 @@
-"""`scripts/test_times.py`: what it reads and adds up, of lines as tests/support/times.py writes them."""
+"""`tests/support/cost_tables.py`: what it reads and adds up, of lines as tests/support/times.py writes them."""
 
 import json
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts import test_times
+from tests.support import cost_tables
 
 LINES = {
     "11.jsonl": [
@@ -37,12 +37,12 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_lines_of_all_processes_are_added_up_by_folder_module_and_test(folder: Path) -> None:
-    lines = list(test_times.read_lines(folder))
+    lines = list(cost_tables.read_lines(folder))
     assert len(lines) == 9, "what a killed process left half-written is skipped"
     assert {line["process"] for line in lines} == {"11", "7"}
 
     def costs(by: str) -> dict[str, tuple[int, float, float]]:
-        return {name: (cost.tests, cost.cpu, cost.wall) for name, cost in test_times.grouped(lines, by).items()}
+        return {name: (cost.tests, cost.cpu, cost.wall) for name, cost in cost_tables.grouped(lines, by).items()}
 
     assert costs("folder") == {"tests/a": (2, 6.25, 3.5), "tests/b": (1, 1.75, 2.0), ".": (1, 0.0, 0.5)}
     assert list(costs("test")) == [
@@ -62,7 +62,7 @@ def test_the_tables_are_printed_of_a_folder_and_of_a_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path_factory.mktemp("of_command")))
-    assert test_times.main(["--top=1", str(folder)]) == 0
+    assert cost_tables.main(["--top=1", str(folder)]) == 0
     printed = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["tests/a", "2", "6.2", "3.5", "78.1%"] in printed
     assert printed.count(["all", "4", "8.0", "6.0"]) == 2
@@ -76,7 +76,7 @@ def test_the_tables_are_printed_of_a_folder_and_of_a_command(
     ], "in the order of their starts; of one that has not ended, what is known"
     script = "import os, pathlib, sys; pathlib.Path(os.environ['VLA_TEST_TIMES'], '1.jsonl').write_text(sys.argv[1])"
     line = json.dumps({"test": "t.py::test_it", "cpu": 1.0, "wall": 1.0})
-    assert test_times.main([sys.executable, "-c", f"{script}; sys.exit(3)", line]) == 3, "the command's own code"
+    assert cost_tables.main([sys.executable, "-c", f"{script}; sys.exit(3)", line]) == 3, "the command's own code"
     assert "t.py::test_it" in capsys.readouterr().out
-    assert test_times.main([str(tmp_path_factory.mktemp("empty"))]) == 1
+    assert cost_tables.main([str(tmp_path_factory.mktemp("empty"))]) == 1
     assert "no process wrote what its tests cost" in capsys.readouterr().err

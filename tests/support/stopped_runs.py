@@ -1,20 +1,15 @@
-"""What a run that time has ended says of all that it was to run: simulated policies whose success is known.
+"""Simulate runs that time has stopped, for policies whose success is known: what they report of all they were to run.
 
-``python benchmarks/stopped.py [--repetitions 400] [--few]`` prints, for ways to stop, the bias of the success rate in
-points, the share of 95% intervals that hold the truth, how many episodes were in it, and how many of them had a scene
-loaded; with ``--few`` those of short runs, as pytest-vla stops them.
-
-Four suites of ten tasks with 50 seeds each, with the scenes that LIBERO's have; a failure takes the whole budget of its
-suite, a success a quarter of it. Items are handed out by pytest-vla's own pool, two to a worker, as pytest-xdist has
-it. Either tasks differ somewhat: their rates are of a beta distribution, a fifth of whose variance lies between tasks,
-and the long suite is harder than the others; or as much as they can: the policy always does some, and never others. The
+Four suites of ten tasks with 50 seeds each, with the scenes that LIBERO's suites have. A failure takes the whole budget
+of its suite, a success a quarter of it. pytest-vla's own pool hands out the items, two to a worker, as pytest-xdist
+does. Tasks differ either somewhat (their rates come from a beta distribution; a fifth of the variance lies between
+tasks, and the long suite is harder) or as much as they can (the policy always does some tasks, and never others). The
 truth is the rate of all 2,000 episodes, each with its task's chance.
 """
 
-import argparse
 import heapq
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 
@@ -46,34 +41,28 @@ SUCCESS_SHARE = 0.25
 BETWEEN = 1 / 5
 """Of the variance of an episode's outcome, that lies between tasks."""
 
-ORDERS = 100
-"""Drawn once, and used in turn."""
-
 
 @dataclass(frozen=True)
 class Way:
     """How a run is stopped.
 
     Attributes:
-        name: for the table.
+        name: in words.
         is_balanced: in the balanced order, else suite by suite.
         is_strict: each item comes at its place; else workers stay with their scenes within a round.
         cuts: whether episodes that run at the end are cut and lost; else none is begun that may not end in time.
-        fills: whether short episodes are still begun where long ones would not fit.
     """
 
     name: str
     is_balanced: bool = True
     is_strict: bool = True
     cuts: bool = False
-    fills: bool = False
 
 
 OURS = Way("as pytest-vla does")
 STAYING = Way("balanced, workers stay with their scenes", is_strict=False)
 CUTTING = Way("balanced, running episodes cut", cuts=True)
 NAIVE = Way("suite by suite", is_balanced=False)
-WAYS = (OURS, STAYING, CUTTING, Way("balanced, filled up with what fits", fills=True), NAIVE)
 
 
 @dataclass(frozen=True)
@@ -91,23 +80,6 @@ class Setting:
     rate: float
     share: float
     differ: bool = False
-
-
-SETTINGS = (
-    *(Setting(8, rate, 0.05) for rate in (0.3, 0.5, 0.8)),
-    Setting(8, 0.5, 0.25),
-    Setting(8, 0.5, 0.05, differ=True),
-    Setting(64, 0.5, 0.25),
-    Setting(64, 0.5, 0.1, differ=True),
-)
-
-FEW = tuple(
-    Setting(workers, rate, share, differ)
-    for workers, shares in ((1, (0.005, 0.01, 0.02)), (8, (0.015, 0.02, 0.03)), (64, (0.08, 0.1, 0.15)))
-    for share in shares
-    for rate, differ in ((0.5, False), (0.8, False), (0.5, True))
-)
-"""Of short runs: from how many episodes on the rate says something."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +127,6 @@ def ran(
     workers: int,
     items: Sequence[Item],
     durations: Sequence[float],
-    longest: Sequence[float],
     limit: float,
 ) -> tuple[list[int], int]:
     """The episodes that are in the rate, and how many times a scene was loaded.
@@ -165,7 +136,6 @@ def ran(
         workers: how many there are.
         items: in any order.
         durations: of each episode.
-        longest: of each, what it may take at most, as who fills up knows.
         limit: when time is up.
     """
     end, pool = TimeLimit(0.0, limit), TurnPool(items, way.is_strict)
@@ -187,12 +157,7 @@ def ran(
         if ended >= 0:
             end.learn(durations[ended])
         feed(worker)
-        while way.fills and queue and now + LOADING + longest[queue[0].index] > limit and now + min(longest) < limit:
-            queue.popleft()
-            feed(worker)
-        if not queue or (now + min(longest) >= limit if way.fills else now >= limit if way.cuts else False):
-            continue
-        if not way.cuts and not way.fills and not end.may_begin(now):
+        if not queue or (now >= limit if way.cuts else not end.may_begin(now)):
             continue
         item = queue.popleft()
         done = now + durations[item.index] + LOADING * (scenes[worker] != item.scene)
@@ -228,7 +193,7 @@ def told(way: Way, setting: Setting, repetitions: int, drawn: Sequence[Sequence[
         durations = budgets * np.where(success, SUCCESS_SHARE, 1.0) * generator.uniform(0.9, 1.0, len(episodes))
         expected = float((budgets * (1 - chances * (1 - SUCCESS_SHARE))).sum()) * 0.95 / setting.workers
         order = drawn[repetition % len(drawn)] if way.is_balanced else naive
-        some, loads = ran(way, setting.workers, order, durations.tolist(), budgets.tolist(), setting.share * expected)
+        some, loads = ran(way, setting.workers, order, durations.tolist(), setting.share * expected)
         if not some:
             # Time is too short for an episode: there is no rate.
             continue
@@ -242,31 +207,3 @@ def told(way: Way, setting: Setting, repetitions: int, drawn: Sequence[Sequence[
     with_rate = len(off)
     error = float(np.std(off)) / sqrt(with_rate)
     return Told(float(np.mean(off)), error, held / with_rate, number / with_rate, loaded / number)
-
-
-def rows(
-    repetitions: int, ways: Sequence[Way], settings: Sequence[Setting], say: Callable[[str], None] = print
-) -> None:
-    """The table, in Markdown."""
-    drawn = orders(planned(), ORDERS)
-    say(
-        "| how it was stopped | workers | success, by task | time | episodes | a scene is loaded for | bias, points | "
-        "95% intervals that hold the truth |"
-    )
-    say("|---|---:|---:|---:|---:|---:|---:|---:|")
-    for way in ways:
-        for setting in settings:
-            found = told(way, setting, repetitions, drawn)
-            rate = "all or none: " * setting.differ + f"{setting.rate:.0%}"
-            say(
-                f"| {way.name} | {setting.workers} | {rate} | {setting.share:.0%} | {found.episodes:.0f} | "
-                f"{found.loaded:.0%} | {found.bias:+.2f} ± {found.error:.2f} | {found.coverage:.1%} |"
-            )
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repetitions", type=int, default=400)
-    parser.add_argument("--few", action="store_true", help="short runs, as pytest-vla ends them")
-    parsed = parser.parse_args()
-    rows(parsed.repetitions, (OURS,) if parsed.few else WAYS, FEW if parsed.few else SETTINGS)

@@ -1,14 +1,12 @@
 """How much pictures differ from benign ones at each level of each kind: whether the levels grow evenly, by measuring.
 
-``python benchmarks/levels.py [--suites tabletop] [--kinds noise] [--tasks 3] [--seeds 4]``. The front camera's picture
-as an episode begins is compared with the benign one of the same task and seed, by the mean absolute difference of their
-grey levels (0..255); of noise, which may change from frame to frame, pictures of a short motion. They are averaged over
-tasks and seeds. A step is what a level adds to the one below it, or to the benign picture. Levels are even where no
-step is smaller than `LEAST` of the mean one or larger than `MOST` of it; `pytest_vla.vary.kind.Kind.uneven` has to name
-`PICTURE` where they are not in some suite.
+The front camera's picture as an episode begins is compared with the benign one of the same task and seed, by the mean
+absolute difference of their grey levels (0..255). For noise, which may change from frame to frame, the pictures are
+those of a short motion. Differences are averaged over tasks and seeds. A step is what a level adds to the one below it,
+or to the benign picture. Levels are even if no step is smaller than `LEAST` of the mean one or larger than `MOST` of
+it; `pytest_vla.vary.kind.Kind.uneven` has to name `PICTURE` where they are not in some suite.
 """
 
-import argparse
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,12 +14,11 @@ import numpy.typing as npt
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import init_state_of
-from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import Task
 from pytest_vla.sim.observation import Observation
 from pytest_vla.sim.world import World
-from pytest_vla.vary.kind import LEVELS, PICTURE, Kind
-from pytest_vla.vary.registry import find_variation, kinds
+from pytest_vla.vary.kind import LEVELS, Kind
+from pytest_vla.vary.registry import find_variation
 
 LEAST, MOST = 0.5, 1.5
 """Of the mean step."""
@@ -35,40 +32,9 @@ CAMERA = "agentview"
 Picture = npt.NDArray[np.uint8]
 
 
-def main() -> None:
-    """Prints the table."""
-    parser = argparse.ArgumentParser(description="How much pictures differ from benign ones at each level.")
-    parser.add_argument("--suites", default="tabletop", help="names, with commas (default: tabletop)")
-    parser.add_argument("--kinds", default="", help="only kinds whose names contain this")
-    parser.add_argument("--tasks", type=int, default=3, help="of each suite, evenly over its list (default: 3)")
-    parser.add_argument("--seeds", type=int, default=4, help="of each task (default: 4)")
-    options = parser.parse_args()
-    tasks = [task for name in options.suites.split(",") for task in spread(load_suite(name).tasks, options.tasks)]
-    chosen = [kind for kind in kinds() if is_measured(kind) and options.kinds in kind.name]
-    print(f"{options.suites}: {len(tasks)} tasks x {options.seeds} seeds, mean absolute difference of grey levels")
-    print(f"{'':22} " + " ".join(f"{f'L{level}':>6}" for level in LEVELS) + "   least, largest step of the mean one")
-    found = measured(tasks, range(options.seeds), chosen)
-    for kind in chosen:
-        rows = found[kind.name]
-        if not rows:
-            print(f"{kind.name:22} no task has it")
-            continue
-        means = np.mean(rows, axis=0)
-        least, largest = steps_of(means)
-        verdict = "even" if is_even(means) else "uneven"
-        wrong = "   <- Kind.uneven does not say so" * (verdict == "uneven" and PICTURE not in kind.uneven)
-        numbers = " ".join(f"{mean:6.2f}" for mean in means)
-        print(f"{kind.name:22} {numbers}   {least:5.2f} {largest:5.2f}  {verdict} ({len(rows)}){wrong}", flush=True)
-
-
 def is_measured(kind: Kind) -> bool:
     """Whether it is graded by ours and seen in pictures."""
     return kind.dimension in DIMENSIONS and kind.levels == LEVELS and not kind.published
-
-
-def spread(tasks: Sequence[Task], count: int) -> list[Task]:
-    """So many of them, evenly over the list."""
-    return [tasks[round(index)] for index in np.linspace(0, len(tasks) - 1, min(count, len(tasks)))]
 
 
 def steps_of(means: npt.NDArray[np.float64]) -> tuple[float, float]:
@@ -138,7 +104,3 @@ def difference(world: World, task: Task, label: str, seed: int, benign: Sequence
 def grey(picture: Picture) -> npt.NDArray[np.float64]:
     """(H, W), 0..255."""
     return np.asarray(picture, dtype=np.float64).mean(axis=2)
-
-
-if __name__ == "__main__":
-    main()

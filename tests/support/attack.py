@@ -1,4 +1,6 @@
-"""`make attack`: hostile files and bytes by the thousand, and what becomes of each. Minutes; not part of `make test`.
+"""`make attack`: hostile files and bytes by the thousand, and what becomes of each. It takes minutes.
+
+Run it as ``python -m tests.support.attack [--scale=0.1] [KIND ...]`` from the root. `make test` draws a few of each.
 
 Each of these has an outcome: it is read as if it were sound, it is one clear error, it is a traceback, or it hangs. The
 last two are defects, and the exit code is 1 where there is any. `--scale=0.01` takes a hundredth of everything.
@@ -28,8 +30,8 @@ from pytest_vla.errors import SceneError, VlaError
 from pytest_vla.plan.manifests import suite_folder
 from pytest_vla.scene.bddl import VlaWarning
 from pytest_vla.scene.problem import parse_problem_text
-from scripts import attack_stores
-from scripts.attack_stores import CLEAR, DONE, HANG, TRACEBACK
+from tests.support import attack_stores
+from tests.support.attack_stores import CLEAR, DONE, HANG, TRACEBACK
 
 Outcome = tuple[str, str]
 """One of `CLEAR`, `DONE`, `TRACEBACK`, `HANG`, and what was done, for people."""
@@ -285,7 +287,7 @@ _WRITER = """
 import dataclasses, sys
 from pathlib import Path
 from pytest_vla.records.store import open_store
-from scripts.attack_stores import sample_records
+from tests.support.attack_stores import sample_records
 with open_store(Path(sys.argv[1]), create=True) as store:
     records = [*sample_records(sys.argv[2], "random")]
     store.begin(sys.argv[2], [each.node for each in records], command="", model="random")
@@ -307,7 +309,7 @@ def faults(number: int, seed: int) -> Iterator[Outcome]:
             run = f"run{count}"
             process = subprocess.Popen(
                 [sys.executable, "-c", _WRITER, folder, run],
-                cwd=Path(__file__).parents[1],
+                cwd=Path(__file__).parents[2],
                 stdout=subprocess.PIPE,
                 text=True,
             )

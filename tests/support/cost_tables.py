@@ -1,7 +1,7 @@
 """Where the time of the tests goes: processor and wall time by folder, by module and by test, and of the processes.
 
-    python -m scripts.test_times [--top=N] [--by=folder|module] COMMAND ...    (for example: bash .ci/run, or make test)
-    python -m scripts.test_times [--top=N] [--by=folder|module] FOLDER         what a command wrote there earlier
+    python -m tests.support.cost_tables [--top=N] [--by=folder|module] COMMAND ...   (such as: make test)
+    python -m tests.support.cost_tables [--top=N] [--by=folder|module] FOLDER        what a command wrote there earlier
 
 The command runs with ``VLA_TEST_TIMES`` naming a folder, in which every process of pytest that loads tests/conftest.py
 writes what its tests cost (tests/support/times.py). Processor time counts the children and forks that a test waited

@@ -1,36 +1,20 @@
-"""How soon a search finds what is wrong with a policy: nine planted bugs, on a world without a simulator.
+"""Nine planted bugs for searches, on a world without a simulator, so that an episode takes milliseconds.
 
-``python benchmarks/fuzz.py [--seeds 10] [--only TEXT]`` prints for each bug how often a scene that is drawn evenly
-meets it, after how many scenes even sampling has met it in the median (of a geometric distribution with that rate), and
-after how many the search has (median over seeds), as a ratio; then the episodes until it is known at its smallest, and
-how far the smallest is from the planted boundary.
-
-``python benchmarks/fuzz.py --memory 10000`` prints what the process holds after a tenth of so many scenes, and after
-all of them. ``--throughput 30`` tries so many scenes with `tiny` in MuJoCo, and prints which share of the time the
-episodes take that a search runs; the rest is proposing and learning.
-
-The policy is scripted: it pushes a point to its goal, stands still where the bug is, and with some bugs is slower the
-nearer a scene comes to it. Physics, pictures and the expert take no part, so that an episode takes milliseconds.
+The policy is scripted: it pushes a point to its goal and stands still where the bug is. With some bugs it is slower the
+nearer a scene comes to the bug. Physics, pictures and the expert take no part.
 """
 
-import argparse
 import math
-import resource
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
-from statistics import median
-from time import perf_counter
 from typing import Any
 from unittest import mock
 
 import numpy as np
 
 from pytest_vla.episode.rollout import Conditions
-from pytest_vla.episode.world_pool import WorldPool
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.fuzz.found import Found, further_seeds
 from pytest_vla.fuzz.hunt import Hunt, Rules, perform
@@ -38,8 +22,6 @@ from pytest_vla.fuzz.propose import SHARES_OF_NUMBERS, drawn_change, fuzzed_kind
 from pytest_vla.fuzz.trial import Trial, Trials
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.policies.base import Episode
-from pytest_vla.policies.load import resolve_policy
-from pytest_vla.policies.spec import ModelSpec
 from pytest_vla.testing import World
 from pytest_vla.vary.kind import Kind
 
@@ -113,11 +95,6 @@ def _over(value: float, limit: float) -> float:
     return value / limit - 1
 
 
-# What is weak, so that only some amounts of it fail, and what nothing announces: guidance cannot know where to look.
-UNANNOUNCED = Bug(
-    lambda params: 1.3 < _number(params, "camera.distance", "factor", 1.0) < 1.38, (frozenset({"camera.distance"}),)
-)
-
 BUGS: Mapping[str, Bug] = {
     "a camera angle": Bug(
         lambda params: _azimuth(params) > 66,
@@ -180,7 +157,7 @@ class Search:
 def search_for(bug: Bug, seed: int, most: int = MOST_EPISODES, guided: bool = True) -> Search:
     """Search for a bug, until it is found or so many episodes have run."""
     rules = Rules(None, guided, run_seeds=further_seeds(0))
-    hunt, attempt = Hunt(TASK, (0, 1), KINDS, str(seed), rules), _tries(bug)
+    hunt, attempt = Hunt(TASK, (0, 1), KINDS, str(seed), rules), _Attempt(bug)
     tried, first = 0, None
     while attempt.episodes < most:
         job = hunt.next()
@@ -259,85 +236,3 @@ class _Attempt:
             near = 0.0 if self._bug.near is None else min(self._bug.near(self._scene), 1.0)
             speed = 0.1 / (1 + 4 * near)
         return lambda observation: speed * _PUSH
-
-
-def _tries(bug: Bug) -> _Attempt:
-    return _Attempt(bug)
-
-
-def print_memory(number: int) -> None:
-    """What a long search holds; its trials cost nothing, so that the search itself is what is looked at."""
-    bug = BUGS["two at once"]
-
-    def attempt(candidate: Candidate, run_seed: int | None = None) -> Trial:
-        return Trial("fails" if bug.fails(params_of(candidate)) else "passes", "", signals={"steps": 0.2})
-
-    rules = Rules(number, run_seeds=further_seeds(0))
-    hunt = Hunt(TASK, (0, 1), KINDS, "0", rules)
-    told = {number // 10, number}
-    while (job := hunt.next()) is not None:
-        hunt.add_result(job, perform(job, attempt, rules))
-        if hunt.tried in told:
-            told.discard(hunt.tried)
-            print(f"{hunt.tried} scenes: {_resident() / 1e6:.1f} MB", flush=True)
-
-
-def _resident() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-
-
-def print_throughput(number: int) -> None:
-    """Which share of a search's time its episodes take, in MuJoCo with `tiny`."""
-    with closing(WorldPool(False)) as worlds:
-        trials = Trials(resolve_policy(ModelSpec("tiny", Path.cwd())), worlds, Conditions(model="tiny"))
-        rules = Rules(number, run_seeds=())
-        hunt = Hunt(TASK, (0, 1), KINDS, "0", rules)
-        within = 0.0
-        began = perf_counter()
-        while (job := hunt.next()) is not None:
-            start = perf_counter()
-            result = perform(job, trials, rules)
-            within += perf_counter() - start
-            hunt.add_result(job, result)
-        whole = perf_counter() - began
-    print(f"{trials.episodes} episodes in {whole:.1f} s: {within / whole:.1%} of the time in episodes")
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--memory", type=int, default=0)
-    parser.add_argument("--throughput", type=int, default=0)
-    options = parser.parse_args()
-    if options.memory:
-        print_memory(options.memory)
-        return
-    if options.throughput:
-        print_throughput(options.throughput)
-        return
-    met = evenly_met()
-    bugs = {**BUGS, "a weak band, unannounced": UNANNOUNCED}
-    met["a weak band, unannounced"] = 0.08 * _having([kind for kind in KINDS if kind.name == "camera.distance"])
-    print(f"{'bug':28} {'met evenly':>10} {'even':>7} {'search':>7} {'ratio':>6} {'episodes':>9} {'beyond':>7}  found")
-    for name, bug in bugs.items():
-        if options.only not in name:
-            continue
-        runs = [search_for(bug, seed) for seed in range(options.seeds)]
-        even = math.log(2) / -math.log1p(-met[name]) if met[name] else math.inf
-        scenes = median(run.scenes or math.inf for run in runs)
-        episodes = median(run.episodes or math.inf for run in runs)
-        beyond = (
-            ""
-            if bug.edge is None
-            else f"{max(bug.edge(params_of(run.found.shrunk.candidate)) for run in runs if run.found):.0%}"
-        )
-        print(
-            f"{name:28} {met[name]:10.2%} {even:7.0f} {scenes:7.1f} {scenes / even:6.2f} {episodes:9.1f} {beyond:>7}  "
-            f"{sum(run.found is not None for run in runs)} of {len(runs)}",
-            flush=True,
-        )
-
-
-if __name__ == "__main__":
-    main()
