@@ -13,7 +13,7 @@ from pytest_vla.records.names import DEFAULT_RESULTS, LAST_RUN
 from pytest_vla.records.runs import Run, is_alive
 from pytest_vla.records.samples import sample_of
 from pytest_vla.reports.loaded import load
-from pytest_vla.reports.tables import notes
+from pytest_vla.reports.text import note_lines
 from pytest_vla.util.text import counted
 
 
@@ -70,7 +70,7 @@ def baseline_of_runs(
         )
     if against and not allow_unfinished:
         raise VlaError("\n".join([*against, "--allow-unfinished goes by what there is all the same"]))
-    return baseline, [*notes([*against, *counting.left_out])]
+    return baseline, [*note_lines([*against, *counting.left_out])]
 
 
 def _against(

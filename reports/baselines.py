@@ -10,7 +10,7 @@ from pytest_vla.gate.conditions import row_of
 from pytest_vla.gate.disagreements import lines_of
 from pytest_vla.metrics.rates import interval_text, judged_apart, left_out_text, rate_table, share_text
 from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
-from pytest_vla.reports.tables import aligned, printed, wrapped
+from pytest_vla.reports.text import aligned, printed, wrapped
 from pytest_vla.util.text import counted
 
 SCHEMA = 1

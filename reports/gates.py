@@ -12,7 +12,7 @@ from pytest_vla.gate.settling import drop_of, fresh_of
 from pytest_vla.gate.verdicts import Group, Judgement, Progress, Terms
 from pytest_vla.metrics.rates import percent, percents
 from pytest_vla.reports.losses import LONG, SHORT, Replay, loss_lines, loss_markdown, loss_table, no_replay
-from pytest_vla.reports.tables import aligned, printed, wrapped
+from pytest_vla.reports.text import aligned, printed, wrapped
 from pytest_vla.util.text import counted, printable
 
 SCHEMA = 2

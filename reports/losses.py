@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from pytest_vla.gate.losses import Flip, TaskChange
 from pytest_vla.gate.verdicts import Judgement
-from pytest_vla.reports.tables import aligned, wrapped
+from pytest_vla.reports.text import aligned, wrapped
 from pytest_vla.util.text import counted, printable
 
 Replay = Callable[[Flip], str]

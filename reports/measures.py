@@ -15,7 +15,7 @@ from pytest_vla.metrics.pride import ALPHA, paraphrase_weight
 from pytest_vla.plan.manifests import instruction_of
 from pytest_vla.reports.gates import escaped
 from pytest_vla.reports.loaded import SEED
-from pytest_vla.reports.tables import aligned, printed, wrapped
+from pytest_vla.reports.text import aligned, printed, wrapped
 
 HEAD = ("measure", "group", "baseline", "run", "difference", "bounds", "pairs", "verdict")
 

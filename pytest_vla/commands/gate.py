@@ -235,7 +235,7 @@ def _agreed(
     from pytest_vla.gate.manifest import baseline_digest, changes, manifest_text, read_manifest
     from pytest_vla.records.load import open_runs
     from pytest_vla.records.names import LAST_RUN
-    from pytest_vla.reports.tables import wrapped
+    from pytest_vla.reports.text import wrapped
 
     told = []
     for run in (run for _, runs in open_runs(options.which or [LAST_RUN], options.results) for run in runs):

@@ -1,16 +1,9 @@
 """``pytest-vla report``: what the records of runs say of models, the language and variations, without a rollout.
 
-In JSON: ``schema``; ``models``, see `pytest_vla.reports.sections.section_table`, with the keys of
-`pytest_vla.reports.language.json.model_table`, ``looking``, `pytest_vla.reports.looking.looking_table`,
-``robustness``, `pytest_vla.reports.robustness.json.robustness_table`, ``foretelling``,
-`pytest_vla.reports.foretelling.foretelling_table`, with ``separation``, ``conformal``, ``confidence`` and
-``stop_when`` of `pytest_vla.reports.warning`, ``labels``, `pytest_vla.reports.labels.labels_table`, ``economy``,
-`pytest_vla.reports.economy.economy_table`, and ``metrics``, `pytest_vla.reports.further.further_table`; beside it
-``alpha`` and ``intervals`` of the language, ``looking``, ``robustness`` and ``metrics``: how numbers were made; under
-the names of benchmarks their own tables, as their folders in `pytest_vla.suites` and other packages make them
-(`pytest_vla.entries.SectionEntry`); ``notes``:
-known defects of the benchmarks that are in the numbers, as texts; ``stopped``, where time
-has ended runs: which, and whether what ran of each is a balanced sample.
+JSON has ``schema``; ``models`` (see `pytest_vla.reports.sections.section_table`), with the keys that each section
+declares for a model (``_MODELS`` of its module); beside it how each section's numbers were made, and under the names of
+benchmarks their own tables; ``notes``: known defects of the benchmarks that are in the numbers; and ``stopped`` if a
+time limit ended runs: which, and whether each is a balanced sample. ``--schema`` prints the JSON Schema.
 """
 
 import argparse
@@ -30,8 +23,7 @@ if TYPE_CHECKING:
     from pytest_vla.records.record import Record
     from pytest_vla.records.runs import Run
     from pytest_vla.reports.loaded import Loaded
-    from pytest_vla.reports.made import Named
-    from pytest_vla.reports.sections import Section
+    from pytest_vla.reports.sections import Named, Section
 
 # What the command needs is imported when it runs: --help has to come at once.
 
@@ -185,7 +177,7 @@ def run(options: argparse.Namespace) -> None:
     from pytest_vla.metrics.hidden import hidden_notes
     from pytest_vla.reports.figures import check_matplotlib
     from pytest_vla.reports.loaded import load
-    from pytest_vla.reports.made import make_sections
+    from pytest_vla.reports.sections import make_sections
     from pytest_vla.util.text import counted
 
     if options.schema:
@@ -282,9 +274,8 @@ def _policies(options: argparse.Namespace) -> "Callable[[Run, Record], Policy]":
 
 def _write(sections: "Sequence[Section]", loaded: "Loaded", format: str, output: Path | None) -> None:
     from pytest_vla.reports.figures import write_pictures
-    from pytest_vla.reports.programs import notes_of, report_table
-    from pytest_vla.reports.sections import section_lines
-    from pytest_vla.reports.tables import wrapped
+    from pytest_vla.reports.sections import notes_of, report_table, section_lines
+    from pytest_vla.reports.text import wrapped
     from pytest_vla.util.files import whole_file
 
     if format == "png":

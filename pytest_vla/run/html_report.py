@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytest_vla.errors import VlaError
 from pytest_vla.reports.loaded import Loaded, load
-from pytest_vla.reports.made import Named, make_sections, plain_options
+from pytest_vla.reports.sections import Named, make_sections, plain_options
 from pytest_vla.run.replays import record_replays
 from pytest_vla.util.files import whole_file
 

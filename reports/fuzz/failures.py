@@ -13,8 +13,9 @@ from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.fuzz.causes import space_of
 from pytest_vla.fuzz.found import Found
 from pytest_vla.fuzz.told import often_text, params_text, rival_text
+from pytest_vla.reports.blocks import Cell, Table, table_of
 from pytest_vla.reports.html.media import picture_uri
-from pytest_vla.reports.html.parts import Block, Cell, Table
+from pytest_vla.reports.html.parts import PageBlock, block_of
 from pytest_vla.reports.html.written import NONE
 from pytest_vla.show.changes import Scene, scene_pictures
 from pytest_vla.util.text import counted, printable
@@ -61,7 +62,7 @@ class Failure:
     often: str
     rival: str
     shots: tuple[Shot, ...]
-    block: Block
+    block: PageBlock
     facts: dict[str, Cell]
 
 
@@ -106,7 +107,7 @@ def _failure(place: int, found: Found, shots: tuple[Shot, ...], cases: str, mode
         often=often,
         rival=rival_text(found, rival),
         shots=shots,
-        block=Block(tables=(_boundaries(place, found),) if found.shrunk.boundaries else ()),
+        block=block_of(tables=(_boundaries(place, found),) if found.shrunk.boundaries else ()),
         facts=_facts(found, cases, model),
     )
 
@@ -144,7 +145,7 @@ def _boundaries(place: int, found: Found) -> Table:
             passes = NONE if side.passes is None else f"{_shown(value_at(side.passes, each))}{units[each.name]}"
             rows.append((side.kind, str(each), passes, f"{_shown(value_at(side.fails, each))}{units[each.name]}"))
     caption = f"Where failure {place} begins, of this seed, to this side; {NONE}: nothing less was tried that passes"
-    return Table(caption, ("change", "amount", "passes at", "fails at"), tuple(rows), names=2)
+    return table_of(caption, ("change", "amount", "passes at", "fails at"), tuple(rows), names=2)
 
 
 def _facts(found: Found, cases: str, model: str) -> dict[str, Cell]:

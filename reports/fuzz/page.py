@@ -18,9 +18,10 @@ from pytest_vla.fuzz.retold import Retold, Told, retell
 from pytest_vla.fuzz.shares import Share
 from pytest_vla.metrics.statistics import wilson_interval
 from pytest_vla.plan.task import Task
+from pytest_vla.reports.blocks import Cell, Table, table_of
 from pytest_vla.reports.fuzz.drawings import HEAT, LEGEND, bin_text, growth_curve, heat_map, histogram
 from pytest_vla.reports.fuzz.failures import PICTURED, Failure, failures_of, words_of
-from pytest_vla.reports.html.parts import Block, Cell, PageSection, Table
+from pytest_vla.reports.html.parts import PageBlock, PageSection, block_of
 from pytest_vla.reports.html.svg import interval_bar
 from pytest_vla.reports.html.template import rendered
 from pytest_vla.reports.html.written import NONE, p_text, percent_text
@@ -75,7 +76,7 @@ class SearchPage:
 
     title: str
     made_by: str
-    summary: Mapping[str, Block]
+    summary: Mapping[str, PageBlock]
     texts: tuple[str, ...]
     failures: tuple[Failure, ...]
     sections: tuple[PageSection, ...]
@@ -125,7 +126,7 @@ def page_of(search: Search) -> SearchPage:
     )
 
 
-def _rates(search: Search) -> Block:
+def _rates(search: Search) -> PageBlock:
     rows: list[tuple[Cell, ...]] = []
     for task, seen in search.seen.items():
         tried = seen.failed + seen.passed
@@ -146,12 +147,12 @@ def _rates(search: Search) -> Block:
         for task, seen in search.seen.items()
         for seed, why in seen.left_out
     ]
-    return Block(tables=(Table(caption, head, tuple(rows)),), notes=tuple(left_out), is_wide=True)
+    return block_of(tables=(table_of(caption, head, tuple(rows)),), notes=tuple(left_out), is_wide=True)
 
 
-def _listed(found: Sequence[Found], search: Search) -> Block:
+def _listed(found: Sequence[Found], search: Search) -> PageBlock:
     if not found:
-        return Block(texts=("No failure was found.",))
+        return block_of(texts=("No failure was found.",))
     rows: list[tuple[Cell, ...]] = []
     for place, each in enumerate(found, 1):
         smallest = each.shrunk.candidate
@@ -163,8 +164,8 @@ def _listed(found: Sequence[Found], search: Search) -> Block:
     notes += [f"{counted(pending, 'failure')} not looked into yet"] * bool(pending)
     compared = [f"what {search.option('against')} does"] * any(each.rival for each in found)
     head = ("at its smallest", "task", "run seeds that fail", "found by", *compared)
-    table = Table("Distinct: of other kinds, or to another side", head, tuple(rows), left=frozenset({1, 3, 4}))
-    return Block(tables=(table,), notes=tuple(notes), is_wide=True)
+    table = table_of("Distinct: of other kinds, or to another side", head, tuple(rows), left=frozenset({1, 3, 4}))
+    return block_of(tables=(table,), notes=tuple(notes), is_wide=True)
 
 
 def _rival(found: Found) -> tuple[str, ...]:
@@ -172,7 +173,7 @@ def _rival(found: Found) -> tuple[str, ...]:
     return (told[found.rival],) if found.rival else ()
 
 
-def _about(search: Search) -> Block:
+def _about(search: Search) -> PageBlock:
     options = {key: value for key, value in search.head.get("options", {}).items() if value not in (None, [], False)}
     rows: list[tuple[Cell, ...]] = [
         ("policy", str(search.option("vla_model"))),
@@ -184,7 +185,9 @@ def _about(search: Search) -> Block:
         ("options", ", ".join(f"{key}={_plain(value)}" for key, value in options.items())),
         ("versions", ", ".join(f"{name} {number}" for name, number in search.head.get("versions", {}).items())),
     ]
-    return Block(tables=(Table("How it was done", ("what", "value"), tuple(rows), left=frozenset({1})),), is_wide=True)
+    return block_of(
+        tables=(table_of("How it was done", ("what", "value"), tuple(rows), left=frozenset({1})),), is_wide=True
+    )
 
 
 def _times(file: Path) -> Iterator[str]:
@@ -215,15 +218,15 @@ def _sections(search: Search, found: Sequence[Found]) -> Iterator[PageSection]:
     yield PageSection("ways", "How they were found", _ways(search, found))
     shown = dict(list(search.retold.tasks.items())[:DETAILED])
     left = len(search.retold.tasks) - len(shown)
-    further = (Block(texts=(f"{counted(left, 'further task')}: --json has the same of them.",)),) * bool(left)
+    further = (block_of(texts=(f"{counted(left, 'further task')}: --json has the same of them.",)),) * bool(left)
     coverage = [block for task, told in shown.items() for block in _coverage(task, told, search.seen[task].found)]
-    yield PageSection("coverage", "Where the search has been", (Block(texts=(HEAT,)), *coverage, *further))
+    yield PageSection("coverage", "Where the search has been", (block_of(texts=(HEAT,)), *coverage, *further))
     shares = [block for task, told in shown.items() for block in _shares(task, told)]
-    yield PageSection("shares", "What matters", (Block(texts=_SHARES), *shares, *further))
+    yield PageSection("shares", "What matters", (block_of(texts=_SHARES), *shares, *further))
     yield PageSection("aside", "What was left aside", (_aside(search),))
 
 
-def _ways(search: Search, found: Sequence[Found]) -> tuple[Block, ...]:
+def _ways(search: Search, found: Sequence[Found]) -> tuple[PageBlock, ...]:
     rows = []
     for source in SOURCES:
         tallies = [told.sources[source] for told in search.retold.tasks.values() if source in told.sources]
@@ -237,26 +240,26 @@ def _ways(search: Search, found: Sequence[Found]) -> tuple[Block, ...]:
         f"surrogate expects to fail or knows least of, {NEIGHBOUR} ones are near one that came near. A failure that "
         "several find is counted with the first."
     )
-    table = Table("What each source gave", ("source", "tried", "fail", "aside", "distinct failures"), tuple(rows))
-    return (Block(texts=(text,), drawings=(growth_curve(search.retold.growth),), tables=(table,)),)
+    table = table_of("What each source gave", ("source", "tried", "fail", "aside", "distinct failures"), tuple(rows))
+    return (block_of(texts=(text,), drawings=(growth_curve(search.retold.growth),), tables=(table,)),)
 
 
-def _coverage(task: str, told: Told, found: Sequence[Found]) -> Iterator[Block]:
+def _coverage(task: str, told: Told, found: Sequence[Found]) -> Iterator[PageBlock]:
     coverage = told.coverage
     untried = [f"nobody tried {', '.join(coverage.untried_kinds)}"] * bool(coverage.untried_kinds)
     pairs = ", ".join(" with ".join(pair) for pair in coverage.untried_pairs)
     untried += [f"nobody tried both of {pairs}"] * bool(pairs)
     heat = heat_map(f"{task}: failed / tried, of two dimensions at once", coverage)
-    yield Block(task, drawings=(heat,), notes=tuple(untried))
+    yield block_of(task, drawings=(heat,), notes=tuple(untried))
     broken = {change.kind for each in found for change in each.shrunk.candidate.changes}
     drawn = [kind for kind in coverage.bins if kind in broken]
     if drawn:
         charts = (_histogram(told, kind, found) for kind in drawn)
-        yield Block(f"{task}: how much of the kinds that break it", drawings=(LEGEND, *charts))
+        yield block_of(f"{task}: how much of the kinds that break it", drawings=(LEGEND, *charts))
     rows = tuple((kind, *_numbers(both.even), *_numbers(both.guided)) for kind, both in coverage.kinds.items())
     head = ("kind", "tried evenly", "fail", "aside", "tried guided", "fail", "aside")
-    table = Table(f"{task}: scenes that have the kind, alone or with others", head, rows)
-    yield Block(f"{task}: the numbers, of every kind", tables=(table, *_amounts(task, told, drawn)), is_open=False)
+    table = table_of(f"{task}: scenes that have the kind, alone or with others", head, rows)
+    yield block_of(f"{task}: the numbers, of every kind", tables=(table, *_amounts(task, told, drawn)), is_open=False)
 
 
 def _histogram(told: Told, kind: str, found: Sequence[Found]) -> Markup:
@@ -280,28 +283,30 @@ def _amounts(task: str, told: Told, kinds: Sequence[str]) -> Iterator[Table]:
                 rows.append((kind, amount, *_numbers(both.even), *_numbers(both.guided)))
     if rows:
         head = ("kind", "how much", "tried evenly", "fail", "aside", "tried guided", "fail", "aside")
-        yield Table(f"{task}: by amount, where some scene was tried", head, tuple(rows), names=2)
+        yield table_of(f"{task}: by amount, where some scene was tried", head, tuple(rows), names=2)
 
 
-def _shares(task: str, told: Told) -> Iterator[Block]:
+def _shares(task: str, told: Told) -> Iterator[PageBlock]:
     shares = told.shares
     if shares.why:
-        yield Block(task, texts=(f"Not known: {shares.why}.",))
+        yield block_of(task, texts=(f"Not known: {shares.why}.",))
         return
     text = f"Of {shares.scenes} scenes that were drawn evenly and told something the policy fails {shares.failed}."
     head = ("dimension", "share, %", "interval", "adj. p", "note")
     rows = tuple(map(_share_row, shares.single))
-    single = Table(f"{task}: what each dimension explains", head, rows, left=frozenset({2, 4}))
+    single = table_of(f"{task}: what each dimension explains", head, rows, left=frozenset({2, 4}))
     known = [each for each in shares.pairs if not each.why]
     tables = [single]
     if known:
         rows = tuple(map(_share_row, known[:SHOWN_PAIRS]))
         more = f"; the {SHOWN_PAIRS} largest of {len(known)}" * (len(known) > SHOWN_PAIRS)
         caption = f"{task}: what two explain beyond each{more}"
-        tables.append(Table(caption, ("both", "share, %", "interval", "adj. p", "fails"), rows, left=frozenset({2, 4})))
+        tables.append(
+            table_of(caption, ("both", "share, %", "interval", "adj. p", "fails"), rows, left=frozenset({2, 4}))
+        )
     rare = len(shares.pairs) - len(known)
     notes = (f"of {rare} pairs too few scenes change both, one or neither",) * bool(rare)
-    yield Block(task, texts=(text,), tables=tuple(tables), notes=notes)
+    yield block_of(task, texts=(text,), tables=tuple(tables), notes=notes)
 
 
 def _share_row(each: Share) -> tuple[Cell, ...]:
@@ -318,16 +323,16 @@ def _share_row(each: Share) -> tuple[Cell, ...]:
     return name, told, interval_bar(share, each.interval), p_text(each.adjusted), way
 
 
-def _aside(search: Search) -> Block:
+def _aside(search: Search) -> PageBlock:
     rows = [
         (task, why, str(number))
         for task, seen in search.seen.items()
         for why, number in sorted(_reasons(seen.aside).items(), key=lambda each: -each[1])
     ]
     if not rows:
-        return Block(texts=("Every scene that was drawn evenly told something.",))
+        return block_of(texts=("Every scene that was drawn evenly told something.",))
     caption = "Of scenes that were drawn evenly, what tells nothing of the policy, by reason; in no rate"
-    return Block(tables=(Table(caption, ("task", "reason", "scenes"), tuple(rows), names=2),))
+    return block_of(tables=(table_of(caption, ("task", "reason", "scenes"), tuple(rows), names=2),))
 
 
 def _reasons(aside: Mapping[str, int]) -> dict[str, int]:

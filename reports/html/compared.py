@@ -12,9 +12,10 @@ from pytest_vla.gate.losses import Flip
 from pytest_vla.gate.verdicts import Judgement, Terms, judge
 from pytest_vla.metrics.selection import by_model
 from pytest_vla.records.record import Record
+from pytest_vla.reports.blocks import Cell, table_of
 from pytest_vla.reports.gates import told_of, verdict_line, warned_of
 from pytest_vla.reports.html.groups import MOST_FLIPPED, groups_table
-from pytest_vla.reports.html.parts import Block, Cell, PageSection, Table
+from pytest_vla.reports.html.parts import PageBlock, PageSection, block_of
 from pytest_vla.reports.html.written import NONE
 from pytest_vla.util.text import counted
 
@@ -68,7 +69,7 @@ def comparison(
     try:
         judgement = judge(baseline_of(one.records), baseline_of(other.records), Terms(MARGIN, ALPHA, BY))
     except VlaError as error:
-        block = Block(title, texts=(f"These two cannot be compared: {error}",))
+        block = block_of(title, texts=(f"These two cannot be compared: {error}",))
         return PageSection(ANCHOR, "Side by side", (block,))
     return PageSection(ANCHOR, "Side by side", tuple(_blocks(title, judgement, sides, anchor_of, command_of)))
 
@@ -79,7 +80,7 @@ def _blocks(
     sides: tuple[Side, Side],
     anchor_of: Callable[[Record], str],
     command_of: Callable[[Record], str],
-) -> Iterator[Block]:
+) -> Iterator[PageBlock]:
     one, other = sides
     places = [_by_case(side.records) for side in sides]
     flips = judgement.flips
@@ -90,14 +91,14 @@ def _blocks(
     how = "The same cases are compared." if judgement.is_paired else "No case is in both: tasks over other seeds are."
     more = (f"{counted(len(flips) - MOST_FLIPPED, 'more case')} flipped",) * (len(flips) > MOST_FLIPPED)
     nothing = "No case flipped." if judgement.is_paired and not flips else ""
-    yield Block(
+    yield block_of(
         title,
         texts=tuple(filter(None, (f"{how} Verdict: {verdict_line(judgement).removeprefix('gate: ')}.", nothing))),
-        tables=(Table(caption, head, rows, 2, frozenset({2, 3, 4})),) if rows else (),
+        tables=(table_of(caption, head, rows, 2, frozenset({2, 3, 4})),) if rows else (),
         notes=more,
     )
     told = tuple(text for group in judgement.groups for text in told_of(group, judgement))
-    yield Block(
+    yield block_of(
         "By group", tables=(groups_table(judgement, one.name, other.name),), notes=(*told, *warned_of(judgement))
     )
     changed = [
@@ -107,10 +108,10 @@ def _blocks(
         tasks = tuple(
             (each.task, each.group, "{}/{}".format(*each.baseline), "{}/{}".format(*each.new)) for each in changed
         )
-        table = Table(
+        table = table_of(
             "Tasks that changed, those that lost most first", ("task", "group", one.name, other.name), tasks, 2
         )
-        yield Block("By task", tables=(table,))
+        yield block_of("By task", tables=(table,))
 
 
 def _by_case(records: Sequence[Record]) -> dict[tuple[str, int], Record]:

@@ -17,9 +17,10 @@ from pytest_vla.records.load import open_runs
 from pytest_vla.records.record import Record
 from pytest_vla.reports.agreed import judged_as_agreed
 from pytest_vla.reports.baseline_runs import baseline_named, baseline_of_runs
+from pytest_vla.reports.blocks import Table, table_of
 from pytest_vla.reports.gates import about_lines, told_of, verdict_line, warned_of
 from pytest_vla.reports.html.groups import MOST_FLIPPED, groups_table
-from pytest_vla.reports.html.parts import Block, Table
+from pytest_vla.reports.html.parts import PageBlock, block_of
 from pytest_vla.reports.html.written import NONE
 from pytest_vla.reports.measures import HEAD as MEASURES
 from pytest_vla.reports.measures import row_of, shared_text
@@ -101,7 +102,9 @@ def _told(run: str, manifest: Manifest, nodes: Sequence[str], results: Path) -> 
     )
 
 
-def gate_blocks(gate: GateTold, records: Sequence[Record], link_of: LinkOf, command_of: CommandOf) -> Iterator[Block]:
+def gate_blocks(
+    gate: GateTold, records: Sequence[Record], link_of: LinkOf, command_of: CommandOf
+) -> Iterator[PageBlock]:
     """All that ``pytest-vla gate`` says of a run, verdict, reasons and warnings.
 
     Args:
@@ -112,24 +115,24 @@ def gate_blocks(gate: GateTold, records: Sequence[Record], link_of: LinkOf, comm
     """
     judgement, baseline, new = gate.judgement, gate.baseline, gate.new
     if judgement is None or baseline is None or new is None:
-        yield Block(gate.line, (gate.about,) if gate.about else ())
+        yield block_of(gate.line, (gate.about,) if gate.about else ())
         return
     tables = [groups_table(judgement, "baseline", "run")]
     if gate.measured:
         rows = tuple(map(row_of, gate.measured))
-        tables.append(Table(shared_text(gate.measured, judgement.terms), MEASURES, rows, 2, frozenset({7})))
+        tables.append(table_of(shared_text(gate.measured, judgement.terms), MEASURES, rows, 2, frozenset({7})))
     told = [text for group in judgement.groups for text in told_of(group, judgement)]
-    yield Block(
+    yield block_of(
         gate.line,
         (gate.about, *about_lines(judgement, baseline, new, gate.name)),
         tables=tuple(tables),
     )
     told += told_of_measures(gate.measured, gate.by)
     if told or warned_of(judgement):
-        yield Block("Why", tuple(told), notes=tuple(warned_of(judgement)))
+        yield block_of("Why", tuple(told), notes=tuple(warned_of(judgement)))
     lost = [each for each in judgement.tasks if each.lost > 0]
     if lost:
-        yield Block("Tasks that lost most", tables=(_tasks_table(lost),))
+        yield block_of("Tasks that lost most", tables=(_tasks_table(lost),))
     if judgement.flips:
         yield _flips_block(gate, judgement.flips, records, link_of, command_of)
 
@@ -138,12 +141,12 @@ def _tasks_table(lost: Sequence[TaskChange]) -> Table:
     rows = tuple(
         (each.task, each.group, *("{}/{}".format(*side) for side in (each.baseline, each.new))) for each in lost
     )
-    return Table(counted(len(lost), "task") + " lost success", ("task", "group", "baseline", "run"), rows, 2)
+    return table_of(counted(len(lost), "task") + " lost success", ("task", "group", "baseline", "run"), rows, 2)
 
 
 def _flips_block(
     gate: GateTold, flips: Sequence[Flip], records: Sequence[Record], link_of: LinkOf, command_of: CommandOf
-) -> Block:
+) -> PageBlock:
     found = {(record.case, record.seeds.get("run", 0)): record for record in records if record.run == gate.run}
     rows = []
     for flip in flips[:MOST_FLIPPED]:
@@ -155,5 +158,5 @@ def _flips_block(
     lost = sum(flip.is_lost for flip in flips)
     more = (f"{counted(len(flips) - MOST_FLIPPED, 'more case')} flipped",) * (len(flips) > MOST_FLIPPED)
     head = ("case", "group", "way", "in the run", "run it again")
-    table = Table(f"{lost} lost, {len(flips) - lost} gained", head, tuple(rows), 3, frozenset({3, 4}))
-    return Block("Cases that flipped", tables=(table,), notes=more)
+    table = table_of(f"{lost} lost, {len(flips) - lost} gained", head, tuple(rows), 3, frozenset({3, 4}))
+    return block_of("Cases that flipped", tables=(table,), notes=more)

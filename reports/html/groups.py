@@ -2,7 +2,7 @@
 
 from pytest_vla.gate.choices import BEYOND
 from pytest_vla.gate.verdicts import Group, Judgement
-from pytest_vla.reports.html.parts import Table
+from pytest_vla.reports.blocks import Table, table_of
 from pytest_vla.reports.html.written import NONE, p_text
 
 MOST_FLIPPED = 300
@@ -34,7 +34,7 @@ def groups_table(judgement: Judgement, one: str, other: str) -> Table:
     of = "cases that both have" if judgement.is_paired else "tasks that both have, from other seeds"
     caption = f"Success of the {of}; bounds each way at {judgement.terms.alpha * 100:g}% over these tasks"
     rows = tuple(_row(group, judgement) for group in judgement.groups)
-    return Table(caption, head, rows, 1, frozenset({len(head) - 1}))
+    return table_of(caption, head, rows, 1, frozenset({len(head) - 1}))
 
 
 def _row(group: Group, judgement: Judgement) -> tuple[str, ...]:

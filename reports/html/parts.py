@@ -1,56 +1,130 @@
 """What a page is made of: tables, facts, drawings and texts, by section. Values; the templates say how they look."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
-Cell = str | Markup
-"""A text, which is escaped, or markup of ours."""
+from pytest_vla.reports.blocks import Block, Drawing, Heading, Sentence, Table, for_medium
+from pytest_vla.reports.blocks import notes as note_sentences
 
 
 @dataclass(frozen=True)
-class Table:
-    """A table.
+class Drawings:
+    """Drawings side by side.
 
     Attributes:
-        caption: what it says, and over what its intervals are.
-        head: of each column.
-        rows: as many cells each.
-        names: so many columns, from the left, are names; numbers are to the right.
-        left: further columns whose text begins at the left.
-        depths: of each row, how deep it stands below others; empty: none does.
+        drawn: SVG or HTML of ours, each with a text for readers who do not see it.
     """
 
-    caption: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    names: int = 1
-    left: frozenset[int] = frozenset()
-    depths: tuple[int, ...] = ()
+    drawn: tuple[Markup, ...]
 
 
 @dataclass(frozen=True)
-class Block:
-    """A part of a section: texts, then drawings, then tables.
+class Lines:
+    """Text that is shown line by line.
+
+    Attributes:
+        lines: joined by line breaks.
+    """
+
+    lines: str
+
+
+@dataclass(frozen=True)
+class PageBlock:
+    """A part of a section with a title.
 
     Attributes:
         title: over it; empty: none.
-        texts: paragraphs.
-        drawings: SVG or HTML of ours, each with a text for those who do not see it.
-        tables: in their order.
-        notes: what is not in the numbers, and why.
+        content: what is shown, in its order.
         is_open: whether it is shown at once; else behind its title.
         is_wide: of the first screen, whether it takes a whole row.
     """
 
     title: str = ""
-    texts: tuple[str, ...] = ()
-    drawings: tuple[Markup, ...] = ()
-    tables: tuple[Table, ...] = ()
-    notes: tuple[str, ...] = ()
+    content: tuple[Sentence | Table | Drawings | Lines, ...] = ()
     is_open: bool = True
     is_wide: bool = False
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The paragraphs among the content."""
+        return tuple(each.text for each in self.content if isinstance(each, Sentence) and not each.is_note)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The notes among the content."""
+        return tuple(each.text for each in self.content if isinstance(each, Sentence) and each.is_note)
+
+    @property
+    def drawings(self) -> tuple[Markup, ...]:
+        """The drawings among the content."""
+        return tuple(drawn for each in self.content if isinstance(each, Drawings) for drawn in each.drawn)
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """The tables among the content."""
+        return tuple(each for each in self.content if isinstance(each, Table))
+
+
+def block_of(
+    title: str = "",
+    texts: Iterable[str] = (),
+    drawings: Sequence[Markup] = (),
+    tables: Iterable[Table] = (),
+    notes: Iterable[str] = (),
+    is_open: bool = True,
+    is_wide: bool = False,
+) -> PageBlock:
+    """Return a block of texts, then drawings, then tables, then notes.
+
+    Args:
+        title: over it; empty: none.
+        texts: paragraphs.
+        drawings: side by side.
+        tables: in their order.
+        notes: what is missing from the numbers, and why.
+        is_open: as `PageBlock.is_open`.
+        is_wide: as `PageBlock.is_wide`.
+    """
+    drawn = (Drawings(tuple(drawings)),) if drawings else ()
+    return PageBlock(title, (*map(Sentence, texts), *drawn, *tables, *note_sentences(notes)), is_open, is_wide)
+
+
+def page_blocks(blocks: Iterable[Block | str]) -> tuple[PageBlock, ...]:
+    """Return blocks of a report as blocks of a page: each heading begins one; a text among them is a line."""
+    found = [PageBlock()]
+    for block in blocks:
+        last = found[-1]
+        if isinstance(block, str):
+            before = last.content[-1:]
+            if before and isinstance(before[0], Lines):
+                lines = Lines(f"{before[0].lines}\n{block}")
+                found[-1] = replace(last, content=(*last.content[:-1], lines))
+            else:
+                found[-1] = replace(last, content=(*last.content, Lines(block)))
+            continue
+        for each in for_medium([block], "page"):
+            if isinstance(each, Heading):
+                found.append(PageBlock(each.text, (), each.is_open))
+            elif isinstance(each, Drawing):
+                before = last.content[-1:]
+                if before and isinstance(before[0], Drawings):
+                    found[-1] = replace(last, content=(*last.content[:-1], Drawings((*before[0].drawn, each.draw()))))
+                else:
+                    found[-1] = replace(last, content=(*last.content, Drawings((each.draw(),))))
+            else:
+                found[-1] = replace(last, content=(*last.content, *_shortened(each)))
+    return tuple(each for each in found if each.title or each.content)
+
+
+def _shortened(block: Sentence | Table) -> tuple[Sentence | Table, ...]:
+    """Return a block, and after a table that is too long a note on the rows that are not shown."""
+    if isinstance(block, Sentence) or not block.most or len(block.rows) <= block.most:
+        return (block,)
+    more = f"{len(block.rows) - block.most} more rows: --format=csv has all"
+    return replace(block, rows=block.rows[: block.most]), Sentence(more, is_note=True)
 
 
 @dataclass(frozen=True)
@@ -61,13 +135,11 @@ class PageSection:
         anchor: fixed: links to it stay.
         title: over it.
         blocks: in their order.
-        lines: the same as a terminal shows it; empty: a terminal has no such part.
     """
 
     anchor: str
     title: str
-    blocks: tuple[Block, ...]
-    lines: str = ""
+    blocks: tuple[PageBlock, ...]
 
 
 @dataclass(frozen=True)
@@ -86,7 +158,7 @@ class Page:
     """
 
     title: str
-    summary: Mapping[str, Block]
+    summary: Mapping[str, PageBlock]
     sections: tuple[PageSection, ...]
     episodes: Markup
     number: int

@@ -75,7 +75,7 @@ def interval_bar(share: float | None, interval: tuple[float, float] | None) -> M
     return Markup('<svg class="bar" viewBox="-2 0 124 16" aria-hidden="true">{}</svg>').format(inside)
 
 
-def curve(title: str, below: str, dots: Sequence[Dot], names: Sequence[str], half: float | None) -> Markup:
+def curve_drawing(title: str, below: str, dots: Sequence[Dot], names: Sequence[str], half: float | None) -> Markup:
     """Success by level.
 
     Args:
@@ -243,6 +243,35 @@ def shade(share: float) -> Markup:
     red, green, blue = (round(a + (b - a) * min(max(share, 0), 1)) for a, b in zip(low, high, strict=True))
     text = "#fff" if 0.299 * red + 0.587 * green + 0.114 * blue < 140 else "#111"
     return Markup("background:rgb({} {} {});color:{}").format(red, green, blue, text)
+
+
+def heat_table(caption: str, cells: Mapping[tuple[str, str], tuple[float, str, str]]) -> Markup:
+    """A table of actions by objects whose cells have colours, with a number in each.
+
+    Args:
+        caption: above it.
+        cells: by row and column the shade, 0..1 (below 0: none), the number, and a text to show on pointing at it.
+    """
+    objects = [*dict.fromkeys(column for _, column in cells)]
+    head = Markup().join(Markup('<th scope="col">{}</th>').format(name.replace("_", " ")) for name in objects)
+    rows = Markup().join(
+        Markup('<tr><th scope="row">{}</th>{}</tr>').format(
+            action.replace("_", " "), Markup().join(_heat_cell(cells.get((action, name))) for name in objects)
+        )
+        for action in dict.fromkeys(row for row, _ in cells)
+    )
+    whole = Markup(
+        '<div class="scroll" tabindex="0" role="region" aria-label="{0}"><table class="heat"><caption>{0}</caption>'
+        '<thead><tr><th scope="col">action, by object</th>{1}</tr></thead><tbody>{2}</tbody></table></div>'
+    )
+    return whole.format(caption, head, rows)
+
+
+def _heat_cell(cell: tuple[float, str, str] | None) -> Markup:
+    if cell is None or cell[0] < 0:
+        return Markup("<td>-</td>")
+    share, text, told = cell
+    return Markup('<td style="{}" title="{}">{}</td>').format(shade(share), told, text)
 
 
 def _shares(right: float) -> Markup:

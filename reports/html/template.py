@@ -11,6 +11,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from pytest_vla.reports.blocks import cell_text
 from pytest_vla.reports.html.parts import Page
 from pytest_vla.util.text import printable_lines
 
@@ -54,7 +55,7 @@ def script_json(value: Any) -> Markup:
 
 @cache
 def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
+    found = jinja2.Environment(
         loader=jinja2.FunctionLoader(_read),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -62,6 +63,8 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         finalize=_shown,
     )
+    found.globals["cell_text"] = cell_text
+    return found
 
 
 def _shown(value: Any) -> Any:

@@ -5,7 +5,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from markupsafe import Markup
 
 from pytest_vla.metrics.rates import ends_text, left_out_text, share_text
-from pytest_vla.reports.html.parts import Block, Table
+from pytest_vla.reports.blocks import Table, table_of
+from pytest_vla.reports.html.parts import PageBlock, block_of
 from pytest_vla.reports.html.svg import SIGNS, Mark, trend, trend_key
 from pytest_vla.reports.html.written import NONE
 from pytest_vla.reports.site.cells import rate_text, run_link, success_text, tasks_cell, tasks_text
@@ -31,7 +32,7 @@ _BOX = Markup(
 )
 
 
-def trend_blocks(entries: Sequence[Entry], pages: Collection[str]) -> tuple[Block, ...]:
+def trend_blocks(entries: Sequence[Entry], pages: Collection[str]) -> tuple[PageBlock, ...]:
     """A block for each suite, by name, its benign episodes before its varied ones.
 
     Args:
@@ -47,7 +48,7 @@ def trend_blocks(entries: Sequence[Entry], pages: Collection[str]) -> tuple[Bloc
     return tuple(_block(found[key], numbers, pages) for key in sorted(found))
 
 
-def _block(points: Sequence[Point], numbers: Mapping[str, int], pages: Collection[str]) -> Block:
+def _block(points: Sequence[Point], numbers: Mapping[str, int], pages: Collection[str]) -> PageBlock:
     title = points[0].result.column
     newest = [*dict.fromkeys(point.result.model for point in reversed(points) if point.result.rate.counted)]
     lines = {
@@ -66,7 +67,7 @@ def _block(points: Sequence[Point], numbers: Mapping[str, int], pages: Collectio
     notes = [*_notes([joined for some in lines.values() for line in some for joined in line])]
     if left := len(newest) - len(lines):
         notes.append(f"{counted(left, 'earlier model')} in the table only")
-    return Block(
+    return block_of(
         title,
         drawings=tuple(drawings),
         tables=(_numbers_table(title, points, pages),),
@@ -161,4 +162,4 @@ def _numbers_table(title: str, points: Sequence[Point], pages: Collection[str]) 
             )
         )
     caption = f"The numbers of the chart of {title}, the newest first"
-    return Table(caption, (*_HEAD, "not in the rate"), tuple(rows), 4, frozenset({8}))
+    return table_of(caption, (*_HEAD, "not in the rate"), tuple(rows), 4, frozenset({8}))

@@ -8,7 +8,7 @@ from pytest_vla.metrics.rates import BENIGN, group_of, interval_text, is_plain, 
 from pytest_vla.metrics.selection import observations
 from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
 from pytest_vla.records.record import Record
-from pytest_vla.reports.tables import wrapped
+from pytest_vla.reports.text import wrapped
 from pytest_vla.util.text import counted
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from pytest_vla.metrics.discrimination import timings
 from pytest_vla.metrics.statistics import median_interval
 from pytest_vla.policies.price import Price
 from pytest_vla.records.record import METRIC_SECONDS, Record
-from pytest_vla.reports.tables import aligned, wrapped
+from pytest_vla.reports.text import aligned, wrapped
 from pytest_vla.util.text import counted
 
 

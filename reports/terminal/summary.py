@@ -38,9 +38,9 @@ from pytest_vla.records.items import DECIDED, FAILED, Item
 from pytest_vla.records.premises import notes_after
 from pytest_vla.records.record import VIDEO_SUFFIX, Record
 from pytest_vla.records.tally import Repetition
-from pytest_vla.reports.tables import printed, wrapped
 from pytest_vla.reports.terminal.first import Told, first_lines
 from pytest_vla.reports.terminal.progress import about
+from pytest_vla.reports.text import block_lines, printed, wrapped
 from pytest_vla.util.text import counted
 
 NOTHING_REPEATED = Repetition()
@@ -156,7 +156,7 @@ def closing_lines(
             lines += [line for text in cost_notes(distinct) for line in wrapped(text, width)]
         lines += printed(_further_lines(distinct))
         if any(record.variation for record in records):
-            from pytest_vla.reports.language.pride_row import language_lines
+            from pytest_vla.reports.terminal.language_row import language_lines
 
             lines += language_lines(records, run, _shown(run), width)
     told = [copies_text(len(records), len(records) - len(distinct)), stopped_text(records)]
@@ -254,9 +254,9 @@ def _further_lines(records: Sequence[Record]) -> Iterator[str]:
         for title, some in by_origin(records).items()
     }
     if any(found.values()):
-        from pytest_vla.reports.further import means_lines
+        from pytest_vla.reports.further import means_blocks
 
-        yield from means_lines(found, about)
+        yield from block_lines(means_blocks(found, about))
 
 
 def _counting_notes(repetition: Repetition, items: Sequence[Item]) -> list[str]:

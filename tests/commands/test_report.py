@@ -361,8 +361,8 @@ SECTION = Section(lambda: ["ours"], {"ours": 1}, {}, dict)
     ("format", "made", "why"),
     [
         *((each, "text", "it returned str, expected pytest_vla.reports.sections.Section") for each in FORMATS),
-        ("terminal", replace(SECTION, lines=_lines_that_raise), "ValueError: no lines"),
-        ("terminal", replace(SECTION, lines=lambda: "ours"), "lines() returned str, expected lines"),
+        ("terminal", replace(SECTION, blocks=_lines_that_raise), "ValueError: no lines"),
+        ("terminal", replace(SECTION, blocks=lambda: "ours"), "blocks() returned str, expected blocks"),
         ("json", replace(SECTION, table=[]), "table is list, expected a mapping"),
         (
             "json",

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from pytest_vla.errors import UnloadedError, VlaError
 from pytest_vla.records.record import Record
-from pytest_vla.reports.tables import wrapped
+from pytest_vla.reports.text import wrapped
 
 if TYPE_CHECKING:
     from pytest_vla.metrics.language import Measured
     from pytest_vla.metrics.language_records import Subject
     from pytest_vla.metrics.listening import Estimate
-    from pytest_vla.reports.language.compared import Compared
+    from pytest_vla.reports.language_similarities import Compared
 
 
 def language_lines(records: Sequence[Record], run: Path, shown: str, width: int | None) -> list[str]:
@@ -32,7 +32,7 @@ def language_lines(records: Sequence[Record], run: Path, shown: str, width: int 
     """
     from pytest_vla.metrics.language_records import subjects
     from pytest_vla.metrics.selection import is_counted
-    from pytest_vla.reports.tables import printed
+    from pytest_vla.reports.text import printed
 
     found = [each for each in subjects(records) if any(map(is_counted, each.paraphrases))]
     data, lines = [], []
@@ -53,7 +53,7 @@ def _rows(found: "Sequence[Subject]", csv: Path | None, width: int | None) -> li
     from pytest_vla.metrics.language import measure, scored
     from pytest_vla.metrics.pride import ALPHA
     from pytest_vla.metrics.selection import is_counted
-    from pytest_vla.reports.tables import aligned
+    from pytest_vla.reports.text import aligned
 
     scores = [[record for record in each.paraphrases if is_counted(record)] for each in found]
     rows: list[tuple[str, ...]] = [("model", "suite", "n", "SR", "PRIDE", "overestimation")]
@@ -86,7 +86,7 @@ def _rows(found: "Sequence[Subject]", csv: Path | None, width: int | None) -> li
 
 def _compared(scores: "Sequence[Sequence[Record]]", csv: Path | None) -> "list[Compared | None]":
     """What the report compares each score's records by; None where it would load a parser for it. Raises VlaError."""
-    from pytest_vla.reports.language.compared import comparer
+    from pytest_vla.reports.language_similarities import comparer
 
     # A parser brings torch and spaCy with it, which are not for a process that is about to end.
     compare = comparer(None, csv, loading=False)
