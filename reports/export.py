@@ -36,8 +36,8 @@ _Counted = Callable[[], Iterator[tuple[str, bool | None]]]
 
 _COUNTS, _TWIN = "counts", "twin"
 _EEF_POS = ("eef_pos.x", "eef_pos.y", "eef_pos.z")
-# Also the wide forms of East Asia, and white space, after which some programs look on.
-_FORMULA_SIGNS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\t", "\r", "\n")
+FORMULA_SIGNS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\t", "\r", "\n")
+"""First signs of texts that a spreadsheet runs as a formula; the wide forms of East Asia and white space too."""
 _BATCH = 2000
 
 
@@ -188,7 +188,7 @@ def _csv_line(cells: list[Any]) -> bytes:
 def _cell(value: Any) -> Any:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA_SIGNS) else value
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA_SIGNS) else value
 
 
 def _export_parquet(lines: _Counted, stream: IO[bytes]) -> None:

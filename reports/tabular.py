@@ -3,16 +3,16 @@
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_vla.metrics.listening import Estimate, Share
-from pytest_vla.reports.blocks import Block, Cell, Column, Heading, Marked, Table, cell_text, for_medium
-
-FORMULA_SIGNS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\t", "\r", "\n")
-"""First signs of texts that a spreadsheet runs as a formula; the wide forms of East Asia and white space too."""
+from pytest_vla.reports.blocks import NONE, Block, Cell, Column, Heading, Marked, Table, cell_text, for_medium
+from pytest_vla.reports.export import FORMULA_SIGNS
 
 _ABOUT = ("model", "suite", "protocol")
+
+_NEEDS = "% needs \\usepackage[T1]{fontenc}, \\usepackage{textcomp} and \\usepackage{booktabs}\n"
 
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -54,11 +54,11 @@ class NamedTable:
     table: Table
 
 
-def named_tables(section: str, blocks: Iterable[Block]) -> Iterator[NamedTable]:
+def named_tables(section: str, blocks: Iterable[Block | str]) -> Iterator[NamedTable]:
     """Yield the tables of a section's blocks, each with the subject of the heading above it."""
     subject = ("", "", "")
     numbers: dict[str, int] = {}
-    for block in for_medium(blocks, "files"):
+    for block in for_medium((block for block in blocks if not isinstance(block, str)), "files"):
         if isinstance(block, Heading) and block.subject is not None:
             subject = block.subject
         if isinstance(block, Table) and block.rows:
@@ -123,9 +123,17 @@ def _scaled(value: str | float | None, column: Column) -> str | float | None:
     return value if value is None or isinstance(value, str) or column.scale == 1.0 else value * column.scale
 
 
+def joined(files: Mapping[str, str], format: str) -> str:
+    """Return tables one after another: each of CSV below a line with its name, and an empty line between two."""
+    if format == "latex":
+        # One remark on the package is enough.
+        return _NEEDS + "\n".join(text.removeprefix(_NEEDS) for text in files.values())
+    return "\n".join(f"# {name}\n{text}" for name, text in files.items())
+
+
 def csv_text(value: object) -> object:
     """Return a value as CSV has it: nothing for None and dashes, and no text that begins as a formula."""
-    if value is None or value == "-":
+    if value is None or value == NONE:
         return ""
     if isinstance(value, str):
         # A line's end would be one in the file too, which some programs do not read.
@@ -144,7 +152,7 @@ def latex_files(tables: Iterable[NamedTable]) -> dict[str, str]:
     found: dict[str, list[str]] = {}
     for each in tables:
         found.setdefault(each.name, []).append(_latex(each))
-    return {name: "% needs \\usepackage{booktabs}\n" + "\n".join(some) for name, some in found.items()}
+    return {name: _NEEDS + "\n".join(some) for name, some in found.items()}
 
 
 def _latex(named: NamedTable) -> str:
@@ -153,8 +161,8 @@ def _latex(named: NamedTable) -> str:
     caption = ": ".join(filter(None, (about, table.caption)))
     label = re.sub(r"[^A-Za-z0-9.]+", "-", "-".join(filter(None, (named.name, *named.subject))))
     aligned = "".join("l" if place < table.names or c.is_left else "r" for place, c in enumerate(table.columns))
-    head = _latex_row([column.head for column in table.columns])
-    rows = [_latex_row(map(cell_text, row, table.columns)) for row in table.rows]
+    head = _latex_row(latex_text(column.head) for column in table.columns)
+    rows = [_latex_row(map(_latex_cell, row, table.columns)) for row in table.rows]
     return "\n".join(
         [
             r"\begin{table}",
@@ -174,5 +182,11 @@ def _latex(named: NamedTable) -> str:
     )
 
 
+def _latex_cell(cell: Cell, column: Column) -> str:
+    text = cell_text(cell, column)
+    # A number's sign is a minus, a text's a hyphen.
+    return latex_text(text) if isinstance(cell, str) or text == NONE else latex_text(text).replace("{-}", "$-$")
+
+
 def _latex_row(cells: Iterable[str]) -> str:
-    return " & ".join(map(latex_text, cells)) + r" \\"
+    return " & ".join(cells) + r" \\"

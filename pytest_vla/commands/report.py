@@ -27,9 +27,17 @@ if TYPE_CHECKING:
 
 # What the command needs is imported when it runs: --help has to come at once.
 
-FORMATS = ("terminal", "json", "png", "html")
-ENDINGS = {".json": "json", ".txt": "terminal", "": "terminal", ".html": "html", ".htm": "html"}
-"""Of files, and what is written into them where nothing else is said."""
+FORMATS = ("terminal", "json", "png", "html", "csv", "latex")
+ENDINGS = {
+    ".json": "json",
+    ".txt": "terminal",
+    "": "terminal",
+    ".html": "html",
+    ".htm": "html",
+    ".csv": "csv",
+    ".tex": "latex",
+}
+"""Endings of files, and the default format for each."""
 
 ALGORITHMS = ("fastdtw", "exact")
 TAUS = ("leave-one-out", "paper")
@@ -58,13 +66,17 @@ def declare(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         help="a run's name or its beginning, last, all (default), a run's folder, or a results folder",
     )
-    parser.add_argument("--format", choices=FORMATS, help="default: what the ending of FILE says, or terminal")
+    parser.add_argument(
+        "--format",
+        choices=FORMATS,
+        help="csv and latex: the tables (default: by the ending of FILE, else terminal)",
+    )
     parser.add_argument(
         *("-o", "--output"),
         metavar="FILE",
         type=Path,
-        help="written as a whole or not at all: .html, .json, .txt (default: standard output); of png the folder "
-        "(default: this one)",
+        help="written as a whole or not at all: .html, .json, .txt, .csv, .tex (default: standard output). The folder "
+        "of png (default: this one). With csv and latex a folder gets a file for each table",
     )
     parser.add_argument("--alpha", metavar="A", type=alpha_of, default=ALPHA, help=f"weight of S_K (default: {ALPHA})")
     parser.add_argument("--backend", metavar="NAME", help="of the similarities (default: the best that has all pairs)")
@@ -213,12 +225,41 @@ def run(options: argparse.Namespace) -> None:
             "`--vla-suite=libero_para`, or `pytest-vla import libero-para DIR`"
         )
     try:
-        if sections:
+        if sections and format in ("csv", "latex"):
+            _write_tables(named, format, options.output)
+        elif sections:
             _write(sections, loaded, format, options.output)
     except VlaError as error:
         raise VlaError("\n".join((*troubles, str(error)))) from error
     if troubles:
         raise VlaError("\n".join(troubles))
+
+
+def _write_tables(named: "Sequence[Named]", format: str, output: Path | None) -> None:
+    """Write all tables: into a file for each if the output is a folder, else one after another."""
+    from pytest_vla.reports.tabular import csv_files, joined, latex_files, named_tables
+    from pytest_vla.util.files import whole_file
+
+    tables = [table for entry, section in named for table in named_tables(entry.name, section.blocks())]
+    if not tables:
+        raise VlaError(f"no section of this report has a table that {format} could have")
+    files = csv_files(tables) if format == "csv" else latex_files(tables)
+    if output is None or str(output) == "-":
+        print(joined(files, format), end="")
+        return
+    if output.suffix.lower() in (".csv", ".tex") and not output.is_dir():
+        with whole_file(output) as stream:
+            stream.write(joined(files, format).encode(errors="backslashreplace"))
+        return
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise VlaError(f"{output} is no folder for tables: {error.strerror}") from error
+    for name, text in files.items():
+        file = output / f"{name}.{'csv' if format == 'csv' else 'tex'}"
+        with whole_file(file) as stream:
+            stream.write(text.encode(errors="backslashreplace"))
+        print(file)
 
 
 def _broken(records: "Sequence[Record]") -> str:
@@ -313,6 +354,9 @@ def format_of(named: str | None, output: Path | None) -> str:
             raise VlaError(f"-o {output}: the pictures are several: give their folder, --format=png -o FOLDER")
         _check_folder(output, "png are written into a folder")
         return "png"
+    if named in ("csv", "latex") and (output.is_dir() or ending not in ENDINGS or not ending):
+        _check_folder(output, f"{named} with a folder has a file for each table")
+        return named
     if output.is_dir():
         raise VlaError(f"-o {output} is a folder: give a file, or --format=png for pictures in it")
     if named is None and ending not in ENDINGS:
