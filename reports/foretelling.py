@@ -26,7 +26,7 @@ from pytest_vla.metrics.success import unit_of
 from pytest_vla.records.record import Record
 from pytest_vla.records.trajectory import load_trajectory, trajectory_file
 from pytest_vla.reports.blocks import Block, Cell, Column, Drawing, Heading, Sentence, Table, estimate_text, notes
-from pytest_vla.reports.html.by_outcome import courses, distributions
+from pytest_vla.reports.html.svg import courses, distributions
 from pytest_vla.reports.json_schema import (
     COUNT,
     INTERVAL,

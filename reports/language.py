@@ -1,10 +1,12 @@
 """The language: a section with success and PRIDE under paraphrases, failure types, and whether the policy listens."""
 
 import argparse
+import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from math import ceil
 from operator import itemgetter
 from pathlib import Path
@@ -12,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pytest_vla.language.published import SUITE, cell_counts, csv_of, numbered_tasks
+from pytest_vla.errors import UnloadedError, VlaError
+from pytest_vla.language.backends import PUBLISHED, Choice, Pair, choose_backend, published_backend
+from pytest_vla.language.published import SUITE, cell_counts, csv_of, load_published, numbered_tasks
 from pytest_vla.metrics.clustered import CONFIDENCE, TASKS_LIKE_THESE, THESE_TASKS
 from pytest_vla.metrics.failure_types import FEWEST_SUCCESSES, THRESHOLDS, USUAL_TAU, Algorithm, Tau, usual_algorithm
 from pytest_vla.metrics.language import Measured, Paraphrases, Scored, measure, measure_paraphrases, of_list, scored
@@ -52,9 +56,9 @@ from pytest_vla.reports.json_schema import (
     through,
     written,
 )
-from pytest_vla.reports.language_similarities import Compared, comparer
 from pytest_vla.reports.loaded import Loaded, path_loader, runs_of, unfinished_of, unread_lines
 from pytest_vla.reports.sections import Section, tau_of
+from pytest_vla.reports.text import wrapped
 from pytest_vla.util.live_line import told_when_slow
 from pytest_vla.util.text import counted
 
@@ -62,6 +66,189 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
+
+    from pytest_vla.metrics.language import Measured
+    from pytest_vla.metrics.language_records import Subject
+    from pytest_vla.metrics.listening import Estimate
+
+
+@dataclass(frozen=True)
+class Compared:
+    """S_K and S_T of the pairs of one score, all of one source."""
+
+    source: Source
+    similarities: Mapping[Pair, tuple[float, float]]
+
+
+def comparer(prefer: str | None, csv: Path | None, *, loading: bool = True) -> Callable[[Sequence[Record]], Compared]:
+    """Gives what compares the texts of a score's records, at least one.
+
+    Similarities that all of the records have, of one version, are taken as they are. A pair is compared once by each
+    backend, however many scores it is in.
+
+    Args:
+        prefer: a backend's name: this one or none; None: the best.
+        csv: LIBERO-Para's; None: published similarities are not at hand but in records.
+        loading: whether parsers and embedding models may be loaded.
+
+    Raises, when it compares:
+        VlaError: as `pytest_vla.language.backends.choose_backend`.
+        UnloadedError: the best one would have to load what is not to be loaded.
+    """
+    known: dict[tuple[str, Pair], tuple[float, float]] = {}
+    published = cache(load_published)
+
+    def choose(pairs: Sequence[Pair]) -> Choice:
+        if prefer is not None or csv is None:
+            return choose_backend(prefer, csv, pairs, loading=loading)
+        backend = published_backend(published(csv))
+        try:
+            backend.compare(pairs)
+        except VlaError as error:
+            choice = choose_backend(None, None, pairs, loading=loading)
+            return Choice(choice.backend, {**choice.passed_over, PUBLISHED: str(error)})
+        return Choice(backend, {})
+
+    def compare(records: Sequence[Record]) -> Compared:
+        recorded = _recorded(records) if prefer in (None, PUBLISHED) else {}
+        if len(recorded) == len(records) and len({by for by, _ in recorded.values()}) == 1:
+            ((backend, _), *_) = recorded.values()
+            found = {pair_of(records[index]): similarities for index, (_, similarities) in recorded.items()}
+            return Compared(Source(backend, False, {}), found)
+        pairs = list(dict.fromkeys(map(pair_of, records)))
+        choice = choose(pairs)
+        passed_over = dict(choice.passed_over)
+        if recorded and PUBLISHED in passed_over:
+            passed_over[PUBLISHED] += f"; {len(recorded)} of {len(records)} episodes have them in their records"
+        text = str(choice.backend)
+        new = [pair for pair in pairs if (text, pair) not in known]
+        for pair, each in zip(new, choice.backend.compare(new) if new else (), strict=True):
+            known[text, pair] = each.keyword, each.structural
+        source = Source(text, choice.backend.low_fidelity, passed_over)
+        return Compared(source, {pair: known[text, pair] for pair in pairs})
+
+    return compare
+
+
+def _recorded(records: Sequence[Record]) -> dict[int, tuple[str, tuple[float, float]]]:
+    """Of the records that have similarities, by their place, what made them, and S_K and S_T."""
+    found = {}
+    for index, record in enumerate(records):
+        has = record.variation.get("parameters", {})
+        by, keyword, structural = has.get("similarity_by"), has.get("s_k"), has.get("s_t")
+        # Published ones are up to 1.0000003.
+        numbers = (each for each in (keyword, structural) if isinstance(each, int | float) and 0 <= each <= 1.001)
+        if isinstance(by, str) and len([*numbers]) == 2:
+            found[index] = (by, (float(keyword), float(structural)))
+    return found
+
+
+def language_lines(records: Sequence[Record], run: Path, shown: str, width: int | None) -> list[str]:
+    """The row of each suite with paraphrases, and the command that reports the whole run.
+
+    Args:
+        records: of the run, some of them varied.
+        run: its folder.
+        shown: the folder as the user would write it.
+        width: of the terminal; None: lines may have any length.
+    """
+    from pytest_vla.metrics.language_records import subjects
+    from pytest_vla.metrics.selection import is_counted
+    from pytest_vla.reports.text import printed
+
+    found = [each for each in subjects(records) if any(map(is_counted, each.paraphrases))]
+    data, lines = [], []
+    if found:
+        csv, needed = _find_csv(run)
+        data = [f"--data={csv}"] if needed else []
+        try:
+            lines = _rows(found, csv, width)
+        except VlaError as error:
+            lines = wrapped(f"PRIDE: {error}", width, "")
+    # Without trajectories a run has no folder.
+    which = [shown] if run.is_dir() else [run.name, f"--results={Path(shown).parent}"]
+    return [*printed(lines), f"more of it: `{shlex.join(['pytest-vla', 'report', *which, *data])}`"]
+
+
+def _rows(found: "Sequence[Subject]", csv: Path | None, width: int | None) -> list[str]:
+    from pytest_vla.metrics.clustered import CONFIDENCE
+    from pytest_vla.metrics.language import measure, scored
+    from pytest_vla.metrics.pride import ALPHA
+    from pytest_vla.metrics.selection import is_counted
+    from pytest_vla.reports.text import aligned
+
+    scores = [[record for record in each.paraphrases if is_counted(record)] for each in found]
+    rows: list[tuple[str, ...]] = [("model", "suite", "n", "SR", "PRIDE", "overestimation")]
+    backends: dict[str, list[str]] = {}
+    compared = _compared(scores, csv)
+    for each, records, by in zip(found, scores, compared, strict=True):
+        if by is None:
+            continue
+        known = scored(records, by.similarities, by.source.backend)
+        measured = measure(known, ALPHA)
+        rows.append((each.model, each.suite, *_cells(measured)))
+        backends.setdefault(by.source.backend, []).append(each.suite)
+    lines = []
+    if backends:
+        models = list(dict.fromkeys(row[0] for row in rows[1:]))
+        # One model's name may be long: it has the line above.
+        rows = [row[1:] if len(models) == 1 else row for row in rows]
+        over = "over paraphrases like these, of these tasks"
+        title = f"paraphrases by {', '.join(models)}, % [{CONFIDENCE:.0%} {over}]"
+        lines += [*wrapped(title, width, ""), *aligned(rows, 1 if len(models) == 1 else 2, width=None)]
+    for backend, suites in backends.items():
+        of = f" ({', '.join(dict.fromkeys(suites))})" if len(backends) > 1 else ""
+        lines += wrapped(f"PRIDE at alpha {ALPHA:g} by {backend}{of}", width, "")
+    if left := [each.suite for each, by in zip(found, compared, strict=True) if by is None]:
+        of = f" of {', '.join(dict.fromkeys(left))}" if backends else ""
+        text = f"PRIDE{of}: not worked out here, as a parser would have to be loaded; the report does it, and keeps it"
+        lines += wrapped(text, width, "")
+    return lines
+
+
+def _compared(scores: "Sequence[Sequence[Record]]", csv: Path | None) -> "list[Compared | None]":
+    """What the report compares each score's records by; None where it would load a parser for it. Raises VlaError."""
+
+    # A parser brings torch and spaCy with it, which are not for a process that is about to end.
+    compare = comparer(None, csv, loading=False)
+    found: list[Compared | None] = []
+    for records in scores:
+        try:
+            found.append(compare(records))
+        except UnloadedError:
+            found.append(None)
+    return found
+
+
+def _find_csv(run: Path) -> tuple[Path | None, bool]:
+    """LIBERO-Para's CSV where the run found it, and whether the report has to be told."""
+    from pytest_vla.language.published import find_csv
+    from pytest_vla.plan.data_folders import given_folders
+    from pytest_vla.records.load import open_run
+
+    try:
+        with open_run(run.name, run.parent) as (_, runs):
+            data = runs[0].invocation.get("settings", {}).get("data")
+    except VlaError:
+        data = None
+    by_itself = os.environ.get("PYTEST_VLA_DATA")
+    known = find_csv(Path(by_itself)) if by_itself else None
+    found = (find_csv(folder) for folder in given_folders(Path(data) if data else None))
+    csv = next((each for each in found if each is not None), None)
+    return csv, csv is not None and csv != known
+
+
+def _cells(measured: "Measured") -> tuple[str, str, str, str]:
+    sr, pride, overestimation = map(_with_interval, (measured.sr, measured.pride, measured.overestimation))
+    return str(measured.n), sr, pride, overestimation
+
+
+def _with_interval(estimate: "Estimate | None") -> str:
+    if estimate is None:
+        return "-"
+    bounds = "" if estimate.interval is None else " [{:.1f}, {:.1f}]".format(*estimate.interval)
+    return f"{estimate.value:.1f}{bounds}"
+
 
 BAR = 40
 """Characters of 100%."""

@@ -3,9 +3,12 @@
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
+from typing import TYPE_CHECKING
 
-from pytest_vla.reports.blocks import Block, Drawing, Heading, Sentence, Table, cell_text, for_medium
 from pytest_vla.util.text import printable
+
+if TYPE_CHECKING:
+    from pytest_vla.reports.blocks import Block
 
 Rows = Sequence[Sequence[str]]
 
@@ -77,12 +80,14 @@ def wrapped(text: str, width: int | None = WIDTH, indent: str = "  ") -> list[st
     )
 
 
-def block_lines(blocks: Iterable[Block | str]) -> Iterator[str]:
+def block_lines(blocks: "Iterable[Block | str]") -> Iterator[str]:
     """Yield the lines of blocks, without control characters; a text among them is a line as it is."""
     return printed(_lines(blocks))
 
 
-def _lines(blocks: Iterable[Block | str]) -> Iterator[str]:
+def _lines(blocks: "Iterable[Block | str]") -> Iterator[str]:
+    from pytest_vla.reports.blocks import for_medium
+
     is_first = True
     for block in blocks:
         lines = (
@@ -95,7 +100,10 @@ def _lines(blocks: Iterable[Block | str]) -> Iterator[str]:
         is_first = is_first and not lines
 
 
-def _block(block: Block) -> Iterator[str]:
+def _block(block: "Block") -> Iterator[str]:
+    # A run that ends prints text and has no blocks: it is not to load numpy for them.
+    from pytest_vla.reports.blocks import Drawing, Heading, Sentence, Table, cell_text
+
     if isinstance(block, Heading):
         yield from ("", f"=== {block.text} ===")
     elif isinstance(block, Sentence):

@@ -31,8 +31,7 @@ from pytest_vla.metrics.selection import is_counted, that_count
 from pytest_vla.metrics.success import SuccessRate, unit_of
 from pytest_vla.records.record import Record
 from pytest_vla.records.trajectory import load_trajectory, trajectory_file
-from pytest_vla.reports.language import make_report
-from pytest_vla.reports.language_similarities import comparer
+from pytest_vla.reports.language import comparer, make_report
 from pytest_vla.reports.loaded import Loaded
 from pytest_vla.reports.robustness import make_robustness
 from pytest_vla.suites.libero_pro.section import make_pro

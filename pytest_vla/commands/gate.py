@@ -263,7 +263,7 @@ def terms_of(options: argparse.Namespace) -> "Terms":
 
 def baseline_of(options: argparse.Namespace) -> "Baseline":
     """Of ``--baseline``. Raises VlaError: neither such a file nor such a run is there, or it cannot be read."""
-    from pytest_vla.reports.baseline_runs import baseline_named
+    from pytest_vla.reports.baselines import baseline_named
 
     return baseline_named(options.baseline, options.results, allow_unfinished=options.allow_unfinished)
 

@@ -110,7 +110,7 @@ def scarce_now(config: pytest.Config) -> str:
     """What is scarce now, in a few words; empty where no policy's process serves, or too little is known."""
     if UTILISATION not in config.stash:
         return ""
-    from pytest_vla.reports.terminal.utilisation import scarce_text
+    from pytest_vla.reports.terminal.progress import scarce_text
 
     return scarce_text(config.stash[UTILISATION].recent())
 
@@ -129,7 +129,7 @@ def closing_lines(config: pytest.Config, episodes: int) -> tuple[str, ...]:
     use = use_of(steady)
     if use is None or _seconds(steady) < TOLD_SECONDS:
         return ()
-    from pytest_vla.reports.terminal.utilisation import advice_text, measured_text
+    from pytest_vla.reports.terminal.progress import advice_text, measured_text
 
     advice = _advice(utilisation, steady, episodes)
     return (measured_text(use, steady), *([] if advice is None else [advice_text(*advice)]))

@@ -13,13 +13,11 @@ from pytest_vla.records.load import open_runs
 from pytest_vla.records.premises import notes_after
 from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Run
-from pytest_vla.reports.html.compared import comparison, outcome_link
 from pytest_vla.reports.html.episodes import anchor_of, episodes_table, twin_places
-from pytest_vla.reports.html.gates import GateTold, gate_blocks, gates_told
+from pytest_vla.reports.html.gates import GateTold, comparison, gate_blocks, gates_told, outcome_link
 from pytest_vla.reports.html.media import Shown, media_of
-from pytest_vla.reports.html.parts import Page, PageSection, block_of, page_blocks
+from pytest_vla.reports.html.parts import Page, PageSection, block_of, page_blocks, script_json
 from pytest_vla.reports.html.summary import counting_by_model, rates_table, summary_blocks
-from pytest_vla.reports.html.template import script_json
 from pytest_vla.reports.loaded import Loaded
 from pytest_vla.reports.sections import Named, section_table
 from pytest_vla.util.text import counted

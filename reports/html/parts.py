@@ -1,12 +1,49 @@
-"""What a page is made of: tables, facts, drawings and texts, by section. Values; the templates say how they look."""
+"""The parts of a page as values, and the page that Jinja2 renders of them: escaped, and whole."""
 
+import base64
+import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from typing import Any
 
+import jinja2
 from markupsafe import Markup
 
-from pytest_vla.reports.blocks import Block, Drawing, Heading, Sentence, Table, for_medium
+from pytest_vla.metrics.listening import Estimate
+from pytest_vla.reports.blocks import (
+    NONE,
+    P_VALUE,
+    Block,
+    Column,
+    Drawing,
+    Heading,
+    Sentence,
+    Table,
+    cell_text,
+    estimate_text,
+    for_medium,
+)
 from pytest_vla.reports.blocks import notes as note_sentences
+from pytest_vla.util.text import printable_lines
+
+
+def percent_text(value: float | None, interval: tuple[float, float] | None = None) -> str:
+    """Return ``63.6 [35.4, 84.8]`` for percentages, or a dash."""
+    return estimate_text(None if value is None else Estimate(value, interval), ".1f")
+
+
+def p_text(p: float | None) -> str:
+    """Return a probability under what is tested, or a dash."""
+    return cell_text(p, Column("", P_VALUE))
+
+
+def listed(values: Sequence[str], most: int = 4) -> str:
+    """Return the first few, and how many more there are."""
+    more = f" and {len(values) - most} more" * (len(values) > most)
+    return f"{', '.join(values[:most])}{more}" or NONE
 
 
 @dataclass(frozen=True)
@@ -165,3 +202,64 @@ class Page:
     texts: tuple[str, ...] = ()
     made_by: str = ""
     index: str = ""
+
+
+_FOLDER = "pytest_vla.reports.html"
+_UNSAFE = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&'\u2028\u2029"}
+
+
+def page_html(page: Page) -> bytes:
+    """Return the whole document, UTF-8; signs that UTF-8 does not have become ``?``."""
+    script = _read("page.js")
+    return rendered(
+        "page.html.j2",
+        ("style.css",),
+        page=page,
+        script=Markup(script),
+        # Only this script runs, whatever else stands in the page.
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    )
+
+
+def rendered(template: str, styles: Sequence[str], **values: Any) -> bytes:
+    """Return a document of one of our templates, UTF-8.
+
+    Args:
+        template: its name.
+        styles: names of the style sheets that it has inside, as `style`.
+        values: what else it is given.
+    """
+    style = Markup("").join(Markup(_read(name)) for name in styles)
+    return _environment().get_template(template).render(style=style, **values).encode("utf-8", "replace")
+
+
+def script_json(value: Any) -> Markup:
+    """Return JSON that can stand in a script element: no text in it ends the element, opens a comment or breaks a line.
+
+    Raises:
+        ValueError: it holds NaN or infinity, which JSON has not.
+    """
+    return Markup(json.dumps(value, allow_nan=False, separators=(",", ":")).translate(_UNSAFE))
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    found = jinja2.Environment(
+        loader=jinja2.FunctionLoader(_read),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_shown,
+    )
+    found.globals["cell_text"] = cell_text
+    return found
+
+
+def _shown(value: Any) -> Any:
+    """Return a value without control characters and marks that turn the reading direction."""
+    return printable_lines(value) if type(value) is str else value
+
+
+def _read(name: str) -> str:
+    return (files(_FOLDER) / "templates" / name).read_text(encoding="utf-8")

@@ -19,9 +19,8 @@ from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Run
 from pytest_vla.reports.blocks import Table, table_of
 from pytest_vla.reports.html.gates import GateTold
-from pytest_vla.reports.html.parts import PageBlock, block_of
+from pytest_vla.reports.html.parts import PageBlock, block_of, listed, percent_text
 from pytest_vla.reports.html.svg import interval_bar
-from pytest_vla.reports.html.written import listed, percent_text
 from pytest_vla.reports.runs import status_text
 from pytest_vla.util.text import counted
 

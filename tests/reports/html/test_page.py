@@ -20,9 +20,8 @@ from pytest_vla.records.trajectory import Trajectory
 from pytest_vla.reports.blocks import table_of
 from pytest_vla.reports.html.episodes import anchor_of, episodes_table
 from pytest_vla.reports.html.page import Page
-from pytest_vla.reports.html.parts import PageBlock, PageSection, block_of
+from pytest_vla.reports.html.parts import PageBlock, PageSection, block_of, page_html, script_json
 from pytest_vla.reports.html.svg import interval_bar, shade
-from pytest_vla.reports.html.template import page_html, script_json
 from tests.support.examples import scaled
 from tests.support.page import Parsed, many, page
 from tests.support.records import record_of
@@ -248,7 +247,7 @@ def test_a_file_is_written_whole_or_not_at_all(monkeypatch: pytest.MonkeyPatch) 
     def raises(*_: object) -> bytes:
         raise VlaError("no page")
 
-    monkeypatch.setattr("pytest_vla.reports.html.template.page_html", raises)
+    monkeypatch.setattr("pytest_vla.reports.html.parts.page_html", raises)
     with pytest.raises(VlaError, match="no page"):
         report("-o", "report.html")
     assert Path("report.html").read_text() == "before"

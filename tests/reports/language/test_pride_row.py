@@ -17,9 +17,8 @@ from pytest_vla.language.parsed import Parsed, Token
 from pytest_vla.language.published import FILE
 from pytest_vla.records.record import Record
 from pytest_vla.records.store import open_store
-from pytest_vla.reports.language import make_report
+from pytest_vla.reports.language import language_lines, make_report
 from pytest_vla.reports.loaded import load
-from pytest_vla.reports.terminal.language_row import language_lines
 from pytest_vla.reports.terminal.summary import closing_lines
 from tests.support.data import REPOSITORY
 from tests.support.golden import check_golden
