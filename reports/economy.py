@@ -1,9 +1,9 @@
-"""How far a policy's hand goes beside the expert's on the same cases: for people as a table, for programs as JSON."""
+"""How far a policy's hand goes, beside the expert's on the same cases: a section with one table."""
 
+import argparse
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.clustered import CONFIDENCE, mean_intervals
@@ -15,12 +15,40 @@ from pytest_vla.metrics.selection import by_model, is_counted, that_count
 from pytest_vla.metrics.success import unit_of
 from pytest_vla.records.record import Record
 from pytest_vla.records.trajectory import load_trajectory, trajectory_file
+from pytest_vla.reports.blocks import Block, Column, Sentence, Table, notes
+from pytest_vla.reports.json_schema import (
+    COUNT,
+    INTERVALS,
+    NUMBER,
+    SHARE,
+    TEXT,
+    Keys,
+    SectionSchema,
+    maybe,
+    row,
+    through,
+    written,
+)
 from pytest_vla.reports.loaded import Loaded, unfinished_of
-from pytest_vla.reports.tables import aligned, notes, printed, wrapped
+from pytest_vla.reports.sections import Section
 from pytest_vla.util.text import counted
 
 PATH = "hand_path"
 _EXPERT = "expert"
+
+
+def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
+    """Return the section, or None if no success has the metric."""
+    found = make_economy(loaded)
+    if not found:
+        return None
+    models = {(model.model, model.suite, ""): written(_MODELS, model) for model in found}
+    return Section(lambda: economy_blocks(found), written(_METHODS, None), models)
+
+
+def schema() -> SectionSchema:
+    """Return the section's keys in JSON."""
+    return SectionSchema(_METHODS, _MODELS)
 
 
 @dataclass(frozen=True)
@@ -47,9 +75,9 @@ class Economy:
 
 
 def make_economy(loaded: Loaded) -> tuple[Economy, ...]:
-    """Of each model and suite that was asked for `PATH`, the expert itself excepted. Raises nothing of its own.
+    """Compare each model's hand path with the expert's, per suite; skip the expert itself, and runs without `PATH`.
 
-    The expert's paths are read of its trajectories where it ran without the metric.
+    The expert's paths are read from its trajectories if it ran without the metric.
     """
     groups = by_model(loaded.records)
     found = []
@@ -96,44 +124,43 @@ def _mean(values: Sequence[tuple[Record, float]]) -> Estimate:
     return Estimate(fmean(numbers), *mean_intervals(numbers, [unit_of(record) for record, _ in values]))
 
 
-def economy_table(found: Economy) -> dict[str, Any]:
-    """``economy`` of a model and suite in JSON: ``path`` (m) and ``ratio`` (null) of successes, each with ``n``,
-    ``mean``, ``interval`` and ``tasks_interval`` (null)."""
-
-    def told(estimate: Estimate | None, number: int) -> dict[str, Any] | None:
-        if estimate is None:
-            return None
-        bounds = {"interval": estimate.interval, "tasks_interval": estimate.tasks_interval}
-        return {"n": number, "mean": estimate.value, **bounds}
-
-    return {"path": told(found.path, found.successes), "ratio": told(found.ratio, found.pairs)}
-
-
-def methods_table() -> dict[str, Any]:
-    """How the numbers were made, for JSON."""
-    return {
-        "confidence": CONFIDENCE,
-        "path": "m, the hand's, of successes",
-        "ratio": "over the expert's path on the same case, of successes of both",
-        "intervals": "Student's t over tasks and seeds; tasks_interval: over tasks",
-    }
-
-
-def economy_lines(found: Sequence[Economy]) -> Iterator[str]:
-    """The section for a terminal, line by line. Control characters are taken out."""
-    yield from printed(_lines(found))
+_METHODS: Keys = {
+    "economy": row(
+        {
+            "confidence": SHARE.always(CONFIDENCE),
+            "path": TEXT.always("m, the hand's, of successes"),
+            "ratio": TEXT.always("over the expert's path on the same case, of successes of both"),
+            "intervals": TEXT.always("Student's t over tasks and seeds; tasks_interval: over tasks"),
+        }
+    ).always(None)
+}
+_PATH_KEYS = {"n": COUNT.of("successes"), **through("path", {"mean": NUMBER.of("value"), **INTERVALS})}
+_RATIO_KEYS = {"n": COUNT.of("pairs"), **through("ratio", {"mean": NUMBER.of("value"), **INTERVALS})}
+_MODELS: Keys = {
+    "economy": row(
+        {
+            "path": maybe(row(_PATH_KEYS)).of(lambda found: found),
+            "ratio": maybe(row(_RATIO_KEYS)).of(lambda found: None if found.ratio is None else found),
+        }
+    ).of(lambda found: found)
+}
 
 
-def _lines(found: Sequence[Economy]) -> Iterator[str]:
-    yield from wrapped(
+def economy_blocks(found: Sequence[Economy]) -> Iterator[Block]:
+    """Yield the section's blocks."""
+    yield Sentence(
         "How far does the hand go? The path of successes, m, and over that of --vla-model=expert on the same cases. In "
         f"brackets: {CONFIDENCE:.0%} intervals over these tasks"
     )
-    rows = [["model", "suite", "path, m", "of", "over the expert's", "of"]]
-    for each in found:
-        ratio = "-" if each.ratio is None else _cell(each.ratio)
-        rows.append([each.model, each.suite, _cell(each.path), str(each.successes), ratio, str(each.pairs)])
-    yield from aligned(rows, 2)
+    columns = (
+        *map(Column, ("model", "suite")),
+        Column("path, m", ".3g"),
+        Column("of"),
+        Column("over the expert's", ".3g"),
+        Column("of these"),
+    )
+    rows = tuple((e.model, e.suite, e.path, e.successes, e.ratio, e.pairs) for e in found)
+    yield Table("The hand's path in successes", columns, rows, "paths", names=2, caption_medium="page")
     for each in found:
         if each.pairs < each.successes:
             lacking = f"{each.successes - each.pairs} of {counted(each.successes, 'successful episode')}"
@@ -141,7 +168,3 @@ def _lines(found: Sequence[Economy]) -> Iterator[str]:
                 [f"{lacking} of {each.model} are without the expert's: run the same cases with --vla-model=expert"]
             )
         yield from notes(each.left_out)
-
-
-def _cell(each: Estimate) -> str:
-    return f"{each.value:.3g}" + ("" if each.interval is None else " [{:.3g}, {:.3g}]".format(*each.interval))

@@ -5,38 +5,54 @@ from pytest_vla.entries import SectionEntry
 
 def pytest_vla_sections() -> list[SectionEntry]:
     """Robustness, the language, costs, looking, what foretells failure, labels, the hand's way, further numbers."""
-    at, shape = "pytest_vla.reports.builtin", "pytest_vla.reports.builtin_schemas"
+    at = "pytest_vla.reports"
     return [
         SectionEntry(
             "robustness",
             "robustness to variations by dimension and level",
-            f"{at}:robustness",
+            f"{at}.robustness:section",
             10,
-            f"{shape}:robustness",
+            f"{at}.robustness:schema",
         ),
         SectionEntry(
-            "language", "success under paraphrases, PRIDE, failure types", f"{at}:language", 20, f"{shape}:language"
+            "language",
+            "success under paraphrases, PRIDE, failure types",
+            f"{at}.language:section",
+            20,
+            f"{at}.language:schema",
         ),
         SectionEntry(
             "safety",
             "cumulative cost beside success, by literal and over an episode",
-            f"{at}:safety",
+            f"{at}.safety:section",
             25,
-            f"{shape}:safety",
+            f"{at}.safety:schema",
         ),
-        SectionEntry("looking", "what a policy does that does not see", f"{at}:looking", 30, f"{shape}:looking"),
+        SectionEntry(
+            "looking", "what a policy does that does not see", f"{at}.looking:section", 30, f"{at}.looking:schema"
+        ),
         SectionEntry(
             "foretelling",
             "whether uncertainty foretells failure, by moment",
-            f"{at}:foretelling",
+            f"{at}.foretelling:section",
             35,
-            f"{shape}:foretelling",
+            f"{at}.foretelling:schema",
         ),
         SectionEntry(
-            "labels", "whether metrics go with people's labels of quality", f"{at}:labels", 36, f"{shape}:labels"
+            "labels",
+            "whether metrics go with people's labels of quality",
+            f"{at}.labels:section",
+            36,
+            f"{at}.labels:schema",
         ),
-        SectionEntry("economy", "how far the hand goes, beside the expert's", f"{at}:economy", 37, f"{shape}:economy"),
         SectionEntry(
-            "metrics", "further numbers of episodes, which others add", f"{at}:further", 40, f"{shape}:further"
+            "economy", "how far the hand goes, beside the expert's", f"{at}.economy:section", 37, f"{at}.economy:schema"
+        ),
+        SectionEntry(
+            "metrics",
+            "further numbers of episodes, which others add",
+            f"{at}.further:section",
+            40,
+            f"{at}.further:schema",
         ),
     ]

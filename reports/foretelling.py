@@ -1,32 +1,54 @@
-"""Does a metric foretell failure? AUROC early in the episode: for people as a table, for programs as JSON."""
+"""Does a metric foretell failure? A section with AUROC early in the episode, alarms, and the policy's confidence."""
 
+import argparse
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_vla import extensions
 from pytest_vla.errors import VlaError
-from pytest_vla.metrics.alarms import Intervention, Rule, intervention
+from pytest_vla.metrics.alarms import Intervention, Rule, TaskAlarms, intervention, parse_rule
 from pytest_vla.metrics.calibration import BINS, CHANCE, DRAWS, Calibration, confidence_at
-from pytest_vla.metrics.clustered import CONFIDENCE, THESE_TASKS
-from pytest_vla.metrics.conformal import ALPHA, Conformal, conformal
+from pytest_vla.metrics.clustered import CONFIDENCE, TASKS_LIKE_THESE, THESE_TASKS
+from pytest_vla.metrics.conformal import ALPHA, Conformal, conformal, fewest_successes
 from pytest_vla.metrics.foretelling import FEWEST, MOMENTS, Foretelling, Watched, foretelling
 from pytest_vla.metrics.hidden import hidden_notes
 from pytest_vla.metrics.listening import Estimate
-from pytest_vla.metrics.naming import entry_of
+from pytest_vla.metrics.naming import entry_of, with_own_name
 from pytest_vla.metrics.padding import without_padding
 from pytest_vla.metrics.selection import by_model, is_counted, that_count
 from pytest_vla.metrics.separation import MOMENT, Course, Distribution, Separation, separations
 from pytest_vla.metrics.success import unit_of
 from pytest_vla.records.record import Record
 from pytest_vla.records.trajectory import load_trajectory, trajectory_file
+from pytest_vla.reports.blocks import Block, Cell, Column, Drawing, Heading, Sentence, Table, estimate_text, notes
+from pytest_vla.reports.html.svg import courses, distributions
+from pytest_vla.reports.json_schema import (
+    COUNT,
+    INTERVAL,
+    INTERVALS,
+    NUMBER,
+    SHARE,
+    TEXT,
+    Keys,
+    SectionSchema,
+    Shape,
+    listed,
+    maybe,
+    row,
+    through,
+    written,
+)
 from pytest_vla.reports.loaded import SEED, Loaded, unfinished_of
-from pytest_vla.reports.tables import aligned, notes, printed, wrapped
-from pytest_vla.reports.warning import confidence_lines, conformal_lines, intervention_lines
+from pytest_vla.reports.sections import Section
 from pytest_vla.util.text import counted
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 STATIC = "static_robot"
 CONFIDENCE_SERIES = "token_probability.paper"
@@ -34,6 +56,31 @@ CONFIDENCE_SERIES = "token_probability.paper"
 
 ALPHAS = (0.05, ALPHA, 0.20)
 """Shares of successes that a conformal alarm may cut; a terminal has `ALPHA`'s."""
+
+
+_MORE = (
+    "A failure and a success of one task, looked at for as long as the success took: in percentage points, how much "
+    "more often the alarm stops the failure; 0: it tells at most which task it is"
+)
+
+
+def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
+    """Return the section, or None if no episode has a series of a metric."""
+    # Programs that make a report by themselves may not know the option.
+    text = getattr(options, "stop_when", None)
+    rule = None if text is None else with_own_name(parse_rule(text), extensions.metrics())
+    found = make_foretold(loaded, rule)
+    if not found:
+        return None
+    models = {(model.model, model.suite, model.budget): written(_MODELS, model) for model in found}
+    return Section(
+        lambda: foretelling_blocks(found), written(_METHODS, None), models, title="Does it foretell failure?"
+    )
+
+
+def schema() -> SectionSchema:
+    """Return the section's keys in JSON."""
+    return SectionSchema(_METHODS, _MODELS)
 
 
 @dataclass(frozen=True)
@@ -72,7 +119,7 @@ class Foretold:
 
 
 def make_foretold(loaded: Loaded, rule: Rule | None = None) -> tuple[Foretold, ...]:
-    """What metrics foretell, of each model and suite whose episodes have series of them.
+    """Return what metrics foretell, for each model and suite whose episodes have series of them.
 
     Probes are in no number, as their success is in no rate. Episodes of another step budget are told apart: a share of
     it is another number of steps, and which budget an episode has would foretell by itself.
@@ -141,7 +188,7 @@ def _foretold(
 
 
 def _unread(troubles: Collection[str]) -> list[str]:
-    """What to say of trajectories that cannot be read: none, or a line."""
+    """Return a line on trajectories that cannot be read, or no line."""
     if not troubles:
         return []
     files = counted(len(troubles), "trajectory file")
@@ -174,122 +221,180 @@ def _values(name: str, series: NDArray[Any]) -> NDArray[np.float64]:
     return np.asarray(series, np.float64) if entry is None else without_padding(series, entry, key)
 
 
-# For programs
+_METHODS: Keys = {
+    "foretelling": row(
+        {
+            "confidence": SHARE.always(CONFIDENCE),
+            "over": TEXT.always(THESE_TASKS),
+            "moments": listed(SHARE).always(MOMENTS),
+            "of": TEXT.always("the step budget; episodes that are over by then are left out"),
+            "value": TEXT.always(
+                "the mean of the metric's series up to the moment; steps in which it has no value yet, such as those "
+                "before upstream's window of 8 is full, are not in it"
+            ),
+            "conformal": TEXT.always(
+                "the (1-alpha)(K+1)/K quantile of the largest values of successes of every second seed, each of K "
+                "tasks and seeds weighing the same; held_out: the other seeds"
+            ),
+            "calibration": TEXT.always(
+                "confidence: mean probability of the likeliest tokens up to the moment, of episodes that run "
+                f"still; error: expected calibration error over {BINS} bins; error_by_chance: of a calibrated "
+                f"policy {CHANCE:.0%} of {DRAWS} draws are below; episodes of one task and seed are drawn together"
+            ),
+            "seed": COUNT.always(SEED),
+            "intervals": TEXT.always(
+                "Wilson's with the effective sample size of clusters' influences (Obuchowski 1997), Student's t; "
+                "tasks_interval: over tasks"
+            ),
+        }
+    ).always(None)
+}
+_FORETELLING: Keys = {
+    "metric": TEXT, "moment": SHARE, "failures": COUNT, "successes": COUNT, "over": COUNT, "unknown": COUNT,
+    **through("auroc", {"auroc": maybe(SHARE).of("value"), **INTERVALS}),
+    **through("within", {"within": maybe(SHARE).of("value"), "within_interval": INTERVAL.of("interval")}),
+    "pairs": COUNT,
+}  # fmt: skip
 
 
-def methods_table() -> dict[str, Any]:
-    """How the numbers were made, for JSON."""
-    return {
-        "confidence": CONFIDENCE,
-        "over": THESE_TASKS,
-        "moments": list(MOMENTS),
-        "of": "the step budget; episodes that are over by then are left out",
-        "value": "the mean of the metric's series up to the moment; steps in which it has no value yet, such as those "
-        "before upstream's window of 8 is full, are not in it",
-        "conformal": "the (1-alpha)(K+1)/K quantile of the largest values of successes of every second seed, each of K "
-        "tasks and seeds weighing the same; held_out: the other seeds",
-        "calibration": "confidence: mean probability of the likeliest tokens up to the moment, of episodes that run "
-        f"still; error: expected calibration error over {BINS} bins; error_by_chance: of a calibrated "
-        f"policy {CHANCE:.0%} of {DRAWS} draws are below; episodes of one task and seed are drawn together",
-        "seed": SEED,
-        "intervals": "Wilson's with the effective sample size of clusters' influences (Obuchowski 1997), Student's t; "
-        "tasks_interval: over tasks",
+def _outcome(name: str) -> Shape:
+    """Return the type of a metric's values for one outcome, and over time."""
+
+    def values(each: Separation) -> Distribution:
+        found: Distribution = getattr(each, name)
+        return found
+
+    def course(each: Separation) -> Course:
+        found: Course = getattr(each, f"{name}_course")
+        return found
+
+    return row(
+        {
+            "counts": listed(COUNT).of(lambda each: values(each).counts),
+            "median": maybe(NUMBER).of(lambda each: values(each).median),
+            "quartiles": listed(maybe(Shape(listed(NUMBER).schema))).of(lambda each: course(each).quartiles),
+        }
+    )
+
+
+_SEPARATION: Keys = {
+    "metric": TEXT, "moment": SHARE.always(MOMENT), "low": NUMBER, "high": NUMBER, "beyond": COUNT,
+    "failures": _outcome("failures").of(lambda each: each), "successes": _outcome("successes").of(lambda each: each),
+}  # fmt: skip
+_SHARE = maybe(row({"share": SHARE.of("value"), **INTERVALS}))
+_WITHIN: Keys = {
+    "tasks": COUNT, "caught": SHARE, "in_time": SHARE, "cut": SHARE,
+    **through("more", {"more": NUMBER.of("value"), **INTERVALS}),
+}  # fmt: skip
+_OF_TASK: Keys = {"task": TEXT, "failures": COUNT, "caught": COUNT, "successes": COUNT, "cut": COUNT}
+_STOPPED = row(
+    {
+        "rule": TEXT.of(lambda found: str(found.rule)), "failures": COUNT, "caught": _SHARE, "in_time": _SHARE,
+        "successes": COUNT, "cut": _SHARE, "lead": maybe(NUMBER), "saved": SHARE, "within": maybe(row(_WITHIN)),
+        "by_task": listed(row(_OF_TASK)),
     }
+)  # fmt: skip
+_CONFORMAL: Keys = {
+    # The successes it is made of, and how many tasks and seeds they are of.
+    "metric": TEXT, "alpha": SHARE, "calibrating": COUNT, "clusters": COUNT, "threshold": maybe(NUMBER),
+    "held_out": maybe(_STOPPED),
+}  # fmt: skip
+_BIN: Keys = {
+    "low": SHARE, "high": SHARE, "episodes": COUNT, "confidence": SHARE, "success": SHARE.of("success.value"),
+    "interval": INTERVAL.of("success.interval"),
+}  # fmt: skip
+_CALIBRATION: Keys = {
+    "episodes": COUNT, "brier": SHARE.of("brier.value"), "brier_interval": INTERVAL.of("brier.interval"),
+    "base": NUMBER, "error": SHARE, "error_by_chance": NUMBER,
+    "gap": NUMBER.of("gap.value"), "gap_interval": INTERVAL.of("gap.interval"),
+    "bins": listed(row(_BIN)),
+}  # fmt: skip
+_AT_MOMENT: Keys = {"moment": SHARE.of(lambda at: at[0]), **through(lambda at: at[1], _CALIBRATION)}
+_MODELS: Keys = {
+    "foretelling": listed(row(_FORETELLING)).of("found"), "conformal": listed(row(_CONFORMAL)).of("alarms"),
+    "confidence": listed(row(_AT_MOMENT)), "separation": listed(row(_SEPARATION)).of("separated"),
+    "stop_when": maybe(_STOPPED).of("stopped"),
+}  # fmt: skip
 
 
-def foretelling_table(found: Foretold) -> list[dict[str, Any]]:
-    """``foretelling`` of a model and suite in JSON, one for each metric and moment.
-
-    ``metric``, ``moment``, ``failures``, ``successes``, ``over``, ``unknown``, ``auroc`` (null), ``interval`` and
-    ``tasks_interval`` (null), ``within``, ``within_interval`` (null) and ``pairs``, of one task each: see
-    `pytest_vla.metrics.foretelling.Foretelling`.
-    """
-    return [
-        {
-            "metric": each.metric,
-            "moment": each.moment,
-            "failures": each.failures,
-            "successes": each.successes,
-            "over": each.over,
-            "unknown": each.unknown,
-            "auroc": None if each.auroc is None else each.auroc.value,
-            "interval": None if each.auroc is None else each.auroc.interval,
-            "tasks_interval": None if each.auroc is None else each.auroc.tasks_interval,
-            "within": None if each.within is None else each.within.value,
-            "within_interval": None if each.within is None else each.within.interval,
-            "pairs": each.pairs,
-        }
-        for each in found.found
-    ]
-
-
-def separation_table(found: Sequence[Separation]) -> list[dict[str, Any]]:
-    """``separation`` of a model and suite in JSON, one for each metric.
-
-    ``metric``, ``moment``, ``low`` and ``high`` of the bins, ``beyond``, and of ``failures`` and ``successes``
-    ``counts`` by bin, ``median`` (null) and ``quartiles`` over time (each null); see
-    `pytest_vla.metrics.separation.Separation`.
-    """
-
-    def told(values: Distribution, course: Course) -> dict[str, Any]:
-        return {"counts": list(values.counts), "median": values.median, "quartiles": list(course.quartiles)}
-
-    return [
-        {
-            "metric": each.metric,
-            "moment": MOMENT,
-            "low": each.low,
-            "high": each.high,
-            "beyond": each.beyond,
-            "failures": told(each.failures, each.failures_course),
-            "successes": told(each.successes, each.successes_course),
-        }
-        for each in found
-    ]
-
-
-# For people
-
-
-def foretelling_lines(found: Sequence[Foretold]) -> Iterator[str]:
-    """The section for a terminal, line by line. Control characters are taken out."""
-    yield from printed(_lines(found))
-
-
-def _lines(found: Sequence[Foretold]) -> Iterator[str]:
+def foretelling_blocks(found: Sequence[Foretold]) -> Iterator[Block]:
+    """Yield the section's blocks."""
     shares = ", ".join(f"{moment:.0%}" for moment in MOMENTS)
-    yield from wrapped(
+    yield Sentence(
         f"Does it foretell failure? AUROC of each metric's mean up to {shares} of the step budget, among the episodes "
         "that are still running: 1, failures have larger values; 0.5, it tells nothing; 0, they have smaller ones. In "
         f"brackets: {CONFIDENCE:.0%} intervals over these tasks"
     )
     for model in found:
-        yield ""
-        yield f"=== {model.model}, {model.suite}{f', a budget of {model.budget}' if model.budget else ''} ==="
+        title = f"{model.model}, {model.suite}{f', a budget of {model.budget}' if model.budget else ''}"
+        yield Heading(title, (model.model, model.suite, model.budget))
         yield from notes(model.left_out)
         if not model.episodes:
-            yield from wrapped("no episode has a series that can be read: nothing is known of what foretells")
+            yield Sentence("no episode has a series that can be read: nothing is known of what foretells")
             continue
         if model.static:
-            yield from wrapped(
+            yield Sentence(
                 f"{model.static} of {counted(model.episodes, 'episode')} are of a robot that stood still: it looks "
                 "perfect to every metric of motion"
             )
-        yield from _table(model.found, model.varied)
-        yield from conformal_lines(model.alarms, model.seconds)
+        yield from _areas(model.found, model.varied)
+        yield from _by_outcome(title, model)
+        if model.alarms:
+            yield Heading(f"{title}: alarms", is_open=False, medium="page")
+            yield from _alarm_blocks(model.alarms, model.seconds)
         if model.stopped is not None:
-            yield from intervention_lines(model.stopped, model.seconds)
-        yield from confidence_lines(model.confidence)
+            yield from _intervention(model.stopped, model.seconds)
+        if model.confidence:
+            yield Heading(f"{title}: its own confidence", is_open=False, medium="page")
+            yield from _confidence(model.confidence)
 
 
-def _table(found: Sequence[Foretelling], varied: bool) -> Iterator[str]:
-    cells: dict[str, list[str]] = {}
-    within: dict[str, list[str]] = {}
-    for each in found:
-        cells.setdefault(each.metric, []).append(_cell(each.auroc))
-        within.setdefault(each.metric, []).append(_cell(each.within))
-    moments = [f"at {moment:.0%}" for moment in dict.fromkeys(each.moment for each in found)]
-    yield from aligned([["metric", *moments], *([k, *v] for k, v in cells.items())], 1)
+def _areas(found: Sequence[Foretelling], varied: bool) -> Iterator[Block]:
+    moments = [Column(f"at {moment:.0%}", ".2f") for moment in dict.fromkeys(each.moment for each in found)]
+
+    def by_metric(attribute: str) -> tuple[tuple[Cell, ...], ...]:
+        cells: dict[str, list[Cell]] = {}
+        for each in found:
+            cells.setdefault(each.metric, []).append(getattr(each, attribute))
+        return tuple((name, *some) for name, some in cells.items())
+
+    yield Table(
+        "AUROC of the mean up to a share of the step budget",
+        (Column("metric"), *moments),
+        by_metric("auroc"),
+        "auroc",
+        is_digest=True,
+        medium="terminal",
+        caption_medium="page",
+    )
+    yield Table(
+        "AUROC of the mean up to a share of the step budget, among the episodes that are still running: 1, failures "
+        "have larger values; 0.5, it tells nothing; 0, smaller ones",
+        (
+            Column("metric"),
+            Column("moment", ".0%"),
+            *map(Column, ("failures", "successes")),
+            Column("AUROC", ".2f"),
+            Column(TASKS_LIKE_THESE, ".2f"),
+            Column("within tasks", ".2f"),
+            Column("pairs of one task"),
+        ),
+        tuple(
+            (
+                each.metric,
+                each.moment,
+                each.failures,
+                each.successes,
+                each.auroc,
+                None if each.auroc is None else each.auroc.tasks_interval,
+                each.within,
+                each.pairs or "",
+            )
+            for each in found
+        ),
+        "foretelling",
+        medium="page",
+    )
     yield from _counts(
         "failures and successes that are still running",
         found,
@@ -301,50 +406,244 @@ def _table(found: Sequence[Foretelling], varied: bool) -> Iterator[str]:
         for each in found
         if each.unknown
     ).items():
-        yield from wrapped(f"no value yet {text}: {', '.join(names)}")
+        yield Sentence(f"no value yet {text}: {', '.join(names)}")
     if (comparisons := sum(each.auroc is not None for each in found)) > 1:
-        yield from wrapped(
+        yield Sentence(
             f"these are {comparisons} comparisons, of metrics and moments: the best of them is picked by eye, and "
             "looks better than it is; other episodes, such as of another run seed, say how good"
         )
     if any(each.pairs for each in found):
-        yield ""
         mixed = ". What is varied in them may do so too: it is not told apart" if varied else ""
-        yield from wrapped(
+        yield Sentence(
             f"the same among episodes of one task{', whatever is varied in them' * varied}: tasks differ in how often "
             "they fail and in what a metric is like in them, which over all episodes may foretell by itself, or hide "
-            f"what does{mixed}"
+            f"what does{mixed}",
+            is_apart=True,
         )
-        head = ["metric, within tasks", *moments]
-        yield from aligned([head, *([k, *v] for k, v in within.items())], 1)
+        yield Table(
+            "AUROC within tasks",
+            (Column("metric, within tasks"), *moments),
+            by_metric("within"),
+            "within",
+            is_digest=True,
+            medium="terminal",
+            caption_medium="page",
+        )
         yield from _counts("pairs of a failure and a success of one task", found, lambda each: str(each.pairs))
+
+
+def _by_outcome(title: str, model: Foretold) -> Iterator[Block]:
+    """Yield drawings of each metric's values by outcome, and over time."""
+    if not model.separated:
+        return
+    yield Heading(f"{title}: values by outcome", medium="page")
+    yield Sentence(
+        f"Of each metric the mean up to {MOMENT:.0%} of the step budget, an episode each: failures above the line, "
+        "successes below it, each as shares of its own number; a tick marks the median. Where both have their "
+        "bars in the same places, the metric tells nothing. Tasks differ: AUROC within tasks is of pairs of "
+        "one task. Over time: the median and the middle half of the episodes that run still.",
+        medium="page",
+    )
+    areas = {each.metric: each for each in model.found if each.moment == MOMENT}
+    for each in model.separated:
+        yield Drawing(partial(_pair, each, areas.get(each.metric)))
+
+
+def _pair(each: Separation, area: Foretelling | None) -> "Markup":
+    from markupsafe import Markup
+
+    within, overall = (None, None) if area is None else (area.within, area.auroc)
+    values = ["-" if one is None else f"{one.value:.2f}" for one in (within, overall)]
+    below = "AUROC within tasks {}, over all {}".format(*values)
+    below += f"; {each.beyond} beyond the ends" * bool(each.beyond)
+    table = written(_SEPARATION, each)
+    return Markup('<div class="pair">{}{}</div>').format(distributions(table, below), courses(table) or "")
 
 
 def _counts(
     what: str, found: Sequence[Foretelling], count: Callable[[Foretelling], str], end: str = ""
-) -> Iterator[str]:
-    """How many each number is of: as most metrics have it, and those apart that have others."""
+) -> Iterator[Sentence]:
+    """Yield how many episodes each number is made of: as most metrics have it, then the metrics that differ."""
     by_metric: dict[str, list[str]] = {}
     for each in found:
         by_metric.setdefault(each.metric, []).append(f"{count(each)} at {each.moment:.0%}")
     told = _alike((name, ", ".join(counts)) for name, counts in by_metric.items())
+    yield from _usual_first(told, f"{what}: ", end)
+
+
+def _usual_first(told: dict[str, list[str]], before: str = "", end: str = "") -> Iterator[Sentence]:
+    """Yield the text of most names, then the others' texts with their names."""
     usual = max(told, key=lambda text: len(told[text]))
-    yield from wrapped(f"{what}: {usual}{end}")
-    for text, names in told.items():
-        if text != usual:
-            yield from wrapped(f"of {', '.join(names)}: {text}")
+    yield Sentence(f"{before}{usual}{end}")
+    yield from (Sentence(f"of {', '.join(names)}: {text}") for text, names in told.items() if text != usual)
 
 
 def _alike(told: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """Of each text the names that it is said of."""
+    """Return the names by text."""
     found: dict[str, list[str]] = {}
     for name, text in told:
         found.setdefault(text, []).append(name)
     return found
 
 
-def _cell(each: Estimate | None) -> str:
-    if each is None:
+def _alarm_blocks(found: Sequence[Conformal], seconds: float | None) -> Iterator[Block]:
+    """Yield the alarms of each metric; on a terminal those that are to cut `ALPHA` of the successes at most."""
+    some = [each for each in found if each.alpha == ALPHA]
+    yield Sentence(
+        f"an alarm beyond a threshold that is to cut {ALPHA:.0%} of successes at most: split conformal, of the largest "
+        "values of successes of every second seed; what it does on the other seeds",
+        is_apart=True,
+    )
+    columns = (
+        Column("metric"),
+        Column("to cut at most", ".0%", medium="page"),
+        Column("threshold", ".4g"),
+        Column("cut", ".0%"),
+        Column("caught", ".0%"),
+        Column("in time", ".0%"),
+        Column("lead", "g"),
+        Column("more within tasks, points", "+.0f", 100, medium="page"),
+        Column("most cut in", is_left=True, medium="page"),
+    )
+    caption = "What an alarm beyond a conformal threshold does on the other seeds"
+    for shown, name, medium in ((some, "alarms", "terminal"), (found, "alarms", "page")):
+        rows = tuple(map(_alarm, shown))
+        yield Table(caption, columns, rows, name, medium=medium, caption_medium="page")  # type: ignore[arg-type]
+    clock = "" if seconds is None else f", of {seconds:g} s each"
+    yield Sentence(
+        "cut: of successes; caught: of failures; in time: of failures, by when half of the successes are done, as "
+        "failures are the longest, and any alarm rings in them most; lead: median of control steps"
+        f"{clock} from the alarm to the end of a failure"
+    )
+    yield from _usual_first(_alike((each.metric, _made_of(each)) for each in some))
+    judged = [(each.metric, each.held_out) for each in some if each.held_out is not None]
+    if judged:
+        yield from _alarms_within(judged)
+
+
+def _alarm(each: Conformal) -> tuple[Cell, ...]:
+    told, first = each.held_out, (each.metric, each.alpha, each.threshold)
+    if told is None:
+        return (*first, *[None] * 6)
+    most, within = _most_cut(told), None if told.within is None else told.within.more
+    worst = None if most is None else f"{_short(most.task)}: {most.cut} of {most.successes}"
+    return (*first, told.cut, told.caught, told.in_time, told.lead, within, worst)
+
+
+def _made_of(each: Conformal) -> str:
+    """Return how many episodes a threshold is made of and judged by, or why there is none."""
+    text = f"thresholds of {counted(each.calibrating, 'successful episode')}"
+    if each.clusters < each.calibrating:
+        text += f" with {each.clusters} different tasks and seeds"
+    if each.held_out is not None:
+        return f"{text}; judged by {each.held_out.successes} successes and {each.held_out.failures} failures"
+    needed = fewest_successes(each.alpha)
+    if each.clusters < needed:
+        return f"{text}: {each.alpha:.0%} needs {needed} different tasks and seeds with a success, of every second seed"
+    if each.threshold is None:
+        return f"{text}, in which the metric has no value"
+    return f"{text}; there is no other seed to judge them"
+
+
+def _alarms_within(judged: Sequence[tuple[str, Intervention]]) -> Iterator[Block]:
+    """Yield the same within tasks, and how the successes that are cut differ from task to task."""
+    inside = [(name, each.within) for name, each in judged if each.within is not None]
+    if inside:
+        yield Sentence(f"the same within tasks that have failures and successes, their mean. {_MORE}", is_apart=True)
+        yield Table(
+            "Alarms within tasks",
+            (
+                Column("metric, within tasks"),
+                *(Column(name, ".0%") for name in ("cut", "caught", "in time")),
+                Column("more in time than cut", "+.0f", 100),
+                Column("tasks"),
+            ),
+            tuple((name, one.cut, one.caught, one.in_time, one.more, one.tasks) for name, one in inside),
+            "alarms-within-tasks",
+            caption_medium="page",
+        )
+    else:
+        text = f"within tasks nothing can be said: no task has failures and successes. {_MORE}"
+        yield Sentence(text, is_apart=True)
+    yield Sentence(
+        f"the {ALPHA:.0%} are an average over tasks, and no promise of any single one. Most is cut, of the task's "
+        "held-out successes:"
+    )
+    worst: dict[str, list[str]] = {}
+    for name, found in judged:
+        if (most := _most_cut(found)) is not None:
+            worst.setdefault(most.task, []).append(f"{name} {most.cut} of {most.successes}")
+    for task, told in worst.items():
+        yield Sentence(f"  in {_short(task)}: {', '.join(told)}", indent="    ")
+    if not worst:
+        yield Sentence("  nothing is cut in any")
+
+
+def _intervention(found: Intervention, seconds: float | None) -> Iterator[Sentence]:
+    """Yield what stopping by ``--stop-when`` would have done."""
+    yield Sentence(
+        f"had it been stopped when {found.rule}: {_share(found.caught)} of {counted(found.failures, 'failure')} "
+        f"caught, {_share(found.in_time)} in time; {_share(found.cut)} of {found.successes} successes cut; lead "
+        f"{_lead(found, seconds)}; {found.saved:.0%} of control steps saved",
+        is_apart=True,
+    )
+    one = found.within
+    if one is None:
+        yield Sentence(f"within tasks nothing can be said: no task has failures and successes. {_MORE}")
+    else:
+        more = estimate_text(one.more, "+.0f", 100)
+        yield Sentence(
+            f"within tasks, the mean of {counted(one.tasks, 'task')} with failures and successes: {one.caught:.0%} "
+            f"caught, {one.in_time:.0%} in time, {one.cut:.0%} cut; {more} more in time than cut. {_MORE}"
+        )
+    if (most := _most_cut(found)) is not None:
+        shares = [each.cut / each.successes for each in found.by_task if each.successes]
+        yield Sentence(
+            f"cut by task: {min(shares):.0%} to {max(shares):.0%} of its successes, the most in {_short(most.task)} "
+            f"({most.cut} of {most.successes})"
+        )
+
+
+def _confidence(found: Sequence[tuple[float, Calibration]]) -> Iterator[Block]:
+    """Yield the reliability table of the first moment, and each moment's scores."""
+    moment, first = found[0]
+    yield Sentence(
+        "is the policy's own confidence worth its face value? The mean probability of the tokens that it likes best, "
+        f"up to {moment:.0%} of the step budget, and how many of those episodes succeed",
+        is_apart=True,
+    )
+    yield Table(
+        f"Success by confidence, at {moment:.0%}",
+        (Column("confidence"), Column("episodes"), Column("mean", ".3f"), Column("success", ".0%")),
+        tuple((f"{e.low:.1f} to {e.high:.1f}", e.episodes, e.confidence, e.success) for e in first.bins),
+        "confidence",
+        caption_medium="page",
+    )
+    for moment, each in found:
+        yield Sentence(
+            f"at {moment:.0%}: Brier's score {estimate_text(each.brier, '.3f')}, of the base rate alone "
+            f"{each.base:.3f}; confidence less success {estimate_text(each.gap, '+.3f')}; expected calibration error "
+            f"{each.error:.3f}, of a calibrated policy below {each.error_by_chance:.3f} in {CHANCE:.0%} of draws; "
+            f"{counted(each.episodes, 'episode')} still running"
+        )
+
+
+def _most_cut(found: Intervention) -> TaskAlarms | None:
+    """Return the task with the largest share of successes that are cut, or None if none is."""
+    some = [each for each in found.by_task if each.cut]
+    return max(some, key=lambda each: (each.cut / each.successes, each.cut)) if some else None
+
+
+def _short(task: str) -> str:
+    """Return a task's name without its suite, which is in the heading."""
+    return task.partition("/")[2] or task
+
+
+def _share(each: Estimate | None) -> str:
+    return estimate_text(each, ".0%")
+
+
+def _lead(found: Intervention, seconds: float | None) -> str:
+    if found.lead is None:
         return "-"
-    bounds = "" if each.interval is None else " [{:.2f}, {:.2f}]".format(*each.interval)
-    return f"{each.value:.2f}{bounds}"
+    return f"{found.lead:g}" if seconds is None else f"{found.lead:g} steps ({found.lead * seconds:.1f} s)"

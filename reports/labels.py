@@ -1,13 +1,13 @@
-"""People's labels of quality: how far two agree, and which metrics go with them, in text and as JSON.
+"""People's labels of quality: a section on how far two people agree, and which metrics go with their labels.
 
 In the layout of tables III, V and VII of arXiv 2507.17049.
 """
 
+import argparse
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pytest_vla.metrics.discrimination import (
     EFFECT_BANDS,
@@ -16,7 +16,6 @@ from pytest_vla.metrics.discrimination import (
     MOST_ORDERS,
     SIGNIFICANT,
     Correlation,
-    Discrimination,
     Sign,
 )
 from pytest_vla.metrics.further import further_names
@@ -31,8 +30,24 @@ from pytest_vla.metrics.labels import (
     read_labels,
 )
 from pytest_vla.metrics.selection import by_model, is_counted, that_count
+from pytest_vla.reports import blocks as b
+from pytest_vla.reports.blocks import Block, Column, Heading, Sentence, Table, notes
+from pytest_vla.reports.json_schema import (
+    COUNT,
+    NUMBER,
+    REASONS,
+    SHARE,
+    TEXT,
+    Keys,
+    SectionSchema,
+    by_name,
+    listed,
+    maybe,
+    row,
+    written,
+)
 from pytest_vla.reports.loaded import Loaded
-from pytest_vla.reports.tables import aligned, notes, printed, wrapped
+from pytest_vla.reports.sections import Section
 from pytest_vla.util.text import counted
 
 _SIZES = tuple(
@@ -46,6 +61,21 @@ _SIGNS: Mapping[Sign, str] = {
     "metric": "a larger metric, a higher quality",
     "paper": "a lower metric, a higher quality, as in the paper's Table III",
 }
+
+
+def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
+    """Return the section, or None without ``--labels``."""
+    file = getattr(options, "labels", None)
+    if file is None:
+        return None
+    found = make_labels(loaded, file, getattr(options, "rho", "metric"))
+    models = {(model.model, model.suite, ""): written(_MODELS, model) for model in found.models}
+    return Section(lambda: labels_blocks(found), written(_METHODS, found), models)
+
+
+def schema() -> SectionSchema:
+    """Return the section's keys in JSON."""
+    return SectionSchema(_METHODS, _MODELS)
 
 
 @dataclass(frozen=True)
@@ -142,67 +172,57 @@ def _left_out(labels: Sequence[Label], used: Collection[tuple[str, str]], loaded
             yield f"{counted(number, 'label')} of {what}, in no number: labels are of successes"
 
 
-def methods_table(sign: Sign = "metric") -> dict[str, Any]:
-    """How the numbers were made, for JSON."""
-    return {
-        "sign": f"rho above 0: {_SIGNS[sign]}",
-        "classes": list(CLASSES),
-        "combined": "the median label of those who labelled an episode; disagreed: the two in the middle differ, and "
-        "the episode is in no class and no correlation",
-        "correlation": "Spearman's, of the combined labels' ranks with the metric, over labelled successes; p of up to "
-        f"{MOST_ORDERS} over all orders of them, of more by Student's t; band: null where no order of so few has a p "
-        f"below {SIGNIFICANT}",
-        "against_failures": "A12 and Mann-Whitney's p of a class beside failures; exact where one of both has up to "
-        f"{MOST_EXACT} episodes; category: null where p is not below {SIGNIFICANT}",
-        "kappa": "Cohen's, of two people",
-    }
+_METHODS: Keys = {
+    "labels": row(
+        {
+            "sign": TEXT.of(lambda found: f"rho above 0: {_SIGNS[found.sign]}"),
+            "classes": listed(TEXT).always(CLASSES),
+            "combined": TEXT.always(
+                "the median label of those who labelled an episode; disagreed: the two in the middle differ, and "
+                "the episode is in no class and no correlation"
+            ),
+            "correlation": TEXT.always(
+                "Spearman's, of the combined labels' ranks with the metric, over labelled successes; p of up to "
+                f"{MOST_ORDERS} over all orders of them, of more by Student's t; band: null where no order of so few "
+                f"has a p below {SIGNIFICANT}"
+            ),
+            "against_failures": TEXT.always(
+                "A12 and Mann-Whitney's p of a class beside failures; exact where one of both has up to "
+                f"{MOST_EXACT} episodes; category: null where p is not below {SIGNIFICANT}"
+            ),
+            "kappa": TEXT.always("Cohen's, of two people"),
+            "left_out": listed(TEXT),
+        }
+    ).of(lambda found: found)
+}
+_EFFECT = maybe(row({"a12": SHARE, "p": SHARE, "category": maybe(TEXT), "n": COUNT.of("group")}))
+_MODELS: Keys = {
+    "labels": row(
+        {
+            "episodes": REASONS.of(lambda found: dict(zip(CLASSES, found.episodes, strict=True))),
+            "disagreed": COUNT,
+            "failures": COUNT,
+            "agreements": listed(
+                row({"one": TEXT, "other": TEXT, "episodes": COUNT, "observed": SHARE, "kappa": maybe(NUMBER)})
+            ),
+            "metrics": listed(
+                row(
+                    {
+                        "metric": TEXT,
+                        "correlation": maybe(row({"rho": NUMBER, "p": SHARE, "n": COUNT, "band": maybe(TEXT)})),
+                        "against_failures": by_name(_EFFECT),
+                    }
+                )
+            ),
+        }
+    ).of(lambda found: found)
+}
 
 
-def labels_table(found: Labels) -> dict[str, Any]:
-    """``labels`` of a model and suite in JSON: ``episodes`` by class, ``disagreed``, ``failures``, ``agreements``,
-    ``metrics``."""
-    return {
-        "episodes": dict(zip(CLASSES, found.episodes, strict=True)),
-        "disagreed": found.disagreed,
-        "failures": found.failures,
-        "agreements": [
-            {"one": e.one, "other": e.other, "episodes": e.episodes, "observed": e.observed, "kappa": e.kappa}
-            for e in found.agreements
-        ],
-        "metrics": [
-            {
-                "metric": each.metric,
-                "correlation": _correlation(each.correlation),
-                "against_failures": {name: _effect(told) for name, told in each.against_failures.items()},
-            }
-            for each in found.metrics
-        ],
-    }
-
-
-def _band(each: Correlation) -> str:
-    """The correlation in a word; empty where chance does as much, or has to, as they are so few."""
-    if each.band is None:
-        return f"- of {each.n}"
-    return each.band if each.p < SIGNIFICANT else ""
-
-
-def _correlation(each: Correlation | None) -> dict[str, Any] | None:
-    return None if each is None else {"rho": each.rho, "p": each.p, "n": each.n, "band": each.band}
-
-
-def _effect(each: Discrimination | None) -> dict[str, Any] | None:
-    return None if each is None else {"a12": each.a12, "p": each.p, "category": each.category, "n": each.group}
-
-
-def labels_lines(found: LabelReport) -> Iterator[str]:
-    """The section for a terminal, line by line. Control characters are taken out."""
-    yield from printed(_lines(found))
-
-
-def _lines(found: LabelReport) -> Iterator[str]:
+def labels_blocks(found: LabelReport) -> Iterator[Block]:
+    """Yield the section's blocks."""
     sizes = "; ".join(_SIZES)
-    yield from wrapped(
+    yield Sentence(
         "Do metrics go with people's labels of quality? Spearman's rho over labelled successes (above 0: "
         f"{_SIGNS[found.sign]}), called none, low, medium or high where p < {SIGNIFICANT}, and A12 of each class "
         f"beside failures (0.5: alike). Where p < {SIGNIFICANT} the effect's size stands beside it, by 2 |A12 - 0.5|: "
@@ -210,41 +230,56 @@ def _lines(found: LabelReport) -> Iterator[str]:
     )
     yield from notes(found.left_out)
     if not found.models:
-        yield from wrapped("no success of these runs has a label")
+        yield Sentence("no success of these runs has a label")
     for model in found.models:
-        yield ""
-        yield f"=== {model.model}, {model.suite} ==="
+        yield Heading(f"{model.model}, {model.suite}", (model.model, model.suite, ""))
         yield from notes(model.left_out)
         told = ", ".join(f"{number} {name}" for number, name in zip(model.episodes, CLASSES, strict=True))
-        yield from wrapped(f"labelled: {told}; {counted(model.failures, 'failure')}")
+        yield Sentence(f"labelled: {told}; {counted(model.failures, 'failure')}")
         if model.agreements or model.disagreed:
-            yield from wrapped(
+            yield Sentence(
                 "where several labelled an episode it has their median label"
                 + f"; {counted(model.disagreed, 'episode')} in no class, as the two labels in the middle differ"
                 * bool(model.disagreed)
             )
         for each in model.agreements:
             kappa = "not defined" if each.kappa is None else f"{each.kappa:.2f}"
-            yield from wrapped(
+            yield Sentence(
                 f"{each.one} and {each.other} agree on {each.observed:.0%} of {counted(each.episodes, 'episode')}, "
                 f"Cohen's kappa {kappa}"
             )
-        rows = [["metric", "rho", "p of rho", "", *CLASSES]]
-        for one in model.metrics:
-            rho = one.correlation
-            cells = ["-", "-", "-"] if rho is None else [f"{rho.rho:.2f}", f"{rho.p:.3f}", _band(rho)]
-            effects = one.against_failures.values()
-            rows.append(
-                [
-                    one.metric,
-                    *cells,
-                    *("-" if e is None else f"{e.a12:.2f} {e.category or ''}".rstrip() for e in effects),
-                ]
-            )
-        yield from aligned(rows, 1)
+        yield Table(
+            "Which metrics go with the labels",
+            (
+                Column("metric"),
+                Column("rho", ".2f"),
+                Column("p of rho", ".3f"),
+                Column("band"),
+                *(Column(name, ".2f") for name in CLASSES),
+            ),
+            tuple(map(_row, model.metrics)),
+            "metrics",
+            caption_medium="page",
+        )
         told_of = [each for one in model.metrics for each in (one.correlation, *one.against_failures.values())]
         if (comparisons := sum(each is not None for each in told_of)) > 1:
-            yield from wrapped(
+            yield Sentence(
                 f"these are {comparisons} comparisons: of as many where nothing goes with anything, one of "
                 f"{1 / SIGNIFICANT:.0f} has p < {SIGNIFICANT}"
             )
+
+
+def _row(one: Labelled) -> tuple[b.Cell, ...]:
+    rho = one.correlation
+    cells = (None, None, None) if rho is None else (rho.rho, rho.p, _band(rho))
+    effects = (
+        None if e is None else b.Marked(e.a12, f" {e.category or ''}".rstrip()) for e in one.against_failures.values()
+    )
+    return (one.metric, *cells, *effects)
+
+
+def _band(each: Correlation) -> str:
+    """Return the correlation in a word, or an empty text if chance does as much."""
+    if each.band is None:
+        return f"- of {each.n}"
+    return each.band if each.p < SIGNIFICANT else ""

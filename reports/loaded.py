@@ -3,7 +3,9 @@
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_vla.errors import VlaError
 from pytest_vla.records.counting import standings
@@ -12,6 +14,13 @@ from pytest_vla.records.record import Record, parse_record
 from pytest_vla.records.runs import Run
 from pytest_vla.records.samples import Sample, sample_of
 from pytest_vla.records.store import Store
+from pytest_vla.records.trajectory import load_trajectory, trajectory_file
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from pytest_vla.metrics.language_paths import Paths
 
 SEED = 0
 """Of the resamples."""
@@ -102,3 +111,36 @@ def runs_of(records: Sequence[Record], loaded: Loaded) -> tuple[str, ...]:
 def unfinished_of(records: Sequence[Record], loaded: Loaded) -> Iterator[str]:
     """What to say of their runs that have not run all that was planned."""
     return (loaded.unfinished[run] for run in runs_of(records, loaded) if run in loaded.unfinished)
+
+
+def path_loader(loaded: Loaded) -> "tuple[Paths, dict[Path, str]]":
+    """Return a function that gives a record's path or None, and the reasons by file that could not be read."""
+    import numpy as np
+
+    troubles: dict[Path, str] = {}
+
+    @cache
+    def read(folder: Path, arrays: str) -> "NDArray[np.float64] | None":
+        file = folder / arrays
+        try:
+            path = load_trajectory(trajectory_file(folder, arrays)).eef_pos
+        except VlaError as error:
+            troubles[file] = str(error)
+            return None
+        if len(path) and path.ndim == 2 and path.shape[1] == 3 and np.isfinite(path).all():
+            return path
+        troubles[file] = f"{file}: its path is empty or not finite"
+        return None
+
+    def paths(record: Record) -> "NDArray[np.float64] | None":
+        return None if record.arrays is None else read(loaded.folders[record.run], record.arrays)
+
+    return paths, troubles
+
+
+def unread_lines(troubles: dict[Path, str]) -> Iterator[str]:
+    """Yield a line on trajectories that could not be read."""
+    if len(troubles) == 1:
+        yield f"1 trajectory that cannot be read: {next(iter(troubles.values()))}"
+    elif troubles:
+        yield f"{len(troubles)} trajectories that cannot be read, such as {next(iter(troubles.values()))}"

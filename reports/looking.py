@@ -1,5 +1,6 @@
-"""Does a policy look? Black pictures, and objects that are not there: for people in words, for programs as JSON."""
+"""Does a policy look? A section on episodes with black pictures, and with objects that are not there."""
 
+import argparse
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -7,22 +8,52 @@ from numpy.typing import NDArray
 
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.clustered import CONFIDENCE
-from pytest_vla.metrics.listening import Estimate, Share
+from pytest_vla.metrics.listening import Share
 from pytest_vla.metrics.looking import BLINDED, GONE, NEAR, Looked, Looking, looked
+from pytest_vla.metrics.rates import percents
 from pytest_vla.records.record import Record
 from pytest_vla.records.trajectory import load_trajectory, trajectory_file
+from pytest_vla.reports.blocks import Block, Column, Heading, Sentence, Table, cell_text, notes
+from pytest_vla.reports.json_schema import (
+    COUNT,
+    INTERVAL,
+    NUMBER,
+    SHARE,
+    TEXT,
+    Keys,
+    SectionSchema,
+    Shape,
+    listed,
+    maybe,
+    row,
+    written,
+)
 from pytest_vla.reports.loaded import Loaded, unfinished_of
-from pytest_vla.reports.tables import aligned, notes, printed, wrapped
+from pytest_vla.reports.sections import Section
 from pytest_vla.util.text import counted
 
 HALF = 0.5
-"""What is sure of more, or of less, than half of the episodes is said of the policy."""
+"""An interval above it, or below it, is a conclusion on the policy."""
 
 _VIEWS = dict(zip(BLINDED, ("the pictures from outside", "the wrist's pictures", "all pictures"), strict=True))
 
 
+def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
+    """Return the section, or None if no episode is such a probe."""
+    found = make_looking(loaded)
+    if not found:
+        return None
+    models = {(model.model, model.suite, ""): written(_MODELS, model) for model in found}
+    return Section(lambda: looking_blocks(found), written(_METHODS, None), models, title="Does it look?")
+
+
+def schema() -> SectionSchema:
+    """Return the section's keys in JSON."""
+    return SectionSchema(_METHODS, _MODELS)
+
+
 def make_looking(loaded: Loaded) -> tuple[Looked, ...]:
-    """What such probes tell, of each model and suite that has any; see `pytest_vla.metrics.looking`."""
+    """Return what such probes show, for each model and suite that has any; see `pytest_vla.metrics.looking`."""
     troubles: dict[str, None] = {}
 
     def path(record: Record) -> "NDArray[Any] | None":
@@ -49,100 +80,84 @@ def make_looking(loaded: Loaded) -> tuple[Looked, ...]:
     )
 
 
-# For programs
+# In JSON: percentages 0..100, differences in points, distances in m; see `pytest_vla.metrics.looking.Looking`.
 
 
-def methods_table() -> dict[str, Any]:
-    """How the numbers were made, for JSON."""
-    return {
-        "confidence": CONFIDENCE,
-        "over": "these tasks",
-        "rates": "Wilson, pairs of one task and seed counted together",
-        "differences": "Student's t over tasks and seeds, half a pair lost and half a pair won added",
-        "distances": "exact DTW of 50 points each, over 50, of the path as long as its twin's, m; Student's t over "
-        "tasks and seeds",
-        "near": NEAR,
+def _scaled(unit: float) -> Shape:
+    """Return the type of an estimate, or null."""
+    keys = {
+        "value": NUMBER.of(lambda estimate: unit * estimate.value),
+        "interval": INTERVAL.of(
+            lambda estimate: None if estimate.interval is None else [unit * bound for bound in estimate.interval]
+        ),
     }
+    return maybe(row(keys))
 
 
-def looking_table(found: Looked) -> list[dict[str, Any]]:
-    """``looking`` of a model and suite in JSON, one for each probe: percentages 0..100, differences in points, m.
-
-    ``probe``, ``pairs``, ``right``, ``blind``, ``same`` and ``went`` (``count``, ``of``, ``interval``), ``difference``
-    and ``apart`` (``value``, ``interval``; null), ``lost``, ``gained``, ``usual`` and ``noise`` (null): see
-    `pytest_vla.metrics.looking.Looking`.
-    """
-    return [
+_SHARE = row({"count": COUNT, "of": COUNT, "interval": INTERVAL.of(lambda share: percents(share.interval))})
+_METHODS: Keys = {
+    "looking": row(
         {
-            "probe": probe.probe,
-            "pairs": probe.pairs,
-            "right": _share_table(probe.right),
-            "blind": _share_table(probe.blind),
-            "difference": _estimate_table(probe.difference, 100.0),
-            "lost": probe.lost,
-            "gained": probe.gained,
-            "apart": _estimate_table(probe.apart, 1.0),
-            "usual": probe.usual,
-            "noise": probe.noise,
-            "same": _share_table(probe.same),
-            "went": _share_table(probe.went),
+            "confidence": SHARE.always(CONFIDENCE),
+            "over": TEXT.always("these tasks"),
+            "rates": TEXT.always("Wilson, pairs of one task and seed counted together"),
+            "differences": TEXT.always("Student's t over tasks and seeds, half a pair lost and half a pair won added"),
+            "distances": TEXT.always(
+                "exact DTW of 50 points each, over 50, of the path as long as its twin's, m; Student's t over tasks "
+                "and seeds"
+            ),
+            "near": NUMBER.always(NEAR),
         }
-        for probe in found.probes
-    ]
+    ).always(None)
+}
+_PROBE: Keys = {
+    "probe": TEXT, "pairs": COUNT, "right": _SHARE, "blind": _SHARE, "difference": _scaled(100.0), "lost": COUNT,
+    "gained": COUNT, "apart": _scaled(1.0), "usual": maybe(NUMBER), "noise": maybe(NUMBER), "same": _SHARE,
+    "went": _SHARE,
+}  # fmt: skip
+_MODELS: Keys = {"looking": listed(row(_PROBE)).of("probes")}
 
 
-def _share_table(share: Share) -> dict[str, Any]:
-    interval = None if share.interval is None else [100 * bound for bound in share.interval]
-    return {"count": share.count, "of": share.of, "interval": interval}
-
-
-def _estimate_table(estimate: Estimate | None, unit: float) -> dict[str, Any] | None:
-    if estimate is None:
-        return None
-    interval = None if estimate.interval is None else [unit * bound for bound in estimate.interval]
-    return {"value": unit * estimate.value, "interval": interval}
-
-
-# For people
-
-
-def looking_lines(found: Sequence[Looked]) -> Iterator[str]:
-    """The section for a terminal, line by line. Control characters are taken out."""
-    yield from printed(_lines(found))
-
-
-def _lines(found: Sequence[Looked]) -> Iterator[str]:
-    yield f"Does it look? In brackets: {CONFIDENCE:.0%} intervals over these tasks. Probes are in no success rate"
+def looking_blocks(found: Sequence[Looked]) -> Iterator[Block]:
+    """Yield the section's blocks."""
+    yield Sentence(
+        f"Does it look? In brackets: {CONFIDENCE:.0%} intervals over these tasks. Probes are in no success rate"
+    )
     for model in found:
-        yield ""
-        yield f"=== {model.model}, {model.suite} ==="
+        yield Heading(f"{model.model}, {model.suite}", (model.model, model.suite, ""))
         yield from notes(model.left_out)
-        for probe in model.probes:
-            yield from wrapped(_sentence(probe))
-        if model.probes:
-            yield ""
-            yield from _table(model.probes)
+        yield from (Sentence(_sentence(probe)) for probe in model.probes)
+        yield from _tables(model.probes)
 
 
-def _table(probes: Sequence[Looking]) -> Iterator[str]:
-    done: list[tuple[str, ...]] = [("probe", "pairs", "seeing", "with it", "difference, points")]
-    paths: list[tuple[str, ...]] = [("probe", "apart, cm", "usual", "noise", "as is usual", "went there")]
-    for probe in probes:
-        difference = "-"
-        if probe.difference is not None:
-            difference = f"{100 * probe.difference.value:+.1f}{_bounds(probe.difference, '+.1f')}"
-        apart = "-" if probe.apart is None else f"{100 * probe.apart.value:.1f}{_bounds(probe.apart, '.1f')}"
-        usual, noise = ("-" if value is None else f"{100 * value:.1f}" for value in (probe.usual, probe.noise))
-        done.append((probe.probe, str(probe.pairs), _share(probe.right), _share(probe.blind), difference))
-        paths.append((probe.probe, apart, usual, noise, _share(probe.same), _share(probe.went)))
-    yield from aligned(done, 1)
-    if any(probe.apart is not None for probe in probes):
-        yield ""
-        yield from wrapped(
-            "Its hand's path and its twin's, apart on average; usual: of benign episodes of a task, from other seeds; "
-            "noise: of one episode under other run seeds"
+def _tables(probes: Sequence[Looking]) -> Iterator[Table]:
+    if probes:
+        yield Table(
+            "Success with the probe, and of its twins that see",
+            (
+                *map(Column, ("probe", "pairs")),
+                Column("seeing", ".0%"),
+                Column("with it", ".0%"),
+                Column("difference, points", "+.1f", 100),
+            ),
+            tuple((e.probe, e.pairs, e.right, e.blind, e.difference) for e in probes),
+            "success",
         )
-        yield from aligned(paths, 1)
+    if any(probe.apart is not None for probe in probes):
+        yield Table(
+            "Its hand's path and its twin's, apart on average; usual: of benign episodes of a task, from other seeds; "
+            "noise: of one episode under other run seeds",
+            (
+                Column("probe"),
+                Column("apart, cm", ".1f", 100),
+                Column("usual", ".1f", 100),
+                Column("noise", ".1f", 100),
+                Column("as is usual", ".0%"),
+                Column("went there", ".0%"),
+            ),
+            tuple((e.probe, e.apart, e.usual, e.noise, e.same, e.went) for e in probes),
+            "paths",
+        )
 
 
 def _sentence(probe: Looking) -> str:
@@ -178,14 +193,4 @@ def _of_blackout(probe: Looking) -> str:
 
 
 def _share(share: Share) -> str:
-    if share.interval is None:
-        return "-"
-    return "{}/{} [{:.0%}, {:.0%}]".format(share.count, share.of, *share.interval)
-
-
-def _bounds(estimate: Estimate, how: str) -> str:
-    """Of a share in points, or of m in cm."""
-    if estimate.interval is None:
-        return ""
-    low, high = (format(100 * bound, how) for bound in estimate.interval)
-    return f" [{low}, {high}]"
+    return cell_text(share, Column("", ".0%"))

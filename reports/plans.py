@@ -8,7 +8,7 @@ from pytest_vla.gate.planning import MOST_PAIRS, POWERS, Plan, Sequential
 from pytest_vla.gate.verdicts import Terms
 from pytest_vla.metrics.rates import percent
 from pytest_vla.reports.gates import terms_text
-from pytest_vla.reports.tables import aligned, printed, wrapped
+from pytest_vla.reports.text import aligned, printed, wrapped
 from pytest_vla.util.text import counted
 
 SCHEMA = 1

@@ -143,7 +143,7 @@ def of_runs(
     options: argparse.Namespace, *, allow_broken: bool = False, allow_decided: bool = False
 ) -> "tuple[Baseline, list[str]]":
     """`baseline_of_runs` of what `declare_runs` declares."""
-    from pytest_vla.reports.baseline_runs import baseline_of_runs
+    from pytest_vla.reports.baselines import baseline_of_runs
 
     return baseline_of_runs(
         options.which,

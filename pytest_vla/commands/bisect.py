@@ -286,7 +286,7 @@ def _judged(search: Search, folder: Path, run: "Run", baseline: str) -> "Judgeme
     from pytest_vla.gate.sequential import judge_as_agreed
     from pytest_vla.gate.verdicts import judge
     from pytest_vla.records.store import open_store
-    from pytest_vla.reports.baseline_runs import baseline_named, baseline_of_runs
+    from pytest_vla.reports.baselines import baseline_named, baseline_of_runs
 
     new, _ = baseline_of_runs([run.name], folder, allow_broken=True, allow_decided=True)
     good, manifest = baseline_named(baseline, search.results), read_manifest(run.invocation)

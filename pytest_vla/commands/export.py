@@ -66,7 +66,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Write the table, whole or not at all. Raises VlaError: there is no such run, or the format cannot be had."""
     if options.schema:
-        from pytest_vla.reports.record_schema import record_schema
+        from pytest_vla.reports.export import record_schema
 
         print(json.dumps(record_schema(), indent=2))
         return

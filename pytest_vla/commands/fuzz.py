@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pytest_vla.fuzz.retold import Retold
     from pytest_vla.plan.task import Task
     from pytest_vla.policies.spec import ModelSpec
-    from pytest_vla.reports.fuzz.lines import Ended
+    from pytest_vla.reports.fuzz.tables import Ended
 
 # What simulates is imported when it runs: --help has to come at once.
 
@@ -156,8 +156,8 @@ def _searched(options: argparse.Namespace) -> int:
     from pytest_vla.fuzz.trial import Property
     from pytest_vla.fuzz.workers import Setup, loaded
     from pytest_vla.policies.load import check_model, policy_digest
-    from pytest_vla.reports.fuzz.lines import Ended
     from pytest_vla.reports.fuzz.page import search_html, search_of
+    from pytest_vla.reports.fuzz.tables import Ended
     from pytest_vla.run.html_report import check_report
     from pytest_vla.versions import check_versions
 
@@ -364,7 +364,7 @@ def _table(seen: "Mapping[str, Searched]", name: str, retold: "Retold") -> dict[
 
 
 def _lines(campaign: "Campaign", options: argparse.Namespace, ended: "Ended") -> Iterator[str]:
-    from pytest_vla.reports.fuzz.lines import search_lines
+    from pytest_vla.reports.fuzz.tables import search_lines
 
     limit = "" if options.vla_max_cost is None else f" --vla-max-cost={options.vla_max_cost:g}"
     again = f"pytest --vla-cases={options.output} --vla-model={options.vla_model}{limit}"

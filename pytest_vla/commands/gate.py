@@ -235,7 +235,7 @@ def _agreed(
     from pytest_vla.gate.manifest import baseline_digest, changes, manifest_text, read_manifest
     from pytest_vla.records.load import open_runs
     from pytest_vla.records.names import LAST_RUN
-    from pytest_vla.reports.tables import wrapped
+    from pytest_vla.reports.text import wrapped
 
     told = []
     for run in (run for _, runs in open_runs(options.which or [LAST_RUN], options.results) for run in runs):
@@ -263,7 +263,7 @@ def terms_of(options: argparse.Namespace) -> "Terms":
 
 def baseline_of(options: argparse.Namespace) -> "Baseline":
     """Of ``--baseline``. Raises VlaError: neither such a file nor such a run is there, or it cannot be read."""
-    from pytest_vla.reports.baseline_runs import baseline_named
+    from pytest_vla.reports.baselines import baseline_named
 
     return baseline_named(options.baseline, options.results, allow_unfinished=options.allow_unfinished)
 

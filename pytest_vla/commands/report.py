@@ -1,16 +1,9 @@
 """``pytest-vla report``: what the records of runs say of models, the language and variations, without a rollout.
 
-In JSON: ``schema``; ``models``, see `pytest_vla.reports.sections.section_table`, with the keys of
-`pytest_vla.reports.language.json.model_table`, ``looking``, `pytest_vla.reports.looking.looking_table`,
-``robustness``, `pytest_vla.reports.robustness.json.robustness_table`, ``foretelling``,
-`pytest_vla.reports.foretelling.foretelling_table`, with ``separation``, ``conformal``, ``confidence`` and
-``stop_when`` of `pytest_vla.reports.warning`, ``labels``, `pytest_vla.reports.labels.labels_table`, ``economy``,
-`pytest_vla.reports.economy.economy_table`, and ``metrics``, `pytest_vla.reports.further.further_table`; beside it
-``alpha`` and ``intervals`` of the language, ``looking``, ``robustness`` and ``metrics``: how numbers were made; under
-the names of benchmarks their own tables, as their folders in `pytest_vla.suites` and other packages make them
-(`pytest_vla.entries.SectionEntry`); ``notes``:
-known defects of the benchmarks that are in the numbers, as texts; ``stopped``, where time
-has ended runs: which, and whether what ran of each is a balanced sample.
+JSON has ``schema``; ``models`` (see `pytest_vla.reports.sections.section_table`), with the keys that each section
+declares for a model (``_MODELS`` of its module); beside it how each section's numbers were made, and under the names of
+benchmarks their own tables; ``notes``: known defects of the benchmarks that are in the numbers; and ``stopped`` if a
+time limit ended runs: which, and whether each is a balanced sample. ``--schema`` prints the JSON Schema.
 """
 
 import argparse
@@ -30,14 +23,21 @@ if TYPE_CHECKING:
     from pytest_vla.records.record import Record
     from pytest_vla.records.runs import Run
     from pytest_vla.reports.loaded import Loaded
-    from pytest_vla.reports.made import Named
-    from pytest_vla.reports.sections import Section
+    from pytest_vla.reports.sections import Named, Section
 
 # What the command needs is imported when it runs: --help has to come at once.
 
-FORMATS = ("terminal", "json", "png", "html")
-ENDINGS = {".json": "json", ".txt": "terminal", "": "terminal", ".html": "html", ".htm": "html"}
-"""Of files, and what is written into them where nothing else is said."""
+FORMATS = ("terminal", "json", "png", "html", "csv", "latex")
+ENDINGS = {
+    ".json": "json",
+    ".txt": "terminal",
+    "": "terminal",
+    ".html": "html",
+    ".htm": "html",
+    ".csv": "csv",
+    ".tex": "latex",
+}
+"""Endings of files, and the default format for each."""
 
 ALGORITHMS = ("fastdtw", "exact")
 TAUS = ("leave-one-out", "paper")
@@ -66,13 +66,17 @@ def declare(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         help="a run's name or its beginning, last, all (default), a run's folder, or a results folder",
     )
-    parser.add_argument("--format", choices=FORMATS, help="default: what the ending of FILE says, or terminal")
+    parser.add_argument(
+        "--format",
+        choices=FORMATS,
+        help="csv and latex: the tables (default: by the ending of FILE, else terminal)",
+    )
     parser.add_argument(
         *("-o", "--output"),
         metavar="FILE",
         type=Path,
-        help="written as a whole or not at all: .html, .json, .txt (default: standard output); of png the folder "
-        "(default: this one)",
+        help="written as a whole or not at all: .html, .json, .txt, .csv, .tex (default: standard output). The folder "
+        "of png (default: this one). With csv and latex a folder gets a file for each table",
     )
     parser.add_argument("--alpha", metavar="A", type=alpha_of, default=ALPHA, help=f"weight of S_K (default: {ALPHA})")
     parser.add_argument("--backend", metavar="NAME", help="of the similarities (default: the best that has all pairs)")
@@ -185,7 +189,7 @@ def run(options: argparse.Namespace) -> None:
     from pytest_vla.metrics.hidden import hidden_notes
     from pytest_vla.reports.figures import check_matplotlib
     from pytest_vla.reports.loaded import load
-    from pytest_vla.reports.made import make_sections
+    from pytest_vla.reports.sections import make_sections
     from pytest_vla.util.text import counted
 
     if options.schema:
@@ -221,12 +225,41 @@ def run(options: argparse.Namespace) -> None:
             "`--vla-suite=libero_para`, or `pytest-vla import libero-para DIR`"
         )
     try:
-        if sections:
+        if sections and format in ("csv", "latex"):
+            _write_tables(named, format, options.output)
+        elif sections:
             _write(sections, loaded, format, options.output)
     except VlaError as error:
         raise VlaError("\n".join((*troubles, str(error)))) from error
     if troubles:
         raise VlaError("\n".join(troubles))
+
+
+def _write_tables(named: "Sequence[Named]", format: str, output: Path | None) -> None:
+    """Write all tables: into a file for each if the output is a folder, else one after another."""
+    from pytest_vla.reports.tabular import csv_files, joined, latex_files, named_tables
+    from pytest_vla.util.files import whole_file
+
+    tables = [table for entry, section in named for table in named_tables(entry.name, section.blocks())]
+    if not tables:
+        raise VlaError(f"no section of this report has a table that {format} could have")
+    files = csv_files(tables) if format == "csv" else latex_files(tables)
+    if output is None or str(output) == "-":
+        print(joined(files, format), end="")
+        return
+    if output.suffix.lower() in (".csv", ".tex") and not output.is_dir():
+        with whole_file(output) as stream:
+            stream.write(joined(files, format).encode(errors="backslashreplace"))
+        return
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise VlaError(f"{output} is no folder for tables: {error.strerror}") from error
+    for name, text in files.items():
+        file = output / f"{name}.{'csv' if format == 'csv' else 'tex'}"
+        with whole_file(file) as stream:
+            stream.write(text.encode(errors="backslashreplace"))
+        print(file)
 
 
 def _broken(records: "Sequence[Record]") -> str:
@@ -282,9 +315,8 @@ def _policies(options: argparse.Namespace) -> "Callable[[Run, Record], Policy]":
 
 def _write(sections: "Sequence[Section]", loaded: "Loaded", format: str, output: Path | None) -> None:
     from pytest_vla.reports.figures import write_pictures
-    from pytest_vla.reports.programs import notes_of, report_table
-    from pytest_vla.reports.sections import section_lines
-    from pytest_vla.reports.tables import wrapped
+    from pytest_vla.reports.sections import notes_of, report_table, section_lines
+    from pytest_vla.reports.text import wrapped
     from pytest_vla.util.files import whole_file
 
     if format == "png":
@@ -322,6 +354,9 @@ def format_of(named: str | None, output: Path | None) -> str:
             raise VlaError(f"-o {output}: the pictures are several: give their folder, --format=png -o FOLDER")
         _check_folder(output, "png are written into a folder")
         return "png"
+    if named in ("csv", "latex") and (output.is_dir() or ending not in ENDINGS or not ending):
+        _check_folder(output, f"{named} with a folder has a file for each table")
+        return named
     if output.is_dir():
         raise VlaError(f"-o {output} is a folder: give a file, or --format=png for pictures in it")
     if named is None and ending not in ENDINGS:

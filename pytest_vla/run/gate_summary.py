@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.reports.gates import SCHEMA, escaped, gate_markdown, gate_table
-from pytest_vla.reports.losses import Replay
+from pytest_vla.reports.gates import SCHEMA, Replay, escaped, gate_markdown, gate_table
 from pytest_vla.reports.measures import failed_heading, fails, measures_markdown, measures_table
 from pytest_vla.run.gating import Gated, agreed_line
 from pytest_vla.util.files import whole_file

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pytest_vla.gate.measured import Measure, Measured
     from pytest_vla.gate.verdicts import Judgement, Terms
     from pytest_vla.plan.case import Case
-    from pytest_vla.reports.losses import Replay
+    from pytest_vla.reports.gates import Replay
 
 _GOES_WITH = frozenset(field.name for field in dataclasses.fields(GateOptions)) - {"baseline"}
 """Options that mean nothing without a baseline."""
@@ -125,7 +125,7 @@ def make_gate(selection: Selection, resumption: Resumption | None, here: Path) -
     from pytest_vla.gate.manifest import baseline_digest
     from pytest_vla.gate.measured import parse_measures
     from pytest_vla.gate.verdicts import Terms
-    from pytest_vla.reports.baseline_runs import baseline_named
+    from pytest_vla.reports.baselines import baseline_named
 
     measures = parse_measures(settings.gate_measure)
     _check_measures(measures, settings)
@@ -225,8 +225,8 @@ def judge_by(gate: Gate, run: Path, nodes: Iterable[str], allow_unfinished: bool
         allow_unfinished: whether episodes may be left, as time has ended a run with a sequential gate.
     """
     from pytest_vla.gate.manifest import cases_digest
-    from pytest_vla.reports.agreed import judged_as_agreed
-    from pytest_vla.reports.baseline_runs import baseline_of_runs
+    from pytest_vla.reports.baselines import baseline_of_runs
+    from pytest_vla.reports.measures import judged_as_agreed
 
     assert gate.agreed is not None, "it was agreed before the first episode"
     found = [*nodes]

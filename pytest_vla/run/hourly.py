@@ -163,7 +163,7 @@ def _plan(policy: object, suite: "Suite", alone: "Latency", costs: Mapping[str, 
 
 def hourly_text(hourly: Hourly, given: Mapping[str, float]) -> Iterator[str]:
     """For people, line by line."""
-    from pytest_vla.reports.tables import aligned, wrapped
+    from pytest_vla.reports.text import aligned, wrapped
 
     plan = hourly.plan
     if plan is not None and hourly.forecasts:

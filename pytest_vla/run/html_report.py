@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytest_vla.errors import VlaError
 from pytest_vla.reports.loaded import Loaded, load
-from pytest_vla.reports.made import Named, make_sections, plain_options
+from pytest_vla.reports.sections import Named, make_sections, plain_options
 from pytest_vla.run.replays import record_replays
 from pytest_vla.util.files import whole_file
 
@@ -47,7 +47,7 @@ def write_html(
     """
     from pytest_vla.reports.html.media import Shown as Of
     from pytest_vla.reports.html.page import Wanted, make_page
-    from pytest_vla.reports.html.template import page_html
+    from pytest_vla.reports.html.parts import page_html
 
     wanted = Wanted(tuple(texts), results, record_replays(texts, results), shown or Of(pictures=0))
     content = page_html(make_page(loaded, sections, wanted, troubles))
@@ -113,7 +113,7 @@ def run_page(
     """
     from pytest_vla.reports.html.media import Shown as Of
     from pytest_vla.reports.html.page import Wanted, make_page
-    from pytest_vla.reports.html.template import page_html
+    from pytest_vla.reports.html.parts import page_html
 
     sections, troubles = make_sections(loaded, plain_options(data), "html")
     wanted = Wanted((run,), results, record_replays([run], results), shown or Of(pictures=0), index, gates)

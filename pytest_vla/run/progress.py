@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import pytest
 
 from pytest_vla.metrics.rates import VariedOutcome
-from pytest_vla.reports.terminal.progress import progress_line
-from pytest_vla.reports.terminal.utilisation import shortened
+from pytest_vla.reports.terminal.progress import progress_line, shortened
 from pytest_vla.util.text import printable_lines
 
 LOG_EVERY = 60.0

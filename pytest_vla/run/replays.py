@@ -15,7 +15,7 @@ from pytest_vla.records.items import SHARED, Item
 from pytest_vla.records.load import open_runs
 from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Run
-from pytest_vla.reports.losses import Replay
+from pytest_vla.reports.gates import Replay
 from pytest_vla.run.invocation import Invocation, read_invocation
 from pytest_vla.run.selection import as_typed
 from pytest_vla.run.settings import SHOWN_ALONE, Settings

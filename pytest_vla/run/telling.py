@@ -161,7 +161,7 @@ class Telling:
             utilisation: lines on how busy device and cores were.
         """
         from pytest_vla.gate.lines import FAILED, PASSED
-        from pytest_vla.reports.terminal.first import LOOKS, Told, Tone
+        from pytest_vla.reports.terminal.summary import LOOKS, Told, Tone
         from pytest_vla.run.html_report import NO_REPORT
 
         verbosity, run = self._config.get_verbosity(), self._context.folder
@@ -173,7 +173,7 @@ class Telling:
             resume = resume_command(self._config, run.name)
             lines = closing_lines(records, run, closed.items, resume, verbosity, width, closed.repetition)
         if verbosity >= 0 and (prices := self._context.findings.prices):
-            from pytest_vla.reports.terminal.price import price_lines
+            from pytest_vla.reports.terminal.summary import price_lines
 
             lines = (*lines, *map(Told, price_lines(prices, records)))
         if verbosity >= 0:

@@ -91,8 +91,7 @@ def _episodes_file(run: Path, folder: Path, data: Path | None) -> Path | None:
 
 def _report_file(run: Path, folder: Path, data: Path | None) -> Path | None:
     from pytest_vla.reports.loaded import load
-    from pytest_vla.reports.made import make_sections, plain_options
-    from pytest_vla.reports.programs import report_table
+    from pytest_vla.reports.sections import make_sections, plain_options, report_table
 
     loaded = load([run.name], run.parent)
     sections, _ = make_sections(loaded, plain_options(data), "json")

@@ -1,30 +1,342 @@
 """The page of a search: what fails, how it was found, where the search has been, and what matters."""
 
+import json
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
-from pytest_vla.fuzz.coverage import Tally, amount_of
+from pytest_vla.fuzz.amounts import Component, components, scaled_components, value_at
+from pytest_vla.fuzz.candidate import Candidate
+from pytest_vla.fuzz.causes import space_of
+from pytest_vla.fuzz.coverage import Axis, Both, Coverage, Tally, amount_of
 from pytest_vla.fuzz.found import Found, Searched
 from pytest_vla.fuzz.guide import CROWDED, EVEN, FORESEEN, NEIGHBOUR, SOURCES
 from pytest_vla.fuzz.journal import read_head, read_lines
 from pytest_vla.fuzz.retold import Retold, Told, retell
 from pytest_vla.fuzz.shares import Share
+from pytest_vla.fuzz.told import often_text, params_text, rival_text
 from pytest_vla.metrics.statistics import wilson_interval
 from pytest_vla.plan.task import Task
-from pytest_vla.reports.fuzz.drawings import HEAT, LEGEND, bin_text, growth_curve, heat_map, histogram
-from pytest_vla.reports.fuzz.failures import PICTURED, Failure, failures_of, words_of
-from pytest_vla.reports.html.parts import Block, Cell, PageSection, Table
-from pytest_vla.reports.html.svg import interval_bar
-from pytest_vla.reports.html.template import rendered
-from pytest_vla.reports.html.written import NONE, p_text, percent_text
+from pytest_vla.reports.blocks import NONE, Cell, Table, table_of
+from pytest_vla.reports.html.media import picture_uri
+from pytest_vla.reports.html.parts import PageBlock, PageSection, block_of, p_text, percent_text, rendered
+from pytest_vla.reports.html.svg import LINE, TEXT, drawing, framed, interval_bar, shade
+from pytest_vla.show.changes import Scene, scene_pictures
 from pytest_vla.util.text import counted, printable
+from pytest_vla.vary.chosen import remembering
+from pytest_vla.vary.space import Parameter
+
+NOBODY = "none"
+"""Stands where no scene was tried."""
+
+HEAT = (
+    "Of scenes that change two dimensions at once it says failed / tried; on the diagonal of all that change the one. "
+    f"Darker: of those that were drawn evenly more fail; without colour: none told something; {NOBODY}: nobody tried."
+)
+"""What is to be said of `heat_map` once."""
+
+LEGEND = Markup(
+    '<ul class="legend"><li><span class="swatch done"></span>the policy does it</li>'
+    '<li><span class="swatch failed"></span>it fails</li>'
+    '<li><span class="swatch aside"></span>aside, nothing is learned</li>'
+    "<li>up: drawn evenly; down: guided</li><li>dashed: the least that was seen to fail</li></ul>"
+)
+
+_HEAT = Markup(
+    '<div class="scroll" tabindex="0" role="region" aria-label="{0}"><table class="heat"><caption>{0}</caption>'
+    '<thead><tr><th scope="col">changed at once</th>{1}</tr></thead><tbody>{2}</tbody></table></div>'
+)
+_BAR = Markup('<rect class="bins {kind}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"/>')
+
+_WIDTH, _HEIGHT = 300, 190
+_LEFT, _RIGHT, _TOP, _BOTTOM = 34, 8, 36, 24
+
+
+def heat_map(caption: str, coverage: Coverage) -> Markup:
+    """A table of dimensions by dimensions; in each cell how many of its scenes fail, of how many that were tried."""
+    names = coverage.dimensions
+    head = Markup().join(Markup('<th scope="col">{}</th>').format(name) for name in names)
+    rows = Markup().join(
+        Markup('<tr><th scope="row">{}</th>{}</tr>').format(
+            row,
+            Markup().join(
+                _heat_cell(row, column, coverage.pairs[column, row])
+                if names.index(column) <= at
+                else Markup("<td></td>")
+                for column in names
+            ),
+        )
+        for at, row in enumerate(names)
+    )
+    return _HEAT.format(caption, head, rows)
+
+
+def histogram(kind: str, axis: Axis, bins: Sequence[Both], marks: Sequence[float] = ()) -> Markup:
+    """How many scenes were tried with how much of a kind: above the line drawn evenly, below it guided.
+
+    Args:
+        kind: name.
+        axis: of its amount.
+        bins: as many as the axis has.
+        marks: amounts of failures at their smallest.
+    """
+    most_even, most_guided = max(each.even.tried for each in bins), max(each.guided.tried for each in bins)
+    room = _HEIGHT - _TOP - _BOTTOM
+    scale = room / max(most_even + most_guided, 1)
+    middle = _TOP + most_even * scale
+    width = (_WIDTH - _LEFT - _RIGHT) / len(bins)
+
+    def x_of(value: float) -> float:
+        share = (value - axis.edges[0]) / (axis.edges[-1] - axis.edges[0])
+        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * min(max(share, 0.0), 1.0)
+
+    unit = f", {axis.unit}" if axis.unit else ""
+    inside = framed(kind, f"{axis.name}{unit}")
+    for place, both in enumerate(bins):
+        inside += _bar(both, _LEFT + place * width, width, middle, scale, _bin_title(axis, place, both))
+    inside += LINE.format(kind="axis", x1=_LEFT, y1=middle, x2=_WIDTH - _RIGHT, y2=middle)
+    for value in marks:
+        inside += LINE.format(kind="half", x1=x_of(value), y1=_TOP, x2=x_of(value), y2=_HEIGHT - _BOTTOM)
+    half = 0.5 if axis.is_whole else 0.0
+    for value, anchor in ((axis.edges[0] + half, "start"), (axis.edges[-1] - half, "end")):
+        inside += TEXT.format(kind="tick", x=x_of(value), y=_HEIGHT - 8, anchor=anchor, text=f"{value:g}")
+    if axis.edges[0] < axis.benign < axis.edges[-1]:
+        inside += TEXT.format(kind="tick", x=x_of(axis.benign), y=_HEIGHT - 8, anchor="middle", text=f"{axis.benign:g}")
+    for most, y in ((most_even, _TOP + 8), (most_guided, _HEIGHT - _BOTTOM)):
+        if most:
+            inside += TEXT.format(kind="tick", x=_LEFT - 5, y=y, anchor="end", text=str(most))
+    told = "; ".join(_bin_title(axis, place, both) for place, both in enumerate(bins) if both.tried)
+    return drawing("chart", _WIDTH, _HEIGHT, f"{kind}, {axis.name}{unit}: {told or 'nobody tried'}", inside)
+
+
+def growth_curve(points: Sequence[tuple[int, int]]) -> Markup:
+    """How many distinct failures were known after so many episodes."""
+    width, height, right = 480, 210, 14
+    episodes, most = max(points[-1][0], 1), max(points[-1][1], 1)
+
+    def x_of(number: int) -> float:
+        return _LEFT + (width - _LEFT - right) * number / episodes
+
+    def y_of(number: int) -> float:
+        return _TOP + 4 + (height - _TOP - 34) * (1 - number / most)
+
+    inside = framed("Distinct failures", "over episodes, those of making smaller and the expert's too")
+    for number in sorted({0, most // 2, most}):
+        inside += LINE.format(kind="grid", x1=_LEFT, y1=y_of(number), x2=width - right, y2=y_of(number))
+        inside += TEXT.format(kind="tick", x=_LEFT - 5, y=y_of(number) + 4, anchor="end", text=str(number))
+    for number, anchor in ((0, "start"), (episodes // 2, "middle"), (episodes, "end")):
+        inside += TEXT.format(kind="tick", x=x_of(number), y=height - 9, anchor=anchor, text=f"{number:,}")
+    corners = [points[0]]
+    for before, after in pairwise(points):
+        corners += [(after[0], before[1]), after]
+    path = " ".join(f"{x_of(x):.1f},{y_of(y):.1f}" for x, y in corners)
+    inside += Markup('<polyline class="way" points="{}"/>').format(path)
+    told = "; ".join(f"{known} after {number}" for number, known in points[1:])
+    return drawing("chart wide", width, height, f"Distinct failures by episodes: {told}", inside)
+
+
+def bin_text(axis: Axis, place: int) -> str:
+    """``-75 to -60``; of whole numbers the one that the bin is of."""
+    low, high = axis.edges[place : place + 2]
+    return f"{(low + high) / 2:g}" if axis.is_whole else f"{low:g} to {high:g}"
+
+
+def tally_text(tally: Tally) -> str:
+    """``3 of 40 fail, 2 aside``."""
+    aside = f", {tally.aside} aside" * bool(tally.aside)
+    return f"{tally.failed} of {tally.counted} fail{aside}"
+
+
+def _heat_cell(row: str, column: str, both: Both) -> Markup:
+    if not both.tried:
+        return Markup('<td title="{}">{}</td>').format(f"{_both(row, column)}: nobody tried", NOBODY)
+    told = f"{_both(row, column)}: drawn evenly {tally_text(both.even)}; guided {tally_text(both.guided)}"
+    style = shade(both.even.failed / both.even.counted) if both.even.counted else Markup()
+    return Markup('<td style="{}" title="{}">{}/{}</td>').format(style, told, both.failed, both.tried)
+
+
+def _both(row: str, column: str) -> str:
+    return row if row == column else f"{row} and {column}"
+
+
+def _bar(both: Both, x: float, width: float, middle: float, scale: float, title: str) -> Markup:
+    inside = Markup()
+    for tally, sign in ((both.even, -1), (both.guided, 1)):
+        y = middle
+        for kind, number in (
+            ("failed", tally.failed),
+            ("done", tally.counted - tally.failed),
+            ("aside", tally.aside),
+        ):
+            size = number * scale
+            if number:
+                top = y - size if sign < 0 else y
+                inside += _BAR.format(kind=kind, x=x + 1, y=top, width=width - 2, height=size)
+            y += sign * size
+    return Markup("<g>{}<title>{}</title></g>").format(inside, title) if inside else inside
+
+
+def _bin_title(axis: Axis, place: int, both: Both) -> str:
+    return f"{bin_text(axis, place)}: drawn evenly {tally_text(both.even)}; guided {tally_text(both.guided)}"
+
+
+PICTURED = 20
+"""So many failures have pictures."""
+
+_CODE = Markup("<code>{}</code>")
+
+
+@dataclass(frozen=True)
+class Shot:
+    """A scene as the policy first sees it.
+
+    Attributes:
+        about: what it is.
+        source: address of the picture; empty: there is none.
+        why: there is none, or what is wrong with it.
+    """
+
+    about: str
+    source: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A failure as it is shown.
+
+    Attributes:
+        title: what is changed.
+        task: id.
+        often: how often it fails.
+        rival: what the policy that is compared does; empty: none is.
+        shots: without the change, with it, and as the scene was found; none: it has no pictures.
+        block: where it begins to fail.
+        facts: by name.
+    """
+
+    title: str
+    task: str
+    often: str
+    rival: str
+    shots: tuple[Shot, ...]
+    block: PageBlock
+    facts: dict[str, Cell]
+
+
+def failures_of(found: Sequence[Found], cases: str, model: str, rival: str) -> tuple[Failure, ...]:
+    """Each as it is shown; the first `PICTURED` with pictures.
+
+    Args:
+        found: those that always fail first.
+        cases: the file of cases.
+        model: the policy.
+        rival: the policy that is compared; empty: none is.
+    """
+    pictured = [scene for each in found[:PICTURED] for scene in _scenes_of(each)]
+    scenes = scene_pictures(pictured) if pictured else []
+    shots = [_shots(scenes[3 * place : 3 * place + 3]) for place in range(len(scenes) // 3)]
+    shots += [()] * (len(found) - len(shots))
+    return tuple(
+        _failure(place, each, some, cases, model, rival)
+        for place, (each, some) in enumerate(zip(found, shots, strict=True), 1)
+    )
+
+
+def _scenes_of(found: Found) -> tuple[Candidate, ...]:
+    smallest = found.shrunk.candidate
+    return smallest.having(()), smallest, found.first
+
+
+def _shots(scenes: Sequence[Scene]) -> tuple[Shot, ...]:
+    abouts = "without any change", "at its smallest", "as it was found"
+    return tuple(
+        Shot(about, "" if scene.picture is None else picture_uri(scene.picture), scene.why)
+        for about, scene in zip(abouts, scenes, strict=True)
+    )
+
+
+def _failure(place: int, found: Found, shots: tuple[Shot, ...], cases: str, model: str, rival: str) -> Failure:
+    smallest = found.shrunk.candidate
+    often = f"{'flaky, ' * found.is_flaky}fails {often_text(found)}"
+    return Failure(
+        title=words_of(smallest),
+        task=f"{smallest.task.id}, seed {smallest.seed}",
+        often=often,
+        rival=rival_text(found, rival),
+        shots=shots,
+        block=block_of(tables=(_boundaries(place, found),) if found.shrunk.boundaries else ()),
+        facts=_facts(found, cases, model),
+    )
+
+
+def words_of(candidate: Candidate) -> str:
+    """``camera.azimuth azimuth_deg=23.4 with robot.joints offset[3]=-0.3 rad``: what says how much, of each change."""
+    told = []
+    for change in candidate.changes:
+        space = space_of(candidate, change)
+        by_name = {each.name: each for each in space}
+        amounts = components(space, change.params)
+        texts = [_amount_text(by_name[each.name], each, value_at(change.params, each)) for each in amounts]
+        told.append(" ".join([change.kind, *texts]))
+    return " with ".join(told) or "no change"
+
+
+def _amount_text(parameter: Parameter, component: Component, value: Any) -> str:
+    if parameter.parts:
+        # Such as an object that is added, and where; which one it is comes first.
+        return f"{component}={value[0]}"
+    return f"{component}={_shown(value)}{_unit(parameter)}"
+
+
+def _unit(parameter: Parameter) -> str:
+    return f" {parameter.unit}" if parameter.unit and not parameter.name.endswith(f"_{parameter.unit}") else ""
+
+
+def _boundaries(place: int, found: Found) -> Table:
+    changes = {change.kind: change for change in found.shrunk.candidate.changes}
+    rows: list[tuple[Cell, ...]] = []
+    for side in found.shrunk.boundaries:
+        space = space_of(found.shrunk.candidate, changes[side.kind])
+        units = {each.name: _unit(each) for each in space}
+        for each in scaled_components(space, side.fails) if side.along is None else (side.along,):
+            passes = NONE if side.passes is None else f"{_shown(value_at(side.passes, each))}{units[each.name]}"
+            rows.append((side.kind, str(each), passes, f"{_shown(value_at(side.fails, each))}{units[each.name]}"))
+    caption = f"Where failure {place} begins, of this seed, to this side; {NONE}: nothing less was tried that passes"
+    return table_of(caption, ("change", "amount", "passes at", "fails at"), tuple(rows), names=2)
+
+
+def _facts(found: Found, cases: str, model: str) -> dict[str, Cell]:
+    smallest = found.shrunk.candidate
+    complete = "" if found.shrunk.complete else "; not at its smallest, its episodes were at an end"
+    facts: dict[str, Cell] = {
+        "all of it": " with ".join(f"{change.kind} {params_text(change.params)}" for change in smallest.changes),
+        "found as": f"scene {found.number}, {found.source}: {words_of(found.first)}",
+        "made smaller in": f"{counted(found.shrunk.tried, 'trial')}{complete}",
+    }
+    if found.is_flaky:
+        facts["again"] = "it is in no file, since it does not fail under all run seeds"
+        return facts
+    with remembering(smallest.changes):
+        node = smallest.case.node_id
+    command = f"pytest {shlex.quote(node)} --vla-cases={shlex.quote(cases)} --vla-model={shlex.quote(model)}"
+    facts["again"] = _CODE.format(printable(command))
+    return facts
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)
+
 
 DETAILED = 12
 """Of so many tasks it is shown where the search has been and what matters; `--json` has it of all."""
@@ -75,7 +387,7 @@ class SearchPage:
 
     title: str
     made_by: str
-    summary: Mapping[str, Block]
+    summary: Mapping[str, PageBlock]
     texts: tuple[str, ...]
     failures: tuple[Failure, ...]
     sections: tuple[PageSection, ...]
@@ -125,7 +437,7 @@ def page_of(search: Search) -> SearchPage:
     )
 
 
-def _rates(search: Search) -> Block:
+def _rates(search: Search) -> PageBlock:
     rows: list[tuple[Cell, ...]] = []
     for task, seen in search.seen.items():
         tried = seen.failed + seen.passed
@@ -146,12 +458,12 @@ def _rates(search: Search) -> Block:
         for task, seen in search.seen.items()
         for seed, why in seen.left_out
     ]
-    return Block(tables=(Table(caption, head, tuple(rows)),), notes=tuple(left_out), is_wide=True)
+    return block_of(tables=(table_of(caption, head, tuple(rows)),), notes=tuple(left_out), is_wide=True)
 
 
-def _listed(found: Sequence[Found], search: Search) -> Block:
+def _listed(found: Sequence[Found], search: Search) -> PageBlock:
     if not found:
-        return Block(texts=("No failure was found.",))
+        return block_of(texts=("No failure was found.",))
     rows: list[tuple[Cell, ...]] = []
     for place, each in enumerate(found, 1):
         smallest = each.shrunk.candidate
@@ -163,8 +475,8 @@ def _listed(found: Sequence[Found], search: Search) -> Block:
     notes += [f"{counted(pending, 'failure')} not looked into yet"] * bool(pending)
     compared = [f"what {search.option('against')} does"] * any(each.rival for each in found)
     head = ("at its smallest", "task", "run seeds that fail", "found by", *compared)
-    table = Table("Distinct: of other kinds, or to another side", head, tuple(rows), left=frozenset({1, 3, 4}))
-    return Block(tables=(table,), notes=tuple(notes), is_wide=True)
+    table = table_of("Distinct: of other kinds, or to another side", head, tuple(rows), left=frozenset({1, 3, 4}))
+    return block_of(tables=(table,), notes=tuple(notes), is_wide=True)
 
 
 def _rival(found: Found) -> tuple[str, ...]:
@@ -172,7 +484,7 @@ def _rival(found: Found) -> tuple[str, ...]:
     return (told[found.rival],) if found.rival else ()
 
 
-def _about(search: Search) -> Block:
+def _about(search: Search) -> PageBlock:
     options = {key: value for key, value in search.head.get("options", {}).items() if value not in (None, [], False)}
     rows: list[tuple[Cell, ...]] = [
         ("policy", str(search.option("vla_model"))),
@@ -184,7 +496,9 @@ def _about(search: Search) -> Block:
         ("options", ", ".join(f"{key}={_plain(value)}" for key, value in options.items())),
         ("versions", ", ".join(f"{name} {number}" for name, number in search.head.get("versions", {}).items())),
     ]
-    return Block(tables=(Table("How it was done", ("what", "value"), tuple(rows), left=frozenset({1})),), is_wide=True)
+    return block_of(
+        tables=(table_of("How it was done", ("what", "value"), tuple(rows), left=frozenset({1})),), is_wide=True
+    )
 
 
 def _times(file: Path) -> Iterator[str]:
@@ -215,15 +529,15 @@ def _sections(search: Search, found: Sequence[Found]) -> Iterator[PageSection]:
     yield PageSection("ways", "How they were found", _ways(search, found))
     shown = dict(list(search.retold.tasks.items())[:DETAILED])
     left = len(search.retold.tasks) - len(shown)
-    further = (Block(texts=(f"{counted(left, 'further task')}: --json has the same of them.",)),) * bool(left)
+    further = (block_of(texts=(f"{counted(left, 'further task')}: --json has the same of them.",)),) * bool(left)
     coverage = [block for task, told in shown.items() for block in _coverage(task, told, search.seen[task].found)]
-    yield PageSection("coverage", "Where the search has been", (Block(texts=(HEAT,)), *coverage, *further))
+    yield PageSection("coverage", "Where the search has been", (block_of(texts=(HEAT,)), *coverage, *further))
     shares = [block for task, told in shown.items() for block in _shares(task, told)]
-    yield PageSection("shares", "What matters", (Block(texts=_SHARES), *shares, *further))
+    yield PageSection("shares", "What matters", (block_of(texts=_SHARES), *shares, *further))
     yield PageSection("aside", "What was left aside", (_aside(search),))
 
 
-def _ways(search: Search, found: Sequence[Found]) -> tuple[Block, ...]:
+def _ways(search: Search, found: Sequence[Found]) -> tuple[PageBlock, ...]:
     rows = []
     for source in SOURCES:
         tallies = [told.sources[source] for told in search.retold.tasks.values() if source in told.sources]
@@ -237,26 +551,26 @@ def _ways(search: Search, found: Sequence[Found]) -> tuple[Block, ...]:
         f"surrogate expects to fail or knows least of, {NEIGHBOUR} ones are near one that came near. A failure that "
         "several find is counted with the first."
     )
-    table = Table("What each source gave", ("source", "tried", "fail", "aside", "distinct failures"), tuple(rows))
-    return (Block(texts=(text,), drawings=(growth_curve(search.retold.growth),), tables=(table,)),)
+    table = table_of("What each source gave", ("source", "tried", "fail", "aside", "distinct failures"), tuple(rows))
+    return (block_of(texts=(text,), drawings=(growth_curve(search.retold.growth),), tables=(table,)),)
 
 
-def _coverage(task: str, told: Told, found: Sequence[Found]) -> Iterator[Block]:
+def _coverage(task: str, told: Told, found: Sequence[Found]) -> Iterator[PageBlock]:
     coverage = told.coverage
     untried = [f"nobody tried {', '.join(coverage.untried_kinds)}"] * bool(coverage.untried_kinds)
     pairs = ", ".join(" with ".join(pair) for pair in coverage.untried_pairs)
     untried += [f"nobody tried both of {pairs}"] * bool(pairs)
     heat = heat_map(f"{task}: failed / tried, of two dimensions at once", coverage)
-    yield Block(task, drawings=(heat,), notes=tuple(untried))
+    yield block_of(task, drawings=(heat,), notes=tuple(untried))
     broken = {change.kind for each in found for change in each.shrunk.candidate.changes}
     drawn = [kind for kind in coverage.bins if kind in broken]
     if drawn:
         charts = (_histogram(told, kind, found) for kind in drawn)
-        yield Block(f"{task}: how much of the kinds that break it", drawings=(LEGEND, *charts))
+        yield block_of(f"{task}: how much of the kinds that break it", drawings=(LEGEND, *charts))
     rows = tuple((kind, *_numbers(both.even), *_numbers(both.guided)) for kind, both in coverage.kinds.items())
     head = ("kind", "tried evenly", "fail", "aside", "tried guided", "fail", "aside")
-    table = Table(f"{task}: scenes that have the kind, alone or with others", head, rows)
-    yield Block(f"{task}: the numbers, of every kind", tables=(table, *_amounts(task, told, drawn)), is_open=False)
+    table = table_of(f"{task}: scenes that have the kind, alone or with others", head, rows)
+    yield block_of(f"{task}: the numbers, of every kind", tables=(table, *_amounts(task, told, drawn)), is_open=False)
 
 
 def _histogram(told: Told, kind: str, found: Sequence[Found]) -> Markup:
@@ -280,28 +594,30 @@ def _amounts(task: str, told: Told, kinds: Sequence[str]) -> Iterator[Table]:
                 rows.append((kind, amount, *_numbers(both.even), *_numbers(both.guided)))
     if rows:
         head = ("kind", "how much", "tried evenly", "fail", "aside", "tried guided", "fail", "aside")
-        yield Table(f"{task}: by amount, where some scene was tried", head, tuple(rows), names=2)
+        yield table_of(f"{task}: by amount, where some scene was tried", head, tuple(rows), names=2)
 
 
-def _shares(task: str, told: Told) -> Iterator[Block]:
+def _shares(task: str, told: Told) -> Iterator[PageBlock]:
     shares = told.shares
     if shares.why:
-        yield Block(task, texts=(f"Not known: {shares.why}.",))
+        yield block_of(task, texts=(f"Not known: {shares.why}.",))
         return
     text = f"Of {shares.scenes} scenes that were drawn evenly and told something the policy fails {shares.failed}."
     head = ("dimension", "share, %", "interval", "adj. p", "note")
     rows = tuple(map(_share_row, shares.single))
-    single = Table(f"{task}: what each dimension explains", head, rows, left=frozenset({2, 4}))
+    single = table_of(f"{task}: what each dimension explains", head, rows, left=frozenset({2, 4}))
     known = [each for each in shares.pairs if not each.why]
     tables = [single]
     if known:
         rows = tuple(map(_share_row, known[:SHOWN_PAIRS]))
         more = f"; the {SHOWN_PAIRS} largest of {len(known)}" * (len(known) > SHOWN_PAIRS)
         caption = f"{task}: what two explain beyond each{more}"
-        tables.append(Table(caption, ("both", "share, %", "interval", "adj. p", "fails"), rows, left=frozenset({2, 4})))
+        tables.append(
+            table_of(caption, ("both", "share, %", "interval", "adj. p", "fails"), rows, left=frozenset({2, 4}))
+        )
     rare = len(shares.pairs) - len(known)
     notes = (f"of {rare} pairs too few scenes change both, one or neither",) * bool(rare)
-    yield Block(task, texts=(text,), tables=tuple(tables), notes=notes)
+    yield block_of(task, texts=(text,), tables=tuple(tables), notes=notes)
 
 
 def _share_row(each: Share) -> tuple[Cell, ...]:
@@ -318,16 +634,16 @@ def _share_row(each: Share) -> tuple[Cell, ...]:
     return name, told, interval_bar(share, each.interval), p_text(each.adjusted), way
 
 
-def _aside(search: Search) -> Block:
+def _aside(search: Search) -> PageBlock:
     rows = [
         (task, why, str(number))
         for task, seen in search.seen.items()
         for why, number in sorted(_reasons(seen.aside).items(), key=lambda each: -each[1])
     ]
     if not rows:
-        return Block(texts=("Every scene that was drawn evenly told something.",))
+        return block_of(texts=("Every scene that was drawn evenly told something.",))
     caption = "Of scenes that were drawn evenly, what tells nothing of the policy, by reason; in no rate"
-    return Block(tables=(Table(caption, ("task", "reason", "scenes"), tuple(rows), names=2),))
+    return block_of(tables=(table_of(caption, ("task", "reason", "scenes"), tuple(rows), names=2),))
 
 
 def _reasons(aside: Mapping[str, int]) -> dict[str, int]:

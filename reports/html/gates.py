@@ -1,30 +1,205 @@
 """The gates of runs: what was agreed before the first episode, judged again as ``pytest-vla gate`` does."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from markupsafe import Markup
 
 from pytest_vla.errors import VlaError
-from pytest_vla.gate.baseline import Baseline
+from pytest_vla.gate.baseline import Baseline, baseline_of
+from pytest_vla.gate.choices import ALPHA, BEYOND, BY, MARGIN
 from pytest_vla.gate.losses import Flip, TaskChange
 from pytest_vla.gate.manifest import Manifest, manifest_text, read_manifest
 from pytest_vla.gate.manifest import baseline_digest as digest_of
 from pytest_vla.gate.measured import Measured
-from pytest_vla.gate.verdicts import Judgement
+from pytest_vla.gate.verdicts import Group, Judgement, Terms, judge
+from pytest_vla.metrics.selection import by_model
 from pytest_vla.records.load import open_runs
 from pytest_vla.records.record import Record
-from pytest_vla.reports.agreed import judged_as_agreed
-from pytest_vla.reports.baseline_runs import baseline_named, baseline_of_runs
+from pytest_vla.reports.baselines import baseline_named, baseline_of_runs
+from pytest_vla.reports.blocks import NONE, Cell, Table, table_of
 from pytest_vla.reports.gates import about_lines, told_of, verdict_line, warned_of
-from pytest_vla.reports.html.groups import MOST_FLIPPED, groups_table
-from pytest_vla.reports.html.parts import Block, Table
-from pytest_vla.reports.html.written import NONE
+from pytest_vla.reports.html.parts import PageBlock, PageSection, block_of, p_text
 from pytest_vla.reports.measures import HEAD as MEASURES
-from pytest_vla.reports.measures import row_of, shared_text
+from pytest_vla.reports.measures import judged_as_agreed, row_of, shared_text
 from pytest_vla.reports.measures import told_of as told_of_measures
 from pytest_vla.util.text import counted
+
+MOST_FLIPPED = 300
+"""Rows of cases that flipped; more are said to be there."""
+
+_FLIPS = ("lost", "gained")
+
+
+def groups_table(judgement: Judgement, one: str, other: str) -> Table:
+    """The groups of a judgement, a row each; where no case is in both there are none that flipped.
+
+    Args:
+        judgement: of a run.
+        one: what it is compared with.
+        other: the run.
+    """
+    flips = _FLIPS if judgement.is_paired else ()
+    head = (
+        "group",
+        f"{one}, %",
+        f"{other}, %",
+        "points",
+        "bounds",
+        *flips,
+        "adj. p regression",
+        "adj. p better",
+        "verdict",
+    )
+    of = "cases that both have" if judgement.is_paired else "tasks that both have, from other seeds"
+    caption = f"Success of the {of}; bounds each way at {judgement.terms.alpha * 100:g}% over these tasks"
+    rows = tuple(_row(group, judgement) for group in judgement.groups)
+    return table_of(caption, head, rows, 1, frozenset({len(head) - 1}))
+
+
+def _row(group: Group, judgement: Judgement) -> tuple[str, ...]:
+    evidence, is_paired = group.evidence, judgement.is_paired
+    if evidence is None:
+        return (group.name, *[NONE] * (8 if is_paired else 6), group.verdict)
+    bounds = evidence.bounds
+    flips = (f"{evidence.lost}/{evidence.pairs}", f"{evidence.gained}/{evidence.pairs}") if is_paired else ()
+    return (
+        group.name,
+        f"{100 * evidence.baseline_rate:.1f}",
+        f"{100 * evidence.new_rate:.1f}",
+        f"{100 * bounds.value:+.1f}",
+        f"[{100 * bounds.lower:+.1f}, {100 * bounds.upper:+.1f}]",
+        *flips,
+        p_text(group.p_beyond if judgement.terms.regression == BEYOND else group.p_worse),
+        p_text(group.p_better),
+        group.verdict,
+    )
+
+
+ANCHOR = "comparison"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of two that are compared.
+
+    Attributes:
+        name: the model's, or the run's where both are of one model.
+        records: of it.
+    """
+
+    name: str
+    records: tuple[Record, ...]
+
+
+def sides_of(records: Sequence[Record]) -> tuple[Side, Side] | None:
+    """Two models, else two runs, in the order in which they began; None: there are not two."""
+    models: dict[str, list[Record]] = {}
+    for (model, _), some in by_model(records).items():
+        models.setdefault(model, []).extend(some)
+    found = models
+    if len(models) == 1:
+        found = {}
+        for record in records:
+            found.setdefault(record.run, []).append(record)
+    if len(found) != 2:
+        return None
+    first, second = sorted(found.items(), key=lambda each: min(record.started for record in each[1]))
+    return Side(first[0], tuple(first[1])), Side(second[0], tuple(second[1]))
+
+
+def comparison(
+    records: Sequence[Record], anchor_of: Callable[[Record], str], command_of: Callable[[Record], str]
+) -> PageSection | None:
+    """The section; None: there are not two to compare.
+
+    Args:
+        records: all of the report.
+        anchor_of: an episode's anchor.
+        command_of: the command that runs it alone.
+    """
+    sides = sides_of(records)
+    if sides is None:
+        return None
+    one, other = sides
+    title = f"{other.name} against {one.name}"
+    try:
+        judgement = judge(baseline_of(one.records), baseline_of(other.records), Terms(MARGIN, ALPHA, BY))
+    except VlaError as error:
+        block = block_of(title, texts=(f"These two cannot be compared: {error}",))
+        return PageSection(ANCHOR, "Side by side", (block,))
+    return PageSection(ANCHOR, "Side by side", tuple(_blocks(title, judgement, sides, anchor_of, command_of)))
+
+
+def _blocks(
+    title: str,
+    judgement: Judgement,
+    sides: tuple[Side, Side],
+    anchor_of: Callable[[Record], str],
+    command_of: Callable[[Record], str],
+) -> Iterator[PageBlock]:
+    one, other = sides
+    places = [_by_case(side.records) for side in sides]
+    flips = judgement.flips
+    rows = tuple(_flip_row(flip, places, anchor_of, command_of) for flip in flips[:MOST_FLIPPED])
+    head = ("case", "group", one.name, other.name, "run it again")
+    lost = sum(flip.is_lost for flip in flips)
+    caption = f"Cases that flipped: {lost} lost, {len(flips) - lost} gained by {other.name}"
+    how = "The same cases are compared." if judgement.is_paired else "No case is in both: tasks over other seeds are."
+    more = (f"{counted(len(flips) - MOST_FLIPPED, 'more case')} flipped",) * (len(flips) > MOST_FLIPPED)
+    nothing = "No case flipped." if judgement.is_paired and not flips else ""
+    yield block_of(
+        title,
+        texts=tuple(filter(None, (f"{how} Verdict: {verdict_line(judgement).removeprefix('gate: ')}.", nothing))),
+        tables=(table_of(caption, head, rows, 2, frozenset({2, 3, 4})),) if rows else (),
+        notes=more,
+    )
+    told = tuple(text for group in judgement.groups for text in told_of(group, judgement))
+    yield block_of(
+        "By group", tables=(groups_table(judgement, one.name, other.name),), notes=(*told, *warned_of(judgement))
+    )
+    changed = [
+        change for change in judgement.tasks if change.baseline[0] * change.new[1] != change.new[0] * change.baseline[1]
+    ]
+    if changed:
+        tasks = tuple(
+            (each.task, each.group, "{}/{}".format(*each.baseline), "{}/{}".format(*each.new)) for each in changed
+        )
+        table = table_of(
+            "Tasks that changed, those that lost most first", ("task", "group", one.name, other.name), tasks, 2
+        )
+        yield block_of("By task", tables=(table,))
+
+
+def _by_case(records: Sequence[Record]) -> dict[tuple[str, int], Record]:
+    # The first that ended stands; of errors a later one does.
+    found: dict[tuple[str, int], Record] = {}
+    for record in records:
+        key = record.case, record.seeds.get("run", 0)
+        if key not in found or found[key].outcome == "error":
+            found[key] = record
+    return found
+
+
+def _flip_row(
+    flip: Flip,
+    places: Sequence[Mapping[tuple[str, int], Record]],
+    anchor_of: Callable[[Record], str],
+    command_of: Callable[[Record], str],
+) -> tuple[Cell, ...]:
+    records = [side.get((flip.case, flip.run_seed)) for side in places]
+    cells = tuple(NONE if record is None else outcome_link(record, anchor_of(record)) for record in records)
+    command = command_of(records[1]) if records[1] is not None else ""
+    return flip.case, flip.group, *cells, Markup("<code>{}</code>").format(command) if command else NONE
+
+
+def outcome_link(record: Record, anchor: str) -> Markup:
+    """How an episode ended, as a link to it."""
+    tone = "good" if record.outcome == "success" else "bad"
+    link = Markup('<a class="{}" href="#episode-{}">{} after {} steps</a>')
+    return link.format(tone, anchor, record.outcome, record.steps)
+
 
 LinkOf = Callable[[Record], Markup]
 CommandOf = Callable[[Record], str]
@@ -101,7 +276,9 @@ def _told(run: str, manifest: Manifest, nodes: Sequence[str], results: Path) -> 
     )
 
 
-def gate_blocks(gate: GateTold, records: Sequence[Record], link_of: LinkOf, command_of: CommandOf) -> Iterator[Block]:
+def gate_blocks(
+    gate: GateTold, records: Sequence[Record], link_of: LinkOf, command_of: CommandOf
+) -> Iterator[PageBlock]:
     """All that ``pytest-vla gate`` says of a run, verdict, reasons and warnings.
 
     Args:
@@ -112,24 +289,24 @@ def gate_blocks(gate: GateTold, records: Sequence[Record], link_of: LinkOf, comm
     """
     judgement, baseline, new = gate.judgement, gate.baseline, gate.new
     if judgement is None or baseline is None or new is None:
-        yield Block(gate.line, (gate.about,) if gate.about else ())
+        yield block_of(gate.line, (gate.about,) if gate.about else ())
         return
     tables = [groups_table(judgement, "baseline", "run")]
     if gate.measured:
         rows = tuple(map(row_of, gate.measured))
-        tables.append(Table(shared_text(gate.measured, judgement.terms), MEASURES, rows, 2, frozenset({7})))
+        tables.append(table_of(shared_text(gate.measured, judgement.terms), MEASURES, rows, 2, frozenset({7})))
     told = [text for group in judgement.groups for text in told_of(group, judgement)]
-    yield Block(
+    yield block_of(
         gate.line,
         (gate.about, *about_lines(judgement, baseline, new, gate.name)),
         tables=tuple(tables),
     )
     told += told_of_measures(gate.measured, gate.by)
     if told or warned_of(judgement):
-        yield Block("Why", tuple(told), notes=tuple(warned_of(judgement)))
+        yield block_of("Why", tuple(told), notes=tuple(warned_of(judgement)))
     lost = [each for each in judgement.tasks if each.lost > 0]
     if lost:
-        yield Block("Tasks that lost most", tables=(_tasks_table(lost),))
+        yield block_of("Tasks that lost most", tables=(_tasks_table(lost),))
     if judgement.flips:
         yield _flips_block(gate, judgement.flips, records, link_of, command_of)
 
@@ -138,12 +315,12 @@ def _tasks_table(lost: Sequence[TaskChange]) -> Table:
     rows = tuple(
         (each.task, each.group, *("{}/{}".format(*side) for side in (each.baseline, each.new))) for each in lost
     )
-    return Table(counted(len(lost), "task") + " lost success", ("task", "group", "baseline", "run"), rows, 2)
+    return table_of(counted(len(lost), "task") + " lost success", ("task", "group", "baseline", "run"), rows, 2)
 
 
 def _flips_block(
     gate: GateTold, flips: Sequence[Flip], records: Sequence[Record], link_of: LinkOf, command_of: CommandOf
-) -> Block:
+) -> PageBlock:
     found = {(record.case, record.seeds.get("run", 0)): record for record in records if record.run == gate.run}
     rows = []
     for flip in flips[:MOST_FLIPPED]:
@@ -155,5 +332,5 @@ def _flips_block(
     lost = sum(flip.is_lost for flip in flips)
     more = (f"{counted(len(flips) - MOST_FLIPPED, 'more case')} flipped",) * (len(flips) > MOST_FLIPPED)
     head = ("case", "group", "way", "in the run", "run it again")
-    table = Table(f"{lost} lost, {len(flips) - lost} gained", head, tuple(rows), 3, frozenset({3, 4}))
-    return Block("Cases that flipped", tables=(table,), notes=more)
+    table = table_of(f"{lost} lost, {len(flips) - lost} gained", head, tuple(rows), 3, frozenset({3, 4}))
+    return block_of("Cases that flipped", tables=(table,), notes=more)

@@ -1,14 +1,87 @@
-"""Paths of failures by type, seen from above, each over those of the successes: one small drawing a type."""
+"""The hand's paths of failures by type, seen from above, over those of successes: one small drawing a type."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, zip_longest
+from typing import TypeVar
 
 import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from pytest_vla.reports.html.parts import Block
+from pytest_vla.metrics.language_paths import TaskFailures
+from pytest_vla.reports.blocks import Block, Drawing, Heading, Sentence
 from pytest_vla.reports.html.svg import drawing, framed
-from pytest_vla.reports.overlays import FAR, NEAR, SUCCESSES, UNLABELLED, Overlay, Way
+
+MOST = 50
+"""Episodes of a type; tasks take turns."""
+
+SUCCESSES, NEAR, FAR, UNLABELLED = "successes", "near", "far", "no label"
+TYPES = (SUCCESSES, NEAR, FAR, UNLABELLED)
+
+_Each = TypeVar("_Each")
+
+
+@dataclass(frozen=True)
+class Way:
+    """One path.
+
+    Attributes:
+        case: of the episode.
+        path: (n, 3), m, in the world's frame.
+    """
+
+    case: str
+    path: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """Paths that belong together.
+
+    Attributes:
+        title: what was varied.
+        ways: by each of `TYPES` that there is, at most `MOST`.
+        numbers: of each of them how many there are in all.
+    """
+
+    title: str
+    ways: Mapping[str, tuple[Way, ...]]
+    numbers: Mapping[str, int]
+
+
+def overlay(title: str, tasks: Sequence[TaskFailures]) -> Overlay:
+    """Of one dimension of variation, or of other words.
+
+    Args:
+        title: names it.
+        tasks: with failures or without; the successes of those with failures are there.
+    """
+    found: dict[str, list[list[Way]]] = {}
+    for task in tasks:
+        if not task.failures:
+            continue
+        by_type: dict[str, list[Way]] = {SUCCESSES: _ways(task.success_cases, task.success_paths)}
+        judgement = task.types.judgement
+        levels = [UNLABELLED] * task.failures if judgement is None else judgement.levels["max"]
+        for level, way in zip(levels, _ways(task.failure_cases, task.failure_paths), strict=True):
+            by_type.setdefault(level, []).append(way)
+        for name, ways in by_type.items():
+            found.setdefault(name, []).append(ways)
+    kept = {name: tuple(chain.from_iterable(found[name])) for name in TYPES if name in found}
+    numbers = {name: len(ways) for name, ways in kept.items() if ways}
+    return Overlay(title, {name: tuple(_turns(found[name]))[:MOST] for name in numbers}, numbers)
+
+
+def _ways(cases: Sequence[str], paths: Sequence[NDArray[np.float64]]) -> list[Way]:
+    return [Way(case, path) for case, path in zip(cases, paths, strict=True)]
+
+
+def _turns(some: Iterable[Sequence[_Each]]) -> Iterator[_Each]:
+    """The first of each, then the second of each."""
+    return (each for turn in zip_longest(*some) for each in turn if each is not None)
+
 
 POINTS = 24
 """Of a path."""
@@ -26,23 +99,29 @@ _ABOUT = {
 }
 
 
-def overlays_block(title: str, overlays: Sequence[Overlay]) -> Block | None:
-    """Of a model and suite; None: nothing failed that has a path.
+def overlay_blocks(title: str, varied: Mapping[str, Sequence[TaskFailures]]) -> Iterator[Block]:
+    """Yield the blocks for a model and suite; none if no failure has a path.
 
     Args:
         title: names them.
-        overlays: of what was varied, one each.
+        varied: the tasks, by the name of what was varied.
     """
-    row = Markup('<div class="lane">{}</div>')
-    drawings = tuple(row.format(Markup().join(_drawings(each))) for each in overlays if each.ways)
-    if not drawings:
-        return None
-    told = (
+    some = {name: tasks for name, tasks in varied.items() if any(task.failures for task in tasks)}
+    if not some:
+        return
+    yield Heading(f"{title}: paths by failure type", is_open=False, medium="page")
+    yield Sentence(
         "The hand's path from above, of failures by their type, over those of successes of the same tasks in grey: x "
         "to the right and y up, one scale for all of a row; a dot is where it ended. Of a type 50 at most, tasks take "
         "turns.",
+        medium="page",
     )
-    return Block(f"{title}: paths by failure type", told, drawings, is_open=False)
+    for name, tasks in some.items():
+        yield Drawing(partial(_lane, name, tasks))
+
+
+def _lane(name: str, tasks: Sequence[TaskFailures]) -> Markup:
+    return Markup('<div class="lane">{}</div>').format(Markup().join(_drawings(overlay(name, tasks))))
 
 
 def _drawings(overlay: Overlay) -> list[Markup]:

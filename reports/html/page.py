@@ -1,48 +1,28 @@
 """Puts a page together of the records and of the parts of the report: the same values as on a terminal and in JSON."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from markupsafe import Markup
 
-from pytest_vla.entries import SectionEntry
 from pytest_vla.metrics.hidden import hidden_notes
-from pytest_vla.metrics.pride import ALPHA
 from pytest_vla.metrics.selection import by_model, that_count
 from pytest_vla.records.load import open_runs
 from pytest_vla.records.premises import notes_after
 from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Run
-from pytest_vla.reports.html.compared import comparison, outcome_link
-from pytest_vla.reports.html.costs import metrics_blocks, safety_blocks
 from pytest_vla.reports.html.episodes import anchor_of, episodes_table, twin_places
-from pytest_vla.reports.html.foretelling import foretelling_blocks
-from pytest_vla.reports.html.gates import GateTold, gate_blocks, gates_told
+from pytest_vla.reports.html.gates import GateTold, comparison, gate_blocks, gates_told, outcome_link
 from pytest_vla.reports.html.media import Shown, media_of
-from pytest_vla.reports.html.overlays import overlays_block
-from pytest_vla.reports.html.parts import Block, Page, PageSection
+from pytest_vla.reports.html.parts import Page, PageSection, block_of, page_blocks, script_json
 from pytest_vla.reports.html.summary import counting_by_model, rates_table, summary_blocks
-from pytest_vla.reports.html.template import script_json
-from pytest_vla.reports.html.variations import robustness_blocks
-from pytest_vla.reports.html.words import language_blocks
 from pytest_vla.reports.loaded import Loaded
-from pytest_vla.reports.made import Named
-from pytest_vla.reports.sections import Section, section_table
+from pytest_vla.reports.sections import Named, section_table
 from pytest_vla.util.text import counted
 
 _VERSION = version("pytest-vla")
-
-_TITLES = {
-    "robustness": "Robustness",
-    "language": "Language",
-    "safety": "Cost",
-    "looking": "Does it look?",
-    "foretelling": "Does it foretell failure?",
-    "metrics": "Further numbers",
-}
 
 
 @dataclass(frozen=True)
@@ -88,7 +68,14 @@ def make_page(loaded: Loaded, sections: Sequence[Named], wanted: Wanted, trouble
     ]
     if records:
         parts.append(_tasks_section(records))
-    parts += [_section(entry, section, models) for entry, section in sections]
+    parts += [
+        PageSection(
+            f"section-{entry.name}",
+            section.title or entry.about[:1].upper() + entry.about[1:],
+            page_blocks(section.blocks()),
+        )
+        for entry, section in sections
+    ]
     twins = twin_places(records)
     media, lacking = media_of(records, {run.name: run for run in runs}, loaded.folders, wanted.shown, twins)
     counting = [record for some in by_model(records).values() for record in that_count(some).records]
@@ -114,7 +101,7 @@ def _runs(wanted: Wanted) -> list[Run]:
 def _tasks_section(records: Sequence[Record]) -> PageSection:
     found = counting_by_model(records)
     tables = [rates_table(model, some, True) for model, some in found.items()]
-    blocks = (Block(model, tables=(table,)) for model, table in zip(found, tables, strict=True))
+    blocks = (block_of(model, tables=(table,)) for model, table in zip(found, tables, strict=True))
     return PageSection("tasks", "Success by task", tuple(blocks))
 
 
@@ -125,33 +112,3 @@ def _gate_sections(gates: Sequence[GateTold], records: Sequence[Record], wanted:
     if gates:
         blocks = (block for gate in gates for block in gate_blocks(gate, records, link_of, wanted.command_of))
         yield PageSection("gate", "Gate", tuple(blocks))
-
-
-def _section(entry: SectionEntry, section: Section, table: Mapping[str, Any]) -> PageSection:
-    lines = "\n".join(section.lines())
-    blocks: list[Block] = []
-    for model in table["models"]:
-        blocks += _blocks(entry.name, model, table)
-        overlays = section.overlays.get((model["model"], model["suite"], model.get("protocol", "")), ())
-        blocks += filter(None, [overlays_block(_model_title(model), overlays)])
-    title = _TITLES.get(entry.name, entry.about[:1].upper() + entry.about[1:])
-    return PageSection(f"section-{entry.name}", title, tuple(blocks), lines)
-
-
-def _blocks(name: str, model: Mapping[str, Any], table: Mapping[str, Any]) -> Iterator[Block]:
-    """Of a model what a part of ours says; other parts are shown as on a terminal."""
-    title = _model_title(model)
-    if name == "robustness" and "robustness" in model:
-        yield from robustness_blocks(title, model["robustness"])
-    elif name == "language" and "cells" in model:
-        yield from language_blocks(title, model, table.get("alpha", ALPHA))
-    elif name == "safety" and "safety" in model:
-        yield from safety_blocks(title, model["safety"])
-    elif name == "foretelling" and "foretelling" in model:
-        yield from foretelling_blocks(title, model)
-    elif name == "metrics" and "metrics" in model:
-        yield from metrics_blocks(title, model["metrics"])
-
-
-def _model_title(model: Mapping[str, Any]) -> str:
-    return " ".join(filter(None, (f"{model['model']}, {model['suite']}", model.get("protocol", ""))))

@@ -1,56 +1,167 @@
-"""What a page is made of: tables, facts, drawings and texts, by section. Values; the templates say how they look."""
+"""The parts of a page as values, and the page that Jinja2 renders of them: escaped, and whole."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import base64
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from typing import Any
 
+import jinja2
 from markupsafe import Markup
 
-Cell = str | Markup
-"""A text, which is escaped, or markup of ours."""
+from pytest_vla.metrics.listening import Estimate
+from pytest_vla.reports.blocks import (
+    NONE,
+    P_VALUE,
+    Block,
+    Column,
+    Drawing,
+    Heading,
+    Sentence,
+    Table,
+    cell_text,
+    estimate_text,
+    for_medium,
+)
+from pytest_vla.reports.blocks import notes as note_sentences
+from pytest_vla.util.text import printable_lines
+
+
+def percent_text(value: float | None, interval: tuple[float, float] | None = None) -> str:
+    """Return ``63.6 [35.4, 84.8]`` for percentages, or a dash."""
+    return estimate_text(None if value is None else Estimate(value, interval), ".1f")
+
+
+def p_text(p: float | None) -> str:
+    """Return a probability under what is tested, or a dash."""
+    return cell_text(p, Column("", P_VALUE))
+
+
+def listed(values: Sequence[str], most: int = 4) -> str:
+    """Return the first few, and how many more there are."""
+    more = f" and {len(values) - most} more" * (len(values) > most)
+    return f"{', '.join(values[:most])}{more}" or NONE
 
 
 @dataclass(frozen=True)
-class Table:
-    """A table.
+class Drawings:
+    """Drawings side by side.
 
     Attributes:
-        caption: what it says, and over what its intervals are.
-        head: of each column.
-        rows: as many cells each.
-        names: so many columns, from the left, are names; numbers are to the right.
-        left: further columns whose text begins at the left.
-        depths: of each row, how deep it stands below others; empty: none does.
+        drawn: SVG or HTML of ours, each with a text for readers who do not see it.
     """
 
-    caption: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    names: int = 1
-    left: frozenset[int] = frozenset()
-    depths: tuple[int, ...] = ()
+    drawn: tuple[Markup, ...]
 
 
 @dataclass(frozen=True)
-class Block:
-    """A part of a section: texts, then drawings, then tables.
+class Lines:
+    """Text that is shown line by line.
+
+    Attributes:
+        lines: joined by line breaks.
+    """
+
+    lines: str
+
+
+@dataclass(frozen=True)
+class PageBlock:
+    """A part of a section with a title.
 
     Attributes:
         title: over it; empty: none.
-        texts: paragraphs.
-        drawings: SVG or HTML of ours, each with a text for those who do not see it.
-        tables: in their order.
-        notes: what is not in the numbers, and why.
+        content: what is shown, in its order.
         is_open: whether it is shown at once; else behind its title.
         is_wide: of the first screen, whether it takes a whole row.
     """
 
     title: str = ""
-    texts: tuple[str, ...] = ()
-    drawings: tuple[Markup, ...] = ()
-    tables: tuple[Table, ...] = ()
-    notes: tuple[str, ...] = ()
+    content: tuple[Sentence | Table | Drawings | Lines, ...] = ()
     is_open: bool = True
     is_wide: bool = False
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The paragraphs among the content."""
+        return tuple(each.text for each in self.content if isinstance(each, Sentence) and not each.is_note)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The notes among the content."""
+        return tuple(each.text for each in self.content if isinstance(each, Sentence) and each.is_note)
+
+    @property
+    def drawings(self) -> tuple[Markup, ...]:
+        """The drawings among the content."""
+        return tuple(drawn for each in self.content if isinstance(each, Drawings) for drawn in each.drawn)
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """The tables among the content."""
+        return tuple(each for each in self.content if isinstance(each, Table))
+
+
+def block_of(
+    title: str = "",
+    texts: Iterable[str] = (),
+    drawings: Sequence[Markup] = (),
+    tables: Iterable[Table] = (),
+    notes: Iterable[str] = (),
+    is_open: bool = True,
+    is_wide: bool = False,
+) -> PageBlock:
+    """Return a block of texts, then drawings, then tables, then notes.
+
+    Args:
+        title: over it; empty: none.
+        texts: paragraphs.
+        drawings: side by side.
+        tables: in their order.
+        notes: what is missing from the numbers, and why.
+        is_open: as `PageBlock.is_open`.
+        is_wide: as `PageBlock.is_wide`.
+    """
+    drawn = (Drawings(tuple(drawings)),) if drawings else ()
+    return PageBlock(title, (*map(Sentence, texts), *drawn, *tables, *note_sentences(notes)), is_open, is_wide)
+
+
+def page_blocks(blocks: Iterable[Block | str]) -> tuple[PageBlock, ...]:
+    """Return blocks of a report as blocks of a page: each heading begins one; a text among them is a line."""
+    found = [PageBlock()]
+    for block in blocks:
+        last = found[-1]
+        if isinstance(block, str):
+            before = last.content[-1:]
+            if before and isinstance(before[0], Lines):
+                lines = Lines(f"{before[0].lines}\n{block}")
+                found[-1] = replace(last, content=(*last.content[:-1], lines))
+            else:
+                found[-1] = replace(last, content=(*last.content, Lines(block)))
+            continue
+        for each in for_medium([block], "page"):
+            if isinstance(each, Heading):
+                found.append(PageBlock(each.text, (), each.is_open))
+            elif isinstance(each, Drawing):
+                before = last.content[-1:]
+                if before and isinstance(before[0], Drawings):
+                    found[-1] = replace(last, content=(*last.content[:-1], Drawings((*before[0].drawn, each.draw()))))
+                else:
+                    found[-1] = replace(last, content=(*last.content, Drawings((each.draw(),))))
+            else:
+                found[-1] = replace(last, content=(*last.content, *_shortened(each)))
+    return tuple(each for each in found if each.title or each.content)
+
+
+def _shortened(block: Sentence | Table) -> tuple[Sentence | Table, ...]:
+    """Return a block, and after a table that is too long a note on the rows that are not shown."""
+    if isinstance(block, Sentence) or not block.most or len(block.rows) <= block.most:
+        return (block,)
+    more = f"{len(block.rows) - block.most} more rows: --format=csv has all"
+    return replace(block, rows=block.rows[: block.most]), Sentence(more, is_note=True)
 
 
 @dataclass(frozen=True)
@@ -61,13 +172,11 @@ class PageSection:
         anchor: fixed: links to it stay.
         title: over it.
         blocks: in their order.
-        lines: the same as a terminal shows it; empty: a terminal has no such part.
     """
 
     anchor: str
     title: str
-    blocks: tuple[Block, ...]
-    lines: str = ""
+    blocks: tuple[PageBlock, ...]
 
 
 @dataclass(frozen=True)
@@ -86,10 +195,71 @@ class Page:
     """
 
     title: str
-    summary: Mapping[str, Block]
+    summary: Mapping[str, PageBlock]
     sections: tuple[PageSection, ...]
     episodes: Markup
     number: int
     texts: tuple[str, ...] = ()
     made_by: str = ""
     index: str = ""
+
+
+_FOLDER = "pytest_vla.reports.html"
+_UNSAFE = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&'\u2028\u2029"}
+
+
+def page_html(page: Page) -> bytes:
+    """Return the whole document, UTF-8; signs that UTF-8 does not have become ``?``."""
+    script = _read("page.js")
+    return rendered(
+        "page.html.j2",
+        ("style.css",),
+        page=page,
+        script=Markup(script),
+        # Only this script runs, whatever else stands in the page.
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    )
+
+
+def rendered(template: str, styles: Sequence[str], **values: Any) -> bytes:
+    """Return a document of one of our templates, UTF-8.
+
+    Args:
+        template: its name.
+        styles: names of the style sheets that it has inside, as `style`.
+        values: what else it is given.
+    """
+    style = Markup("").join(Markup(_read(name)) for name in styles)
+    return _environment().get_template(template).render(style=style, **values).encode("utf-8", "replace")
+
+
+def script_json(value: Any) -> Markup:
+    """Return JSON that can stand in a script element: no text in it ends the element, opens a comment or breaks a line.
+
+    Raises:
+        ValueError: it holds NaN or infinity, which JSON has not.
+    """
+    return Markup(json.dumps(value, allow_nan=False, separators=(",", ":")).translate(_UNSAFE))
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    found = jinja2.Environment(
+        loader=jinja2.FunctionLoader(_read),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_shown,
+    )
+    found.globals["cell_text"] = cell_text
+    return found
+
+
+def _shown(value: Any) -> Any:
+    """Return a value without control characters and marks that turn the reading direction."""
+    return printable_lines(value) if type(value) is str else value
+
+
+def _read(name: str) -> str:
+    return (files(_FOLDER) / "templates" / name).read_text(encoding="utf-8")

@@ -17,10 +17,10 @@ from pytest_vla.metrics.selection import by_model, that_count
 from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
 from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Run
+from pytest_vla.reports.blocks import Table, table_of
 from pytest_vla.reports.html.gates import GateTold
-from pytest_vla.reports.html.parts import Block, Table
+from pytest_vla.reports.html.parts import PageBlock, block_of, listed, percent_text
 from pytest_vla.reports.html.svg import interval_bar
-from pytest_vla.reports.html.written import listed, percent_text
 from pytest_vla.reports.runs import status_text
 from pytest_vla.util.text import counted
 
@@ -62,7 +62,7 @@ def summary_blocks(
     records: Sequence[Record],
     models: Sequence[Mapping[str, Any]],
     gates: Sequence[GateTold],
-) -> dict[str, Block]:
+) -> dict[str, PageBlock]:
     """The cards, by what they answer.
 
     Args:
@@ -74,7 +74,7 @@ def summary_blocks(
     counting = counting_by_model(records)
     found = {"What was run": _runs_block(runs)}
     if gates:
-        found["Gate"] = Block(
+        found["Gate"] = block_of(
             drawings=tuple(
                 Markup('<p class="verdict {}">{}</p>').format("good" if gate.passed else "bad", gate.line)
                 for gate in gates
@@ -97,7 +97,9 @@ def rates_table(model: str, records: Sequence[Record], by_task: bool) -> Table:
     caption = (
         f"{model}: successes of those that succeeded or failed; 95% intervals over these tasks, over tasks like these"
     )
-    return Table(caption, RATES_HEAD, tuple(map(_rate_cells, rows)), 1, frozenset({4, 7}), tuple(r.depth for r in rows))
+    return table_of(
+        caption, RATES_HEAD, tuple(map(_rate_cells, rows)), 1, frozenset({4, 7}), tuple(r.depth for r in rows)
+    )
 
 
 def _rate_cells(row: RateRow) -> tuple[str | Markup, ...]:
@@ -114,7 +116,7 @@ def _rate_cells(row: RateRow) -> tuple[str | Markup, ...]:
     return (row.name, str(rate.episodes), *numbers, left_out_text(rate))
 
 
-def _runs_block(runs: Sequence[Run]) -> Block:
+def _runs_block(runs: Sequence[Run]) -> PageBlock:
     rows = tuple(
         (
             run.name,
@@ -127,24 +129,24 @@ def _runs_block(runs: Sequence[Run]) -> Block:
         for run in runs
     )
     head = ("run", "model", "suites", "episodes", "began, UTC", "status")
-    return Block(
+    return block_of(
         texts=(() if any(run.done for run in runs) else ("No episode has ended: there are no numbers yet.",)),
-        tables=(Table("Runs, the oldest first", head, rows, 3, frozenset({4, 5})),),
+        tables=(table_of("Runs, the oldest first", head, rows, 3, frozenset({4, 5})),),
         notes=tuple(f"{run.name} was started as: {run.command}" for run in runs[:2] if run.command),
         is_wide=True,
     )
 
 
-def _success_block(counting: Mapping[str, Sequence[Record]]) -> Block:
+def _success_block(counting: Mapping[str, Sequence[Record]]) -> PageBlock:
     rows = [
         (each.model, each.suite, each.group or "all", *_rate_cells(RateRow(each.suite, each.rate))[1:])
         for each in judged_rates(counting)
     ]
     if not rows:
-        return Block(texts=("No episode has ended.",), is_wide=True)
+        return block_of(texts=("No episode has ended.",), is_wide=True)
     head = ("model", "suite or test", "tasks", *RATES_HEAD[1:])
     caption = "Successes of those that succeeded or failed; 95% intervals over these tasks, and over tasks like these"
-    return Block(tables=(Table(caption, head, tuple(rows), 3, frozenset({6, 9})),), is_wide=True)
+    return block_of(tables=(table_of(caption, head, tuple(rows), 3, frozenset({6, 9})),), is_wide=True)
 
 
 def judged_rates(counting: Mapping[str, Sequence[Record]]) -> Iterator[JudgedRate]:
@@ -158,7 +160,7 @@ def judged_rates(counting: Mapping[str, Sequence[Record]]) -> Iterator[JudgedRat
                 yield JudgedRate(model, suite, group, success_rate(suite, ended, unit_of), tuple(ended))
 
 
-def _harm_block(models: Sequence[Mapping[str, Any]], is_varied: bool) -> Block:
+def _harm_block(models: Sequence[Mapping[str, Any]], is_varied: bool) -> PageBlock:
     told = []
     for model in models:
         harm = model.get("robustness", {}).get("most_harmful")
@@ -169,20 +171,20 @@ def _harm_block(models: Sequence[Mapping[str, Any]], is_varied: bool) -> Block:
             why = f"; {harm['why']}" if harm["why"] else ""
             told.append(f"{named} takes {lost}{beside}{why}.")
     if told:
-        return Block(texts=tuple(told))
+        return block_of(texts=tuple(told))
     how = "(--vla-vary=camera,light,robot --vla-twins=auto)"
     if not is_varied:
-        return Block(texts=(f"Nothing was varied {how}.",))
+        return block_of(texts=(f"Nothing was varied {how}.",))
     varied = any("robustness" in model for model in models)
     why = "there are no benign twins to compare with" if varied else "nothing but words was varied"
-    return Block(texts=(f"Not known: {why} {how}.",))
+    return block_of(texts=(f"Not known: {why} {how}.",))
 
 
 def _suite(model: Mapping[str, Any]) -> str:
     return f"{model['suite']} {model.get('protocol', '')}".rstrip()
 
 
-def _broken_block(counting: Mapping[str, Sequence[Record]]) -> Block:
+def _broken_block(counting: Mapping[str, Sequence[Record]]) -> PageBlock:
     found = Counter(
         (model, record.outcome, str(record.reason))
         for model, records in counting.items()
@@ -191,23 +193,23 @@ def _broken_block(counting: Mapping[str, Sequence[Record]]) -> Block:
     )
     total = sum(map(len, counting.values()))
     if not found:
-        return Block(texts=(f"Nothing: all of {counted(total, 'episode')} succeeded or failed." if total else "-",))
+        return block_of(texts=(f"Nothing: all of {counted(total, 'episode')} succeeded or failed." if total else "-",))
     about = {**ERROR_REASONS, **INVALID_REASONS}
     rows = tuple(
         (reason, outcome, model, str(number), about.get(reason, ""))
         for (model, outcome, reason), number in found.most_common()
     )
     caption = f"Episodes of {total} that are in no rate, by reason"
-    return Block(
-        tables=(Table(caption, ("reason", "outcome", "model", "episodes", "what it is"), rows, 3, frozenset({4})),)
+    return block_of(
+        tables=(table_of(caption, ("reason", "outcome", "model", "episodes", "what it is"), rows, 3, frozenset({4})),)
     )
 
 
-def _provenance_block(counting: Mapping[str, Sequence[Record]]) -> Block:
+def _provenance_block(counting: Mapping[str, Sequence[Record]]) -> PageBlock:
     records = [record for some in counting.values() for record in some]
     rows = [(name, listed(sorted(values))) for name, values in _provenance(records) if values]
-    table = Table("What the episodes say of themselves", ("what", "value"), tuple(rows), 2)
-    return Block(tables=(table,), is_wide=True)
+    table = table_of("What the episodes say of themselves", ("what", "value"), tuple(rows), 2)
+    return block_of(tables=(table,), is_wide=True)
 
 
 def _provenance(records: Sequence[Record]) -> Iterator[tuple[str, set[str]]]:

@@ -2,8 +2,108 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from markupsafe import Markup
+
+from pytest_vla.reports.blocks import NONE
+
+Found = Mapping[str, Any]
+
+_PLOT_WIDTH, _PLOT_HEIGHT = 300, 190
+_PLOT_LEFT, _PLOT_RIGHT, _PLOT_TOP, _PLOT_BOTTOM = 10, 290, 38, 164
+_AXIS = 46
+_AREA = Markup('<path class="{kind}" d="{way}"/>')
+_SIDES = (("failures", "failed"), ("successes", "done"))
+
+
+def distributions(each: Found, below: str) -> Markup:
+    """The values of one metric: of failures upwards, of successes downwards, each as shares of its own number.
+
+    Args:
+        each: of `pytest_vla.reports.foretelling.separation_table`.
+        below: a line below the title.
+    """
+    middle, half = (_PLOT_TOP + _PLOT_BOTTOM) / 2, (_PLOT_BOTTOM - _PLOT_TOP) / 2 - 8
+    shares = {name: [count / max(sum(each[name]["counts"]), 1) for count in each[name]["counts"]] for name, _ in _SIDES}
+    most = max(max(some) for some in shares.values()) or 1.0
+    span = each["high"] - each["low"]
+    inside = framed(each["metric"], below)
+    told = []
+    for (name, kind), sign in zip(_SIDES, (-1, 1), strict=True):
+        width, scale = (_PLOT_RIGHT - _PLOT_LEFT) / len(shares[name]), sign * half / most
+        bars = [(_PLOT_LEFT + width * place, scale * share) for place, share in enumerate(shares[name]) if share]
+        way = "".join(f"M{x:.1f} {middle:.1f}h{width - 0.6:.1f}v{tall:.1f}h{0.6 - width:.1f}z" for x, tall in bars)
+        inside += _AREA.format(kind=f"bins {kind}", way=way)
+        number, median = sum(each[name]["counts"]), each[name]["median"]
+        if median is not None:
+            x = _PLOT_LEFT + (_PLOT_RIGHT - _PLOT_LEFT) * min(max((median - each["low"]) / span, 0), 1)
+            inside += LINE.format(kind=f"median {kind}", x1=x, y1=middle, x2=x, y2=middle + sign * (half + 5))
+        y = middle + sign * (half + 6) + (4 if sign < 0 else 6)
+        inside += TEXT.format(kind="tick", x=_PLOT_LEFT, y=y, anchor="start", text=f"{number} {name}")
+        told.append(f"{number} {name}, median {NONE if median is None else f'{median:.4g}'}")
+    inside += LINE.format(kind="axis", x1=_PLOT_LEFT, y1=middle, x2=_PLOT_RIGHT, y2=middle)
+    for value, x, anchor in ((each["low"], _PLOT_LEFT, "start"), (each["high"], _PLOT_RIGHT, "end")):
+        inside += TEXT.format(kind="tick", x=x, y=_PLOT_HEIGHT - 6, anchor=anchor, text=f"{value:.3g}")
+    said = f"{each['metric']} by outcome, {each['low']:.3g} to {each['high']:.3g}: {'; '.join(told)}"
+    return drawing("chart", _PLOT_WIDTH, _PLOT_HEIGHT, said, inside)
+
+
+def courses(each: Found) -> Markup | None:
+    """One metric over time: medians, and bands of the middle half; None: no part has enough episodes."""
+    known = [ends for name, _ in _SIDES for ends in each[name]["quartiles"] if ends is not None]
+    if not known:
+        return None
+    low, high = min(ends[0] for ends in known), max(ends[2] for ends in known)
+    span = high - low or 1.0
+    inside = framed(f"{each['metric']} over time", "")
+    for share in (0.0, 1.0):
+        y = _PLOT_BOTTOM - (_PLOT_BOTTOM - _PLOT_TOP) * share
+        inside += LINE.format(kind="grid", x1=_AXIS, y1=y, x2=_PLOT_RIGHT, y2=y)
+        inside += TEXT.format(kind="tick", x=_AXIS - 4, y=y + 4, anchor="end", text=f"{low + span * share:.3g}")
+    parts = len(each["failures"]["quartiles"])
+    for share, anchor in ((0.0, "start"), (0.5, "middle"), (1.0, "end")):
+        x = _AXIS + (_PLOT_RIGHT - _AXIS) * share
+        text = f"{share:.0%}" + " of the steps" * (share == 1)
+        inside += TEXT.format(kind="tick", x=x, y=_PLOT_HEIGHT - 6, anchor=anchor, text=text)
+    told = []
+    for name, kind in _SIDES:
+        points = [
+            (
+                _AXIS + (_PLOT_RIGHT - _AXIS) * (place + 0.5) / parts,
+                *(_PLOT_BOTTOM - (_PLOT_BOTTOM - _PLOT_TOP) * (end - low) / span for end in ends),
+            )
+            for place, ends in enumerate(each[name]["quartiles"])
+            if ends is not None
+        ]
+        if not points:
+            continue
+        inside += _AREA.format(kind=f"band {kind}", way=_band(points))
+        inside += _AREA.format(kind=f"trend {kind}", way=_line([(x, y) for x, _, y, _ in points]))
+        medians = [ends[1] for ends in each[name]["quartiles"] if ends is not None]
+        told.append(f"{name} from {medians[0]:.3g} to {medians[-1]:.3g}, {100 * len(medians) // parts}% of the time")
+    inside += _legend()
+    said = f"{each['metric']} over time: {'; '.join(told) or NONE}"
+    return drawing("chart", _PLOT_WIDTH, _PLOT_HEIGHT, said, inside)
+
+
+def _legend() -> Markup:
+    inside = Markup()
+    for (name, kind), x in zip(_SIDES, (8, 100), strict=True):
+        inside += LINE.format(kind=f"trend {kind}", x1=x, y1=23, x2=x + 22, y2=23)
+        inside += TEXT.format(kind="tick", x=x + 26, y=27, anchor="start", text=name)
+    return inside
+
+
+def _line(points: Sequence[tuple[float, float]]) -> str:
+    return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
+
+
+def _band(points: Sequence[tuple[float, ...]]) -> str:
+    there = [(x, first) for x, first, _, _ in points]
+    back = [(x, third) for x, _, _, third in reversed(points)]
+    return f"{_line([*there, *back])}z"
+
 
 _SVG = Markup('<svg class="{kind}" viewBox="0 0 {width} {height}" role="img" aria-label="{label}">{inside}</svg>')
 _SIZED = Markup(
@@ -75,7 +175,7 @@ def interval_bar(share: float | None, interval: tuple[float, float] | None) -> M
     return Markup('<svg class="bar" viewBox="-2 0 124 16" aria-hidden="true">{}</svg>').format(inside)
 
 
-def curve(title: str, below: str, dots: Sequence[Dot], names: Sequence[str], half: float | None) -> Markup:
+def curve_drawing(title: str, below: str, dots: Sequence[Dot], names: Sequence[str], half: float | None) -> Markup:
     """Success by level.
 
     Args:
@@ -243,6 +343,35 @@ def shade(share: float) -> Markup:
     red, green, blue = (round(a + (b - a) * min(max(share, 0), 1)) for a, b in zip(low, high, strict=True))
     text = "#fff" if 0.299 * red + 0.587 * green + 0.114 * blue < 140 else "#111"
     return Markup("background:rgb({} {} {});color:{}").format(red, green, blue, text)
+
+
+def heat_table(caption: str, cells: Mapping[tuple[str, str], tuple[float, str, str]]) -> Markup:
+    """A table of actions by objects whose cells have colours, with a number in each.
+
+    Args:
+        caption: above it.
+        cells: by row and column the shade, 0..1 (below 0: none), the number, and a text to show on pointing at it.
+    """
+    objects = [*dict.fromkeys(column for _, column in cells)]
+    head = Markup().join(Markup('<th scope="col">{}</th>').format(name.replace("_", " ")) for name in objects)
+    rows = Markup().join(
+        Markup('<tr><th scope="row">{}</th>{}</tr>').format(
+            action.replace("_", " "), Markup().join(_heat_cell(cells.get((action, name))) for name in objects)
+        )
+        for action in dict.fromkeys(row for row, _ in cells)
+    )
+    whole = Markup(
+        '<div class="scroll" tabindex="0" role="region" aria-label="{0}"><table class="heat"><caption>{0}</caption>'
+        '<thead><tr><th scope="col">action, by object</th>{1}</tr></thead><tbody>{2}</tbody></table></div>'
+    )
+    return whole.format(caption, head, rows)
+
+
+def _heat_cell(cell: tuple[float, str, str] | None) -> Markup:
+    if cell is None or cell[0] < 0:
+        return Markup("<td>-</td>")
+    share, text, told = cell
+    return Markup('<td style="{}" title="{}">{}</td>').format(shade(share), told, text)
 
 
 def _shares(right: float) -> Markup:

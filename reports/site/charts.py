@@ -1,17 +1,218 @@
 """The trends of a site: by suite, success over runs, a line a model, with the reasons why lines end."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from markupsafe import Markup
 
-from pytest_vla.metrics.rates import ends_text, left_out_text, share_text
-from pytest_vla.reports.html.parts import Block, Table
+from pytest_vla.gate.conditions import CONDITIONS, row_of
+from pytest_vla.metrics.rates import BENIGN, ends_text, interval_text, left_out_text, share_text
+from pytest_vla.reports.blocks import NONE, Table, table_of
+from pytest_vla.reports.html.parts import PageBlock, block_of
 from pytest_vla.reports.html.svg import SIGNS, Mark, trend, trend_key
-from pytest_vla.reports.html.written import NONE
-from pytest_vla.reports.site.cells import rate_text, run_link, success_text, tasks_cell, tasks_text
-from pytest_vla.reports.site.entries import Entry
-from pytest_vla.reports.site.joined import Joined, Point, lines_of
+from pytest_vla.reports.runs import FEW_BY_TIME, STOPPED_BY_TIME
+from pytest_vla.reports.site.entries import DRAWN, SEVERAL, Entry, Result
 from pytest_vla.util.text import counted
+
+PAGES_FOLDER = "runs"
+"""Of the site: where the pages of runs are."""
+
+
+def run_link(name: str, pages: Collection[str]) -> Markup:
+    """The run's name, as a link where its page is there.
+
+    Args:
+        name: of the run.
+        pages: names of runs whose pages are there.
+    """
+    if name not in pages:
+        return Markup("{}").format(name)
+    return Markup('<a href="{}/{}.html">{}</a>').format(PAGES_FOLDER, name, name)
+
+
+def run_cell(entry: Entry, pages: Collection[str]) -> Markup:
+    """`run_link` with when it began below it, and whether its page is gone."""
+    gone = "" if entry.name in pages else ", its page is not here"
+    return Markup('{}<div class="note">{}{}</div>').format(run_link(entry.name, pages), began_text(entry), gone)
+
+
+def began_text(entry: Entry) -> str:
+    """``2026-11-25 16:00 UTC``."""
+    return entry.began.strftime("%Y-%m-%d %H:%M UTC")
+
+
+def model_cell(model: str, contents: Collection[str]) -> Markup:
+    """The model's name, with the content of it below."""
+    told = ", ".join(dict.fromkeys(each if each != "unknown" else "content unknown" for each in contents))
+    return Markup('{}<div class="note">{}</div>').format(model, told) if told else Markup("{}").format(model)
+
+
+def tasks_text(result: Result) -> str:
+    """``10 tasks``; ``3 of 10 tasks``; ``6 of 10 tasks, 2431 variations of them``."""
+    if result.is_whole:
+        told = counted(result.tasks, "task")
+    else:
+        told = f"{result.tasks} of {counted(result.of_tasks or 0, 'task')}"
+    return told if result.group == BENIGN else f"{told}, {counted(result.variations, 'variation')} of them"
+
+
+def tasks_cell(result: Result) -> Markup:
+    """`tasks_text`, marked where it is a part."""
+    form = "{}" if result.is_whole else '<span class="plain">{}</span>'
+    return Markup(form).format(tasks_text(result))
+
+
+def rate_text(result: Result) -> str:
+    """``65.0% [43.3%, 81.9%]``; a dash where nothing is counted."""
+    rate = result.rate
+    return share_text(rate) + f" {interval_text(rate)}" * (rate.interval is not None)
+
+
+def success_text(result: Result) -> str:
+    """``13/20``."""
+    return f"{result.rate.successes}/{result.rate.counted}"
+
+
+def result_line(result: Result) -> Markup:
+    """``tabletop 65.0% [43.3%, 81.9%], 13/20, 10 tasks; not in it: 1 error: 61.9% to 66.7%``."""
+    left_out = f"; not in it: {told}" if (told := left_out_text(result.rate)) else ""
+    return Markup("<div>{} {}, {}, {}{}</div>").format(
+        result.column, rate_text(result), success_text(result), tasks_cell(result), left_out
+    )
+
+
+def result_lines(entry: Entry) -> Markup:
+    """`result_line` of all its results; of several models each with the model's name before it."""
+    several = len({result.model for result in entry.results}) > 1
+    lines = []
+    model = ""
+    for result in entry.results:
+        if several and result.model != model:
+            model = result.model
+            lines.append(Markup('<div class="note">{}</div>').format(model))
+        lines.append(result_line(result))
+    return Markup("").join(lines)
+
+
+def status_text(entry: Entry) -> str:
+    """``finished``; ``stopped, 3 of 10 episodes``; with what was picked, and what a gate decided."""
+    told = entry.status
+    told += f", {entry.done} of {counted(entry.planned, 'episode')}" * entry.is_cut_short
+    return told + f", {entry.picked}" * bool(entry.picked) + f", {entry.decided} decided" * bool(entry.decided)
+
+
+_LONGEST = 80
+_JOINED_SHOWN = 3
+
+
+class Point(NamedTuple):
+    """A run in a trend."""
+
+    entry: Entry
+    result: Result
+
+
+@dataclass(frozen=True)
+class Joined:
+    """A run on a line, and how it follows on what came before.
+
+    Attributes:
+        point: the run.
+        before: name of the run that it is not joined to; empty: it is joined, is the first, or stands alone.
+        why: it is not; empty: it is joined, or the first.
+        is_break: whether a line ends before it.
+    """
+
+    point: Point
+    before: str = ""
+    why: str = ""
+    is_break: bool = False
+
+    @property
+    def is_hollow(self) -> bool:
+        """Whether it is of a part of the tasks or of the episodes."""
+        return self.point.entry.is_cut_short or not self.point.result.is_whole
+
+    @property
+    def text(self) -> str:
+        """``B is not joined to A: 10 tasks before, 1 here``; empty: there is nothing to say."""
+        name = self.point.entry.name
+        to = f" to {self.before}" if self.before else ""
+        return f"{name} is not joined{to}: {self.why}" if self.why else ""
+
+
+def lines_of(points: Sequence[Point]) -> list[list[Joined]]:
+    """The lines of a model in a suite: each of runs that are joined; those of whole runs first.
+
+    Runs of all tasks follow each other, whatever parts ran between them; runs of a part follow those of the same part.
+
+    Args:
+        points: of a model, the oldest first.
+    """
+    alone: list[list[Joined]] = []
+    lanes: dict[str, list[list[Joined]]] = {"": []}
+    last: Point | None = None
+    for point in points:
+        if point.entry.is_cut_short:
+            alone.append([Joined(point, why=_cut_short(point.entry))])
+            continue
+        lane = lanes.setdefault("" if point.result.is_whole else point.result.selection, [])
+        joined = Joined(point)
+        before = lane[-1][-1].point if lane else last
+        if before is not None and (why := difference(before.result, point.result)):
+            joined = replace(joined, before=before.entry.name, why=why, is_break=bool(lane))
+        if lane and not joined.why:
+            lane[-1].append(joined)
+        else:
+            lane.append([joined])
+        last = point
+    return [line for lane in lanes.values() for line in lane] + alone
+
+
+def difference(before: Result, here: Result) -> str:
+    """Why two results of a model and suite cannot be joined; empty: they can be."""
+    if before.selection != here.selection:
+        if before.tasks != here.tasks:
+            return f"{counted(before.tasks, 'task')} before, {here.tasks} here"
+        if before.variations != here.variations:
+            return f"{counted(before.variations, 'variation')} before, {here.variations} here"
+        return "other tasks, or other variations of them"
+    told = [*_differing(before, here)]
+    more = f"; and {len(told) - _JOINED_SHOWN} more" if len(told) > _JOINED_SHOWN else ""
+    return "; ".join(told[:_JOINED_SHOWN]) + more
+
+
+def _differing(before: Result, here: Result) -> Iterator[str]:
+    rows = [row.name for row in CONDITIONS]
+    names = [name for name in {*before.conditions, *here.conditions} if row_of(name).effect == "refuses"]
+    for name in sorted(names, key=lambda name: (rows.index(row_of(name).name), name)):
+        row, values = row_of(name), [side.conditions.get(name) for side in (before, here)]
+        unknown = row.must_be_known and None in values
+        if values[0] == values[1] or DRAWN in values or unknown:
+            continue
+        if any(value is not None and value.startswith(SEVERAL) for value in values):
+            yield f"{row.about} ({name}): another of some tasks: {row.why}"
+        else:
+            yield f"{row.about} ({name}): {_shown(values[0])} before, {_shown(values[1])} here: {row.why}"
+
+
+def _shown(value: str | None) -> str:
+    if value is None:
+        return "not said"
+    return value if len(value) <= _LONGEST else f"{value[:_LONGEST]}..."
+
+
+def _cut_short(entry: Entry) -> str:
+    told = f"{entry.done} of {counted(entry.planned, 'episode')}"
+    if entry.decided:
+        return f"{told}: a sequential gate skipped the others, and its rate is off"
+    if entry.status == STOPPED_BY_TIME:
+        return f"{told}, a balanced sample of them, as time ended it"
+    if entry.status == FEW_BY_TIME:
+        return f"{told}, few for its workers, as time ended it"
+    return f"{told}: what ran first is no sample of the rest"
+
 
 MODELS = 6
 """Of a chart: as many as there are colours."""
@@ -31,7 +232,7 @@ _BOX = Markup(
 )
 
 
-def trend_blocks(entries: Sequence[Entry], pages: Collection[str]) -> tuple[Block, ...]:
+def trend_blocks(entries: Sequence[Entry], pages: Collection[str]) -> tuple[PageBlock, ...]:
     """A block for each suite, by name, its benign episodes before its varied ones.
 
     Args:
@@ -47,7 +248,7 @@ def trend_blocks(entries: Sequence[Entry], pages: Collection[str]) -> tuple[Bloc
     return tuple(_block(found[key], numbers, pages) for key in sorted(found))
 
 
-def _block(points: Sequence[Point], numbers: Mapping[str, int], pages: Collection[str]) -> Block:
+def _block(points: Sequence[Point], numbers: Mapping[str, int], pages: Collection[str]) -> PageBlock:
     title = points[0].result.column
     newest = [*dict.fromkeys(point.result.model for point in reversed(points) if point.result.rate.counted)]
     lines = {
@@ -66,7 +267,7 @@ def _block(points: Sequence[Point], numbers: Mapping[str, int], pages: Collectio
     notes = [*_notes([joined for some in lines.values() for line in some for joined in line])]
     if left := len(newest) - len(lines):
         notes.append(f"{counted(left, 'earlier model')} in the table only")
-    return Block(
+    return block_of(
         title,
         drawings=tuple(drawings),
         tables=(_numbers_table(title, points, pages),),
@@ -161,4 +362,4 @@ def _numbers_table(title: str, points: Sequence[Point], pages: Collection[str]) 
             )
         )
     caption = f"The numbers of the chart of {title}, the newest first"
-    return Table(caption, (*_HEAD, "not in the rate"), tuple(rows), 4, frozenset({8}))
+    return table_of(caption, (*_HEAD, "not in the rate"), tuple(rows), 4, frozenset({8}))

@@ -6,12 +6,21 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from pytest_vla.metrics.rates import left_out_text
-from pytest_vla.reports.html.parts import Block, Cell, Table
+from pytest_vla.reports.blocks import NONE, Cell, table_of
+from pytest_vla.reports.html.parts import PageBlock, block_of, rendered
 from pytest_vla.reports.html.svg import interval_bar
-from pytest_vla.reports.html.template import rendered
-from pytest_vla.reports.html.written import NONE
-from pytest_vla.reports.site import cells
-from pytest_vla.reports.site.charts import trend_blocks
+from pytest_vla.reports.site.charts import (
+    began_text,
+    model_cell,
+    rate_text,
+    result_lines,
+    run_cell,
+    run_link,
+    status_text,
+    success_text,
+    tasks_cell,
+    trend_blocks,
+)
 from pytest_vla.reports.site.entries import Entry, Result, Verdict
 from pytest_vla.reports.site.summarise import NOT_JUDGED
 from pytest_vla.util.text import counted, printable_lines
@@ -49,10 +58,10 @@ class IndexPage:
 
     title: str
     about: str
-    newest: Block
-    checkpoints: Block
-    trends: tuple[Block, ...]
-    runs: Block
+    newest: PageBlock
+    checkpoints: PageBlock
+    trends: tuple[PageBlock, ...]
+    runs: PageBlock
     texts: tuple[str, ...] = ()
 
 
@@ -85,20 +94,20 @@ def index_page(title: str, entries: Sequence[Entry], pages: Collection[str], tex
     )
 
 
-def _newest(entries: Sequence[Entry], pages: Collection[str]) -> Block:
+def _newest(entries: Sequence[Entry], pages: Collection[str]) -> PageBlock:
     if not entries:
-        return Block(texts=("There is no run.",))
+        return block_of(texts=("There is no run.",))
     entry = entries[0]
     told = Markup("<p>{}: {}, {}, began {}.</p>").format(
-        cells.run_link(entry.name, pages), entry.model, cells.status_text(entry), cells.began_text(entry)
+        run_link(entry.name, pages), entry.model, status_text(entry), began_text(entry)
     )
     if entry.verdict is not None:
         told += Markup('<p class="verdict {}">{}</p>').format(_kind(entry.verdict), entry.verdict.line)
-    told += cells.result_lines(entry) or Markup("<p>{}</p>").format(NO_EPISODE)
-    return Block(drawings=(told,))
+    told += result_lines(entry) or Markup("<p>{}</p>").format(NO_EPISODE)
+    return block_of(drawings=(told,))
 
 
-def _checkpoints(entries: Sequence[Entry], pages: Collection[str]) -> Block:
+def _checkpoints(entries: Sequence[Entry], pages: Collection[str]) -> PageBlock:
     """By model and content, the newest ones first; those of a run that picked its episodes are no measure of it."""
     found: dict[tuple[str, tuple[str, ...]], dict[tuple[str, str], tuple[Entry, Result]]] = {}
     for entry in entries:
@@ -109,19 +118,19 @@ def _checkpoints(entries: Sequence[Entry], pages: Collection[str]) -> Block:
             if before is None or (_is_whole(entry, result) and not _is_whole(*before)):
                 row[column] = (entry, result)
     if not found:
-        return Block(texts=("There is none yet: no episode has ended.",))
+        return block_of(texts=("There is none yet: no episode has ended.",))
     columns = {column: result.column for row in found.values() for column, (_, result) in row.items()}
     head = ("model, content", *(columns[column] for column in sorted(columns)))
     rows: list[tuple[Cell, ...]] = []
     for row in found.values():
         (_, of) = next(iter(row.values()))
         told = [_checkpoint_cell(*row[column], pages) if column in row else NONE for column in sorted(columns)]
-        rows.append((cells.model_cell(of.model, (of.content,)), *told))
-    tables = [Table(_OF_CHECKPOINTS, head, tuple(rows[:_CHECKPOINTS]), len(head))]
+        rows.append((model_cell(of.model, (of.content,)), *told))
+    tables = [table_of(_OF_CHECKPOINTS, head, tuple(rows[:_CHECKPOINTS]), len(head))]
     if further := rows[_CHECKPOINTS:]:
-        tables.append(Table(_OF_EARLIER, head, tuple(further), len(head)))
+        tables.append(table_of(_OF_EARLIER, head, tuple(further), len(head)))
     title = counted(len(rows) - _CHECKPOINTS, "earlier checkpoint") if len(tables) > 1 else ""
-    return Block(title, tables=tuple(tables))
+    return block_of(title, tables=tuple(tables))
 
 
 def _is_whole(entry: Entry, result: Result) -> bool:
@@ -134,31 +143,31 @@ def _checkpoint_cell(entry: Entry, result: Result, pages: Collection[str]) -> Ma
         cut = Markup(', <span class="plain">{} of {}</span>').format(entry.done, counted(entry.planned, "episode"))
     told = Markup("<div>{} {}</div><div>{}, {}{}, {}</div>").format(
         interval_bar(result.rate.rate, result.rate.interval),
-        cells.rate_text(result),
-        cells.success_text(result),
-        cells.tasks_cell(result),
+        rate_text(result),
+        success_text(result),
+        tasks_cell(result),
         cut,
-        cells.run_link(entry.name, pages),
+        run_link(entry.name, pages),
     )
     if left_out := left_out_text(result.rate):
         told += Markup('<div class="note">not in it: {}</div>').format(left_out)
     return told
 
 
-def _runs(entries: Sequence[Entry], pages: Collection[str]) -> Block:
+def _runs(entries: Sequence[Entry], pages: Collection[str]) -> PageBlock:
     head = ("run", "model, content", "success", "gate", "status", "versions")
     rows = tuple(
         (
-            cells.run_cell(entry, pages),
-            cells.model_cell(entry.model, [result.content for result in entry.results]),
-            cells.result_lines(entry) or NONE,
+            run_cell(entry, pages),
+            model_cell(entry.model, [result.content for result in entry.results]),
+            result_lines(entry) or NONE,
             NONE if entry.verdict is None else _verdict_cell(entry.verdict),
-            cells.status_text(entry),
+            status_text(entry),
             ", ".join(f"{name} {entry.versions[name]}" for name in _VERSIONS if name in entry.versions) or NONE,
         )
         for entry in entries
     )
-    return Block(tables=(Table("Runs, the newest first", head, rows, len(head)),))
+    return block_of(tables=(table_of("Runs, the newest first", head, rows, len(head)),))
 
 
 def _verdict_cell(verdict: Verdict) -> Markup:

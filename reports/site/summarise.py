@@ -19,8 +19,7 @@ from pytest_vla.reports.html.media import Shown
 from pytest_vla.reports.html.summary import JudgedRate, counting_by_model, judged_rates
 from pytest_vla.reports.loaded import Loaded
 from pytest_vla.reports.runs import status_of, status_text
-from pytest_vla.reports.site.conditions import conditions_of, selection_of, strata_of
-from pytest_vla.reports.site.entries import Entry, Result, Verdict
+from pytest_vla.reports.site.entries import Entry, Result, Verdict, conditions_of, selection_of, strata_of
 from pytest_vla.versions import installed
 
 PAGES = 1

@@ -6,15 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from math import sqrt
 from pathlib import Path
-from statistics import NormalDist
+from statistics import NormalDist, median
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pytest_vla import extensions
 from pytest_vla.errors import VlaError
+from pytest_vla.metrics.clustered import CONFIDENCE
 from pytest_vla.metrics.costs import cost_summaries
+from pytest_vla.metrics.discrimination import timings
 from pytest_vla.metrics.further import by_origin, further_means
 from pytest_vla.metrics.hidden import silent_rules
 from pytest_vla.metrics.rate_rows import MAX_TASK_ROWS, RateRow, VariedTask, kind_rows, rate_rows
 from pytest_vla.metrics.rates import (
+    BENIGN,
     GIVEN,
     bounds_text,
     ends_text,
@@ -23,25 +27,183 @@ from pytest_vla.metrics.rates import (
     is_plain,
     share_text,
 )
-from pytest_vla.metrics.selection import (
-    copies_text,
-    observations,
-    of_several_simulators,
-    repeats_text,
-    stopped_text,
-)
+from pytest_vla.metrics.selection import copies_text, observations, of_several_simulators, repeats_text, stopped_text
+from pytest_vla.metrics.statistics import median_interval
+from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.durations import Estimate, total_seconds
+from pytest_vla.policies.price import Price
 from pytest_vla.records.charges import account_text, amount_text
 from pytest_vla.records.explain import clipped_note
 from pytest_vla.records.items import DECIDED, FAILED, Item
 from pytest_vla.records.premises import notes_after
-from pytest_vla.records.record import VIDEO_SUFFIX, Record
+from pytest_vla.records.record import METRIC_SECONDS, VIDEO_SUFFIX, Record
 from pytest_vla.records.tally import Repetition
-from pytest_vla.reports.tables import printed, wrapped
-from pytest_vla.reports.terminal.first import Told, first_lines
 from pytest_vla.reports.terminal.progress import about
+from pytest_vla.reports.text import aligned, block_lines, printed, wrapped
 from pytest_vla.util.text import counted
+
+if TYPE_CHECKING:
+    from pytest_vla.metrics.robustness_curves import Harm
+
+FEWEST_ROWS = 10
+"""A table of fewer tasks is read at a glance: nothing is told before it."""
+
+_MOST_SUITES, _MOST_TASKS = 3, 3
+
+Tone = Literal["good", "bad", "plain"]
+
+
+LOOKS: Mapping[Tone, Mapping[str, bool]] = {"good": {"green": True}, "bad": {"red": True}, "plain": {}}
+"""What pytest's terminal makes of each where it has colours."""
+
+
+class Told(NamedTuple):
+    """A line, and how it is to look where there are colours."""
+
+    text: str
+    tone: Tone = "plain"
+
+
+def first_lines(records: Sequence[Record], width: int | None) -> tuple[Told, ...]:
+    """At most three lines: success, what loses most of it, what is in no rate; none where the table is short.
+
+    Args:
+        records: of the suites' own items, of one model, of each item the one that counts.
+        width: of the terminal; None: lines may have any length.
+    """
+    if len({(record.suite, group_of(record, False), record.task_key) for record in records}) < FEWEST_ROWS:
+        return ()
+    # Benign twins are found among all.
+    lost = _lowest(observations(records)) if all(map(is_plain, records)) else _lost(records)
+    told = (_success(observations(records)), *lost, _broken(records))
+    return tuple(each._replace(text=line) for each in told for line in wrapped(each.text, width))
+
+
+def _success(records: Sequence[Record]) -> Told:
+    """Of what is neither varied nor chosen: no rate is over two kinds of variation."""
+    benign = [record for record in records if is_plain(record)]
+    if not benign:
+        what = "varied or given" if any(record.is_given for record in records) else "varied"
+        return Told(f"success: every episode is {what}, so there is no rate over all")
+    suites = sorted({record.suite for record in benign})
+    of = "of all" if len(suites) > _MOST_SUITES else ""
+    groups = {of: benign} if of else {f"of {s}": [each for each in benign if each.suite == s] for s in suites}
+    title = f"success, {BENIGN}" if len(benign) < len(records) else "success"
+    return Told(f"{title}: {'; '.join(_rate_text(some, name) for name, some in groups.items())}")
+
+
+def _rate_text(records: Sequence[Record], name: str) -> str:
+    rate = success_rate(name, records, unit_of)
+    return f"{_share(rate)} {interval_text(rate)} {name}" if rate.counted else f"no episode {name} counts"
+
+
+def _share(rate: SuccessRate) -> str:
+    return f"{rate.successes}/{rate.counted} = {share_text(rate)}"
+
+
+def _lost(records: Sequence[Record]) -> Iterator[Told]:
+    """By which dimension most is lost against benign twins."""
+    # They bring numpy, which a run without variations does without.
+    from pytest_vla.metrics.robustness import twin_pairs, varied_models
+    from pytest_vla.metrics.robustness_curves import most_harmful
+
+    harms = []
+    for varied in varied_models(records):
+        pairs, _ = twin_pairs(varied)
+        if harm := most_harmful(pairs):
+            harms.append((varied.suite, harm))
+    if harms:
+        several = len(harms) > 1
+        suite, harm = min(harms, key=lambda each: each[1].change.value)
+        yield Told(f"most is lost by {_harm_text(harm)}{f', in {suite}' * several}", "plain" if harm.why else "bad")
+
+
+def _harm_text(harm: "Harm") -> str:
+    change = harm.change
+    succeeded = round(change.pairs * change.benign / 100)
+    there = f"{succeeded - change.lost + change.gained}/{change.pairs}"
+    interval = "" if change.interval is None else " [{:+.1f}, {:+.1f}]".format(*change.interval)
+    why = f" ({harm.why})" if harm.why else ""
+    text = f"{harm.dimension}: {there} beside {succeeded}/{change.pairs} of the benign twins"
+    return f"{text}, {change.value:+.1f}{interval} points{why}"
+
+
+def _lowest(records: Sequence[Record]) -> Iterator[Told]:
+    """In which tasks most is lost."""
+    tasks: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        tasks.setdefault((record.suite, record.task_key), []).append(record)
+    rates = [success_rate(task, some, unit_of) for (_, task), some in sorted(tasks.items())]
+    low = sorted((each for each in rates if each.rate is not None and each.rate < 1), key=lambda each: each.rate or 0)
+    counting = [each for each in rates if each.rate is not None]
+    if not low or len({each.rate for each in counting}) < 2:
+        return
+    told = ", ".join(f"{each.name} {each.successes}/{each.counted}" for each in low[:_MOST_TASKS])
+    more = f" and {len(low) - _MOST_TASKS} more" * (len(low) > _MOST_TASKS)
+    always = f"{len(counting) - len(low)} of {counted(len(counting), 'task')} always succeeded"
+    yield Told(f"most is lost in {told}{more}; {always}")
+
+
+def _broken(records: Sequence[Record]) -> Told:
+    reasons = Counter(str(record.reason) for record in records if record.outcome in ("error", "invalid"))
+    if not reasons:
+        return Told(f"broke: nothing, {counted(len(records), 'episode')} succeeded or failed", "good")
+    told = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())
+    errors = any(record.outcome == "error" for record in records)
+    return Told(f"broke: {told}; in no rate", "bad" if errors else "plain")
+
+
+def price_lines(prices: Sequence[Price], records: Sequence[Record]) -> Iterator[str]:
+    """A row a wish and a metric: ms that it adds to a control step.
+
+    Of a wish the median of paired differences, as a busy machine slows single questions; of computing mean and standard
+    deviation (ddof 1).
+
+    Args:
+        prices: of the policy; empty: nothing was asked for, or it could not be asked, and there is no line.
+        records: of the run, with what computing took in their timings.
+    """
+    if not prices:
+        return
+    rows = [["price of metrics, ms a control step", "without", "with", "more"]]
+    for each in prices:
+        told = (_ms(each.without, each.steps), _ms(each.beside, each.steps))
+        rows.append([f"asking for {each.wish}", *(f"{median(some):.3g}" for some in told), _more(_ms(each.extra))])
+    computing: dict[str, list[float]] = {}
+    for record in records:
+        for name, took in record.timings.items():
+            if name.startswith(METRIC_SECONDS) and took is not None and record.steps:
+                computing.setdefault(name.removeprefix(METRIC_SECONDS), []).append(took / record.steps)
+    for name, some in sorted(computing.items()):
+        if len(some) > 1:
+            rows.append([f"computing {name}", "", "", _told(_ms(some))])
+    yield from aligned(rows, 1)
+    questions, steps = counted(len(prices[0].extra), "question"), counted(prices[0].steps, "step")
+    yield from wrapped(
+        f"asking: medians of {questions} of each kind before the first episode, an answer for {steps}, and of their "
+        f"differences, [{CONFIDENCE:.0%} interval]; computing: mean (standard deviation) of "
+        f"{counted(max(map(len, computing.values()), default=0), 'episode')}"
+    )
+
+
+def _ms(seconds: Sequence[float], steps: int = 1) -> list[float]:
+    return [1e3 * each / steps for each in seconds]
+
+
+def _more(differences: Sequence[float]) -> str:
+    """The median of paired differences, where it can be told from 0."""
+    bounds = median_interval(differences, CONFIDENCE)
+    ends = "" if bounds is None else f" [{bounds[0]:.2g}, {bounds[1]:.2g}]"
+    if bounds is None or bounds[0] <= 0 <= bounds[1]:
+        return f"within noise{ends}"
+    return f"{median(differences):.3g}{ends}"
+
+
+def _told(values: Sequence[float]) -> str:
+    mean, deviation = timings(values)
+    return f"{mean:.3g} (sd {deviation:.2g})"
+
 
 NOTHING_REPEATED = Repetition()
 
@@ -156,7 +318,7 @@ def closing_lines(
             lines += [line for text in cost_notes(distinct) for line in wrapped(text, width)]
         lines += printed(_further_lines(distinct))
         if any(record.variation for record in records):
-            from pytest_vla.reports.language.pride_row import language_lines
+            from pytest_vla.reports.language import language_lines
 
             lines += language_lines(records, run, _shown(run), width)
     told = [copies_text(len(records), len(records) - len(distinct)), stopped_text(records)]
@@ -254,9 +416,9 @@ def _further_lines(records: Sequence[Record]) -> Iterator[str]:
         for title, some in by_origin(records).items()
     }
     if any(found.values()):
-        from pytest_vla.reports.further import means_lines
+        from pytest_vla.reports.further import means_blocks
 
-        yield from means_lines(found, about)
+        yield from block_lines(means_blocks(found, about))
 
 
 def _counting_notes(repetition: Repetition, items: Sequence[Item]) -> list[str]:

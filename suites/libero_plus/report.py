@@ -6,8 +6,8 @@ from typing import Any
 from pytest_vla.metrics.clustered import CONFIDENCE, TASKS_LIKE_THESE, THESE_TASKS
 from pytest_vla.metrics.rates import percent, percents, percents_text, rate_table, reasons_text
 from pytest_vla.metrics.success import SuccessRate
-from pytest_vla.reports.robustness.text import NOT_A_DOSE
-from pytest_vla.reports.tables import aligned, notes, printed, wrapped
+from pytest_vla.reports.robustness import NOT_A_DOSE
+from pytest_vla.reports.text import aligned, note_lines, printed, wrapped
 from pytest_vla.suites.libero_plus.metrics import (
     DIMENSIONS,
     LEVELS,
@@ -102,7 +102,7 @@ def _lines(models: Sequence[ModelPlus]) -> Iterator[str]:
         yield f"=== {rates.model}: LIBERO-Plus, protocol {rates.protocol} ==="
         yield f"{found.entries:,} of the {listed:,} entries of its list were run"
         yield from _unavailable_lines(found.unavailable)
-        yield from notes(found.left_out)
+        yield from note_lines(found.left_out)
         for name, rate in {**rates.dimensions, "total": rates.total}.items():
             if name != "total" and (reasons := reasons_text(rate)):
                 yield from wrapped(f"in no rate of {name}: {reasons}")

@@ -6,7 +6,7 @@ from typing import Any
 from pytest_vla.metrics.clustered import CONFIDENCE, TASKS_LIKE_THESE, THESE_TASKS
 from pytest_vla.metrics.rates import percents_text, rate_table, reasons_text
 from pytest_vla.metrics.success import SuccessRate
-from pytest_vla.reports.tables import aligned, notes, printed, wrapped
+from pytest_vla.reports.text import aligned, note_lines, printed, wrapped
 from pytest_vla.suites.libero_pro.metrics import COLUMNS, ORIGINAL, ModelPro, ProRow, ProTable
 from pytest_vla.util.text import counted
 
@@ -71,7 +71,7 @@ def _lines(models: Sequence[ModelPro]) -> Iterator[str]:
         table = found.table
         yield ""
         yield f"=== {table.model}: LIBERO-PRO ==="
-        yield from notes(found.left_out)
+        yield from note_lines(found.left_out)
         for why, number in found.unavailable.items():
             yield from wrapped(f"unavailable to {counted(number, 'episode')}: {why}")
         yield from _missing_lines(table)

@@ -6,6 +6,7 @@ from pytest_vla.reports.json_schema import (
     RATE,
     REASONS,
     TEXT,
+    Keys,
     SectionSchema,
     by_name,
     listed,
@@ -16,8 +17,8 @@ from pytest_vla.reports.json_schema import (
 
 def schema() -> SectionSchema:
     """The key ``libero_pro``."""
-    rate = {**RATE, "errors": REASONS, "invalid": REASONS}
-    suite = {
+    rate: Keys = {**RATE, "errors": REASONS, "invalid": REASONS}
+    suite: Keys = {
         "suite": TEXT,
         "columns": by_name(maybe(row({**rate, "tasks": COUNT}))),
         "tasks": listed(row({"name": TEXT, "columns": by_name(maybe(row(rate)))})),

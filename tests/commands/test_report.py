@@ -18,6 +18,7 @@ from pytest_vla.language import template
 from pytest_vla.records.record import Record
 from pytest_vla.records.trajectory import Trajectory
 from pytest_vla.reports import figures
+from pytest_vla.reports.blocks import Column, Table
 from pytest_vla.reports.sections import Section
 from pytest_vla.util import live_line as waiting
 from tests.support.paraphrased import BOWL, ENDS, PLATE, STOVE, para_record, paraphrased, path_to, probed
@@ -361,8 +362,8 @@ SECTION = Section(lambda: ["ours"], {"ours": 1}, {}, dict)
     ("format", "made", "why"),
     [
         *((each, "text", "it returned str, expected pytest_vla.reports.sections.Section") for each in FORMATS),
-        ("terminal", replace(SECTION, lines=_lines_that_raise), "ValueError: no lines"),
-        ("terminal", replace(SECTION, lines=lambda: "ours"), "lines() returned str, expected lines"),
+        ("terminal", replace(SECTION, blocks=_lines_that_raise), "ValueError: no lines"),
+        ("terminal", replace(SECTION, blocks=lambda: "ours"), "blocks() returned str, expected blocks"),
         ("json", replace(SECTION, table=[]), "table is list, expected a mapping"),
         (
             "json",
@@ -376,7 +377,9 @@ SECTION = Section(lambda: ["ours"], {"ours": 1}, {}, dict)
 def test_a_section_that_is_none_is_told_and_leaves_the_others(
     format: str, made: Any, why: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ours = Section(lambda: ["kept"], {"kept": True}, {}, lambda: {"kept": b"png"})
+    ours = Section(
+        lambda: ["kept", Table("kept", (Column("kept"),), ((1,),))], {"kept": True}, {}, lambda: {"kept": b"png"}
+    )
     givers = {":bad": lambda loaded, options: made, ":good": lambda loaded, options: ours}
     entries = [SectionEntry(load[1:], "", load, origin="-p mine") for load in givers]
     monkeypatch.setattr(extensions, "sections", lambda: tuple(entries))

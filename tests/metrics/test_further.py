@@ -14,8 +14,10 @@ from pytest_vla.metrics.clustered import mean_intervals
 from pytest_vla.metrics.further import further, further_means
 from pytest_vla.metrics.statistics import wilson_interval
 from pytest_vla.records.record import Record
-from pytest_vla.reports.further import further_lines, further_table
+from pytest_vla.reports.further import _MODELS, further_blocks
+from pytest_vla.reports.json_schema import written
 from pytest_vla.reports.loaded import Loaded
+from pytest_vla.reports.text import block_lines
 from tests.support.examples import scaled
 from tests.support.varied import varied
 
@@ -98,8 +100,8 @@ def test_a_test_of_the_users_has_a_mean_of_its_own_beside_the_suites() -> None:
         }
         assert told == {"libero_goal": [(1, 0.2)] * len(suites), "test_l.py::test_l": [(3, pytest.approx(0.3))]}
         assert (found.left_out, len(found.records)) == ((), 3 + len(suites))
-        assert {row["of"] for row in further_table(found)} == {"libero_goal", "test_l.py::test_l"}
-    lines = list(further_lines([found], Loaded((), {}, {})))
+        assert {row["of"] for row in written(_MODELS, found)["metrics"]} == {"libero_goal", "test_l.py::test_l"}
+    lines = list(block_lines(further_blocks([found], Loaded((), {}, {}))))
     assert any(re.match(r"way +test_l.py::test_l .* 3 +0.3", line) for line in lines), lines
 
 

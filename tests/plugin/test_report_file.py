@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pytest_vla.reports.html.template import script_json
+from pytest_vla.reports.html.parts import script_json
 from tests.support.page import Parsed, page
 from tests.support.runs import run_names
 

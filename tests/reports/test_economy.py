@@ -8,8 +8,10 @@ import pytest
 
 from pytest_vla.records.record import Record
 from pytest_vla.records.trajectory import Trajectory
-from pytest_vla.reports.economy import economy_lines, economy_table, make_economy
+from pytest_vla.reports.economy import _MODELS, economy_blocks, make_economy
+from pytest_vla.reports.json_schema import written
 from pytest_vla.reports.loaded import load
+from pytest_vla.reports.text import block_lines
 from tests.support.reports import RESULTS, models_of, report, write
 from tests.support.varied import varied
 
@@ -31,12 +33,12 @@ def test_successes_are_held_against_the_experts(capsys: pytest.CaptureFixture[st
     mine = [varied("", seed != 3, seed=seed, metrics={"hand_path": 0.6 + seed / 10}) for seed in range(5)]
     write([*mine, *(experts(seed) for seed in range(3))])
     (found,) = make_economy(load([], RESULTS))
-    table = economy_table(found)
+    table = written(_MODELS, found)["economy"]
     assert (table["path"]["n"], table["ratio"]["n"]) == (4, 3)
     assert table["path"]["mean"] == pytest.approx(0.775)
     assert table["ratio"]["mean"] == pytest.approx(1.4)
     assert table["ratio"]["interval"][0] < 1.4 < table["ratio"]["interval"][1]
-    text = " ".join("\n".join(economy_lines([found])).split())
+    text = " ".join("\n".join(block_lines(economy_blocks([found]))).split())
     assert "1 of 4 successful episodes" in text
     assert "run the same cases with --vla-model=expert" in text
     report("--format=json")
@@ -47,8 +49,8 @@ def test_successes_are_held_against_the_experts(capsys: pytest.CaptureFixture[st
 def test_without_the_expert_there_are_metres_alone() -> None:
     write([varied("", True, seed=seed, metrics={"hand_path": 1.0}) for seed in range(3)])
     (found,) = make_economy(load([], RESULTS))
-    assert economy_table(found)["ratio"] is None
-    assert "3 of 3 successful episodes" in " ".join(" ".join(economy_lines([found])).split())
+    assert written(_MODELS, found)["economy"]["ratio"] is None
+    assert "3 of 3 successful episodes" in " ".join(" ".join(block_lines(economy_blocks([found]))).split())
 
 
 def test_of_failures_and_of_runs_that_did_not_ask_there_is_no_such_part() -> None:

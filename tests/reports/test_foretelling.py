@@ -11,10 +11,12 @@ from pytest_vla.errors import VlaError
 from pytest_vla.metrics.alarms import Rule
 from pytest_vla.records.record import Record
 from pytest_vla.records.trajectory import Trajectory
-from pytest_vla.reports.foretelling import foretelling_lines, foretelling_table, make_foretold
-from pytest_vla.reports.html.foretelling import foretelling_blocks
+from pytest_vla.reports.blocks import cell_text
+from pytest_vla.reports.foretelling import _MODELS, foretelling_blocks, make_foretold
+from pytest_vla.reports.html.parts import page_blocks
+from pytest_vla.reports.json_schema import written
 from pytest_vla.reports.loaded import Loaded, load
-from pytest_vla.reports.warning import conformal_table
+from pytest_vla.reports.text import block_lines
 from tests.support.reports import RESULTS, models_of, report, write
 from tests.support.varied import varied
 
@@ -45,14 +47,14 @@ def a_run() -> Loaded:
 def test_a_table_by_metric_and_moment() -> None:
     (found,) = make_foretold(a_run())
     assert (found.episodes, found.static) == (13, 1)
-    early, middle, late = foretelling_table(found)
+    early, middle, late = written(_MODELS, found)["foretelling"]
     assert (early["metric"], early["moment"], early["failures"], early["successes"]) == ("token_entropy", 0.1, 5, 8)
     # Those that are soon done were less sure than any.
     assert early["auroc"] == 0.5
     assert (middle["over"], middle["successes"], middle["auroc"]) == (4, 4, 1.0)
     assert middle["interval"][0] < 0.7
     assert late["tasks_interval"] is None
-    text = " ".join("\n".join(foretelling_lines([found])).split())
+    text = " ".join("\n".join(block_lines(foretelling_blocks([found]))).split())
     assert "metric at 10% at 25% at 50% token_entropy 0.50 [" in text
     assert "1 of 13 episodes are of a robot that stood still" in text
     assert "5 and 8 at 10%, 5 and 4 at 25%" in text
@@ -76,14 +78,14 @@ def test_an_alarm_is_judged_on_the_seeds_that_it_was_not_made_of(capsys: pytest.
     episodes += [watched(seed, False, 0.8) for seed in range(40, 48)]
     write(episodes)
     (found,) = make_foretold(load([], RESULTS))
-    told = next(each for each in conformal_table(found.alarms) if each["alpha"] == 0.1)
+    told = next(each for each in written(_MODELS, found)["conformal"] if each["alpha"] == 0.1)
     # Of 20 successes of even seeds the 19th.
     assert (told["calibrating"], told["threshold"]) == (20, pytest.approx(0.136))
     held = told["held_out"]
     assert (held["successes"], held["cut"]["share"]) == (20, pytest.approx(2 / 20))
     assert (held["failures"], held["caught"]["share"], held["in_time"]["share"]) == (4, 1.0, 1.0)
     assert held["lead"] == STEPS - 1
-    text = " ".join("\n".join(foretelling_lines([found])).split())
+    text = " ".join("\n".join(block_lines(foretelling_blocks([found]))).split())
     assert "metric threshold cut caught in time lead token_entropy 0.136 10% [" in text
     assert "judged by 20 successes and 4 failures" in text
     assert (held["within"]["tasks"], held["within"]["cut"], held["within"]["in_time"]) == (1, 0.1, 1.0)
@@ -94,18 +96,17 @@ def test_an_alarm_is_judged_on_the_seeds_that_it_was_not_made_of(capsys: pytest.
         "metric, within tasks cut caught in time more in time than cut tasks token_entropy 10% 100% 100% +90 [" in text
     )
     assert "Most is cut, of the task's held-out successes: in turn_on_the_stove: token_entropy 2 of 20" in text
-    (model,) = models_of(capsys)
-    (alarms,) = (block for block in foretelling_blocks("all", model) if block.title.endswith("alarms"))
-    (table,) = alarms.tables
-    row = next(row for row in table.rows if row[1] == "10%")
-    assert len(row) == len(table.head)
-    assert str(row[-2]).startswith("+90 [")
+    (alarms,) = (block for block in page_blocks(foretelling_blocks([found])) if block.title.endswith("alarms"))
+    table, _ = alarms.tables
+    row = next(row for row in table.rows if row[1] == 0.1)
+    assert len(row) == len(table.columns)
+    assert cell_text(row[-2], table.columns[-2]).startswith("+90 [")
     assert row[-1] == "turn_on_the_stove: 2 of 20"
 
 
 def test_too_few_successes_for_a_threshold_are_told() -> None:
     (found,) = make_foretold(a_run())
-    text = " ".join("\n".join(foretelling_lines([found])).split())
+    text = " ".join("\n".join(block_lines(foretelling_blocks([found]))).split())
     assert "thresholds of 6 successful episodes: 10% needs 9 different tasks and seeds with a success" in text
 
 
@@ -157,7 +158,7 @@ def test_a_window_that_is_not_full_has_no_value(capsys: pytest.CaptureFixture[st
     # 10% of 60 steps are 6.
     assert (early["auroc"], early["failures"], early["unknown"]) == (None, 0, 8)
     assert (middle["failures"], middle["successes"], middle["unknown"]) == (4, 4, 0)
-    text = " ".join("\n".join(foretelling_lines(make_foretold(load([], RESULTS)))).split())
+    text = " ".join("\n".join(block_lines(foretelling_blocks(make_foretold(load([], RESULTS))))).split())
     assert "no value yet at 10%, of 8 episodes that run still: action_position_instability" in text
     (model,) = models_of(capsys, "--stop-when=A-PI<0.3 for 5")
     assert model["stop_when"]["lead"] == 60 - 12
@@ -168,7 +169,7 @@ def test_each_row_has_its_own_counts() -> None:
     further = np.full(STEPS, 0.5)
     more = [(record, trajectory.with_series({"optimal_trajectory": further})) for record, trajectory in episodes[:6]]
     write([*more, *episodes[6:]])
-    text = " ".join("\n".join(foretelling_lines(make_foretold(load([], RESULTS)))).split())
+    text = " ".join("\n".join(block_lines(foretelling_blocks(make_foretold(load([], RESULTS))))).split())
     assert "still running: 4 and 4 at 10%, 4 and 4 at 25%, 4 and 4 at 50%; of fewer" in text
     assert "of optimal_trajectory: 3 and 3 at 10%, 3 and 3 at 25%, 3 and 3 at 50%" in text
     assert "of one task: 16 at 10%, 16 at 25%, 16 at 50%" in text
@@ -187,7 +188,7 @@ def test_step_budgets_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None
     write(episodes)
     found = make_foretold(load([], RESULTS))
     assert [(each.budget, each.episodes) for each in found] == [("60 steps", 8), ("120 steps", 8)]
-    assert "libero_goal, a budget of 120 steps ===" in "\n".join(foretelling_lines(found))
+    assert "libero_goal, a budget of 120 steps ===" in "\n".join(block_lines(foretelling_blocks(found)))
     models = [model for model in models_of(capsys) if "foretelling" in model]
     assert [model["protocol"] for model in models] == ["60 steps", "120 steps"]
     areas = [row["auroc"] for model in models for row in model["foretelling"] if row["auroc"] is not None]

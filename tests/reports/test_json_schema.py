@@ -17,10 +17,10 @@ from pytest_vla.entries import SectionEntry
 from pytest_vla.plan.costs import Charge
 from pytest_vla.records.record import Record, record_line
 from pytest_vla.records.samples import Sample, sample_table
+from pytest_vla.reports.export import record_schema
 from pytest_vla.reports.json_schema import report_schema
 from pytest_vla.reports.loaded import Loaded
-from pytest_vla.reports.programs import report_table
-from pytest_vla.reports.record_schema import record_schema
+from pytest_vla.reports.sections import report_table
 from tests.support.records import record_of
 from tests.support.reports import RESULTS, faults_of, report, write
 

@@ -49,7 +49,7 @@ def test_which_metrics_go_with_labels_and_how_far_two_agree(capsys: pytest.Captu
     assert "1 episode in no class, as the two labels in the middle differ" in text
     assert "n negligible, below 0.147; s small, below 0.33; m medium, below 0.474; L large, beyond" in text
     assert "these are 3 comparisons: of as many where nothing goes with anything, one of 20 has p < 0.05" in text
-    assert "metric rho p of rho low medium high hand_jerk -0.9" in text
+    assert "metric rho p of rho band low medium high hand_jerk -0.9" in text
 
 
 def test_labels_of_failures_alone_are_said(capsys: pytest.CaptureFixture[str]) -> None:

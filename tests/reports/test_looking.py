@@ -3,15 +3,19 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from pytest_vla.metrics.looking import Looked
 from pytest_vla.records.record import Record
 from pytest_vla.records.trajectory import Trajectory
+from pytest_vla.reports.json_schema import written
 from pytest_vla.reports.loaded import Loaded, load
-from pytest_vla.reports.looking import looking_lines, looking_table, make_looking
-from pytest_vla.reports.robustness.make import make_robustness
+from pytest_vla.reports.looking import _MODELS, looking_blocks, make_looking
+from pytest_vla.reports.robustness import make_robustness
+from pytest_vla.reports.text import block_lines
 from tests.support.golden import check_golden
 from tests.support.looking import AT, ELSEWHERE, PLACE, line, probe
 from tests.support.reports import RESULTS, models_of, report, write
@@ -22,6 +26,11 @@ from tests.support.varied import varied
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTEST_VLA_CACHE", str(tmp_path / "cache"))
+
+
+def looking_table(found: Looked) -> list[dict[str, Any]]:
+    table: list[dict[str, Any]] = written(_MODELS, found)["looking"]
+    return table
 
 
 Episode = tuple[Record, Trajectory]
@@ -51,7 +60,7 @@ def loaded(records: Sequence[Record | Episode]) -> Loaded:
 
 
 def told(records: Sequence[Record | Episode]) -> str:
-    return " ".join("\n".join(looking_lines(make_looking(loaded(records)))).split())
+    return " ".join("\n".join(block_lines(looking_blocks(make_looking(loaded(records))))).split())
 
 
 def test_it_is_told_in_words_what_a_policy_does_that_does_not_look() -> None:

@@ -3,8 +3,7 @@
 from pytest_vla.gate.baseline import baseline_of
 from pytest_vla.gate.losses import Flip
 from pytest_vla.gate.verdicts import Judgement, Terms, judge
-from pytest_vla.reports.gates import escaped
-from pytest_vla.reports.losses import LONG, SHORT, loss_lines, loss_markdown, loss_table, no_replay
+from pytest_vla.reports.gates import LONG, SHORT, escaped, loss_lines, loss_markdown, loss_table, no_replay
 from tests.support.varied import varied
 
 

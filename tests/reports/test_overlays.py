@@ -1,12 +1,18 @@
 """Which paths are laid over each other: by type, at most so many, and no task pushes another out."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from pytest_vla.metrics.language_paths import text_failures
+from pytest_vla.metrics.language_paths import TaskFailures, text_failures
 from pytest_vla.records.record import Record
-from pytest_vla.reports.html.overlays import overlays_block
-from pytest_vla.reports.overlays import MOST, overlay
+from pytest_vla.reports.html.overlays import MOST, overlay, overlay_blocks
+from pytest_vla.reports.html.parts import PageBlock, page_blocks
 from tests.support.varied import varied
+
+
+def block_of(title: str, tasks: Sequence[TaskFailures]) -> PageBlock | None:
+    return next(iter(page_blocks(overlay_blocks("a model", {title: tasks}))), None)
 
 
 def path(record: Record) -> np.ndarray:
@@ -27,7 +33,7 @@ def test_failures_are_beside_successes_by_their_type() -> None:
     assert laid.numbers == {"successes": 8, "near": 2, "far": 2, "no label": 1}
     assert [way.path[-1, 1] < 0 for way in laid.ways["far"]] == [True, True]
     assert "a_task" in laid.ways["far"][0].case
-    block = overlays_block("a model", [laid])
+    block = block_of("camera", found.tasks)
     assert block is not None
     (row,) = block.drawings
     assert row.count("<svg") == 4
@@ -47,7 +53,7 @@ def test_of_a_type_so_many_and_tasks_take_turns() -> None:
     kept = laid.ways["no label"]
     assert len(kept) == MOST
     assert sum("b_task" in way.case for way in kept) == 3
-    block = overlays_block("a model", [laid])
+    block = block_of("light", found.tasks)
     assert block is not None
     assert "50 of 203" in block.drawings[0]
     assert len(block.drawings[0]) < 25_000
@@ -56,4 +62,4 @@ def test_of_a_type_so_many_and_tasks_take_turns() -> None:
 def test_without_a_failure_there_is_nothing() -> None:
     found = text_failures([varied("light.specular-L1", True, "a_task", 0)], path, "exact")
     assert found is not None
-    assert overlays_block("a model", [overlay("light", found.tasks)]) is None
+    assert block_of("light", found.tasks) is None

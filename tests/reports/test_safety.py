@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from pytest_vla.metrics.safety import safety
-from pytest_vla.reports.safety.png import pictures
-from pytest_vla.reports.safety.text import safety_lines
+from pytest_vla.reports.safety import pictures, safety_blocks
+from pytest_vla.reports.text import block_lines
 from tests.support.golden import check_golden
 from tests.support.reports import report, write
 from tests.support.safety import model_that_touches
@@ -22,7 +22,7 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_table_is_that_of_a_file() -> None:
     found = safety([*model_that_touches(), *model_that_touches("careful", every=9)])
-    check_golden(GOLDEN / "safety.txt", "\n".join(safety_lines(found, 0.0, full=False)))
+    check_golden(GOLDEN / "safety.txt", "\n".join(block_lines(safety_blocks(found, 0.0, full=False))))
 
 
 def test_the_report_has_costs_beside_success(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,8 +17,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.records.store import open_store
 from pytest_vla.reports.dataset.choices import ALL, IMAGE, NONE, PICTURES, VIDEO
 from pytest_vla.reports.dataset.frames import Layout, choose, frames_of
-from pytest_vla.reports.dataset.lerobot import write_dataset
-from pytest_vla.reports.dataset.statistics import QUANTILES
+from pytest_vla.reports.dataset.lerobot import QUANTILES, write_dataset
 from tests.support.dataset_runs import PLATE, STEPS, STOVE, Kept, Seen
 from tests.support.slow import all_slow_but
 from tests.support.videos import read

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vla.reports.dataset.statistics import QUANTILES, histogram_of, picture_stats, stats_of
+from pytest_vla.reports.dataset.lerobot import QUANTILES, histogram_of, picture_stats, stats_of
 
 RNG = np.random.default_rng(0)
 

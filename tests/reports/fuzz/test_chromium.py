@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pytest_vla.plan.manifests import load_suite
-from pytest_vla.reports.fuzz import failures
+from pytest_vla.reports.fuzz import page as failures
 from pytest_vla.reports.fuzz.page import search_html
 from pytest_vla.show.changes import Scene
 from tests.support.chromium import PROGRAMS, Browser, chromium, chromium_program

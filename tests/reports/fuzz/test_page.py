@@ -9,9 +9,8 @@ import pytest
 
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.plan.manifests import load_suite
-from pytest_vla.reports.fuzz import failures
-from pytest_vla.reports.fuzz.failures import words_of
-from pytest_vla.reports.fuzz.page import Search, page_of, search_html
+from pytest_vla.reports.fuzz import page as failures
+from pytest_vla.reports.fuzz.page import Search, page_of, search_html, words_of
 from pytest_vla.reports.fuzz.tables import task_table
 from pytest_vla.show.changes import Scene
 from pytest_vla.vary.chosen import Change

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pytest_vla.records.trajectory import Trajectory
-from pytest_vla.reports.html.by_outcome import courses, distributions
+from pytest_vla.reports.html.svg import courses, distributions
 from tests.support.page import page
 from tests.support.reports import report, write
 from tests.support.varied import varied

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from pytest_vla.reports.html.episodes import anchor_of, episodes_table, twin_places
-from pytest_vla.reports.html.parts import Page
-from pytest_vla.reports.html.template import page_html, script_json
+from pytest_vla.reports.html.parts import Page, page_html, script_json
 from pytest_vla.show.video import write_frames
 from tests.support.chromium import PROGRAMS, Browser, chromium, chromium_program
 from tests.support.page import Parsed, many, page, page_of

@@ -12,8 +12,7 @@ from pytest_vla.gate.verdicts import Terms, judge
 from pytest_vla.records.record import Record
 from pytest_vla.reports.gates import gate_lines
 from pytest_vla.reports.html.gates import GateTold, gate_blocks
-from pytest_vla.reports.html.parts import Page, PageSection
-from pytest_vla.reports.html.template import page_html, script_json
+from pytest_vla.reports.html.parts import Page, PageSection, page_html, script_json
 from pytest_vla.reports.measures import measured_by, measures_lines
 from tests.support.varied import varied
 

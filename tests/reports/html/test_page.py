@@ -17,11 +17,11 @@ from pytest_vla.errors import VlaError
 from pytest_vla.records.record import Record
 from pytest_vla.records.store import open_store
 from pytest_vla.records.trajectory import Trajectory
+from pytest_vla.reports.blocks import table_of
 from pytest_vla.reports.html.episodes import anchor_of, episodes_table
 from pytest_vla.reports.html.page import Page
-from pytest_vla.reports.html.parts import Block, PageSection, Table
+from pytest_vla.reports.html.parts import PageBlock, PageSection, block_of, page_html, script_json
 from pytest_vla.reports.html.svg import interval_bar, shade
-from pytest_vla.reports.html.template import page_html, script_json
 from tests.support.examples import scaled
 from tests.support.page import Parsed, many, page
 from tests.support.records import record_of
@@ -98,7 +98,7 @@ def test_numbers_are_those_of_the_json_report(both: Path) -> None:
                 "{:.1f} [{:.1f}, {:.1f}]".format(each["sr"], *each["interval"]),
                 "{:+.1f} [{:+.1f}, {:+.1f}]".format(change["value"], *change["interval"]),
             ]
-            assert any(row[0] == each["dimension"] and [row[2], row[4]] == written for row in rows), written
+            assert any(row[0] == each["dimension"] and [row[3], row[4]] == written for row in rows), written
         benign = model["robustness"]["curves"][0]["levels"][0]
         share, interval = f"{benign['sr']:.1f}%", "[{:.1f}%, {:.1f}%]".format(*benign["interval"])
         assert [model["model"], "libero_goal", "benign", "26", share, interval] in [
@@ -116,7 +116,7 @@ def test_costs_are_those_of_the_json_report(capsys: pytest.CaptureFixture[str]) 
         text = f"{cost['mean']:.4g}" + (
             "" if cost["interval"] is None else " [{:.4g}, {:.4g}]".format(*cost["interval"])
         )
-        assert any(row[0] == each["level"] and row[4] == text for row in found.rows if len(row) > 4), text
+        assert any(row[1] == each["level"] and row[4] == text for row in found.rows if len(row) > 4), text
     assert len(found.data["costs"]) == sum(any(c.amount for c in r.costs) for r in model_that_touches())
 
 
@@ -198,10 +198,10 @@ TEXTS = st.text(max_size=40) | st.sampled_from(HOSTILE) | st.text("<>/!-'\"&scri
 @given(TEXTS, TEXTS)
 def test_no_text_becomes_markup(one: str, other: str) -> None:
     record = dataclasses.replace(record_of(0), instruction=one, message=other, policy=other)
-    table = Table(one, (other, "n"), ((one, other),))
-    section = PageSection("a", one, (Block(other, (one,), tables=(table,), notes=(other,)),), one)
-    table_of = episodes_table([record], lambda record: f"pytest {record.node} {one}", {})
-    made = Page(other, {one: Block()}, (section,), script_json(table_of), 1, (one, other))
+    table = table_of(one, (other, "n"), ((one, other),))
+    section = PageSection("a", one, (block_of(other, (one,), tables=(table,), notes=(other,)),))
+    episodes = episodes_table([record], lambda record: f"pytest {record.node} {one}", {})
+    made = Page(other, {one: PageBlock()}, (section,), script_json(episodes), 1, (one, other))
     found = checked(page_html(made).decode())
     assert [tag for tag, _ in found.elements if tag == "script"] == ["script"] * 2
     assert not one or found.column("instruction") == [one]
@@ -247,7 +247,7 @@ def test_a_file_is_written_whole_or_not_at_all(monkeypatch: pytest.MonkeyPatch) 
     def raises(*_: object) -> bytes:
         raise VlaError("no page")
 
-    monkeypatch.setattr("pytest_vla.reports.html.template.page_html", raises)
+    monkeypatch.setattr("pytest_vla.reports.html.parts.page_html", raises)
     with pytest.raises(VlaError, match="no page"):
         report("-o", "report.html")
     assert Path("report.html").read_text() == "before"

@@ -10,8 +10,7 @@ from PIL import Image
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.listening import Estimate
 from pytest_vla.reports.figures import check_matplotlib, write_pictures
-from pytest_vla.reports.language.make import make_report
-from pytest_vla.reports.language.png import _sweep, pictures
+from pytest_vla.reports.language import _sweep, make_report, pictures
 from pytest_vla.reports.loaded import load
 from tests.support.paraphrased import BOWL, ENDS, PLATE, STOVE, para_record, paraphrased, path_to, probed
 from tests.support.reports import RESULTS, write

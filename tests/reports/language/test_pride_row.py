@@ -17,8 +17,7 @@ from pytest_vla.language.parsed import Parsed, Token
 from pytest_vla.language.published import FILE
 from pytest_vla.records.record import Record
 from pytest_vla.records.store import open_store
-from pytest_vla.reports.language.make import make_report
-from pytest_vla.reports.language.pride_row import language_lines
+from pytest_vla.reports.language import language_lines, make_report
 from pytest_vla.reports.loaded import load
 from pytest_vla.reports.terminal.summary import closing_lines
 from tests.support.data import REPOSITORY

@@ -15,8 +15,8 @@ from pytest_vla.metrics.listening import Estimate
 from pytest_vla.metrics.success import success_rate
 from pytest_vla.records.record import Record
 from pytest_vla.records.trajectory import Trajectory
-from pytest_vla.reports.language.json import model_table, report_table
-from pytest_vla.reports.language.text import report_lines
+from pytest_vla.reports.language import language_blocks, model_table, report_table
+from pytest_vla.reports.text import block_lines
 from tests.support.golden import check_golden
 from tests.support.paraphrased import ENDS, PLATE, STOVE, para_record, paraphrased, path_to, probed
 from tests.support.records import record_of
@@ -24,6 +24,10 @@ from tests.support.reports import report, write
 
 GOLDEN = Path(__file__).with_name("golden")
 WORDS = {"label": "language.words-L2", "dimension": "language", "kind": "words", "level": 2, "parameters": {}}
+
+
+def report_lines(report: LanguageReport) -> list[str]:
+    return list(block_lines(language_blocks(report)))
 
 
 def judgement(near: int, far: int) -> Judgement:

@@ -12,20 +12,31 @@ from PIL import Image
 
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.robustness_curves import Curve, Halving
+from pytest_vla.metrics.robustness_results import ModelRobustness
 from pytest_vla.metrics.success import success_rate, unit_of
 from pytest_vla.records.record import Record
 from pytest_vla.reports.figures import file_names
+from pytest_vla.reports.json_schema import written
 from pytest_vla.reports.loaded import load
-from pytest_vla.reports.robustness.json import robustness_table
-from pytest_vla.reports.robustness.make import make_robustness
-from pytest_vla.reports.robustness.png import curve_title, pictures
-from pytest_vla.reports.robustness.text import robustness_lines
+from pytest_vla.reports.robustness import _MODELS, curve_title, make_robustness, pictures, robustness_blocks
 from pytest_vla.reports.sections import Section, section_lines, section_table
+from pytest_vla.reports.text import block_lines
 from tests.support.golden import check_golden
 from tests.support.reports import RESULTS, models_of, report, write
 from tests.support.varied import varied
 
 GOLDEN = Path(__file__).with_name("golden")
+
+
+def robustness_lines(found: Sequence[ModelRobustness], full: bool = False) -> list[str]:
+    return list(block_lines(robustness_blocks(found, full)))
+
+
+def robustness_table(found: ModelRobustness) -> dict[str, Any]:
+    table: dict[str, Any] = written(_MODELS, found)["robustness"]
+    return table
+
+
 STOVE, PLATE = "turn_on_the_stove", "put_the_bowl_on_the_plate"
 
 

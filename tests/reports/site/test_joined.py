@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from pytest_vla.reports.runs import FEW_BY_TIME, STOPPED_BY_TIME
-from pytest_vla.reports.site.conditions import DRAWN
-from pytest_vla.reports.site.entries import Entry, Result
-from pytest_vla.reports.site.joined import Joined, Point, difference, lines_of
+from pytest_vla.reports.site.charts import Joined, Point, difference, lines_of
+from pytest_vla.reports.site.entries import DRAWN, Entry, Result
 from tests.support.sites import CONDITIONS, entry_of, part_of, result_of
 
 

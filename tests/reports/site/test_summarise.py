@@ -14,8 +14,7 @@ from pytest_vla.records.store import open_store
 from pytest_vla.reports.html.media import Shown
 from pytest_vla.reports.loaded import load
 from pytest_vla.reports.site import summarise as summarise_module
-from pytest_vla.reports.site.conditions import DRAWN, SEVERAL, conditions_of, selection_of, strata_of
-from pytest_vla.reports.site.entries import Entry
+from pytest_vla.reports.site.entries import DRAWN, SEVERAL, Entry, conditions_of, selection_of, strata_of
 from pytest_vla.reports.site.summarise import digest_of, summarise
 from tests.support.reports import RESULTS, write
 from tests.support.varied import varied

@@ -1,7 +1,7 @@
 """What metrics cost, in lines: of a busy machine too."""
 
 from pytest_vla.policies.price import Price
-from pytest_vla.reports.terminal.price import price_lines
+from pytest_vla.reports.terminal.summary import price_lines
 
 
 def row(without: tuple[float, ...], beside: tuple[float, ...]) -> str:

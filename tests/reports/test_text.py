@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_vla.reports.tables import aligned, notes, wrapped
+from pytest_vla.reports.text import aligned, note_lines, wrapped
 from pytest_vla.util.text import counted
 
 HEAD = ("task", "n", "SR")
@@ -57,7 +57,7 @@ def test_words_are_kept_whole(text: str) -> None:
 
 
 def test_notes_are_indented_below_their_first_word() -> None:
-    first, second = notes(["word " * 25])
+    first, second = note_lines(["word " * 25])
     assert first.startswith("note: word")
     assert second.startswith("      word")
 

@@ -1,10 +1,14 @@
-"""Tables of text, and text that a terminal can be given."""
+"""Blocks of a report as lines of a terminal: sentences that are wrapped, and tables whose columns are aligned."""
 
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
+from typing import TYPE_CHECKING
 
 from pytest_vla.util.text import printable
+
+if TYPE_CHECKING:
+    from pytest_vla.reports.blocks import Block
 
 Rows = Sequence[Sequence[str]]
 
@@ -76,8 +80,55 @@ def wrapped(text: str, width: int | None = WIDTH, indent: str = "  ") -> list[st
     )
 
 
-def notes(texts: Iterable[str]) -> Iterator[str]:
-    """What is not in a report's numbers, and why."""
+def block_lines(blocks: "Iterable[Block | str]") -> Iterator[str]:
+    """Yield the lines of blocks, without control characters; a text among them is a line as it is."""
+    return printed(_lines(blocks))
+
+
+def _lines(blocks: "Iterable[Block | str]") -> Iterator[str]:
+    from pytest_vla.reports.blocks import for_medium
+
+    is_first = True
+    for block in blocks:
+        lines = (
+            [block]
+            if isinstance(block, str)
+            else [line for one in for_medium([block], "terminal") for line in _block(one)]
+        )
+        # Nothing is above the first line to be kept apart from.
+        yield from lines[1:] if is_first and lines[:1] == [""] else lines
+        is_first = is_first and not lines
+
+
+def _block(block: "Block") -> Iterator[str]:
+    # A run that ends prints text and has no blocks: it is not to load numpy for them.
+    from pytest_vla.reports.blocks import Drawing, Heading, Sentence, Table, cell_text
+
+    if isinstance(block, Heading):
+        yield from ("", f"=== {block.text} ===")
+    elif isinstance(block, Sentence):
+        yield from [""] * block.is_apart
+        text, indent = (f"note: {block.text}", "      ") if block.is_note else (block.text, block.indent)
+        yield from wrapped(text, indent=indent)
+    elif isinstance(block, Table):
+        yield from [] if block.caption_medium == "page" else ["", *wrapped(block.caption, indent="")]
+        head = tuple(_broken(column.head) for column in block.columns)
+        rows = [
+            tuple(cell_text(cell, column, not column.is_brief) for cell, column in zip(row, block.columns, strict=True))
+            for row in block.rows
+        ]
+        yield from aligned([head, *rows], block.names, {n for n, column in enumerate(block.columns) if column.is_left})
+    else:
+        assert not isinstance(block, Drawing), "a terminal shows no drawings"
+
+
+def _broken(head: str) -> str:
+    """Return a title in two lines if it is long and has an underscore to break it at: its column is narrower."""
+    return "_\n".join(head.rsplit("_", 1)) if len(head) > 16 else head
+
+
+def note_lines(texts: Iterable[str]) -> Iterator[str]:
+    """Yield lines on what is missing from a report's numbers."""
     for text in texts:
         yield from wrapped(f"note: {text}", indent="      ")
 

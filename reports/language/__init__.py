@@ -1,1 +1,0 @@
-"""What a run says of language: paraphrases, PRIDE, failure types, listening."""

@@ -1,1 +1,0 @@
-"""What a run says of robustness: rates by dimension and level of variation."""

@@ -1,1 +1,0 @@
-"""What success cost: the part of a report on costs, for people, programs and as pictures."""
