@@ -85,7 +85,7 @@ def _compare(prefer: str | None, csv: Path | None, pair: tuple[str, str]) -> Par
 def as_text(found: "Similarity", choice: "Choice", alpha: float, parts: "Parts | None" = None) -> Iterator[str]:
     """A comparison for people, line by line; the parts of published values are another backend's."""
     from pytest_vla.metrics.pride import paraphrase_distance
-    from pytest_vla.reports.tables import aligned
+    from pytest_vla.reports.text import aligned
 
     yield f"original    {found.original}"
     yield f"paraphrase  {found.paraphrase}"

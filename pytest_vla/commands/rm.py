@@ -83,7 +83,7 @@ def remove(store: "Store", runs: "Sequence[Run]", options: argparse.Namespace, a
 
 def _listed(runs: "Sequence[Run]", sizes: Sequence[int]) -> Iterator[str]:
     from pytest_vla.reports.runs import status_of
-    from pytest_vla.reports.tables import aligned
+    from pytest_vla.reports.text import aligned
     from pytest_vla.util.text import printable
 
     rows = [

@@ -70,7 +70,7 @@ def metrics_table() -> Iterator[str]:
 
 
 def _rows(entries: Mapping[str, MetricEntry]) -> Iterator[str]:
-    from pytest_vla.reports.tables import aligned
+    from pytest_vla.reports.text import aligned
 
     rows = []
     for entry in entries.values():

@@ -18,8 +18,13 @@ def test_it_goes_when_it_is_removed() -> None:
 
 
 def test_it_goes_when_its_process_is_killed_with_its_group() -> None:
-    program = (
-        "import time; from pytest_vla.scale.scratch import Scratch; print(Scratch().path, flush=True); time.sleep(9e9)"
+    program = "\n".join(
+        (
+            "import time",
+            "from pytest_vla.scale.scratch import Scratch",
+            "print(Scratch().path, flush=True)",
+            "time.sleep(9e9)",
+        )
     )
     process = subprocess.Popen(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, start_new_session=True
