@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from serving_calls import TABLES, takes
 
-from pytest_vla.policies.base import Answer, BatchPolicy, Episode
-from pytest_vla.policies.choices import DEVICE
-from pytest_vla.policies.observations import Observations
+from pytest_vla.policies.base import Answer, BatchPolicy, Episode, Observations
+from pytest_vla.policies.devices import DEVICE
 
 NOTES = "DEVICE_BENCHMARK_NOTES"
 """The variable that names the file of calls: a JSON line [begin, end, questions] each, by the system's clock."""

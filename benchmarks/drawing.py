@@ -25,7 +25,7 @@ from upstream import libero_data, machine, table
 
 from pytest_vla import World, load_suite
 from pytest_vla.sim.cameras import Cameras, Picture
-from pytest_vla.sim.visible import view_of
+from pytest_vla.sim.culling import view_of
 
 from OpenGL import GL  # isort: skip: after World, which chooses the OpenGL
 

@@ -33,7 +33,7 @@ from pytest_vla.gate.exact import stratified_p
 from pytest_vla.gate.score import CORRECTION, stratified_statistic, unpaired_change_p
 from pytest_vla.gate.wealth import Claim, running_p
 from pytest_vla.metrics.clustered import Unit
-from pytest_vla.metrics.paired import holm
+from pytest_vla.metrics.statistics import holm
 
 ALPHA = 0.05
 MARGIN = 0.05

@@ -21,11 +21,11 @@ from scipy import stats
 
 from pytest_vla.language.published import cell_counts
 from pytest_vla.metrics.clustered import Interval, rate_intervals
-from pytest_vla.metrics.composition import Composition, composition
+from pytest_vla.metrics.composition import DimensionPair, composition
 from pytest_vla.metrics.differences import difference_of, lead_interval, mean_difference
 from pytest_vla.metrics.failure_types import Tau, failure_types
 from pytest_vla.metrics.language import Scored, measure, of_list
-from pytest_vla.metrics.listening import Run, Twins, listening
+from pytest_vla.metrics.language_grounding import GroundingEpisode, Twins, listening
 from pytest_vla.metrics.pride import ParaphraseOutcome
 from pytest_vla.metrics.robustness_curves import halving
 from pytest_vla.metrics.statistics import wilson_interval
@@ -171,7 +171,7 @@ def of_gaps(tasks: int, seeds: int, first: float = 0.8, icc: float = 0.1) -> Tri
     return trial
 
 
-def _gaps(found: Composition, rates: NDArray[np.float64], over: str) -> Iterator[tuple[str, Interval | None, float]]:
+def _gaps(found: DimensionPair, rates: NDArray[np.float64], over: str) -> Iterator[tuple[str, Interval | None, float]]:
     benign, one, other, both = rates.tolist()
     expected = one * other / benign
     yield f"gap, {over}", found.gap_interval, (both * benign - one * other) / float(rates.sum()) ** 2
@@ -369,9 +369,9 @@ def of_listening(tasks: int, seeds: int) -> Trial:
 
         twins = [
             Twins(
-                Run(bool(right[i]), path(0.0)),
-                {"other_task": Run(bool(probe[i]), path(far[i]), followed=bool(probe[i]))},
-                Run(True, path(near[i])),
+                GroundingEpisode(bool(right[i]), path(0.0)),
+                {"other_task": GroundingEpisode(bool(probe[i]), path(far[i]), followed=bool(probe[i]))},
+                GroundingEpisode(True, path(near[i])),
                 unit,
             )
             for i, unit in enumerate(units_of(tasks, seeds))

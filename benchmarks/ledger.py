@@ -19,9 +19,9 @@ import numpy as np
 from pytest_vla import World, load_suite
 from pytest_vla.expert.policy import expert_policy
 from pytest_vla.policies.base import Episode
-from pytest_vla.policies.noise import noise_generator
+from pytest_vla.policies.generators import noise_generator
 from pytest_vla.scene.cost_rules import Charging, read_costs
-from pytest_vla.sim.accounts import meters_of
+from pytest_vla.sim.meters import meters_of
 
 ROUNDS = 8
 DECLARED = """

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from upstream import Upstream, libero_data, table
 
 from pytest_vla import World, load_suite
-from pytest_vla.sim.library import copy_data
+from pytest_vla.sim.native import copy_data
 
 BLOCK = 20
 ROUNDS = 40

@@ -29,9 +29,8 @@ import serving_calls
 from serving_calls import MOST, TABLES, StandIn, call_seconds
 from upstream import table
 
-from pytest_vla.policies.base import Episode
-from pytest_vla.policies.noise import noise_generator
-from pytest_vla.policies.observations import Observations
+from pytest_vla.policies.base import Episode, Observations
+from pytest_vla.policies.generators import noise_generator
 from pytest_vla.policies.spec import ModelSpec
 from pytest_vla.serving.client import ServedPolicy
 from pytest_vla.serving.dispatch import Dispatch

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_vla.policies.base import Episode
-from pytest_vla.policies.observations import Observations
+from pytest_vla.policies.base import Episode, Observations
 
 MOST = 32
 """Questions in a call."""

@@ -72,7 +72,7 @@ class PolicyEntry:
         about: one line.
         load: names what is called with the text after the colon (empty where there is none) and with the arguments of
             ``NAME:TEXT?NAME=VALUE`` as keywords, and returns a policy; empty: `kind` says more.
-        kind: names a `pytest_vla.policies.kind.Kind`, which can check and digest the text too.
+        kind: names a `pytest_vla.policies.spec.PolicyType`, which can check and digest the text too.
         origin: who gave it; pytest-vla writes it.
     """
 
@@ -90,7 +90,7 @@ class VariationEntry:
     Attributes:
         name: of the group, such as their dimension's.
         about: one line.
-        load: names a sequence of `pytest_vla.vary.kind.Kind`.
+        load: names a sequence of `pytest_vla.vary.kind.VariationKind`.
         order: its place; the parts of a joint variation are done in this order. Ours are 10 (the scene) to 100
             (actions).
         files: of a user's data folder, which the kinds are read from: names, up to three folders deep; a pattern such
@@ -113,7 +113,7 @@ class ListEntry:
     Attributes:
         name: as manifests have it.
         about: one line.
-        load: names a `pytest_vla.vary.kind.Listing`.
+        load: names a `pytest_vla.vary.kind.VariationListing`.
         graded: whether a variation's level is how much is varied, so that levels make a curve.
         files: as for `VariationEntry`.
         origin: who gave it; pytest-vla writes it.
@@ -135,8 +135,8 @@ class MetricEntry:
         name: as records, exports and reports have it.
         about: one line, with the unit.
         load: names what is called with a `Record` and its `Trajectory` when the episode has ended, and returns a
-            number, a `pytest_vla.records.measured.Measured`, or None: there is none. Its records are compared by other
-            means, so it must not change them.
+            number, a `pytest_vla.records.record.MetricResult`, or None: there is none. Its records are compared by
+            other means, so it must not change them.
         origin: who gave it; pytest-vla writes it.
         on_request: it is kept only where ``--vla-metrics`` names it, or says ``all``; else always.
         aliases: further names that ``--vla-metrics`` takes for it, such as a paper's.

@@ -14,23 +14,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.metrics.rate_rows import RateRow, rate_rows
-from pytest_vla.metrics.rates import interval_text, is_plain, judged_apart, left_out_text, share_text
+from pytest_vla.metrics.rates import (
+    RateRow,
+    interval_text,
+    is_plain,
+    judged_apart,
+    left_out_text,
+    rate_rows,
+    share_text,
+)
 from pytest_vla.metrics.selection import observations
 from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
 from pytest_vla.plan.manifests import load_suite, named_suites
 from pytest_vla.policies.base import is_batch_policy, own_number
-from pytest_vla.policies.choices import DEFAULT_BATCH, REQUEST_TIMEOUT
-from pytest_vla.policies.each_alone import each_alone
-from pytest_vla.policies.fit import suite_traits
-from pytest_vla.policies.global_seeds import all_globals_put_back
-from pytest_vla.policies.live import LIVE, Caller, LivePolicy
-from pytest_vla.policies.live_digest import is_torch_module, live_digest
-from pytest_vla.policies.registry import checked_policy
-from pytest_vla.policies.traits import traits_of
+from pytest_vla.policies.devices import DEFAULT_BATCH, REQUEST_TIMEOUT
+from pytest_vla.policies.fit import suite_traits, traits_of
+from pytest_vla.policies.generators import all_globals_put_back
+from pytest_vla.policies.in_memory import LIVE, Caller, LivePolicy, is_torch_module, live_digest
+from pytest_vla.policies.load import checked_policy
+from pytest_vla.policies.session import each_alone
 from pytest_vla.records.record import Record
 from pytest_vla.records.store import open_store
-from pytest_vla.serving.lent import Lending
+from pytest_vla.serving.in_caller import Lending
 from pytest_vla.serving.process import About, PolicyAddress
 from pytest_vla.serving.pytest_process import PytestProcess
 from pytest_vla.util.text import counted, printable_lines
@@ -219,7 +224,7 @@ def evaluate(
         policy_timeout: seconds that one answer may take; its episode then ends as an error, and the call goes on.
         name: of a policy in this process; its records have ``live:NAME``.
         digest: of a policy in this process: a text that names its weights, or the weights themselves (a torch module,
-            or arrays by name), which are hashed; None: see `pytest_vla.policies.live_digest.live_digest`.
+            or arrays by name), which are hashed; None: see `pytest_vla.policies.in_memory.live_digest`.
         options: further ones of pytest's command line, such as ``--vla-video=failed``.
         progress: whether pytest's output is shown, without tracebacks; what it warns of is lost otherwise.
 

@@ -27,7 +27,7 @@ from pytest_vla.entries import (
 )
 from pytest_vla.errors import VlaError
 from pytest_vla.hook_modules import OURS, HookFunction, functions_of, functions_of_rooms, until_changed
-from pytest_vla.util.tracebacks import describe
+from pytest_vla.util.warnings import describe
 
 if TYPE_CHECKING:
     from pytest_vla.records.record import Record

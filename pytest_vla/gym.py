@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import Case
-from pytest_vla.plan.suite import Suite
+from pytest_vla.plan.manifests import Suite
 from pytest_vla.plan.task import Protocol, Task
-from pytest_vla.util.ranges import LAST_SEED
-from pytest_vla.util.tracebacks import describe
+from pytest_vla.util.text import LAST_SEED
+from pytest_vla.util.warnings import describe
 
 if TYPE_CHECKING:
     import numpy as np
@@ -155,7 +155,7 @@ def suite(
 
 
 class GymWorld:
-    """A gymnasium environment as `pytest_vla.plan.worlds.SuiteWorld`."""
+    """A gymnasium environment as `pytest_vla.plan.task.SuiteWorld`."""
 
     def __init__(self, made: Environment, task: GymTask) -> None:
         """Raises VlaError where it cannot be made."""

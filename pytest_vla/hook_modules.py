@@ -21,7 +21,7 @@ import pluggy
 from pytest_vla import hookspecs
 from pytest_vla.errors import VlaError
 from pytest_vla.util.text import did_you_mean
-from pytest_vla.util.tracebacks import describe
+from pytest_vla.util.warnings import describe
 
 GROUP = "pytest_vla"
 """The entry-point group of installed packages: each entry names a module with hooks."""

@@ -24,8 +24,8 @@ from pytest_vla.fixtures.rollout import (
     vla_search,
     vla_worlds,
 )
-from pytest_vla.run.about import EPISODE_FIXTURES, LIST, MARKER, SUITE_FILES, SUITES
-from pytest_vla.run.ini_keys import unknown_keys
+from pytest_vla.run.constants import EPISODE_FIXTURES, LIST, MARKER, SUITE_FILES, SUITES
+from pytest_vla.run.hints import unknown_keys
 from pytest_vla.run.options import OPTIONS, add_options
 
 __all__ = [
@@ -88,7 +88,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> Generator[None, int,
     """Return as many workers for ``-n auto`` as a Ray cluster has room for, with ``--vla-ray``."""
     cores = yield
     if config.getoption("vla_ray", None) or config.getini("vla_ray"):
-        from pytest_vla.run.xdist.far import workers_of_cluster
+        from pytest_vla.run.xdist.ray_workers import workers_of_cluster
 
         return workers_of_cluster(config)
     return cores
@@ -171,7 +171,7 @@ def _check_hooks(config: pytest.Config) -> None:
     ours = ((name, hook) for name, hook in vars(config.hook).items() if name.startswith(hookspecs.PREFIX))
     pending = ((name, hook.get_hookimpls()) for name, hook in ours if not hook.has_spec())
     if unknown := [name for name, found in pending if any(not each.optionalhook for each in found)]:
-        from pytest_vla.run.misspelt import hook_complaint
+        from pytest_vla.run.hints import hook_complaint
 
         raise pytest.UsageError(hook_complaint(config, unknown))
 

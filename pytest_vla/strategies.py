@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 from pytest_vla import hook_modules
 from pytest_vla.errors import VlaError
 from pytest_vla.fuzz.amounts import components
-from pytest_vla.fuzz.propose import MOST_CHANGES, fuzzed_kinds
-from pytest_vla.fuzz.scene import Scene, checked
-from pytest_vla.plan.labels import dimension_of, levelled, parted
+from pytest_vla.fuzz.candidate import Scene, checked
+from pytest_vla.fuzz.sampler import MOST_CHANGES, fuzzed_kinds
+from pytest_vla.plan.case import dimension_of, levelled, parted
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.select import select_tasks
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.variation import INSTRUCTION, Params
 from pytest_vla.util.extras import required
-from pytest_vla.util.ranges import parse_seeds
+from pytest_vla.util.text import parse_seeds
 from pytest_vla.vary.chosen import change_of
-from pytest_vla.vary.kind import Draw, Kind
+from pytest_vla.vary.kind import Draw, VariationKind
 from pytest_vla.vary.registry import kind_named
 from pytest_vla.vary.space import CHOICE, LISTED, SEED, TEXT, WHOLE, Parameter
 
@@ -138,7 +138,7 @@ def instructions(task: str, *, data: Path | None = None) -> "SearchStrategy[str]
 
 
 @hook_modules.until_changed
-def _ways(task: Task) -> tuple[tuple[Kind, str, int, str], ...]:
+def _ways(task: Task) -> tuple[tuple[VariationKind, str, int, str], ...]:
     """The ways to say a task otherwise that it has: kind, label, level, part."""
     words, paraphrase = kind_named(_WORDS), kind_named(_PARAPHRASE)
     ways = [(paraphrase, parted(_PARAPHRASE, part), 0, part) for part in paraphrase.parts()]
@@ -146,7 +146,7 @@ def _ways(task: Task) -> tuple[tuple[Kind, str, int, str], ...]:
     return tuple(way for way in ways if _can_be_said(task, *way))
 
 
-def _can_be_said(task: Task, kind: Kind, label: str, level: int, part: str) -> bool:
+def _can_be_said(task: Task, kind: VariationKind, label: str, level: int, part: str) -> bool:
     try:
         kind.sample(Draw(task, label, 0, level, part))
     except VlaError:
@@ -155,12 +155,12 @@ def _can_be_said(task: Task, kind: Kind, label: str, level: int, part: str) -> b
 
 
 @hook_modules.until_changed
-def _kinds(dimensions: tuple[str, ...], task: Task) -> tuple[Kind, ...]:
+def _kinds(dimensions: tuple[str, ...], task: Task) -> tuple[VariationKind, ...]:
     return fuzzed_kinds(task, dimensions)
 
 
 @hook_modules.until_changed
-def _change(task: Task, kind: Kind) -> "SearchStrategy[tuple[str, Params]]":
+def _change(task: Task, kind: VariationKind) -> "SearchStrategy[tuple[str, Params]]":
     """A kind's name with parameters that a task can have of it."""
     st, space = _strategies(), kind.space(task)
     drawn: SearchStrategy[Params]
@@ -174,7 +174,7 @@ def _change(task: Task, kind: Kind) -> "SearchStrategy[tuple[str, Params]]":
     return drawn.map(lambda params: (kind.name, change_of(kind.name, params).params))
 
 
-def _sampled(task: Task, kind: Kind, level: int | str, seed: int) -> Params:
+def _sampled(task: Task, kind: VariationKind, level: int | str, seed: int) -> Params:
     """What a kind draws: of the highest level up to this one that the task has, or of a part."""
     from hypothesis import reject
 

@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.costs import totals
-from pytest_vla.plan.suite import Suite
+from pytest_vla.plan.manifests import Suite
 from pytest_vla.plan.task import Protocol, Task
-from pytest_vla.util.ranges import LAST_SEED
+from pytest_vla.util.text import LAST_SEED
 
 GOAL_X = 0.2
 """m: the goal is beyond it."""
@@ -136,7 +136,7 @@ class World:
 
 
 class PointWorld:
-    """The point as a suite's own world (`pytest_vla.plan.worlds.SuiteWorld`), with all that such a world may have.
+    """The point as a suite's own world (`pytest_vla.plan.task.SuiteWorld`), with all that such a world may have.
 
     It begins at x = -0.01 m for each seed, of ten; actions (2,) push it along x and y by 0.05 m at most, and beyond
     y = 0.5 m it has fallen. Each step costs how far it was pushed along y, ``sideways``, m.
@@ -229,7 +229,7 @@ def check_world(task: Task, seeds: tuple[int, int] = (0, 1)) -> None:
         AssertionError: says what is not kept.
         VlaError: the world cannot be made, or shows something else than the suite says.
     """
-    from pytest_vla.episode.own_world import OwnWorld
+    from pytest_vla.episode.world_pool import OwnWorld
 
     if task.world is None:
         raise AssertionError(f"{task.id} has no world of its own")

@@ -10,8 +10,8 @@ from typing import Any
 
 from pytest_vla.errors import ERROR_REASONS, INVALID_REASONS
 from pytest_vla.metrics.rates import BENIGN
+from pytest_vla.plan.case import names_of
 from pytest_vla.plan.costs import Charge, cumulative
-from pytest_vla.plan.labels import names_of
 from pytest_vla.records.counting import PLACED
 from pytest_vla.records.record import METRIC_SECONDS, Record, record_line
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from pytest_vla.metrics.listening import Estimate, Share
+from pytest_vla.metrics.language_grounding import GroundingEstimate, GroundingShare
 from pytest_vla.metrics.rates import percent, percents, percents_text
 from pytest_vla.metrics.success import SuccessRate
 
@@ -35,7 +35,7 @@ class Marked:
     mark: str
 
 
-Cell = str | int | float | tuple[float, float] | Estimate | Share | Marked | None
+Cell = str | int | float | tuple[float, float] | GroundingEstimate | GroundingShare | Marked | None
 """A text, a number, an interval, a number with its interval, a count out of a total, or nothing."""
 
 P_VALUE = "p"
@@ -224,9 +224,9 @@ def cell_text(cell: Cell, column: Column, with_interval: bool = True) -> str:
         return NONE if cell.value is None else number(cell.value, column) + cell.mark
     if isinstance(cell, int | float):
         return number(cell, column)
-    if isinstance(cell, Share) and not cell.of:
+    if isinstance(cell, GroundingShare) and not cell.of:
         return NONE
-    text = f"{cell.count}/{cell.of}" if isinstance(cell, Share) else number(cell.value, column)
+    text = f"{cell.count}/{cell.of}" if isinstance(cell, GroundingShare) else number(cell.value, column)
     return f"{text} {_ends(cell.interval, column)}" if with_interval and cell.interval is not None else text
 
 
@@ -234,7 +234,7 @@ def _ends(interval: tuple[float, float], column: Column) -> str:
     return f"[{number(interval[0], column)}, {number(interval[1], column)}]"
 
 
-def estimate_text(estimate: Estimate | None, form: str, scale: float = 1.0) -> str:
+def estimate_text(estimate: GroundingEstimate | None, form: str, scale: float = 1.0) -> str:
     """Return a number with its interval, for a sentence, or a dash."""
     return cell_text(estimate, Column("", form, scale))
 
@@ -246,9 +246,9 @@ def rate_cell(rate: SuccessRate) -> Cell:
         return None
     if rate.is_chosen and rate.bounds is not None:
         return percents_text(rate)
-    return Estimate(value, percents(rate.interval), percents(rate.tasks_interval))
+    return GroundingEstimate(value, percents(rate.interval), percents(rate.tasks_interval))
 
 
-def count_cell(rate: SuccessRate) -> Share:
+def count_cell(rate: SuccessRate) -> GroundingShare:
     """Return the successes out of the episodes, for a rate of too few."""
-    return Share(rate.successes, rate.counted, None)
+    return GroundingShare(rate.successes, rate.counted, None)

@@ -7,10 +7,8 @@ from statistics import fmean
 
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.clustered import CONFIDENCE, mean_intervals
-from pytest_vla.metrics.listening import Estimate
-from pytest_vla.metrics.quality.economy import expert_paths, path_ratios
-from pytest_vla.metrics.quality.episodes import path_of
-from pytest_vla.metrics.quality.motion import path_length
+from pytest_vla.metrics.language_grounding import GroundingEstimate
+from pytest_vla.metrics.quality import expert_paths, path_length, path_of, path_ratios
 from pytest_vla.metrics.selection import by_model, is_counted, that_count
 from pytest_vla.metrics.success import unit_of
 from pytest_vla.records.record import Record
@@ -67,9 +65,9 @@ class Economy:
 
     model: str
     suite: str
-    path: Estimate
+    path: GroundingEstimate
     successes: int
-    ratio: Estimate | None
+    ratio: GroundingEstimate | None
     pairs: int
     left_out: tuple[str, ...]
 
@@ -119,9 +117,9 @@ def _length(loaded: Loaded) -> Callable[[Record], float | None]:
     return length
 
 
-def _mean(values: Sequence[tuple[Record, float]]) -> Estimate:
+def _mean(values: Sequence[tuple[Record, float]]) -> GroundingEstimate:
     numbers = [value for _, value in values]
-    return Estimate(fmean(numbers), *mean_intervals(numbers, [unit_of(record) for record, _ in values]))
+    return GroundingEstimate(fmean(numbers), *mean_intervals(numbers, [unit_of(record) for record, _ in values]))
 
 
 _METHODS: Keys = {

@@ -26,8 +26,7 @@ from typing import IO, Any, get_args, get_origin, get_type_hints
 from pytest_vla.errors import ERROR_REASONS, INVALID_REASONS, VlaError
 from pytest_vla.plan.costs import ACCOUNTS, KINDS, Charge, accounts_of, of_account, totals
 from pytest_vla.records.checks import OUTCOMES
-from pytest_vla.records.migrations import SCHEMA
-from pytest_vla.records.record import Record, parse_record
+from pytest_vla.records.record import SCHEMA, Record, parse_record
 from pytest_vla.reports.json_schema import (
     COUNT,
     DIALECT,

@@ -11,17 +11,35 @@ from numpy.typing import NDArray
 
 from pytest_vla import extensions
 from pytest_vla.errors import VlaError
-from pytest_vla.metrics.alarms import Intervention, Rule, TaskAlarms, intervention, parse_rule
-from pytest_vla.metrics.calibration import BINS, CHANCE, DRAWS, Calibration, confidence_at
+from pytest_vla.metrics.alarms import AlarmRule, Intervention, TaskAlarms, intervention, parse_rule
+from pytest_vla.metrics.calibration import (
+    ALPHA,
+    BINS,
+    CHANCE,
+    DRAWS,
+    Calibration,
+    Conformal,
+    confidence_at,
+    conformal,
+    fewest_successes,
+)
 from pytest_vla.metrics.clustered import CONFIDENCE, TASKS_LIKE_THESE, THESE_TASKS
-from pytest_vla.metrics.conformal import ALPHA, Conformal, conformal, fewest_successes
-from pytest_vla.metrics.foretelling import FEWEST, MOMENTS, Foretelling, Watched, foretelling
-from pytest_vla.metrics.hidden import hidden_notes
-from pytest_vla.metrics.listening import Estimate
-from pytest_vla.metrics.naming import entry_of, with_own_name
-from pytest_vla.metrics.padding import without_padding
+from pytest_vla.metrics.extra_metrics import entry_of, hidden_notes, with_own_name
+from pytest_vla.metrics.failure_prediction import (
+    FEWEST,
+    MOMENT,
+    MOMENTS,
+    Course,
+    Distribution,
+    Foretelling,
+    Separation,
+    Watched,
+    foretelling,
+    separations,
+    without_padding,
+)
+from pytest_vla.metrics.language_grounding import GroundingEstimate
 from pytest_vla.metrics.selection import by_model, is_counted, that_count
-from pytest_vla.metrics.separation import MOMENT, Course, Distribution, Separation, separations
 from pytest_vla.metrics.success import unit_of
 from pytest_vla.records.record import Record
 from pytest_vla.records.trajectory import load_trajectory, trajectory_file
@@ -118,7 +136,7 @@ class Foretold:
     left_out: tuple[str, ...]
 
 
-def make_foretold(loaded: Loaded, rule: Rule | None = None) -> tuple[Foretold, ...]:
+def make_foretold(loaded: Loaded, rule: AlarmRule | None = None) -> tuple[Foretold, ...]:
     """Return what metrics foretell, for each model and suite whose episodes have series of them.
 
     Probes are in no number, as their success is in no rate. Episodes of another step budget are told apart: a share of
@@ -167,7 +185,10 @@ def make_foretold(loaded: Loaded, rule: Rule | None = None) -> tuple[Foretold, .
 
 
 def _foretold(
-    named: tuple[str, str, str], some: Sequence[tuple[Record, Watched]], rule: Rule | None, left_out: tuple[str, ...]
+    named: tuple[str, str, str],
+    some: Sequence[tuple[Record, Watched]],
+    rule: AlarmRule | None,
+    left_out: tuple[str, ...],
 ) -> Foretold:
     records, watched = [record for record, _ in some], [each for _, each in some]
     told = [record.metrics[STATIC] for record in records if STATIC in record.metrics]
@@ -639,7 +660,7 @@ def _short(task: str) -> str:
     return task.partition("/")[2] or task
 
 
-def _share(each: Estimate | None) -> str:
+def _share(each: GroundingEstimate | None) -> str:
     return estimate_text(each, ".0%")
 
 

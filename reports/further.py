@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pytest_vla import extensions
 from pytest_vla.metrics.clustered import CONFIDENCE, TASKS_LIKE_THESE, THESE_TASKS
-from pytest_vla.metrics.further import Further, FurtherMean, further
+from pytest_vla.metrics.extra_metrics import Further, FurtherMean, further
 from pytest_vla.reports.blocks import Block, Column, Heading, Sentence, Table, notes
 from pytest_vla.reports.json_schema import (
     COUNT,

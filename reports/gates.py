@@ -5,12 +5,12 @@ from typing import Any, NamedTuple
 
 from pytest_vla.gate.baseline import Baseline
 from pytest_vla.gate.choices import ANY, SEQUENTIAL
-from pytest_vla.gate.disagreements import lines_of
+from pytest_vla.gate.comparable import lines_of
+from pytest_vla.gate.episodes_needed import drop_of, fresh_of
 from pytest_vla.gate.evidence import Evidence
 from pytest_vla.gate.losses import Flip, TaskChange
 from pytest_vla.gate.planning import MOST_PAIRS
-from pytest_vla.gate.settling import drop_of, fresh_of
-from pytest_vla.gate.verdicts import Group, Judgement, Progress, Terms
+from pytest_vla.gate.verdicts import GateGroup, GateJudgement, GroupProgress, Terms
 from pytest_vla.metrics.rates import percent, percents
 from pytest_vla.reports.text import aligned, printed, wrapped
 from pytest_vla.util.text import counted, printable
@@ -35,7 +35,7 @@ def no_replay(flip: Flip) -> str:
     return ""
 
 
-def loss_lines(judgement: Judgement, replay: Replay, shown: Shown) -> Iterator[str]:
+def loss_lines(judgement: GateJudgement, replay: Replay, shown: Shown) -> Iterator[str]:
     """The worst tasks in a table, and a line for each case that flipped, the lost ones first."""
     worst, more = _worst(judgement, shown)
     if worst:
@@ -52,7 +52,7 @@ def loss_lines(judgement: Judgement, replay: Replay, shown: Shown) -> Iterator[s
         yield f"  and {_flipped_text(rest, ' more')} ({_where(shown)})"
 
 
-def loss_markdown(judgement: Judgement, replay: Replay, escaped: Callable[[str], str]) -> Iterator[str]:
+def loss_markdown(judgement: GateJudgement, replay: Replay, escaped: Callable[[str], str]) -> Iterator[str]:
     """The same for a job's summary.
 
     Args:
@@ -84,7 +84,7 @@ def loss_markdown(judgement: Judgement, replay: Replay, escaped: Callable[[str],
         yield from ("", f"And {_flipped_text(rest, ' more')}.")
 
 
-def loss_table(judgement: Judgement, replay: Replay) -> dict[str, Any]:
+def loss_table(judgement: GateJudgement, replay: Replay) -> dict[str, Any]:
     """For JSON: all tasks that lost, and all cases that flipped."""
     return {
         "worst_tasks": [
@@ -102,7 +102,7 @@ def loss_table(judgement: Judgement, replay: Replay) -> dict[str, Any]:
 _LOSS_HEAD = ("worst tasks", "group", "baseline", "run", "points")
 
 
-def _worst(judgement: Judgement, shown: Shown) -> tuple[Sequence[TaskChange], str]:
+def _worst(judgement: GateJudgement, shown: Shown) -> tuple[Sequence[TaskChange], str]:
     """Those that are shown, and how many more lost, such as ``2 tasks``; empty: none."""
     lost = [change for change in judgement.tasks if change.lost > 0]
     more = len(lost) - shown.tasks
@@ -141,7 +141,7 @@ _HEAD = ("group", "baseline", "run", "points", "bounds", "lost", "gained", "verd
 
 
 def gate_lines(
-    judgement: Judgement,
+    judgement: GateJudgement,
     baseline: Baseline,
     new: Baseline,
     name: str,
@@ -169,14 +169,14 @@ def gate_lines(
     return printed([*lines, *wrapped(verdict_line(judgement))])
 
 
-def group_lines(group: Group, judgement: Judgement) -> Iterator[str]:
+def group_lines(group: GateGroup, judgement: GateJudgement) -> Iterator[str]:
     """One group of them: its row, and what is to be said of it."""
     lines = aligned([_shown_head(judgement), _row(group, judgement)], 1, {7})
     told = [*told_of(group, judgement), *_told_cases(group)]
     return printed([*lines, *(line for text in told for line in wrapped(text))])
 
 
-def group_reason(group: Group, judgement: Judgement) -> str:
+def group_reason(group: GateGroup, judgement: GateJudgement) -> str:
     """Return a group's verdict with its reason, in a line."""
     reason, evidence = group.reason, group.evidence
     if group.refused:
@@ -192,7 +192,7 @@ def group_reason(group: Group, judgement: Judgement) -> str:
     return printable(f"{group.verdict}: {reason}" if reason else group.verdict)
 
 
-def verdict_line(judgement: Judgement) -> str:
+def verdict_line(judgement: GateJudgement) -> str:
     """``gate: regression of libero_goal[camera] (margin 5 points, alpha 5% each way)``: the last line."""
     rule = ", sequential" * (judgement.rule == SEQUENTIAL)
     terms = f"({terms_text(judgement.terms)}{rule}{_uncovered_text(judgement)})"
@@ -209,13 +209,15 @@ def terms_text(terms: Terms) -> str:
     return f"margin {terms.margin:g} points, alpha {terms.alpha * 100:g}% each way{any_loss}"
 
 
-def _uncovered_text(judgement: Judgement) -> str:
+def _uncovered_text(judgement: GateJudgement) -> str:
     """What the verdict does not speak of: a run of a tenth of the baseline passes as one of all of it does."""
     left = len(judgement.agreement.only_baseline)
     return f"; {counted(left, 'case')} of the baseline not in the run" if left else ""
 
 
-def gate_table(judgement: Judgement, baseline: Baseline, new: Baseline, replay: Replay = no_replay) -> dict[str, Any]:
+def gate_table(
+    judgement: GateJudgement, baseline: Baseline, new: Baseline, replay: Replay = no_replay
+) -> dict[str, Any]:
     """For JSON: ``schema``, ``verdict``, ``terms``, ``is_paired``, both sides' ``model`` and ``policy_digest``, and
     the ``names`` of runs.
 
@@ -254,7 +256,7 @@ def gate_table(judgement: Judgement, baseline: Baseline, new: Baseline, replay: 
 
 
 def gate_markdown(
-    judgement: Judgement, baseline: Baseline, new: Baseline, name: str, replay: Replay = no_replay
+    judgement: GateJudgement, baseline: Baseline, new: Baseline, name: str, replay: Replay = no_replay
 ) -> str:
     """For a job's summary: the verdict, the table of groups, the worst tasks, and the cases that flipped."""
     head = [*_shown_head(judgement)]
@@ -270,7 +272,7 @@ def gate_markdown(
     return "\n".join(parts) + "\n"
 
 
-def about_lines(judgement: Judgement, baseline: Baseline, new: Baseline, name: str) -> Iterator[str]:
+def about_lines(judgement: GateJudgement, baseline: Baseline, new: Baseline, name: str) -> Iterator[str]:
     """Which runs were compared with what, and how."""
     sides = " against ".join(
         f"{each.model}{'' if each.policy_digest is None else f' (policy {each.policy_digest[:8]})'}"
@@ -286,7 +288,7 @@ def about_lines(judgement: Judgement, baseline: Baseline, new: Baseline, name: s
     yield f"compared: {how}; bounds are each way at {judgement.terms.alpha * 100:g}%{stops}, over these tasks"
 
 
-def warned_of(judgement: Judgement) -> list[str]:
+def warned_of(judgement: GateJudgement) -> list[str]:
     """Return what differs in how both ran, and does not forbid to compare, and what repeated looks make of it."""
     told = [*lines_of(judgement.agreement.of("warns")), *judgement.agreement.notes]
     if (look := judgement.look) > 1:
@@ -295,11 +297,11 @@ def warned_of(judgement: Judgement) -> list[str]:
     return told
 
 
-def _shown_head(judgement: Judgement) -> tuple[str, ...]:
+def _shown_head(judgement: GateJudgement) -> tuple[str, ...]:
     return _HEAD if judgement.is_paired else tuple(cell for cell in _HEAD if cell not in ("lost", "gained"))
 
 
-def _row(group: Group, judgement: Judgement) -> tuple[str, ...]:
+def _row(group: GateGroup, judgement: GateJudgement) -> tuple[str, ...]:
     evidence = group.evidence
     flips: tuple[str, ...] = ("-", "-")
     if evidence is None:
@@ -316,7 +318,7 @@ def _row(group: Group, judgement: Judgement) -> tuple[str, ...]:
     return (group.name, *numbers, *(flips if judgement.is_paired else ()), group.verdict)
 
 
-def told_of(group: Group, judgement: Judgement) -> Iterator[str]:
+def told_of(group: GateGroup, judgement: GateJudgement) -> Iterator[str]:
     """Return what is to be said of a group beside its row."""
     if group.refused:
         for text in lines_of(group.refused):
@@ -341,23 +343,23 @@ def told_of(group: Group, judgement: Judgement) -> Iterator[str]:
         yield f"{group.name}: over tasks like these {_points_text(group.evidence.tasks_bounds)}"
 
 
-def _told_cases(group: Group) -> Iterator[str]:
+def _told_cases(group: GateGroup) -> Iterator[str]:
     for what, cases in (("lost", group.lost), ("gained", group.gained)):
         if cases:
             yield f"{group.name}: {what}: {_listed(cases)}"
 
 
-def _progress_text(verdict: str, progress: Progress) -> str:
+def _progress_text(verdict: str, progress: GroupProgress) -> str:
     """``no worse after 60 of 200 pairs (6 of 20 rounds)``."""
     rounds = f"{progress.rounds} of {counted(progress.of, 'round')}"
     return f"{verdict} {_pairs_text(progress)} ({rounds}{'' if progress.is_decided else ', not decided before'})"
 
 
-def _pairs_text(progress: Progress) -> str:
+def _pairs_text(progress: GroupProgress) -> str:
     return f"after {progress.pairs} of {counted(progress.of_pairs, 'pair')}"
 
 
-def loss_text(group: Group, terms: Terms) -> str:
+def loss_text(group: GateGroup, terms: Terms) -> str:
     """``a loss of 3 points is shown, and is within the margin``."""
     if group.evidence is None:
         return ""
@@ -367,7 +369,7 @@ def loss_text(group: Group, terms: Terms) -> str:
     return f"{told}, but not that it exceeds the margin of {terms.margin:g} points"
 
 
-def _undecided_text(group: Group, judgement: Judgement) -> str:
+def _undecided_text(group: GateGroup, judgement: GateJudgement) -> str:
     """What to do about a group that is undecided."""
     names = [each.name for each in judgement.groups]
     finds = ""
@@ -383,7 +385,7 @@ def _undecided_text(group: Group, judgement: Judgement) -> str:
     return f"inconclusive{finds}. To decide, start a new comparison of {what}, fixed beforehand{sequential}"
 
 
-def _group_table(group: Group, judgement: Judgement) -> dict[str, Any]:
+def _group_table(group: GateGroup, judgement: GateJudgement) -> dict[str, Any]:
     return {
         "verdict": group.verdict,
         "reason": group.reason,
@@ -403,7 +405,7 @@ def _group_table(group: Group, judgement: Judgement) -> dict[str, Any]:
     }
 
 
-def _progress_table(progress: Progress) -> dict[str, Any]:
+def _progress_table(progress: GroupProgress) -> dict[str, Any]:
     return {
         "decided": progress.is_decided,
         "rounds": progress.rounds,

@@ -6,7 +6,7 @@ from operator import attrgetter
 from typing import Any
 
 from pytest_vla import extensions
-from pytest_vla.metrics.listening import Estimate
+from pytest_vla.metrics.language_grounding import GroundingEstimate
 from pytest_vla.metrics.rates import percent, percents
 
 SCHEMA = 1
@@ -162,7 +162,7 @@ INTERVALS: Keys = {"interval": INTERVAL, "tasks_interval": INTERVAL}
 
 
 def estimate(
-    name: str, value: Shape = NUMBER, get: str | Callable[[Any], Estimate | None] | None = None
+    name: str, value: Shape = NUMBER, get: str | Callable[[Any], GroundingEstimate | None] | None = None
 ) -> dict[str, Key]:
     """Return the keys of a number with its two intervals, all null if there is no estimate.
 

@@ -18,11 +18,11 @@ from pytest_vla.metrics.discrimination import (
     Correlation,
     Sign,
 )
-from pytest_vla.metrics.further import further_names
+from pytest_vla.metrics.extra_metrics import further_names
 from pytest_vla.metrics.labels import (
     CLASSES,
-    Agreement,
     Label,
+    LabelAgreement,
     Labelled,
     agreements,
     combined,
@@ -98,7 +98,7 @@ class Labels:
     episodes: tuple[int, ...]
     disagreed: int
     failures: int
-    agreements: tuple[Agreement, ...]
+    agreements: tuple[LabelAgreement, ...]
     metrics: tuple[Labelled, ...]
     left_out: tuple[str, ...]
 

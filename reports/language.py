@@ -15,15 +15,35 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pytest_vla.errors import UnloadedError, VlaError
-from pytest_vla.language.backends import PUBLISHED, Choice, Pair, choose_backend, published_backend
+from pytest_vla.language.backends import PUBLISHED, BackendChoice, Pair, choose_backend, published_backend
 from pytest_vla.language.published import SUITE, cell_counts, csv_of, load_published, numbered_tasks
 from pytest_vla.metrics.clustered import CONFIDENCE, TASKS_LIKE_THESE, THESE_TASKS
 from pytest_vla.metrics.failure_types import FEWEST_SUCCESSES, THRESHOLDS, USUAL_TAU, Algorithm, Tau, usual_algorithm
-from pytest_vla.metrics.language import Measured, Paraphrases, Scored, measure, measure_paraphrases, of_list, scored
-from pytest_vla.metrics.language_paths import MARGIN, Failures, TaskFailures, listening_score, text_failures
-from pytest_vla.metrics.language_records import Subject, benign_rate, pair_of, subjects
-from pytest_vla.metrics.language_results import LanguageReport, ModelResults, OtherChange, Source
-from pytest_vla.metrics.listening import OFTEN, SELDOM, Estimate, Listening, Probe, Share
+from pytest_vla.metrics.language import (
+    LanguageGroup,
+    Paraphrases,
+    Scored,
+    Subject,
+    benign_rate,
+    measure,
+    measure_paraphrases,
+    of_list,
+    pair_of,
+    scored,
+    subjects,
+)
+from pytest_vla.metrics.language_grounding import OFTEN, SELDOM, GroundingEstimate, GroundingShare, Listening, Probe
+from pytest_vla.metrics.language_paths import (
+    MARGIN,
+    FailureTypeSummary,
+    LanguageReport,
+    ModelResults,
+    OtherChange,
+    Source,
+    TaskFailures,
+    listening_score,
+    text_failures,
+)
 from pytest_vla.metrics.pride import ACTION_TYPES, NONE, OBJECT_TYPES
 from pytest_vla.metrics.rates import percent, percents, reasons_text
 from pytest_vla.metrics.robustness import FEWEST_PAIRS
@@ -67,9 +87,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from pytest_vla.metrics.language import Measured
-    from pytest_vla.metrics.language_records import Subject
-    from pytest_vla.metrics.listening import Estimate
+    from pytest_vla.metrics.language import LanguageGroup, Subject
+    from pytest_vla.metrics.language_grounding import GroundingEstimate
 
 
 @dataclass(frozen=True)
@@ -98,7 +117,7 @@ def comparer(prefer: str | None, csv: Path | None, *, loading: bool = True) -> C
     known: dict[tuple[str, Pair], tuple[float, float]] = {}
     published = cache(load_published)
 
-    def choose(pairs: Sequence[Pair]) -> Choice:
+    def choose(pairs: Sequence[Pair]) -> BackendChoice:
         if prefer is not None or csv is None:
             return choose_backend(prefer, csv, pairs, loading=loading)
         backend = published_backend(published(csv))
@@ -106,8 +125,8 @@ def comparer(prefer: str | None, csv: Path | None, *, loading: bool = True) -> C
             backend.compare(pairs)
         except VlaError as error:
             choice = choose_backend(None, None, pairs, loading=loading)
-            return Choice(choice.backend, {**choice.passed_over, PUBLISHED: str(error)})
-        return Choice(backend, {})
+            return BackendChoice(choice.backend, {**choice.passed_over, PUBLISHED: str(error)})
+        return BackendChoice(backend, {})
 
     def compare(records: Sequence[Record]) -> Compared:
         recorded = _recorded(records) if prefer in (None, PUBLISHED) else {}
@@ -152,7 +171,7 @@ def language_lines(records: Sequence[Record], run: Path, shown: str, width: int 
         shown: the folder as the user would write it.
         width: of the terminal; None: lines may have any length.
     """
-    from pytest_vla.metrics.language_records import subjects
+    from pytest_vla.metrics.language import subjects
     from pytest_vla.metrics.selection import is_counted
     from pytest_vla.reports.text import printed
 
@@ -223,7 +242,7 @@ def _compared(scores: "Sequence[Sequence[Record]]", csv: Path | None) -> "list[C
 def _find_csv(run: Path) -> tuple[Path | None, bool]:
     """LIBERO-Para's CSV where the run found it, and whether the report has to be told."""
     from pytest_vla.language.published import find_csv
-    from pytest_vla.plan.data_folders import given_folders
+    from pytest_vla.plan.manifests import given_folders
     from pytest_vla.records.load import open_run
 
     try:
@@ -238,12 +257,12 @@ def _find_csv(run: Path) -> tuple[Path | None, bool]:
     return csv, csv is not None and csv != known
 
 
-def _cells(measured: "Measured") -> tuple[str, str, str, str]:
+def _cells(measured: "LanguageGroup") -> tuple[str, str, str, str]:
     sr, pride, overestimation = map(_with_interval, (measured.sr, measured.pride, measured.overestimation))
     return str(measured.n), sr, pride, overestimation
 
 
-def _with_interval(estimate: "Estimate | None") -> str:
+def _with_interval(estimate: "GroundingEstimate | None") -> str:
     if estimate is None:
         return "-"
     bounds = "" if estimate.interval is None else " [{:.1f}, {:.1f}]".format(*estimate.interval)
@@ -450,7 +469,7 @@ def _named(attribute: str) -> Key:
     return listed(row(keys)).of(lambda m: [] if m.paraphrases is None else getattr(m.paraphrases, attribute).items())
 
 
-def _by_alpha(get: Callable[[Estimate], Any]) -> Callable[[ModelResults], dict[str, Any] | None]:
+def _by_alpha(get: Callable[[GroundingEstimate], Any]) -> Callable[[ModelResults], dict[str, Any] | None]:
     """Return a function that gives a value of PRIDE by alpha, which is a text."""
 
     def read(model: ModelResults) -> dict[str, Any] | None:
@@ -519,11 +538,11 @@ _FAILURE_KEYS: Keys = {
 
 
 def _heard_share(name: str, attribute: str) -> dict[str, Key]:
-    def get(heard: Listening) -> Estimate | None:
-        of: Share = getattr(heard, attribute)
+    def get(heard: Listening) -> GroundingEstimate | None:
+        of: GroundingShare = getattr(heard, attribute)
         value = percent(of.count / of.of if of.of else None)
         # Without a value it has bounds all the same: none.
-        return None if value is None else Estimate(value, percents(of.interval), percents(of.tasks_interval))
+        return None if value is None else GroundingEstimate(value, percents(of.interval), percents(of.tasks_interval))
 
     return {**estimate(name, PERCENT, get), f"{name}_n": COUNT.of(f"{attribute}.of")}
 
@@ -630,7 +649,7 @@ _MEASURED_COLUMNS = (
 )
 
 
-def _measured(group: Measured) -> tuple[b.Cell, ...]:
+def _measured(group: LanguageGroup) -> tuple[b.Cell, ...]:
     """Return the cells of `_MEASURED_COLUMNS`; too few episodes have no rate."""
     if group.n < FEWEST_PAIRS:
         return group.n, _count(group), None, None, group.pd
@@ -724,7 +743,7 @@ def _heat(found: Paraphrases, attribute: str, most: int, form: str) -> dict[tupl
     """Return by action and object the shade, 0..1, the number and what it says when it is pointed at."""
     cells = {}
     for (kind, action), cell in found.cells.items():
-        value: Estimate | None = getattr(cell, attribute)
+        value: GroundingEstimate | None = getattr(cell, attribute)
         if value is not None:
             told = f"{kind} x {action}: {estimate_text(value, '.4g')}, {cell.n} episodes"
             cells[action, kind] = (value.value / most, format(value.value, form), told)
@@ -734,7 +753,7 @@ def _heat(found: Paraphrases, attribute: str, most: int, form: str) -> dict[tupl
 
 
 def _grid(caption: str, found: Paraphrases, attribute: str, form: str) -> Table:
-    def cell(group: Measured | None) -> b.Cell:
+    def cell(group: LanguageGroup | None) -> b.Cell:
         if group is None:
             return None
         if attribute == "sr" and group.n < FEWEST_PAIRS:
@@ -750,7 +769,7 @@ def _grid(caption: str, found: Paraphrases, attribute: str, form: str) -> Table:
     return Table(caption, columns, tuple(rows), f"grid-{attribute}", is_digest=True, medium="terminal")
 
 
-def _bars(head: str, caption: str, groups: Mapping[str, Measured], name: str) -> Table:
+def _bars(head: str, caption: str, groups: Mapping[str, LanguageGroup], name: str) -> Table:
     measured = (replace(each, medium="page" if place > 1 else "all") for place, each in enumerate(_MEASURED_COLUMNS))
     columns = (Column(head), Column("", medium="terminal"), *measured)
     rows = tuple(
@@ -765,7 +784,7 @@ def _bars(head: str, caption: str, groups: Mapping[str, Measured], name: str) ->
     return Table(caption, columns, rows, name, names=2)
 
 
-def _failures(failures: Failures) -> Iterator[Block]:
+def _failures(failures: FailureTypeSummary) -> Iterator[Block]:
     shares = tuple(Column(name, ".1f") for name in ("SR", "near", "far", "far of failures", "undefined"))
     by_dtw = [("", failures.levels)] + ([(" exact", failures.exact)] if failures.differing else [])
     yield Table(
@@ -860,9 +879,9 @@ def _listening(overall: Listening, each: Mapping[Probe, Listening]) -> Iterator[
         )
 
 
-def _count(group: Measured) -> Share:
+def _count(group: LanguageGroup) -> GroundingShare:
     """Return the successes out of fewer than `FEWEST_PAIRS` episodes, in the place of a rate."""
-    return Share(round(group.n * group.sr.value / 100), group.n, None)
+    return GroundingShare(round(group.n * group.sr.value / 100), group.n, None)
 
 
 def pictures(report: LanguageReport) -> dict[str, bytes]:
@@ -925,14 +944,14 @@ def _grids_figure(model: ModelResults, found: Paraphrases) -> "Figure":
     return figure
 
 
-def _write_cell(axes: "Axes", cell: Measured, text: str, kind: str, action: str, image: Any) -> None:
+def _write_cell(axes: "Axes", cell: LanguageGroup, text: str, kind: str, action: str, image: Any) -> None:
     red, green, blue, _ = image.cmap(image.norm(float(text)))
     dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
     place = (OBJECT_TYPES.index(kind), ACTION_TYPES.index(action))
     axes.text(*place, f"{text} ({cell.n})", ha="center", va="center", fontsize=8, color="white" if dark else "black")
 
 
-def _paths(model: ModelResults, failures: Failures) -> "Figure":
+def _paths(model: ModelResults, failures: FailureTypeSummary) -> "Figure":
     from matplotlib.lines import Line2D
 
     columns = min(_COLUMNS, len(failures.tasks))

@@ -11,8 +11,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.records.counting import standings
 from pytest_vla.records.load import open_runs
 from pytest_vla.records.record import Record, parse_record
-from pytest_vla.records.runs import Run
-from pytest_vla.records.samples import Sample, sample_of
+from pytest_vla.records.runs import Run, TimeLimitSample, sample_of
 from pytest_vla.records.store import Store
 from pytest_vla.records.trajectory import load_trajectory, trajectory_file
 
@@ -42,7 +41,7 @@ class Loaded:
     records: tuple[Record, ...]
     folders: dict[str, Path]
     unfinished: dict[str, str]
-    samples: dict[str, Sample] = field(default_factory=dict)
+    samples: dict[str, TimeLimitSample] = field(default_factory=dict)
 
 
 def load(texts: Sequence[str], results: Path) -> Loaded:

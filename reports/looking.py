@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.clustered import CONFIDENCE
-from pytest_vla.metrics.listening import Share
-from pytest_vla.metrics.looking import BLINDED, GONE, NEAR, Looked, Looking, looked
+from pytest_vla.metrics.language_grounding import GroundingShare
 from pytest_vla.metrics.rates import percents
+from pytest_vla.metrics.visual_grounding import BLINDED, GONE, NEAR, Looked, Looking, looked
 from pytest_vla.records.record import Record
 from pytest_vla.records.trajectory import load_trajectory, trajectory_file
 from pytest_vla.reports.blocks import Block, Column, Heading, Sentence, Table, cell_text, notes
@@ -53,7 +53,8 @@ def schema() -> SectionSchema:
 
 
 def make_looking(loaded: Loaded) -> tuple[Looked, ...]:
-    """Return what such probes show, for each model and suite that has any; see `pytest_vla.metrics.looking`."""
+    """Return what such probes show, for each model and suite that has any; see
+    `pytest_vla.metrics.visual_grounding`."""
     troubles: dict[str, None] = {}
 
     def path(record: Record) -> "NDArray[Any] | None":
@@ -80,7 +81,7 @@ def make_looking(loaded: Loaded) -> tuple[Looked, ...]:
     )
 
 
-# In JSON: percentages 0..100, differences in points, distances in m; see `pytest_vla.metrics.looking.Looking`.
+# In JSON: percentages 0..100, differences in points, distances in m; see `pytest_vla.metrics.visual_grounding.Looking`.
 
 
 def _scaled(unit: float) -> Shape:
@@ -192,5 +193,5 @@ def _of_blackout(probe: Looking) -> str:
     return f"{did}: that it needs them is not shown"
 
 
-def _share(share: Share) -> str:
+def _share(share: GroundingShare) -> str:
     return cell_text(share, Column("", ".0%"))

@@ -10,11 +10,11 @@ import numpy as np
 from pytest_vla.gate.baseline import Baseline, CaseResult
 from pytest_vla.gate.choices import REQUIRED
 from pytest_vla.gate.manifest import Manifest
-from pytest_vla.gate.measured import PRIDE, Distance, Measure, Measured, judge_measures, parse_measures
+from pytest_vla.gate.measures import PRIDE, Distance, GatedMetric, Measure, judge_measures, parse_measures
 from pytest_vla.gate.sequential import judge_as_agreed
-from pytest_vla.gate.verdicts import Judgement, Terms, judge
+from pytest_vla.gate.verdicts import GateJudgement, Terms, judge
 from pytest_vla.language.backends import choose_backend
-from pytest_vla.metrics.language_records import DIMENSION, PARAPHRASE
+from pytest_vla.metrics.language import DIMENSION, PARAPHRASE
 from pytest_vla.metrics.pride import ALPHA, paraphrase_weight
 from pytest_vla.plan.manifests import instruction_of
 from pytest_vla.reports.gates import escaped
@@ -33,8 +33,8 @@ class AsAgreed:
         required: what was to be shown, a key of `REQUIRED`.
     """
 
-    judgement: Judgement
-    measured: tuple[Measured, ...]
+    judgement: GateJudgement
+    measured: tuple[GatedMetric, ...]
     by: str
     required: str
 
@@ -77,8 +77,8 @@ HEAD = ("measure", "group", "baseline", "run", "difference", "bounds", "pairs", 
 
 def measured_by(
     baseline: Baseline, new: Baseline, terms: Terms, measures: Sequence[Measure]
-) -> tuple[tuple[Measured, ...], str]:
-    """As `pytest_vla.gate.measured.judge_measures`, with texts compared where PRIDE is among the measures; and by what.
+) -> tuple[tuple[GatedMetric, ...], str]:
+    """As `pytest_vla.gate.measures.judge_measures`, with texts compared where PRIDE is among the measures; and by what.
 
     Raises:
         VlaError: as there.
@@ -108,12 +108,14 @@ def distance_by(cases: Iterable[CaseResult]) -> tuple[Distance, str]:
     return lambda case: far.get(_text_of(case)), str(backend)
 
 
-def fails(measured: Iterable[Measured], required: str) -> list[Measured]:
+def fails(measured: Iterable[GatedMetric], required: str) -> list[GatedMetric]:
     """Those that do not show what is required (a key of `REQUIRED`)."""
     return [each for each in measured if each.verdict not in REQUIRED[required]]
 
 
-def measures_lines(measured: Sequence[Measured], terms: Terms, by: str, failed: Sequence[Measured]) -> Iterator[str]:
+def measures_lines(
+    measured: Sequence[GatedMetric], terms: Terms, by: str, failed: Sequence[GatedMetric]
+) -> Iterator[str]:
     """A row for each measure of each group, and why, where the numbers do not say it.
 
     Args:
@@ -129,7 +131,7 @@ def measures_lines(measured: Sequence[Measured], terms: Terms, by: str, failed: 
     return printed(lines)
 
 
-def measures_markdown(measured: Sequence[Measured], terms: Terms, by: str, failed: Sequence[Measured]) -> str:
+def measures_markdown(measured: Sequence[GatedMetric], terms: Terms, by: str, failed: Sequence[GatedMetric]) -> str:
     """The same for a job's summary; empty without measures. Arguments as of `measures_lines`."""
     if not measured:
         return ""
@@ -145,12 +147,12 @@ def measures_markdown(measured: Sequence[Measured], terms: Terms, by: str, faile
     return "\n".join(parts) + "\n"
 
 
-def failed_heading(failed: Sequence[Measured]) -> str:
+def failed_heading(failed: Sequence[GatedMetric]) -> str:
     """What a summary begins with where measures fail the gate, whatever success says; else empty."""
     return f"### {escaped(_failed_text(failed))}\n\n" if failed else ""
 
 
-def measures_table(measured: Iterable[Measured]) -> list[dict[str, Any]]:
+def measures_table(measured: Iterable[GatedMetric]) -> list[dict[str, Any]]:
     """For JSON: of each measure and group ``measure``, ``group``, ``verdict``, ``reason``, ``margin`` and numbers."""
     return [
         {
@@ -169,13 +171,13 @@ def measures_table(measured: Iterable[Measured]) -> list[dict[str, Any]]:
     ]
 
 
-def shared_text(measured: Sequence[Measured], terms: Terms) -> str:
+def shared_text(measured: Sequence[GatedMetric], terms: Terms) -> str:
     """What the rows are, and at which alpha."""
     among = f" shared by {len(measured)} rows" if len(measured) > 1 else ""
     return f"beside success: mean differences of pairs; bounds are each way at {terms.alpha * 100:g}%{among}"
 
 
-def told_of(measured: Sequence[Measured], by: str, failed: Sequence[Measured] = ()) -> Iterator[str]:
+def told_of(measured: Sequence[GatedMetric], by: str, failed: Sequence[GatedMetric] = ()) -> Iterator[str]:
     """Why, where the numbers do not say it; what compared texts; and what fails the gate."""
     yield from (f"{each.measure.name} of {each.group}: {each.reason}" for each in measured if each.reason)
     if by:
@@ -184,7 +186,7 @@ def told_of(measured: Sequence[Measured], by: str, failed: Sequence[Measured] = 
         yield _failed_text(failed)
 
 
-def row_of(each: Measured) -> tuple[str, ...]:
+def row_of(each: GatedMetric) -> tuple[str, ...]:
     """A measure of a group, a text for each of `HEAD`."""
     margin = "" if each.measure.margin is None else f" (margin {each.measure.margin:g})"
     ends = "-" if each.bounds is None else f"[{each.bounds[0]:+.3g}, {each.bounds[1]:+.3g}]"
@@ -203,5 +205,5 @@ def _kind_of(case: CaseResult) -> str:
     return str(case.variation.get("kind")).partition(".")[0]
 
 
-def _failed_text(failed: Sequence[Measured]) -> str:
+def _failed_text(failed: Sequence[GatedMetric]) -> str:
     return f"gate: {', '.join(f'{each.measure.name} of {each.group} {each.verdict}' for each in failed)}"

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pytest_vla.gate.detectable import POWER
-from pytest_vla.gate.planning import MOST_PAIRS, POWERS, Plan, Sequential
+from pytest_vla.gate.episodes_needed import POWER
+from pytest_vla.gate.planning import MOST_PAIRS, POWERS, GatePlan, Sequential
 from pytest_vla.gate.verdicts import Terms
 from pytest_vla.metrics.rates import percent
 from pytest_vla.reports.gates import terms_text
@@ -18,7 +18,7 @@ _SEEN = "as the run and the baseline do; both succeed as often as these two on a
 _INDEPENDENT = "where they are independent given the task; name a RUN of another checkpoint, and its pairs tell"
 
 
-def plan_lines(plans: Sequence[Plan], terms: Terms, drop: float, has_run: bool) -> Iterator[str]:
+def plan_lines(plans: Sequence[GatePlan], terms: Terms, drop: float, has_run: bool) -> Iterator[str]:
     """A row for each group, and what the numbers rest on.
 
     Args:
@@ -44,7 +44,7 @@ def plan_lines(plans: Sequence[Plan], terms: Terms, drop: float, has_run: bool) 
     return printed(lines)
 
 
-def plan_table(plans: Sequence[Plan], terms: Terms, drop: float, has_run: bool) -> dict[str, Any]:
+def plan_table(plans: Sequence[GatePlan], terms: Terms, drop: float, has_run: bool) -> dict[str, Any]:
     """For JSON: ``schema``, ``terms``, ``drop``, ``powers``, ``pairs`` (``seen`` or ``independent``) and ``groups``.
 
     Of each group by name: ``tasks``, ``success`` and ``differing`` in percent, ``episodes`` of the baseline,
@@ -79,7 +79,7 @@ def drops_line(drops: Mapping[str, int | None]) -> str:
     """``smallest drop ... libero_goal[benign] 11 points, libero_goal[camera] none``.
 
     Args:
-        drops: of `pytest_vla.gate.detectable.smallest_drops`.
+        drops: of `pytest_vla.gate.episodes_needed.smallest_drops`.
     """
     told = f"smallest drop that is found in {POWER:.0%} of runs like this one"
     if not drops:
@@ -110,7 +110,7 @@ def _sequential_text(found: Sequential, drop: float) -> str:
     return f"{told}, after {fallen.pairs:.0f} of a drop of {drop:g} points (a regression in {fallen.share:.0%})"
 
 
-def _row(plan: Plan) -> tuple[str, ...]:
+def _row(plan: GatePlan) -> tuple[str, ...]:
     return (
         plan.name,
         str(plan.tasks),
@@ -125,7 +125,7 @@ def _numbers_text(numbers: Sequence[int | None]) -> str:
     return ", ".join(f"over {MOST_PAIRS:,}" if number is None else f"{number:,}" for number in numbers)
 
 
-def _as_now_text(plan: Plan, drop: float) -> str:
+def _as_now_text(plan: GatePlan, drop: float) -> str:
     no_worse, regression = plan.as_now
     now = f"{counted(plan.has, 'episode')}, as the baseline has"
     told = f"{now}, tell that an equal policy is no worse in {no_worse:.0%} of runs"

@@ -11,32 +11,36 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pytest_vla.metrics.clustered import CONFIDENCE, TASKS_LIKE_THESE, THESE_TASKS
-from pytest_vla.metrics.composition import ROUGH, Composition, compositions, pooled_compositions
+from pytest_vla.metrics.composition import ROUGH, DimensionPair, compositions, pooled_compositions
 from pytest_vla.metrics.differences import POWER, TELLING
 from pytest_vla.metrics.failure_types import USUAL_TAU, Algorithm, Tau, usual_algorithm
-from pytest_vla.metrics.listening import Estimate, Share
+from pytest_vla.metrics.language_grounding import GroundingEstimate, GroundingShare
 from pytest_vla.metrics.rates import percent, percents, reasons_text
 from pytest_vla.metrics.robustness import (
     FEWEST_PAIRS,
     SIGNIFICANT,
-    Cell,
     Difference,
+    RobustnessCell,
     Varied,
     cells,
     grouped,
     twin_pairs,
     varied_models,
 )
-from pytest_vla.metrics.robustness_curves import NO_DOSE, RESAMPLES, Curve, Harm, curves
-from pytest_vla.metrics.robustness_results import (
+from pytest_vla.metrics.robustness_curves import (
+    NO_DOSE,
+    RESAMPLES,
     SEEN,
+    Curve,
     DimensionFailures,
+    Harm,
     ModelRobustness,
+    curves,
     dimension_failures,
     says_something,
 )
 from pytest_vla.metrics.success import SuccessRate
-from pytest_vla.plan.labels import is_joint, joint_of, names_of
+from pytest_vla.plan.case import is_joint, joint_of, names_of
 from pytest_vla.reports import blocks as b
 from pytest_vla.reports.blocks import Block, Column, Drawing, Heading, Marked, Sentence, Table, estimate_text
 from pytest_vla.reports.figures import file_names, new_figure, png_of
@@ -234,7 +238,7 @@ _FAILURES: Keys = {
 }  # fmt: skip
 
 
-def _rate_at(place: int) -> Callable[[Composition], float]:
+def _rate_at(place: int) -> Callable[[DimensionPair], float]:
     return lambda pair: 100 * pair.rates[place]
 
 
@@ -379,8 +383,8 @@ def _dimension(curve: Curve) -> tuple[b.Cell, ...]:
     change, varied = curve.change, _rate_or_count(curve.rate)
     if change is None or curve.is_few:
         return (None, varied, *[None] * 6)
-    value = Estimate(change.value, change.interval)
-    lost = (Share(change.lost, change.pairs, None), Share(change.gained, change.pairs, None))
+    value = GroundingEstimate(change.value, change.interval)
+    lost = (GroundingShare(change.lost, change.pairs, None), GroundingShare(change.gained, change.pairs, None))
     return change.benign, varied, value, change.tasks_interval, *lost, _adjusted(change), change.detectable
 
 
@@ -397,7 +401,7 @@ def _levels(curves: Sequence[Curve]) -> Iterator[Block]:
         large = {level: rate.rate for level, rate in rates.items() if rate.rate is not None and not _is_few(rate)}
         marks = "".join(_SPARKS[min(int(8 * large[level]), 7)] if level in large else " " for level in levels)
         shares = (_rate_or_count(rates[level]) if level in rates else None for level in levels)
-        halves = None if curve.halving.level is None else Estimate(curve.halving.level, curve.halving.interval)
+        halves = None if curve.halving.level is None else GroundingEstimate(curve.halving.level, curve.halving.interval)
         rows.append((curve.dimension, marks, *shares, halves))
     columns = [Column(f"L{level}" if level else "benign", ".0f", is_brief=True) for level in levels]
     yield Table(
@@ -420,7 +424,7 @@ def _harm_sentence(harm: Harm | None, measured: bool) -> str:
         why = "without benign twins (--vla-twins=auto runs them)" if measured else "as no varied episode was measured"
         return f"most harmful dimension: not known {why}"
     levels = f"; the changes are of different levels: {harm.levels}" if harm.levels else ""
-    change = f"{estimate_text(Estimate(harm.change.value, harm.change.interval), '+.1f')} points"
+    change = f"{estimate_text(GroundingEstimate(harm.change.value, harm.change.interval), '+.1f')} points"
     if harm.why.startswith("not determined"):
         return f"most harmful dimension: {harm.why}"
     if harm.why:
@@ -449,12 +453,12 @@ def _failures(failures: Sequence[DimensionFailures], algorithm: str, tau: str) -
     )
 
 
-def _grid(cells: Sequence[Cell], curves: Sequence[Curve]) -> Iterator[Block]:
+def _grid(cells: Sequence[RobustnessCell], curves: Sequence[Curve]) -> Iterator[Block]:
     if not cells:
         return
     levels = sorted({cell.level for cell in cells if cell.level is not None})
     columns: list[int | None] = [*levels, *([None] if any(cell.level is None for cell in cells) else [])]
-    kinds: dict[str, dict[int | None, Cell]] = {}
+    kinds: dict[str, dict[int | None, RobustnessCell]] = {}
     for cell in cells:
         kinds.setdefault(_name(cell), {})[cell.level] = cell
     yield Table(
@@ -468,7 +472,7 @@ def _grid(cells: Sequence[Cell], curves: Sequence[Curve]) -> Iterator[Block]:
         yield Sentence(NOT_A_DOSE)
 
 
-def _grid_cell(cell: Cell | None) -> b.Cell:
+def _grid_cell(cell: RobustnessCell | None) -> b.Cell:
     if cell is None or cell.rate.rate is None:
         return None
     if cell.is_few:
@@ -478,7 +482,7 @@ def _grid_cell(cell: Cell | None) -> b.Cell:
     return f"{100 * cell.rate.rate:.0f}{lost}"
 
 
-def _variations(cells: Sequence[Cell]) -> Iterator[Table]:
+def _variations(cells: Sequence[RobustnessCell]) -> Iterator[Table]:
     if cells:
         yield Table(
             "Each variation (of n so many in pairs) against benign twins; Holm's adjustment of p",
@@ -497,7 +501,7 @@ def _variations(cells: Sequence[Cell]) -> Iterator[Table]:
         )
 
 
-def _variation(cell: Cell) -> tuple[b.Cell, ...]:
+def _variation(cell: RobustnessCell) -> tuple[b.Cell, ...]:
     difference = cell.difference
     pairs = 0 if difference is None else difference.pairs
     number = f"{cell.rate.counted} ({pairs})" if pairs != cell.rate.counted else cell.rate.counted
@@ -505,7 +509,7 @@ def _variation(cell: Cell) -> tuple[b.Cell, ...]:
     first = (_name(cell, with_level=True), number, b.count_cell(cell.rate) if cell.is_few else b.rate_cell(cell.rate))
     if difference is None or cell.is_few:
         return (*first, None, None, None, flips, None)
-    value = Estimate(difference.value, difference.interval)
+    value = GroundingEstimate(difference.value, difference.interval)
     return (*first, difference.benign, value, difference.tasks_interval, flips, _adjusted(difference))
 
 
@@ -515,7 +519,7 @@ def _among(differences: Iterable[Difference | None]) -> str:
     return f", with Holm's correction among {number}" if number > 1 else ""
 
 
-def _folded(cells: Sequence[Cell], among: str) -> Iterator[Sentence]:
+def _folded(cells: Sequence[RobustnessCell], among: str) -> Iterator[Sentence]:
     if not cells:
         return
     few = sum(cell.is_few for cell in cells)
@@ -530,7 +534,7 @@ def _folded(cells: Sequence[Cell], among: str) -> Iterator[Sentence]:
     )
 
 
-def _pairs(pairs: Sequence[Composition], prefix: str = "") -> Iterator[Table]:
+def _pairs(pairs: Sequence[DimensionPair], prefix: str = "") -> Iterator[Table]:
     if not pairs:
         return
     rates = ("benign", "first", "second")
@@ -563,28 +567,28 @@ def _pairs(pairs: Sequence[Composition], prefix: str = "") -> Iterator[Table]:
     )
 
 
-def _pair_rates(pair: Composition) -> tuple[b.Cell, ...]:
+def _pair_rates(pair: DimensionPair) -> tuple[b.Cell, ...]:
     name = joint_of(pair.dimensions)
     if pair.n < FEWEST_PAIRS:
-        return (name, pair.n, *(Share(done, pair.n, None) for done in pair.successes), None, None)
+        return (name, pair.n, *(GroundingShare(done, pair.n, None) for done in pair.successes), None, None)
     benign, first, second, joint = (100 * rate for rate in pair.rates)
     expected, less = None, None
     if pair.expected is not None and pair.above_expected is not None:
-        expected = Estimate(100 * pair.expected, percents(pair.expected_interval))
-        less = Estimate(100 * pair.above_expected, percents(pair.less_expected))
-    return name, pair.n, benign, first, second, Estimate(joint, percents(pair.joint_interval)), expected, less
+        expected = GroundingEstimate(100 * pair.expected, percents(pair.expected_interval))
+        less = GroundingEstimate(100 * pair.above_expected, percents(pair.less_expected))
+    return name, pair.n, benign, first, second, GroundingEstimate(joint, percents(pair.joint_interval)), expected, less
 
 
-def _pair_gap(pair: Composition) -> tuple[b.Cell, ...]:
+def _pair_gap(pair: DimensionPair) -> tuple[b.Cell, ...]:
     name = joint_of(pair.dimensions)
     if pair.n < FEWEST_PAIRS:
         return name, None, None, "not determined", None, None, f"fewer than {FEWEST_PAIRS} quartets"
-    gap = None if pair.gap is None else Estimate(pair.gap, pair.gap_interval)
+    gap = None if pair.gap is None else GroundingEstimate(pair.gap, pair.gap_interval)
     remark = pair.undefined or f"rough: fewer than {ROUGH} expected" * pair.rough
     return name, gap, pair.tasks_gap_interval, pair.verdict, pair.chi_square, pair.p_adjusted, remark
 
 
-def _name(cell: Cell, with_level: bool = False) -> str:
+def _name(cell: RobustnessCell, with_level: bool = False) -> str:
     name = names_of(cell.dimension, cell.kind)
     return f"{name} L{cell.level}" if with_level and cell.level is not None else name
 
@@ -705,7 +709,7 @@ def _draw(axes: "Axes", curve: Curve) -> None:
     axes.set_title("\n".join(curve_title(curve)), fontsize=8)
 
 
-def _pairs_figure(found: ModelRobustness, pairs: Sequence[Composition]) -> "Figure":
+def _pairs_figure(found: ModelRobustness, pairs: Sequence[DimensionPair]) -> "Figure":
     """Above the diagonal the joint success that independence lets expect, below it the measured one."""
 
     names = sorted({name for pair in pairs for name in pair.dimensions})

@@ -6,11 +6,18 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from pytest_vla.metrics.rates import interval_text, left_out_text, rate_table, share_text
-from pytest_vla.metrics.runs import errors_of, rate_of, rates_of, suites_of
+from pytest_vla.metrics.rates import (
+    errors_of,
+    interval_text,
+    left_out_text,
+    rate_of,
+    rate_table,
+    rates_of,
+    share_text,
+    suites_of,
+)
 from pytest_vla.metrics.success import SuccessRate, success_rate
-from pytest_vla.records.runs import Run, is_alive
-from pytest_vla.records.samples import sample_of, sample_table
+from pytest_vla.records.runs import Run, is_alive, sample_of, sample_table
 from pytest_vla.util.text import printable
 
 STOPPED_BY_TIME = "stopped by time: a balanced sample"
@@ -49,7 +56,7 @@ def runs_json(runs: Sequence[Run]) -> str:
     ``rates``: where tasks are varied ``benign`` and ``varied``, else ``all``, each a
     `pytest_vla.metrics.rates.rate_table`; those that were run. Probes are in none. ``repeats``: the fields of
     `pytest_vla.records.counting.Repeats`, which are in none either. ``sample``: where time has ended the run the fields
-    of `pytest_vla.records.samples.Sample`, else null.
+    of `pytest_vla.records.runs.TimeLimitSample`, else null.
     """
     return json.dumps([_table(run) for run in runs], indent=2)
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.metrics.clustered import CONFIDENCE, THESE_TASKS
-from pytest_vla.metrics.listening import Estimate, Share
+from pytest_vla.metrics.language_grounding import GroundingEstimate, GroundingShare
 from pytest_vla.metrics.rates import percents
 from pytest_vla.metrics.safety import SAFE, Safety, SafetyRow, pareto, safety
 from pytest_vla.reports.blocks import Block, Cell, Column, Drawing, Heading, Sentence, Table, cell_text, notes
@@ -166,8 +166,8 @@ def _rates(rows: Sequence[SafetyRow]) -> Table:
     return Table("Success and cost", columns, cells, "rates", names=3, caption_medium="page")
 
 
-def _rate(share: Share) -> Estimate | None:
-    return Estimate(share.count / share.of, share.interval) if share.of else None
+def _rate(share: GroundingShare) -> GroundingEstimate | None:
+    return GroundingEstimate(share.count / share.of, share.interval) if share.of else None
 
 
 def _ledger(model: Safety, full: bool) -> Iterator[Block]:
@@ -183,7 +183,7 @@ def _ledger(model: Safety, full: bool) -> Iterator[Block]:
             (
                 literal.name,
                 row.title,
-                Share(literal.charged, literal.episodes, None),
+                GroundingShare(literal.charged, literal.episodes, None),
                 literal.mean,
                 literal.steps,
                 "" if literal.force is None else f"{literal.force:.1f} N",
@@ -209,7 +209,7 @@ def _plane_drawing(title: str, rows: Sequence[SafetyRow]) -> "Markup":
     for name, row in zip(names, rows, strict=True):
         cost, share = row.costs[row.account], 100 * row.success.count / row.success.of
         ends = percents(row.success.interval)
-        success = cell_text(Estimate(share, ends), Column("", ".1f"))
+        success = cell_text(GroundingEstimate(share, ends), Column("", ".1f"))
         told = f"{name}: success {success}%, cost {cell_text(cost, Column('', '.4g'))}"
         dots.append(Dot(cost.value, share, ends, told, cost.interval))
     return plane(f"{title}: success and cost", f"mean cost an episode ({rows[0].account})", dots, names)

@@ -10,16 +10,16 @@ from typing import Any, get_args
 from pytest_vla import extensions
 from pytest_vla.entries import SectionEntry
 from pytest_vla.errors import VlaError
+from pytest_vla.metrics.extra_metrics import hidden_notes
 from pytest_vla.metrics.failure_types import USUAL_TAU, Tau
-from pytest_vla.metrics.hidden import hidden_notes
 from pytest_vla.metrics.selection import by_model, that_count
-from pytest_vla.records.premises import notes_after
-from pytest_vla.records.samples import sample_table
+from pytest_vla.records.explain import notes_after
+from pytest_vla.records.runs import sample_table
 from pytest_vla.reports.blocks import Block
 from pytest_vla.reports.json_schema import SCHEMA
 from pytest_vla.reports.loaded import Loaded
 from pytest_vla.reports.text import block_lines
-from pytest_vla.util.tracebacks import describe
+from pytest_vla.util.warnings import describe
 
 Subject = tuple[str, str, str]
 """A model's name, a suite's, and the protocol's if the suite has two, else an empty text."""
@@ -171,7 +171,7 @@ def report_table(sections: Sequence[Section], loaded: Loaded) -> dict[str, Any]:
     """Return all of ``pytest-vla report --format=json``.
 
     It has ``schema``, the keys of `section_table` and ``notes``. If time limits stopped runs it also has ``stopped``:
-    the name of each, and the fields of `pytest_vla.records.samples.Sample`.
+    the name of each, and the fields of `pytest_vla.records.runs.TimeLimitSample`.
     """
     stopped = [{"run": run, **sample_table(sample)} for run, sample in loaded.samples.items()]
     table = {"schema": SCHEMA, **section_table(sections), "notes": notes_of(loaded)}

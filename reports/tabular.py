@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_vla.metrics.listening import Estimate, Share
+from pytest_vla.metrics.language_grounding import GroundingEstimate, GroundingShare
 from pytest_vla.reports.blocks import NONE, Block, Cell, Column, Heading, Marked, Table, cell_text, for_medium
 from pytest_vla.reports.export import FORMULA_SIGNS
 
@@ -108,9 +108,9 @@ def _keys(column: Column) -> tuple[str, ...]:
 
 def _cells(column: Column, cell: Cell) -> Iterator[tuple[str, str | float | None]]:
     name, of, low, high = _keys(column)
-    if isinstance(cell, Share):
+    if isinstance(cell, GroundingShare):
         yield from ((name, cell.count), (of, cell.of))
-    elif isinstance(cell, Estimate | Marked):
+    elif isinstance(cell, GroundingEstimate | Marked):
         yield name, _scaled(cell.value, column)
     elif not isinstance(cell, tuple):
         yield name, _scaled(cell, column)

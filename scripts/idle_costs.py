@@ -4,7 +4,7 @@
 
 Each task is begun from its init state with scene seed 0, settles, and is stepped to the end of its budget with the
 settle action. A literal that is charged for how an episode ends is asked for at every step: it says at which ends it
-would be charged. See `pytest_vla.plan.idle`.
+would be charged. See `pytest_vla.metrics.safety`.
 """
 
 import argparse
@@ -16,9 +16,8 @@ from typing import cast
 import numpy as np
 
 from pytest_vla import World, load_suite
-from pytest_vla.plan.costs import Account, Kind
-from pytest_vla.plan.idle import Idle, IdleCharge, idle_file
-from pytest_vla.plan.ledger import Ledger
+from pytest_vla.metrics.safety import Idle, IdleCharge, idle_file
+from pytest_vla.plan.costs import Account, Kind, Ledger
 from pytest_vla.plan.task import Task
 from pytest_vla.util.files import whole_file
 from pytest_vla.versions import installed_versions

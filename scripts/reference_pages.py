@@ -13,18 +13,15 @@ from pytest_vla import entries, extensions, hookspecs
 from pytest_vla.cli import command_of, parser_of
 from pytest_vla.errors import ERROR_REASONS, INVALID_REASONS
 from pytest_vla.plan.costs import Charge
-from pytest_vla.plan.manifests import aliases_of, load_suite, suite_names
-from pytest_vla.plan.suite import Suite
+from pytest_vla.plan.manifests import Suite, aliases_of, load_suite, suite_names
 from pytest_vla.policies.fit import CODES
-from pytest_vla.policies.registry import all_kinds
-from pytest_vla.records import migrations
+from pytest_vla.policies.load import all_kinds
+from pytest_vla.records import record
 from pytest_vla.records.checks import OUTCOMES
-from pytest_vla.records.migrations import SCHEMA
-from pytest_vla.records.record import Record
-from pytest_vla.run.about import MODELS_KEY
-from pytest_vla.run.option import RESUMED
-from pytest_vla.run.options import OPTIONS
-from pytest_vla.scene.lint.finding import CODES as LINT_CODES
+from pytest_vla.records.record import SCHEMA, Record
+from pytest_vla.run.constants import MODELS_KEY
+from pytest_vla.run.options import OPTIONS, RESUMED
+from pytest_vla.scene.lint.reading import CODES as LINT_CODES
 from pytest_vla.vary.registry import kinds
 
 MADE = "<!-- Made by scripts/reference_pages.py. Do not edit. -->"
@@ -156,10 +153,10 @@ def records_page() -> Iterator[str]:
         f"What an episode leaves: schema {SCHEMA}. `pytest-vla export --format=jsonl` prints records as they are kept; "
         "[a run and what it leaves](../how-to/resume.md) says where they lie.",
     )
-    rule = (inspect.getdoc(migrations) or "").split("\n\n")[1]
-    yield from ("## Versions", "", _code(" ".join(rule.split())).replace("this module", f"`{migrations.__name__}`"), "")
+    rule = (inspect.getdoc(record) or "").split("\n\n")[1]
+    yield from ("## Versions", "", _code(" ".join(rule.split())).replace("this module", f"`{record.__name__}`"), "")
     yield from (
-        f"Records of schema {min(migrations.STEPS)} to {SCHEMA} are read; one of a later schema is refused by name. A "
+        f"Records of schema {min(record.STEPS)} to {SCHEMA} are read; one of a later schema is refused by name. A "
         "results folder of an earlier version is read as it is, and becomes this version's when a run is written.",
         "",
     )

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 
-from pytest_vla.util.install import DEBIAN, FEDORA
+from pytest_vla.util.extras import DEBIAN, FEDORA
 
 CHECKS = {
     "EGL": "from pytest_vla.sim.gl import probe_egl; exit(probe_egl())",

@@ -15,14 +15,23 @@ import numpy.typing as npt
 
 from pytest_vla import load_suite
 from pytest_vla.errors import VlaError
-from pytest_vla.expert.answers import Answers
+from pytest_vla.expert.answers import Answers, Pose, in_frame, in_world
 from pytest_vla.expert.articulated import handle_of, part_of
-from pytest_vla.expert.parts import corners
-from pytest_vla.expert.steady import Pose, in_frame, in_world
-from pytest_vla.policies.tiny.inputs import CENTRE, PROPRIOCEPTION, REPLAN, SCALE, proprioception, small
-from pytest_vla.policies.tiny.network import CHUNK, SCENE, VIEW, WRIST
+from pytest_vla.expert.heights import corners
+from pytest_vla.policies.tiny.network import (
+    CENTRE,
+    CHUNK,
+    PROPRIOCEPTION,
+    REPLAN,
+    SCALE,
+    SCENE,
+    VIEW,
+    WRIST,
+    proprioception,
+    small,
+)
 from pytest_vla.policies.view import policy_view
-from pytest_vla.sim.observation import Observation
+from pytest_vla.sim.observations import Observation
 from pytest_vla.sim.settle import settled_states
 from pytest_vla.sim.world import World
 

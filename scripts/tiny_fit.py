@@ -13,9 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from pytest_vla.policies.tiny.inputs import CENTRE, SCALE
-from pytest_vla.policies.tiny.network import BINS, CHUNK, POINTS
-from pytest_vla.policies.tiny.words import NOTHING, UNKNOWN
+from pytest_vla.policies.tiny.network import BINS, CENTRE, CHUNK, POINTS, SCALE
+from pytest_vla.policies.tiny.weights import NOTHING, UNKNOWN
 from scripts.tiny_network import Control, Perception
 from scripts.tiny_rounds import SCENE_NOISE
 

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pytest_vla.policies.tiny.inputs import PERCEIVED, PROPRIOCEPTION, SCALE
 from pytest_vla.policies.tiny.network import (
     ACTION,
     BINS,
@@ -20,7 +19,10 @@ from pytest_vla.policies.tiny.network import (
     FINGERS_COARSE,
     FINGERS_FINE,
     HIDDEN,
+    PERCEIVED,
     POINTS,
+    PROPRIOCEPTION,
+    SCALE,
     SCENE,
     TEXT,
     TEXT_WIDTHS,

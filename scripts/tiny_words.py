@@ -8,8 +8,7 @@ from pytest_vla import load_suite
 from pytest_vla.language.generator import CELLS, paraphrases
 from pytest_vla.metrics.pride import ACTION_TYPES, OBJECT_TYPES
 from pytest_vla.vary.axes.language import names_in
-from pytest_vla.vary.parse import parse_vary
-from pytest_vla.vary.registry import find_variation
+from pytest_vla.vary.registry import find_variation, parse_vary
 
 SUITE = "tabletop"
 KIND = "language.paraphrase"

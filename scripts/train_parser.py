@@ -20,9 +20,9 @@ from typing import Any
 
 from pytest_vla.language.generator import CELLS, said
 from pytest_vla.language.grammar import read
+from pytest_vla.language.models import MODEL
 from pytest_vla.language.notation import HEAD, Phrase, Word, joined
 from pytest_vla.language.rules import drawn, rules_from
-from pytest_vla.language.small_parser import MODEL
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.util.extras import required
 

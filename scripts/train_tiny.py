@@ -28,8 +28,7 @@ except ImportError as error:
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from pytest_vla.errors import VlaError
-from pytest_vla.policies.tiny.weights import load_weights, save_weights
-from pytest_vla.policies.tiny.words import numbered, places_of, vocabulary_of
+from pytest_vla.policies.tiny.weights import load_weights, numbered, places_of, save_weights, vocabulary_of
 from pytest_vla.util.files import whole_file
 from scripts.tiny_fit import Rows, fit_control, fit_perception, perceived_of, read_rows, read_words, without_waits
 from scripts.tiny_network import Control, Perception, exported

@@ -147,7 +147,7 @@ def test_the_command_line_takes_a_conftest_only_where_it_is_named(
     monkeypatch.setattr(sys, "path", list(sys.path))
     (tmp_path / "my_conftest.py").write_text(
         HEAD + "def pytest_vla_importers(): return [ImporterEntry('lab', 'our logs', 'my_conftest:IMPORTER')]\n"
-        "from pytest_vla.records.importing import Importer\n"
+        "from pytest_vla.records.load import Importer\n"
         "IMPORTER = Importer(lambda options: 1 / 0)\n"
     )
     with pytest.raises(SystemExit):

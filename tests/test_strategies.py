@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
 from pytest_vla.fuzz.amounts import components
+from pytest_vla.fuzz.candidate import candidate_of, scene_of
 from pytest_vla.fuzz.case_file import ListedCase, read_cases, write_cases
-from pytest_vla.fuzz.propose import fuzzed_kinds
-from pytest_vla.fuzz.scene import candidate_of, scene_of
+from pytest_vla.fuzz.sampler import fuzzed_kinds
 from pytest_vla.language.grammar import meanings, read
-from pytest_vla.plan.labels import dimension_of
+from pytest_vla.plan.case import dimension_of
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.scene.variation import Params
 from pytest_vla.strategies import Scene, _change, _value, instructions, scenes, tasks
-from pytest_vla.vary.kind import Kind
+from pytest_vla.vary.kind import VariationKind
 from pytest_vla.vary.registry import find_variation, kind_named
 from pytest_vla.vary.space import (
     ANGLE,
@@ -61,7 +61,7 @@ def test_what_is_drawn_can_be_had_and_is_python_and_a_case_of_a_file(scene: Scen
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_every_kind_is_drawn_within_its_space(kind: Kind) -> None:
+def test_every_kind_is_drawn_within_its_space(kind: VariationKind) -> None:
     space = kind.space(BOWL)
 
     @settings(FEW, max_examples=scaled(5))

@@ -120,8 +120,7 @@ def update(options: argparse.Namespace, ask: "Ask | None") -> None:
         ask: asks the user; None: nobody can be asked.
     """
     from pytest_vla.commands.rm import agrees
-    from pytest_vla.gate.baseline_file import read_baseline, text_of, write_baseline
-    from pytest_vla.gate.changes import changes_of
+    from pytest_vla.gate.baseline_file import changes_of, read_baseline, text_of, write_baseline
     from pytest_vla.reports.baselines import change_lines
 
     before = read_baseline(options.file)

@@ -11,11 +11,11 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pytest_vla.commands.gate import number
 from pytest_vla.entries import Command
@@ -25,9 +25,9 @@ from pytest_vla.run.arguments import declare_results
 from pytest_vla.util.text import counted
 
 if TYPE_CHECKING:
-    from pytest_vla.gate.bisection import Finding
-    from pytest_vla.gate.verdicts import Judgement, Terms
+    from pytest_vla.gate.verdicts import GateJudgement, Terms
     from pytest_vla.records.runs import Run
+
 
 # What the command needs is imported when it runs: --help has to come at once.
 
@@ -47,7 +47,7 @@ _OURS = (
 
 
 @dataclass(frozen=True)
-class Search:
+class BisectRequest:
     """What is looked through, and how.
 
     Attributes:
@@ -122,7 +122,6 @@ def run(options: argparse.Namespace) -> int:
         VlaError: there are no such checkpoints, pytest ended before all episodes had run, checkpoints cannot be
             compared, or the bad one is not worse.
     """
-    from pytest_vla.gate.bisection import at_most, next_to_try, suspects
 
     search = _search(options)
     models, last = search.models, len(search.models) - 1
@@ -175,7 +174,6 @@ def models_of(good: str, bad: str, patterns: Sequence[str]) -> tuple[str, ...]:
     Raises:
         VlaError: a pattern matches nothing, or the good one stands behind the bad one.
     """
-    from pytest_vla.gate.bisection import in_order
 
     matched: list[str] = []
     for pattern in patterns:
@@ -206,7 +204,7 @@ def _expanded(pattern: str) -> Iterator[str]:
         yield f"{before}{file}"
 
 
-def _search(options: argparse.Namespace) -> Search:
+def _search(options: argparse.Namespace) -> BisectRequest:
     from pytest_vla.gate.verdicts import Terms
 
     for text in options.options:
@@ -216,10 +214,10 @@ def _search(options: argparse.Namespace) -> Search:
         raise VlaError("expected pytest's options after --, such as: -- --vla-suite=tabletop --vla-episodes=10")
     terms = Terms(options.margin, ALPHA, tuple(name.strip() for name in options.by.split(",")), options.regression)
     models = models_of(options.good, options.bad, options.models)
-    return Search(models, tuple(options.options), options.baseline, terms, options.rule, options.results)
+    return BisectRequest(models, tuple(options.options), options.baseline, terms, options.rule, options.results)
 
 
-def _whole_run(search: Search, model: str) -> str:
+def _whole_run(search: BisectRequest, model: str) -> str:
     """The folder of a run of all cases, made or gone on with where it is not whole."""
     folder = _folder(search, model, ())
     found = _newest(folder)
@@ -245,9 +243,8 @@ def _lacking(folder: Path, run: "Run | None") -> str:
     return f"{len(broken)} of its {run.planned} episodes broke ({', '.join(sorted(set(map(str, broken))))})"
 
 
-def _finding(search: Search, model: str, baseline: str) -> "tuple[Finding, str]":
+def _finding(search: BisectRequest, model: str, baseline: str) -> "tuple[Finding, str]":
     """What a gate says of a checkpoint, and with which numbers."""
-    from pytest_vla.gate.bisection import FINDINGS
     from pytest_vla.reports.gates import group_reason
 
     gate = (
@@ -280,7 +277,7 @@ def _finding(search: Search, model: str, baseline: str) -> "tuple[Finding, str]"
     return FINDINGS[judgement.verdict], "; ".join(f"{group.name} {group_reason(group, judgement)}" for group in meant)
 
 
-def _judged(search: Search, folder: Path, run: "Run", baseline: str) -> "Judgement":
+def _judged(search: BisectRequest, folder: Path, run: "Run", baseline: str) -> "GateJudgement":
     """The verdict on a run. Raises VlaError: it was stopped before its end."""
     from pytest_vla.gate.manifest import read_manifest
     from pytest_vla.gate.sequential import judge_as_agreed
@@ -297,7 +294,7 @@ def _judged(search: Search, folder: Path, run: "Run", baseline: str) -> "Judgeme
     return judge_as_agreed(manifest, good, new, nodes)
 
 
-def _call(search: Search, model: str, folder: Path, gate: Sequence[str], before: "Run | None") -> None:
+def _call(search: BisectRequest, model: str, folder: Path, gate: Sequence[str], before: "Run | None") -> None:
     """Runs pytest on a checkpoint, or goes on with a run of it that was stopped. Raises VlaError: it cannot be."""
     fresh = [*search.options, f"--vla-model={model}", *gate]
     # What is run was agreed when the run began; how it is run may be given again.
@@ -326,7 +323,7 @@ def _given_again(options: Sequence[str]) -> list[str]:
     return found
 
 
-def _folder(search: Search, model: str, gate: Sequence[str]) -> Path:
+def _folder(search: BisectRequest, model: str, gate: Sequence[str]) -> Path:
     """Of a checkpoint's runs: another one where its weights, what it is run on, or the gate is another."""
     from pytest_vla.policies.load import policy_digest
     from pytest_vla.policies.spec import ModelSpec
@@ -348,3 +345,71 @@ def _newest(folder: Path) -> "Run | None":
 
 
 COMMAND = Command(declare, run, trouble=2)
+
+
+# Which of a list of checkpoints is the first that regressed: halving, by the verdicts of gates.
+#
+# It takes checkpoints to be good up to one of them and bad from it on, as ``git bisect`` takes commits. An undecided
+# gate tells nothing: its checkpoint is stepped over, and stays among those that may be the first.
+
+Finding = Literal["good", "bad", "undecided"]
+
+FINDINGS: dict[str, Finding] = {
+    "better": "good",
+    "no worse": "good",
+    "regression": "bad",
+    "undecided": "undecided",
+}
+"""What a verdict of `pytest_vla.gate.choices.Verdict` says of a checkpoint; one that is not comparable says nothing."""
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Each name once, numbers in them by their size: ``step-800`` before ``step-12000``."""
+    return sorted(dict.fromkeys(names), key=_by_size)
+
+
+def suspects(found: Mapping[int, Finding]) -> range:
+    """The checkpoints that may be the first bad one.
+
+    Args:
+        found: what is known of them, by their place; at least one is good, and a later one bad.
+
+    Raises:
+        ValueError: no good one stands before a bad one.
+    """
+    bad = min((place for place, finding in found.items() if finding == "bad"), default=None)
+    good = max(
+        (place for place, finding in found.items() if finding == "good" and (bad is None or place < bad)), default=None
+    )
+    if bad is None or good is None:
+        raise ValueError("expected a good checkpoint before a bad one")
+    return range(good + 1, bad + 1)
+
+
+def next_to_try(found: Mapping[int, Finding]) -> int | None:
+    """The checkpoint whose verdict halves what is left: of those not tried yet the nearest to the middle.
+
+    Args:
+        found: as `suspects`.
+
+    Returns:
+        Its place; None: all that lies between the last good one and the first bad one was tried.
+
+    Raises:
+        ValueError: as `suspects`.
+    """
+    left = suspects(found)
+    # The last of them is known to be bad.
+    open_ = [place for place in left[:-1] if place not in found]
+    middle = (left.start + left.stop - 2) / 2
+    return min(open_, key=lambda place: (abs(place - middle), place), default=None)
+
+
+def at_most(checkpoints: int) -> int:
+    """How many gates find the first bad one of so many that may be it, where none is undecided."""
+    return (checkpoints - 1).bit_length()
+
+
+def _by_size(name: str) -> list[tuple[int, int, str]]:
+    parts = re.split(r"(\d+)", name)
+    return [(1, int(part), part) if part.isdigit() and part.isascii() else (0, 0, part) for part in parts]

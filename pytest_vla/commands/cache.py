@@ -7,11 +7,10 @@ from functools import partial
 from pathlib import Path
 
 from pytest_vla.entries import Command
-from pytest_vla.plan.manifests import load_suite
-from pytest_vla.plan.suite import Suite
+from pytest_vla.plan.manifests import Suite, load_suite
 from pytest_vla.scene.cache import clear, evict, held
 from pytest_vla.util import machine_code
-from pytest_vla.util.folders import cache_folder, cache_limit
+from pytest_vla.util.files import cache_folder, cache_limit
 from pytest_vla.util.text import counted
 
 WITH_CODE = (
@@ -94,7 +93,7 @@ def compile_scenes(suite: Suite) -> int:
     """
     from pytest_vla.plan.data_roots import task_roots
     from pytest_vla.scene.cache import compiled_scene, scene_key
-    from pytest_vla.scene.task_files import read_problem
+    from pytest_vla.scene.problem import read_problem
     from pytest_vla.sim.gl import select_gl
 
     select_gl()
@@ -108,7 +107,7 @@ def compile_scenes(suite: Suite) -> int:
     return len(done)
 
 
-def _all_code() -> tuple[machine_code.Code, ...]:
+def _all_code() -> tuple[machine_code.MachineCode, ...]:
     from pytest_vla.sim.gl import select_gl
 
     # MuJoCo, which the step's module imports, chooses its OpenGL then.

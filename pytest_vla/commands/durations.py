@@ -27,7 +27,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Write it. Raises VlaError: no episode of the policy was measured, or the file cannot be written."""
     from pytest_vla.records.store import open_store
-    from pytest_vla.scale.durations import mean_durations, write_durations
+    from pytest_vla.scale.shards import mean_durations, write_durations
     from pytest_vla.util.text import counted, did_you_mean, printable
 
     with open_store(options.results, create=False) as store:

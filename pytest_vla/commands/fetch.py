@@ -23,8 +23,7 @@ from typing import TypeVar
 from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.manifests import load_suite, suite_names
-from pytest_vla.util.folders import expanded, fetched_libero
-from pytest_vla.util.locks import exclusive
+from pytest_vla.util.files import exclusive, expanded, fetched_libero
 from pytest_vla.util.text import printable
 
 REPOSITORY = "lerobot/libero-assets"
@@ -69,7 +68,7 @@ class HubFile:
 
 
 @dataclass(frozen=True)
-class Listing:
+class DataSetListing:
     """The data set at one moment. `licence` is what its card says; None: nothing."""
 
     revision: str
@@ -94,7 +93,7 @@ class Sources:
     """
 
     name: str
-    listing: Callable[[], Listing]
+    listing: Callable[[], DataSetListing]
     assets: Callable[[str, Path], None]
     package: Callable[[Path], Path]
 
@@ -188,10 +187,10 @@ def hub_sources() -> Sources:
 
     hub = huggingface_hub.HfApi()
 
-    def listing() -> Listing:
+    def listing() -> DataSetListing:
         found = hub.dataset_info(REPOSITORY, files_metadata=True)
         card = found.card_data
-        return Listing(
+        return DataSetListing(
             revision=str(found.sha),
             licence=str(card["license"]) if card is not None and card.get("license") else None,
             files=tuple(
@@ -225,7 +224,7 @@ def _download_package(folder: Path) -> Path:
     return next(folder.glob("*.whl"))
 
 
-def _fill(part: Path, listing: Listing, sources: Sources) -> None:
+def _fill(part: Path, listing: DataSetListing, sources: Sources) -> None:
     assets = part / "assets"
     _remove_unlisted(part, listing)
     _called(lambda: sources.assets(listing.revision, assets), f"{sources.name}: the download stopped")
@@ -269,7 +268,7 @@ def _remove_empty(part: Path) -> None:
             shutil.rmtree(part)
 
 
-def _remove_unlisted(part: Path, listing: Listing) -> None:
+def _remove_unlisted(part: Path, listing: DataSetListing) -> None:
     """Leave of an earlier attempt what is listed, and the client's notes by which it goes on; no link stays."""
     listed = {part / "assets" / file.name for file in listing.files}
     kept = {part / _LOCK, *listed}
@@ -293,7 +292,7 @@ def _unpack(wheel: Path, part: Path) -> None:
             target.write_bytes(archive.read(name))
 
 
-def _check_listing(listing: Listing) -> None:
+def _check_listing(listing: DataSetListing) -> None:
     seen: set[str] = set()
     for file in listing.files:
         if complaint := _complaint_on(file, seen):
@@ -339,7 +338,7 @@ def _check_tasks(part: Path) -> None:
         raise VlaError(f"{PACKAGE} has no {lacking[0] if lacking else 'task of any suite'}")
 
 
-def _check_room(folder: Path, listing: Listing) -> None:
+def _check_room(folder: Path, listing: DataSetListing) -> None:
     there = sum(path.stat().st_size for path in _files(folder))
     needed, free = listing.size + _PACKAGE_BYTES * 6 - there, shutil.disk_usage(folder).free
     if free < needed:
@@ -394,7 +393,7 @@ def _agrees(ask: Callable[[str], str]) -> bool:
         return False
 
 
-def _notice(hub: str, listing: Listing, folder: Path) -> str:
+def _notice(hub: str, listing: DataSetListing, folder: Path) -> str:
     licence = listing.licence or "none is named on its page"
     return "\n".join(
         [

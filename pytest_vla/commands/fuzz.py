@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
-from pytest_vla.fuzz.names import FILE, FOLDER, LAST
+from pytest_vla.fuzz.journal import FILE, FOLDER, LAST
 from pytest_vla.run.arguments import (
-    Joined,
+    JoinAction,
     comma_list,
     cost_amount,
     declare_results,
@@ -21,16 +21,10 @@ from pytest_vla.run.arguments import (
     some_text,
     whole_number,
 )
-from pytest_vla.run.search_options import (
-    DEFAULT_SUITE,
-    check_output,
-    declare_search,
-    searched_model,
-    searched_tasks,
-)
+from pytest_vla.run.searches import DEFAULT_SUITE, check_output, declare_search, searched_model, searched_tasks
 from pytest_vla.util.files import whole_file
-from pytest_vla.util.interrupts import ended_as_interrupted
 from pytest_vla.util.live_line import progress, told_when_slow
+from pytest_vla.util.processes import ended_as_interrupted
 from pytest_vla.util.text import counted, printable
 
 if TYPE_CHECKING:
@@ -38,9 +32,8 @@ if TYPE_CHECKING:
     from pytest_vla.fuzz.campaign import Campaign
     from pytest_vla.fuzz.case_file import ListedCase
     from pytest_vla.fuzz.found import Searched
-    from pytest_vla.fuzz.hunt import Rules
-    from pytest_vla.fuzz.journal import Line
-    from pytest_vla.fuzz.retold import Retold
+    from pytest_vla.fuzz.journal import Line, Retold
+    from pytest_vla.fuzz.task_search import SearchRules
     from pytest_vla.plan.task import Task
     from pytest_vla.policies.spec import ModelSpec
     from pytest_vla.reports.fuzz.tables import Ended
@@ -112,7 +105,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "--dimensions",
         metavar="NAME[,NAME]",
         type=comma_list,
-        action=Joined,
+        action=JoinAction,
         default=(),
         help="only changes of these, such as camera,light (default: all that a task has)",
     )
@@ -149,12 +142,10 @@ def run(options: argparse.Namespace) -> int:
 
 def _searched(options: argparse.Namespace) -> int:
     from pytest_vla.episode.rollout import Conditions
-    from pytest_vla.fuzz.campaign import drive
+    from pytest_vla.fuzz.campaign import Setup, drive, loaded
     from pytest_vla.fuzz.case_file import write_cases
-    from pytest_vla.fuzz.journal import Journal, read_lines
-    from pytest_vla.fuzz.kept import check_head, head_of
+    from pytest_vla.fuzz.journal import Journal, check_head, head_of, read_lines
     from pytest_vla.fuzz.trial import Property
-    from pytest_vla.fuzz.workers import Setup, loaded
     from pytest_vla.policies.load import check_model, policy_digest
     from pytest_vla.reports.fuzz.page import search_html, search_of
     from pytest_vla.reports.fuzz.tables import Ended
@@ -235,15 +226,15 @@ def _searched(options: argparse.Namespace) -> int:
     return 0 if any(each.proposed or each.guided for each in seen.values()) else 1
 
 
-def _campaign(options: argparse.Namespace, tasks: "Sequence[Task]") -> "tuple[Campaign, Rules]":
+def _campaign(options: argparse.Namespace, tasks: "Sequence[Task]") -> "tuple[Campaign, SearchRules]":
     from pytest_vla.fuzz.campaign import Campaign
     from pytest_vla.fuzz.found import further_seeds
-    from pytest_vla.fuzz.hunt import Hunt, Rules
-    from pytest_vla.fuzz.propose import fuzzed_kinds
-    from pytest_vla.run.starts import distinct_seeds
+    from pytest_vla.fuzz.sampler import fuzzed_kinds
+    from pytest_vla.fuzz.task_search import SearchRules, TaskSearch
+    from pytest_vla.run.preflight import distinct_seeds
 
     number = options.scenes or (DEFAULT_SCENES if options.hours is None else None)
-    rules = Rules(
+    rules = SearchRules(
         number,
         guided=not options.even,
         # Of a search that ends by itself, all is made smaller; one whose time ends has made smaller what it could.
@@ -252,7 +243,7 @@ def _campaign(options: argparse.Namespace, tasks: "Sequence[Task]") -> "tuple[Ca
         run_seeds=further_seeds(options.vla_run_seed),
     )
     hunts = [
-        Hunt(
+        TaskSearch(
             task,
             distinct_seeds(task, options.vla_seeds),
             fuzzed_kinds(task, options.dimensions),
@@ -266,8 +257,8 @@ def _campaign(options: argparse.Namespace, tasks: "Sequence[Task]") -> "tuple[Ca
 
 def _file(options: argparse.Namespace) -> Path:
     """The file of the search: a new one, or one to go on with, whose options are taken. Raises VlaError."""
-    from pytest_vla.fuzz.kept import begun_options, kept_search
-    from pytest_vla.run.folder import new_run_name
+    from pytest_vla.fuzz.journal import begun_options, kept_search
+    from pytest_vla.run.constants import new_run_name
 
     if not options.resume:
         return Path(options.results) / FOLDER / new_run_name() / FILE
@@ -328,7 +319,7 @@ def _hours(text: str) -> float:
 
 def _listed(campaign: "Campaign", conditions: "Conditions") -> "list[ListedCase]":
     from pytest_vla.fuzz.case_file import ListedCase
-    from pytest_vla.fuzz.told import about_text
+    from pytest_vla.fuzz.found import about_text
 
     return [
         ListedCase(found.shrunk.candidate, about_text(found, conditions.model, conditions.policy_digest))

@@ -20,7 +20,7 @@ from pytest_vla.gate.choices import ALPHA, BEYOND, BY, LABELS, MARGIN, NO_REGRES
 if TYPE_CHECKING:
     from pytest_vla.gate.baseline import Baseline
     from pytest_vla.gate.manifest import Manifest
-    from pytest_vla.gate.measured import Measure
+    from pytest_vla.gate.measures import Measure
     from pytest_vla.gate.verdicts import Terms
 
 _UNMEASURED = 2
@@ -111,10 +111,10 @@ def run(options: argparse.Namespace) -> int:
         VlaError: there is no such run or baseline, or both have nothing in common.
     """
     from pytest_vla.gate.manifest import baseline_digest
-    from pytest_vla.gate.measured import parse_measures
+    from pytest_vla.gate.measures import parse_measures
     from pytest_vla.gate.sequential import judge_as_agreed
     from pytest_vla.gate.verdicts import judge
-    from pytest_vla.records.names import LAST_RUN
+    from pytest_vla.records.runs import LAST_RUN
     from pytest_vla.reports.gates import gate_lines, gate_markdown, gate_table
     from pytest_vla.reports.measures import (
         failed_heading,
@@ -124,7 +124,7 @@ def run(options: argparse.Namespace) -> int:
         measures_markdown,
         measures_table,
     )
-    from pytest_vla.run.replays import stored_replays
+    from pytest_vla.run.html_report import stored_replays
 
     measures = parse_measures(options.measure)
     if options.require != NO_REGRESSION and any(each.margin is None for each in measures):
@@ -171,7 +171,7 @@ def _look(options: argparse.Namespace, baseline: "Baseline", new: "Baseline", gr
     """Which look at this comparison it is, by what the runs of the same results looked at; this one is not kept."""
     from pytest_vla.gate.manifest import baseline_digest, looks_at, manifests_of
     from pytest_vla.records.load import open_runs
-    from pytest_vla.records.names import LAST_RUN
+    from pytest_vla.records.runs import LAST_RUN
 
     opened = open_runs(options.which or [LAST_RUN], options.results)
     before = [each for store, _ in opened for each in manifests_of(store.invocations()).values()]
@@ -186,7 +186,7 @@ def _sequential_of(options: argparse.Namespace) -> "tuple[Manifest, tuple[str, .
     """
     from pytest_vla.gate.manifest import read_manifest
     from pytest_vla.records.load import open_runs
-    from pytest_vla.records.names import LAST_RUN
+    from pytest_vla.records.runs import LAST_RUN
 
     found, number = None, 0
     for store, runs in open_runs(options.which or [LAST_RUN], options.results):
@@ -234,7 +234,7 @@ def _agreed(
     """What runs agreed on before their first episode, and what is otherwise now; mostly they agreed on nothing."""
     from pytest_vla.gate.manifest import baseline_digest, changes, manifest_text, read_manifest
     from pytest_vla.records.load import open_runs
-    from pytest_vla.records.names import LAST_RUN
+    from pytest_vla.records.runs import LAST_RUN
     from pytest_vla.reports.text import wrapped
 
     told = []

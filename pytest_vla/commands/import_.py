@@ -12,7 +12,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.util.text import printable
 
 if TYPE_CHECKING:
-    from pytest_vla.records.importing import ImportedLog
+    from pytest_vla.records.load import ImportedLog
     from pytest_vla.records.record import Record
     from pytest_vla.records.store import Store
 
@@ -55,12 +55,12 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _importer(entry: Any) -> Any:
-    from pytest_vla.records.importing import Importer
+    from pytest_vla.records.load import Importer
 
     found = extensions.load(entry)
     if not isinstance(found, Importer):
         whose = f"{entry.origin}: {entry.load}"
-        raise VlaError(f"{whose} is {type(found).__name__}, expected pytest_vla.records.importing.Importer")
+        raise VlaError(f"{whose} is {type(found).__name__}, expected pytest_vla.records.load.Importer")
     return found
 
 
@@ -118,7 +118,7 @@ def _told(log: "ImportedLog", runs: Entered) -> Iterator[str]:
 
 def _enter(store: "Store", logs: "Sequence[ImportedLog]", kind: str) -> "dict[str, Entered]":
     """Enters all logs or none. Returns by digest the names of each one's runs, with their records."""
-    from pytest_vla.run.folder import new_run_name
+    from pytest_vla.run.constants import new_run_name
 
     entered: dict[str, Entered] = {}
     for log in logs:

@@ -14,8 +14,7 @@ import numpy as np
 from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
 from pytest_vla.kernels import pinned_processes
-from pytest_vla.plan.data_folders import data_bases
-from pytest_vla.plan.manifests import load_suite, suite_named, suite_names, takes_tasks
+from pytest_vla.plan.manifests import data_bases, load_suite, suite_named, suite_names, takes_tasks
 from pytest_vla.plan.task import Task
 from pytest_vla.run.arguments import whole_number
 from pytest_vla.util.files import whole_file

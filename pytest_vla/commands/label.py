@@ -2,18 +2,27 @@
 
 import argparse
 import getpass
-from collections.abc import Callable
+import json
+import secrets
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
+from pytest_vla.metrics.labels import CLASSES, Label, read_labels, write_labels
 from pytest_vla.run.arguments import declare_data, declare_results, some_text, whole_number
+from pytest_vla.util.text import printable
 
 if TYPE_CHECKING:
     from pytest_vla.records.record import Record
     from pytest_vla.show.runs import RunEpisodes
     from pytest_vla.show.tasks import Drawing
+
 
 # What the command needs is imported when it runs: --help has to come at once.
 
@@ -40,7 +49,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Serve until Ctrl-C. Raises VlaError: there is no such run, it has no success, or the file is none of labels."""
-    from pytest_vla.show.labelling import Shown, labelling_server
     from pytest_vla.show.runs import load_runs
     from pytest_vla.show.tasks import Drawing
 
@@ -57,7 +65,7 @@ def run(options: argparse.Namespace) -> None:
     if not successes:
         raise VlaError(f"run {found.run.name} has no success with a trajectory: there is nothing whose quality to say")
     shown = [
-        Shown(case, digest, record.run, record.instruction, _video(found, record, number, drawing))
+        EpisodeToLabel(case, digest, record.run, record.instruction, _video(found, record, number, drawing))
         for number, ((case, digest), record) in enumerate(sorted(successes.items()))
     ]
     file = options.output or Path(f"{found.run.name}-labels.csv")
@@ -98,3 +106,152 @@ def _user() -> str:
 
 
 COMMAND = Command(declare, run)
+
+
+# A local page on which a person labels a run's episodes: a video, three buttons, keys, and how far it is.
+
+ADDRESS = "127.0.0.1"
+"""Nobody else's machine can reach it."""
+
+_MOST = 10_000
+_PAGE = Path(__file__).with_name("labelling.html")
+
+
+@dataclass(frozen=True)
+class EpisodeToLabel:
+    """An episode that is to be labelled.
+
+    Attributes:
+        case: `Record.case`.
+        digest: `Record.digest`.
+        run: its name.
+        instruction: what the policy was told.
+        video: gives its file, or writes it into the folder that it is called with. Raises VlaError.
+    """
+
+    case: str
+    digest: str
+    run: str
+    instruction: str
+    video: Callable[[Path], Path]
+
+
+def labelling_server(shown: Sequence[EpisodeToLabel], file: Path, by: str, port: int = 0) -> tuple[HTTPServer, str]:
+    """The server, and the address of its page. Each label is in the file before the page goes on to the next episode.
+
+    It answers only to who knows the address, which has a secret of this call, and to no name but `ADDRESS`: another
+    page in the same browser can neither read nor label.
+
+    Args:
+        shown: in their order; what the file has of them by this person is not asked again.
+        file: of labels, made where it is not there; those of others, and of other
+            episodes, stay in it.
+        by: who labels.
+        port: 0: any that is free.
+
+    Raises:
+        VlaError: the file is none of labels, or the port is taken.
+    """
+    labels = {(each.episode, each.by): each for each in (read_labels(file) if file.exists() else ())}
+    secret = secrets.token_urlsafe(16)
+    videos = tempfile.TemporaryDirectory(prefix="pytest-vla-label-")
+
+    def state() -> dict[str, Any]:
+        told = [labels.get(((each.case, each.digest), by)) for each in shown]
+        return {
+            "by": by,
+            "classes": CLASSES,
+            "episodes": [
+                # A browser would obey what turns the direction of a text.
+                {
+                    "case": printable(each.case),
+                    "instruction": printable(each.instruction),
+                    "label": None if one is None else one.label,
+                }
+                for each, one in zip(shown, told, strict=True)
+            ],
+        }
+
+    def label(said: Any) -> None:
+        number, name = said["number"], said["label"]
+        if not isinstance(number, int) or not 0 <= number < len(shown) or name not in CLASSES:
+            raise ValueError("no such episode or label")
+        one = shown[number]
+        said_now = Label(one.case, name, by, one.digest, one.run)
+        labels[said_now.episode, by] = said_now
+        write_labels(file, labels.values())
+
+    class Handler(BaseHTTPRequestHandler):
+        """One page, and what it asks for."""
+
+        def do_GET(self) -> None:
+            path = self._path()
+            if path == "":
+                self._send(_PAGE.read_bytes(), "text/html; charset=utf-8")
+            elif path == "state":
+                self._send(json.dumps(state()).encode(), "application/json")
+            elif path is not None and path.startswith("video/") and path[6:].isdecimal():
+                self._send_video(int(path[6:]))
+            else:
+                self._refuse(HTTPStatus.NOT_FOUND, "there is no such page")
+
+        def do_POST(self) -> None:
+            length = self.headers.get("Content-Length", "")
+            if self._path() != "label" or not length.isdecimal() or int(length) > _MOST:
+                self._refuse(HTTPStatus.NOT_FOUND, "there is no such page")
+                return
+            try:
+                label(json.loads(self.rfile.read(int(length))))
+            except (ValueError, KeyError, TypeError) as error:
+                self._refuse(HTTPStatus.BAD_REQUEST, f"expected a number of an episode and a label: {error}")
+            except VlaError as error:
+                self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
+            else:
+                self._send(json.dumps(state()).encode(), "application/json")
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Nothing: the address has the secret in it."""
+
+        def _path(self) -> str | None:
+            """What is asked for; None: by somebody who does not know the address, or under another name."""
+            start = f"/{secret}/"
+            is_ours = self.headers.get("Host") == f"{ADDRESS}:{server.server_port}"
+            return self.path[len(start) :] if is_ours and self.path.startswith(start) else None
+
+        def _send_video(self, number: int) -> None:
+            try:
+                if number >= len(shown):
+                    raise VlaError("there is no such episode")
+                self._send(shown[number].video(Path(videos.name)).read_bytes(), "video/mp4")
+            except (VlaError, OSError) as error:
+                self._refuse(HTTPStatus.NOT_FOUND, str(error))
+
+        def _refuse(self, status: HTTPStatus, text: str) -> None:
+            self._send(text.encode(), "text/plain; charset=utf-8", status)
+
+        def _send(self, content: bytes, kind: str, status: HTTPStatus = HTTPStatus.OK) -> None:
+            self.send_response(status)
+            headers = {
+                "Content-Type": kind,
+                "Content-Length": str(len(content)),
+                "Cache-Control": "no-store",
+                "X-Content-Type-Options": "nosniff",
+                "Content-Security-Policy": "default-src 'self'; style-src 'unsafe-inline'; script-src 'unsafe-inline'",
+            }
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(content)
+
+    class Server(HTTPServer):
+        """Deletes the videos that it had drawn."""
+
+        def server_close(self) -> None:
+            super().server_close()
+            videos.cleanup()
+
+    try:
+        server = Server((ADDRESS, port), Handler)
+    except OSError as error:
+        raise VlaError(f"port {port}: {error.strerror or error}; leave --port out for any that is free") from error
+    return server, f"http://{ADDRESS}:{server.server_port}/{secret}/"

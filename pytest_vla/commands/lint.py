@@ -10,10 +10,10 @@ from pathlib import Path
 from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
 from pytest_vla.kernels import pinned_processes
-from pytest_vla.plan.labels import PROTOCOLS
+from pytest_vla.plan.case import PROTOCOLS
 from pytest_vla.plan.manifests import load_suite, named_suites
-from pytest_vla.run.arguments import Joined, comma_list, whole_number
-from pytest_vla.scene.lint.finding import CODES, ERROR, LEVELS, Finding
+from pytest_vla.run.arguments import JoinAction, comma_list, whole_number
+from pytest_vla.scene.lint.reading import CODES, ERROR, LEVELS, LintFinding
 from pytest_vla.util.text import counted, did_you_mean, printable
 
 # What simulates is imported when it runs: --help has to come at once.
@@ -43,9 +43,13 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "warning by ours and the paper's, which judge it (default: ours)",
     )
     parser.add_argument(
-        "--select", metavar="CODES", type=_codes, action=Joined, help="these alone: C001,G or a letter for all of it"
+        "--select",
+        metavar="CODES",
+        type=_codes,
+        action=JoinAction,
+        help="these alone: C001,G or a letter for all of it",
     )
-    parser.add_argument("--ignore", metavar="CODES", type=_codes, action=Joined, default=(), help="not these")
+    parser.add_argument("--ignore", metavar="CODES", type=_codes, action=JoinAction, default=(), help="not these")
     parser.add_argument(
         "--level", choices=LEVELS, default="warning", help="show what is at least so bad (default: warning)"
     )
@@ -93,7 +97,7 @@ def _codes(text: str) -> tuple[str, ...]:
     return names
 
 
-def _is_wanted(finding: Finding, select: Sequence[str] | None, ignore: Sequence[str]) -> bool:
+def _is_wanted(finding: LintFinding, select: Sequence[str] | None, ignore: Sequence[str]) -> bool:
     selected = select is None or finding.code.startswith(tuple(select))
     return selected and not finding.code.startswith(tuple(ignore))
 
@@ -125,7 +129,7 @@ def _of_suites(names: Iterable[str], data: Path | None) -> Iterator[str]:
             yield str(find_task_file(roots, task))
 
 
-def _simulated(files: Sequence[str], data: Path | None, states: int) -> Iterator[Finding]:
+def _simulated(files: Sequence[str], data: Path | None, states: int) -> Iterator[LintFinding]:
     """What is found by settling the scenes, on all processors."""
     from pytest_vla.episode.lint import simulate_file
 
@@ -134,7 +138,7 @@ def _simulated(files: Sequence[str], data: Path | None, states: int) -> Iterator
             yield from future.result()
 
 
-def _lines(findings: Iterable[Finding], format: str) -> Iterator[str]:
+def _lines(findings: Iterable[LintFinding], format: str) -> Iterator[str]:
     if format == "json":
         rows = [dataclasses.asdict(each) for each in findings]
         yield json.dumps(rows, indent=2)
@@ -153,7 +157,7 @@ def _escaped(text: str, of_a_value: bool = True) -> str:
     return text.replace(":", "%3A").replace(",", "%2C") if of_a_value else text
 
 
-def _summary(findings: Sequence[Finding], files: int, level: str) -> str:
+def _summary(findings: Sequence[LintFinding], files: int, level: str) -> str:
     count = Counter(each.level for each in findings)
     numbers = ", ".join(counted(count[name], name) for name in LEVELS if count[name])
     hidden = [name for name in LEVELS[LEVELS.index(level) + 1 :] if count[name]]

@@ -42,9 +42,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Merge, and say what is missing. Returns the exit code. Raises VlaError: nothing could be merged."""
-    from pytest_vla.run.folder import SHARDS
-    from pytest_vla.run.option import KEPT
-    from pytest_vla.run.options import OPTIONS
+    from pytest_vla.run.constants import SHARDS
+    from pytest_vla.run.options import KEPT, OPTIONS
     from pytest_vla.run.project import find_project
     from pytest_vla.scale.merge import merge
     from pytest_vla.util.text import printable
@@ -63,9 +62,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _told(found: "Merged", results: Path, given: list[str]) -> Iterator[str]:
     from pytest_vla.reports.runs import status_of
-    from pytest_vla.run.typed import command_line, named_plugins
-    from pytest_vla.util.ranges import ranges_text
-    from pytest_vla.util.text import counted
+    from pytest_vla.run.command_lines import command_line, named_plugins
+    from pytest_vla.util.text import counted, ranges_text
 
     run, missing = found.run, [each for each in found.left if each.folder is None and each.not_run == each.planned]
     if found.is_new:
@@ -115,9 +113,8 @@ def _uncollected(found: "Merged") -> Iterator[str]:
     """What is in no shard's selection, each file once, and how it comes into them."""
     import shlex
 
-    from pytest_vla.scale.retyped import for_shard
-    from pytest_vla.util.ranges import ranges_text
-    from pytest_vla.util.text import counted
+    from pytest_vla.scale.parts import for_shard
+    from pytest_vla.util.text import counted, ranges_text
 
     shards: dict[tuple[str, str], list[int]] = {}
     for number, lost in found.uncollected.items():
@@ -139,10 +136,9 @@ def _uncollected(found: "Merged") -> Iterator[str]:
 
 
 def _left(left: "Left", found: "Merged") -> Iterator[str]:
-    from pytest_vla.records.runs import is_alive
-    from pytest_vla.records.samples import sample_of
-    from pytest_vla.run.typed import command_line, named_plugins
-    from pytest_vla.scale.retyped import for_shard
+    from pytest_vla.records.runs import is_alive, sample_of
+    from pytest_vla.run.command_lines import command_line, named_plugins
+    from pytest_vla.scale.parts import for_shard
     from pytest_vla.util.text import counted
 
     parts = [f"{left.not_run} of {counted(left.planned, 'item')} not run"] * bool(left.not_run)

@@ -14,7 +14,7 @@ from pytest_vla.util.text import counted
 
 if TYPE_CHECKING:
     from pytest_vla.gate.baseline import Baseline
-    from pytest_vla.gate.planning import Group, Plan
+    from pytest_vla.gate.planning import GatePlan, PlanGroup
     from pytest_vla.gate.verdicts import Terms
 
 # What the command needs is imported when it runs: --help has to come at once.
@@ -72,7 +72,9 @@ def run(options: argparse.Namespace) -> None:
         print("\n".join([*told, *plan_lines(plans, terms, options.drop, bool(options.which))]))
 
 
-def _groups(options: argparse.Namespace, baseline: "Baseline", terms: "Terms") -> "tuple[tuple[Group, ...], list[str]]":
+def _groups(
+    options: argparse.Namespace, baseline: "Baseline", terms: "Terms"
+) -> "tuple[tuple[PlanGroup, ...], list[str]]":
     """The groups that are planned for, and what is to be said of the run."""
     from pytest_vla.gate.baseline import distinct_cases
     from pytest_vla.gate.comparable import distinct_pairs, paired
@@ -97,10 +99,10 @@ def _copies_told(copies: int, what: str) -> list[str]:
     ]
 
 
-def _starts_told(group: "Group", plan: "Plan") -> str:
+def _starts_told(group: "PlanGroup", plan: "GatePlan") -> str:
     """What to say of a group that takes more seeds than its tasks have starts; empty: it does not."""
     from pytest_vla.plan.manifests import load_suite, suite_names
-    from pytest_vla.run.starts import starts_of
+    from pytest_vla.run.preflight import starts_of
 
     pairs = [each[-1] for each in (plan.no_worse, plan.regression) if each[-1] is not None]
     known = [name.partition("/") for name in group.tasks]

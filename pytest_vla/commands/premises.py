@@ -16,7 +16,7 @@ from pytest_vla.entries import Command
 from pytest_vla.errors import RedrawError, VlaError
 from pytest_vla.kernels import pinned_processes
 from pytest_vla.plan.manifests import load_suite, named_suites
-from pytest_vla.plan.premises import FILE, Finding, Measured, measured, premises_file
+from pytest_vla.plan.premises import FILE, PremiseFinding, PremiseMeasurement, measured, premises_file
 from pytest_vla.plan.task import Task
 from pytest_vla.run.arguments import whole_number
 from pytest_vla.scene.variation import Variation
@@ -147,23 +147,23 @@ def _frozen(found: Mapping[str, set[int]]) -> dict[str, frozenset[int]]:
     return {about: frozenset(numbers) for about, numbers in found.items()}
 
 
-def with_measured(before: Measured, found: Iterable[Settled], mujoco: str) -> Measured:
+def with_measured(before: PremiseMeasurement, found: Iterable[Settled], mujoco: str) -> PremiseMeasurement:
     """A suite's measurements with those of one version in the place of what they had of it."""
 
-    def findings(kind: str) -> tuple[Finding, ...]:
-        new = [Finding(each.task, *pair) for each in found for pair in _rows(getattr(each, kind), mujoco)]
+    def findings(kind: str) -> tuple[PremiseFinding, ...]:
+        new = [PremiseFinding(each.task, *pair) for each in found for pair in _rows(getattr(each, kind), mujoco)]
         return (*(finding for finding in getattr(before, kind) if finding.mujoco != mujoco), *new)
 
     found = list(found)
     versions = [version for version in SUPPORTED["mujoco"] if version in {*before.versions, mujoco}]
-    return Measured(tuple(versions), findings("false"), findings("thrown"))
+    return PremiseMeasurement(tuple(versions), findings("false"), findings("thrown"))
 
 
 def _rows(found: Mapping[str, frozenset[int]], mujoco: str) -> list[tuple[str, str, frozenset[int]]]:
     return [(about, mujoco, numbers) for about, numbers in found.items()]
 
 
-def measured_text(suite: str, found: Measured) -> str:
+def measured_text(suite: str, found: PremiseMeasurement) -> str:
     """A suite's file of premises. Versions in which the same is found stand together."""
     lines = [
         f"# Made by `pytest-vla premises {suite} --write`, once for each version of MuJoCo.",
@@ -182,7 +182,7 @@ def measured_text(suite: str, found: Measured) -> str:
 
 
 def ranges(numbers: Iterable[int]) -> str:
-    """Numbers as `pytest_vla.util.ranges.parse_seeds` reads them: ``0-4,7``."""
+    """Numbers as `pytest_vla.util.text.parse_seeds` reads them: ``0-4,7``."""
     runs: list[list[int]] = []
     for number in sorted(numbers):
         if runs and number == runs[-1][1] + 1:
@@ -202,8 +202,7 @@ def _jobs(suites: Sequence[str], data: Path | None, vary: str | None) -> list[tu
     if vary is None:
         return [(name, task, "") for name, task in tasks]
     from pytest_vla.errors import UnfitError
-    from pytest_vla.vary.parse import parse_vary
-    from pytest_vla.vary.registry import find_variation, labels_of
+    from pytest_vla.vary.registry import find_variation, labels_of, parse_vary
 
     jobs = []
     for name, task in tasks:

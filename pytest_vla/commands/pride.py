@@ -14,11 +14,10 @@ from pytest_vla.errors import VlaError
 from pytest_vla.util.text import printable
 
 if TYPE_CHECKING:
-    from pytest_vla.language.backends import Backend, Choice
-    from pytest_vla.language.parsed import Sentence
-    from pytest_vla.language.similarity import Similarity
+    from pytest_vla.language.backends import Backend, BackendChoice
+    from pytest_vla.language.similarity import Sentence, Similarity
 
-Parts = tuple["Similarity", "Choice"]
+Parts = tuple["Similarity", "BackendChoice"]
 """A comparison by a backend that has parts, and that backend."""
 
 # What the command needs is imported when it runs: --help has to come at once.
@@ -82,7 +81,7 @@ def _compare(prefer: str | None, csv: Path | None, pair: tuple[str, str]) -> Par
     return found, choice
 
 
-def as_text(found: "Similarity", choice: "Choice", alpha: float, parts: "Parts | None" = None) -> Iterator[str]:
+def as_text(found: "Similarity", choice: "BackendChoice", alpha: float, parts: "Parts | None" = None) -> Iterator[str]:
     """A comparison for people, line by line; the parts of published values are another backend's."""
     from pytest_vla.metrics.pride import paraphrase_distance
     from pytest_vla.reports.text import aligned
@@ -124,7 +123,7 @@ def as_text(found: "Similarity", choice: "Choice", alpha: float, parts: "Parts |
     yield f"PD  {distance:.4f} = 1 - ({alpha:g} S_K + {1 - alpha:g} S_T){suffix}"
 
 
-def _backend_lines(title: str, choice: "Choice") -> Iterator[str]:
+def _backend_lines(title: str, choice: "BackendChoice") -> Iterator[str]:
     yield f"{title.ljust(12)}{choice.backend}"
     for name, why in choice.passed_over.items():
         yield f"            not {name}: {why}"
@@ -139,7 +138,9 @@ def _values(found: "Similarity", alpha: float, suffix: str) -> Iterator[str]:
     yield f"PD  {distance:.4f} = 1 - ({alpha:g} S_K + {1 - alpha:g} S_T){suffix}"
 
 
-def as_table(found: "Similarity", choice: "Choice", alpha: float, parts: "Parts | None" = None) -> dict[str, Any]:
+def as_table(
+    found: "Similarity", choice: "BackendChoice", alpha: float, parts: "Parts | None" = None
+) -> dict[str, Any]:
     """A comparison for programs: tables, lists, texts and numbers.
 
     ``parts``: where the values come without them, the comparison by the best backend that has them; else None.
@@ -152,7 +153,7 @@ def as_table(found: "Similarity", choice: "Choice", alpha: float, parts: "Parts 
     }
 
 
-def _compared(found: "Similarity", choice: "Choice", alpha: float) -> dict[str, Any]:
+def _compared(found: "Similarity", choice: "BackendChoice", alpha: float) -> dict[str, Any]:
     from pytest_vla.metrics.pride import paraphrase_distance
 
     structure, matches = found.structure, found.matches
@@ -183,7 +184,7 @@ def _nodes(side: "Sentence | tuple[str, ...]") -> list[Any]:
 
 
 def _structure_lines(found: "Similarity") -> tuple[list[str], list[str]]:
-    from pytest_vla.language.trees import TreeComparison, tree_lines
+    from pytest_vla.language.similarity import TreeComparison, tree_lines
 
     structure = found.structure
     if isinstance(structure, TreeComparison):

@@ -186,7 +186,7 @@ def occlusion_number(text: str) -> tuple[int, bool]:
 
 def run(options: argparse.Namespace) -> None:
     """Reads the records, computes and writes. Raises VlaError, also where a section is missing from what is written."""
-    from pytest_vla.metrics.hidden import hidden_notes
+    from pytest_vla.metrics.extra_metrics import hidden_notes
     from pytest_vla.reports.figures import check_matplotlib
     from pytest_vla.reports.loaded import load
     from pytest_vla.reports.sections import make_sections

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
+from pytest_vla.plan.case import PAPER, UPSTREAM
 from pytest_vla.plan.choices import COSTS
 from pytest_vla.plan.costs import DECLARED, Charge, accounts_of, of_account
-from pytest_vla.plan.labels import PAPER, UPSTREAM
 from pytest_vla.run.arguments import declare_data, declare_results
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ _OF_CHARGING = ("costs", "ledger", "rescored", DECLARED)
 def _charged_anew(
     records: "Sequence[Record]", known: "Run", folder: Path, options: argparse.Namespace
 ) -> "tuple[list[Record], list[str]]":
-    from pytest_vla.episode.rescore import rescored
+    from pytest_vla.episode.resimulate import rescored
     from pytest_vla.episode.world_pool import WorldPool
     from pytest_vla.records.trajectory import load_trajectory, trajectory_file
     from pytest_vla.scene.cost_rules import Charging, read_costs

@@ -30,7 +30,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    from pytest_vla.policies.openpi_protocol import DEFAULT_PORT
+    from pytest_vla.policies.openpi_connection import DEFAULT_PORT
 
     parser.epilog = (
         "Clients are `pytest --vla-model=openpi:HOST:PORT`, whose episodes are then bit for bit what they are with the "
@@ -69,10 +69,9 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Loads the policy, and serves it until SIGINT or SIGTERM. Raises VlaError."""
-    from pytest_vla.policies.address import KEY
-    from pytest_vla.policies.choices import DEFAULT_BATCH
+    from pytest_vla.policies.devices import DEFAULT_BATCH
     from pytest_vla.policies.load import check_model, digest_of
-    from pytest_vla.policies.openpi_connection import require_websockets
+    from pytest_vla.policies.openpi_connection import KEY, require_websockets
     from pytest_vla.run.project import typed_model
     from pytest_vla.serving.websocket import WebsocketServer
 
@@ -124,8 +123,8 @@ def run(options: argparse.Namespace) -> None:
 
 def _load(spec: "ModelSpec") -> "BatchPolicy":
     from pytest_vla.policies.load import load_policy
-    from pytest_vla.serving.plain import as_batch_policy
-    from pytest_vla.util.tracebacks import describe
+    from pytest_vla.serving.websocket import as_batch_policy
+    from pytest_vla.util.warnings import describe
 
     try:
         policy = load_policy(spec)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
-from pytest_vla.run.arguments import Joined, comma_list, declare_data, declare_results, seed_list, whole_number
+from pytest_vla.run.arguments import JoinAction, comma_list, declare_data, declare_results, seed_list, whole_number
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +37,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "--vary",
         metavar="VARIATIONS",
         type=comma_list,
-        action=Joined,
+        action=JoinAction,
         help="of tasks: as --vla-vary, such as camera,light:3 or camera+light:3 (`pytest --vla-vary=list` lists what "
         "there is); of suites that are varied by themselves, such as libero_plus_goal, and of runs: only variations "
         "with these labels, * ? [] are wildcards, such as 'camera*'; benign: of runs, what is not varied",
@@ -46,7 +46,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "--tasks",
         metavar="TASK[,TASK]",
         type=comma_list,
-        action=Joined,
+        action=JoinAction,
         help="of runs: only these, as --vla-tasks",
     )
     parser.add_argument(
@@ -59,7 +59,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "--cameras",
         metavar="NAME[,NAME]",
         type=comma_list,
-        action=Joined,
+        action=JoinAction,
         help="default: the suite's; its first with --vary, of runs and of several tasks",
     )
     parser.add_argument("--size", metavar="PIXELS", type=_size, help="of a picture, 512 or HxW (default: the suite's)")
@@ -70,7 +70,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Draw what is named, and print the file's name. Raises VlaError: it cannot be found, drawn or written."""
     from pytest_vla.records.record import VIDEO_SUFFIX
-    from pytest_vla.run.about import LIST
+    from pytest_vla.run.constants import LIST
     from pytest_vla.show import runs as run_sheets
     from pytest_vla.show import tasks as sheets
     from pytest_vla.show.sheet import check_target, default_name, write_png

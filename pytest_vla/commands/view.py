@@ -1,9 +1,20 @@
 """``pytest-vla view``: a task in MuJoCo's viewer."""
 
 import argparse
+import importlib
+import os
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, closing
+from typing import Any, Protocol
 
 from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
+from pytest_vla.plan.case import init_state_of
+from pytest_vla.plan.task import Task
 from pytest_vla.run.arguments import declare_data, one_seed
 
 
@@ -18,7 +29,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Open the viewer, until it is closed. Raises VlaError: there is no such task, or no screen."""
     from pytest_vla.show.tasks import find_tasks
-    from pytest_vla.show.viewer import view_task
 
     tasks = find_tasks(options.task, options.data)
     if len(tasks) > 1:
@@ -27,3 +37,124 @@ def run(options: argparse.Namespace) -> None:
 
 
 COMMAND = Command(declare, run)
+
+
+# What `pytest-vla view` does: a task's scene in MuJoCo's own viewer, with physics running, to look around in.
+
+# The gripper stays as it is.
+_REST = (0.0,) * 7
+_COLLISION_GEOMS = 0
+# Opposite the robot, from above.
+_AZIMUTH, _ELEVATION, _DISTANCE = 180.0, -30.0, 1.6
+# A machine that is too slow for real time does not try to catch up.
+_BEHIND = 0.5
+_FAREWELL = 5.0
+
+
+class Window(Protocol):
+    """MuJoCo's viewer, as ``mujoco.viewer.launch_passive`` returns it."""
+
+    cam: Any
+    opt: Any
+
+    def is_running(self) -> bool: ...
+    def lock(self) -> AbstractContextManager[object]: ...
+    def sync(self) -> None: ...
+    def close(self) -> None: ...
+
+
+def check_screen(task: Task, system: str, environ: Mapping[str, str]) -> None:
+    """Refuse where there is no screen to open a window on.
+
+    Args:
+        task: for the advice.
+        system: as `sys.platform` has it.
+        environ: of the process.
+
+    Raises:
+        VlaError: on Linux neither ``DISPLAY`` nor ``WAYLAND_DISPLAY`` names one.
+    """
+    if system.startswith("linux") and not (environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY")):
+        raise VlaError(
+            "there is no screen to open MuJoCo's viewer on: neither DISPLAY nor WAYLAND_DISPLAY is set. "
+            f"{_instead(task)}"
+        )
+
+
+def view_task(task: Task, seed: int, allow_versions: bool = False) -> None:
+    """Open the viewer on a task as an episode of this seed begins, and let physics run until its window is closed.
+
+    Raises:
+        VlaError: there is no screen, the window cannot be opened, or the task's data is missing.
+        EpisodeError: physics broke.
+    """
+    check_screen(task, sys.platform, os.environ)
+    # Read while mujoco is imported. Where no offscreen OpenGL works, that of the window still does.
+    os.environ.setdefault("MUJOCO_GL", "glfw")
+    launch = _launcher(task)
+    from pytest_vla.sim.world import World
+
+    with closing(World(task, allow_versions=allow_versions)) as world:
+        state = init_state_of(seed, world.init_state_count, task.protocol.init_state)
+        world.reset(init_state=state, scene_seed=seed, settle=True)
+        before = set(threading.enumerate())
+        try:
+            window = launch(world.model, world.data, show_left_ui=False, show_right_ui=False)
+        except RuntimeError as error:
+            raise VlaError(f"MuJoCo's viewer cannot be opened: {error}. {_instead(task)}") from error
+        try:
+            with window.lock():
+                window.opt.geomgroup[_COLLISION_GEOMS] = 0
+                window.cam.azimuth, window.cam.elevation, window.cam.distance = _AZIMUTH, _ELEVATION, _DISTANCE
+                window.cam.lookat[:] = world.step(_REST)["robot0_eef_pos"]
+            run_physics(world, window, 1 / task.protocol.control_freq)
+        finally:
+            window.close()
+            # The thread that draws: Python ends GLFW at exit, and it would crash if it were still drawing.
+            for thread in set(threading.enumerate()) - before:
+                thread.join(_FAREWELL)
+
+
+def run_physics(
+    world: Any,
+    window: Window,
+    period: float,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Step a world that is at rest in real time, until the window is closed.
+
+    Args:
+        world: after a reset.
+        window: shows the world's model and data.
+        period: of a control step, seconds.
+        clock, sleep: of the machine.
+    """
+    due = clock()
+    while window.is_running():
+        with window.lock():
+            world.step(_REST)
+        window.sync()
+        due = max(due + period, clock() - _BEHIND)
+        sleep(max(due - clock(), 0.0))
+
+
+def _launcher(task: Task) -> Callable[..., Window]:
+    try:
+        glfw = importlib.import_module("glfw")
+        viewer = importlib.import_module("mujoco.viewer")
+    except (ImportError, RuntimeError) as error:
+        raise VlaError(f"MuJoCo's viewer cannot be loaded: {error}. {_instead(task)}") from error
+    # Without one the viewer's own thread would end, and nobody would ever hear of a window.
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        works = glfw.init()
+    if not works:
+        why = "; ".join(str(warning.message) for warning in caught) or "GLFW says no"
+        raise VlaError(f"no window can be opened: {why}. {_instead(task)}")
+    launch: Callable[..., Window] = viewer.launch_passive
+    return launch
+
+
+def _instead(task: Task) -> str:
+    return f"`pytest-vla show {task.id}` writes pictures to a file instead"

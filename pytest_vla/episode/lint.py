@@ -12,29 +12,25 @@ import numpy as np
 
 from pytest_vla.errors import SceneError, VlaError
 from pytest_vla.language.prompts import check_prompt
+from pytest_vla.plan.case import OURS
 from pytest_vla.plan.data_roots import DataRoot, data_roots
-from pytest_vla.plan.labels import OURS
 from pytest_vla.plan.manifests import load_suite, suite_manifest, suite_names
-from pytest_vla.plan.premises import Finding as Measurement
+from pytest_vla.plan.premises import PremiseFinding as Measurement
 from pytest_vla.plan.premises import measured
 from pytest_vla.plan.task import Task, language_of
 from pytest_vla.scene.accepted import names_of
-from pytest_vla.scene.catalog import Category
-from pytest_vla.scene.category_files import find_category
+from pytest_vla.scene.catalog import Category, find_category
 from pytest_vla.scene.init_states import read_init_states
-from pytest_vla.scene.lint.checks import check_text
-from pytest_vla.scene.lint.conditions import constants
-from pytest_vla.scene.lint.finding import Finding, catalogue_of
-from pytest_vla.scene.lint.models import check_models, read_model, state_length
-from pytest_vla.scene.lint.names import ModelFacts
-from pytest_vla.scene.lint.reading import TaskText, read_task_file
-from pytest_vla.scene.lint.things import check_categories
+from pytest_vla.scene.lint.checks import check_models, check_text, read_model, state_length
+from pytest_vla.scene.lint.conditions import ModelFacts, constants
+from pytest_vla.scene.lint.reading import LintFinding, TaskText, catalogue_of, read_task_file
+from pytest_vla.scene.lint.sections import check_categories
 from pytest_vla.scene.problem import Literal, Problem
 from pytest_vla.scene.sections import Declaration
 from pytest_vla.util.text import counted
 
 if TYPE_CHECKING:
-    from pytest_vla.sim.metering import Meter
+    from pytest_vla.sim.meters import Meter
     from pytest_vla.sim.world import World
 
 _BDDL, _INIT, _NPZ = "bddl_files", "init_files", "init_states.npz"
@@ -53,7 +49,7 @@ class _Home:
     name: Path
 
 
-def lint_file(path: str, data: Path | None = None, rules: str = OURS) -> tuple[Finding, ...]:
+def lint_file(path: str, data: Path | None = None, rules: str = OURS) -> tuple[LintFinding, ...]:
     """Everything that is wrong with a task file, by its text and by the categories, models and init states beside it.
 
     Args:
@@ -83,7 +79,7 @@ def _home_of(path: str) -> _Home | None:
 
 def _with_models(
     task: TaskText, problem: Problem, home: _Home | None, roots: tuple[DataRoot, ...]
-) -> Iterator[Finding]:
+) -> Iterator[LintFinding]:
     catalogue = catalogue_of(problem)
 
     def refusal(item: Declaration) -> str | None:
@@ -116,7 +112,7 @@ def _with_models(
             break
 
 
-def _init_states(task: TaskText, file: Path, member: str | None, length: int | None) -> Iterator[Finding]:
+def _init_states(task: TaskText, file: Path, member: str | None, length: int | None) -> Iterator[LintFinding]:
     try:
         states = read_init_states(file, member)
     except SceneError as error:
@@ -131,7 +127,7 @@ def _init_states(task: TaskText, file: Path, member: str | None, length: int | N
         )
 
 
-def _measured(task: TaskText, problem: Problem, home: _Home | None) -> Iterator[Finding]:
+def _measured(task: TaskText, problem: Problem, home: _Home | None) -> Iterator[LintFinding]:
     """What a suite's file of premises has of this task."""
     if home is None:
         return
@@ -185,7 +181,7 @@ def _by_version(findings: Iterable[Measurement], task: str) -> Mapping[str, str]
     }
 
 
-def simulate_file(path: str, data: Path | None = None, states: int = 5) -> tuple[Finding, ...]:
+def simulate_file(path: str, data: Path | None = None, states: int = 5) -> tuple[LintFinding, ...]:
     """What is wrong with the scene of a task file, by settling it.
 
     Args:
@@ -247,7 +243,7 @@ def _idle_meters(world: "World") -> "Sequence[Meter]":
     return (UpstreamMeter(setting, freezes=True, goal=lambda: True),) if world.problem.cost else ()
 
 
-def _charged(task: TaskText, problem: Problem, world: "World") -> Iterator[Finding]:
+def _charged(task: TaskText, problem: Problem, world: "World") -> Iterator[LintFinding]:
     """Costs of an arm that does nothing, from where the world stands now."""
     for _ in range(_IDLE_STEPS):
         world.step(np.array(world.task.protocol.settle_action))
@@ -275,7 +271,7 @@ def _charged(task: TaskText, problem: Problem, world: "World") -> Iterator[Findi
         )
 
 
-def _settled(task: TaskText, problem: Problem, world: "World", states: int) -> Iterator[Finding]:
+def _settled(task: TaskText, problem: Problem, world: "World", states: int) -> Iterator[LintFinding]:
     world.meter(_idle_meters)
     own: int | None = None
     with suppress(SceneError):

@@ -1,10 +1,10 @@
 """Run one episode: the only place where a policy meets a world.
 
-- `run_episode` makes the record. `pytest_vla.run.stored` passes it to `pytest_vla.records.writing.Writer`, which writes
+- `run_episode` makes the record. `pytest_vla.run.stored` passes it to `pytest_vla.records.store.Writer`, which writes
   it into the store.
 - `_run_steps` is the loop over control steps: act, step, record, ask for success. It holds the step budget.
 - `World.success` decides whether the task is done (`pytest_vla.sim.world`; for a simulator that a suite brings,
-  `OwnWorld.success` in `pytest_vla.episode.own_world`).
+  `OwnWorld.success` in `pytest_vla.episode.world_pool`).
 """
 
 import math
@@ -17,27 +17,25 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_vla.episode.alarm import watch_alarm
-from pytest_vla.episode.ended import Rollout
+from pytest_vla.episode.apply_metrics import watch_alarm
+from pytest_vla.episode.result import Rollout
 from pytest_vla.episode.start import NothingToMeasure, OpenWorld, begin
 from pytest_vla.episode.trace import EpisodeWorld, Trace
 from pytest_vla.errors import BATCH_FAILED, POLICY_TIMEOUT, TIMEOUT, EpisodeError, VlaError
-from pytest_vla.metrics.alarms import Rule
+from pytest_vla.metrics.alarms import AlarmRule
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.choices import COSTS_ALL
 from pytest_vla.plan.costs import DECLARED
 from pytest_vla.plan.task import Task
 from pytest_vla.policies.base import NO_WISHES, Episode, Observation, Policy, Session, Wishes
-from pytest_vla.policies.global_seeds import globals_put_back, seed_globals
-from pytest_vla.policies.noise import noise_generator, reseed
+from pytest_vla.policies.generators import globals_put_back, noise_generator, reseed, seed_globals
 from pytest_vla.policies.session import ask_session, begin_session, close_session, own_replan
 from pytest_vla.policies.view import policy_view
-from pytest_vla.records.migrations import SCHEMA
-from pytest_vla.records.record import Record
+from pytest_vla.records.record import SCHEMA, Record
 from pytest_vla.records.trajectory import digest_of
 from pytest_vla.scene.variation import Variation
-from pytest_vla.util.tracebacks import describe, ends_episode, full_traceback
 from pytest_vla.util.wall_limits import WallLimitReached, wall_limit
+from pytest_vla.util.warnings import describe, ends_episode, full_traceback
 from pytest_vla.versions import recorded_versions
 
 MOST_ATTEMPTS = 4
@@ -84,7 +82,7 @@ class Conditions:
     remaining: bool = False
     handling: bool = False
     alone: bool = False
-    stop_when: Rule | None = None
+    stop_when: AlarmRule | None = None
     costs: str = COSTS_ALL
     declared: str = ""
     run: str = ""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_vla.errors import EpisodeError
-from pytest_vla.metrics.inputs import GOAL, HELD, HOLDING, LIMIT_MARGIN, OTHERS_TOUCHED, SOURCE
+from pytest_vla.metrics.instability import GOAL, HELD, HOLDING, LIMIT_MARGIN, OTHERS_TOUCHED, SOURCE
 from pytest_vla.plan.costs import MOST_CHARGES, Charge
 from pytest_vla.policies.base import Answer, Observation
 from pytest_vla.policies.fit import ACTION_SIZE
@@ -24,7 +24,7 @@ from pytest_vla.scene.variation import Variation
 from pytest_vla.versions import recorded_versions
 
 if TYPE_CHECKING:
-    from pytest_vla.sim.handling import Handling
+    from pytest_vla.sim.contacts import Handling
     from pytest_vla.sim.world import World
 
 
@@ -40,7 +40,7 @@ class State(Protocol):
 class EpisodeWorld(Protocol):
     """The methods of a world that an episode calls.
 
-    There are two: `pytest_vla.sim.world.World`, and `pytest_vla.episode.own_world.OwnWorld` for a simulator that a
+    There are two: `pytest_vla.sim.world.World`, and `pytest_vla.episode.world_pool.OwnWorld` for a simulator that a
     suite brings.
     """
 
@@ -59,7 +59,7 @@ class EpisodeWorld(Protocol):
 
 
 Place = tuple[NDArray[np.float64], NDArray[np.float64], bool]
-"""Where the task's object is and where it is to be (3,), m, and whether it is held; see `pytest_vla.sim.handling`."""
+"""Where the task's object is and where it is to be (3,), m, and whether it is held; see `pytest_vla.sim.contacts`."""
 
 
 def _before_and_after(before: Place, after: Place) -> dict[str, NDArray[Any]]:
@@ -154,7 +154,7 @@ class Trace:
         if not (remaining or handling) or not (hasattr(self.world, "scene") and hasattr(self.world, "problem")):
             return
         # With the simulator, which suites of other worlds need not wait for.
-        from pytest_vla.sim.handling import watch_handling, watch_remaining
+        from pytest_vla.sim.contacts import watch_handling, watch_remaining
 
         world = cast("World", self.world)
         if remaining:

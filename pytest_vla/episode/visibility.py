@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_vla.plan.task import Task
-from pytest_vla.scene.problem import Literal, Problem
-from pytest_vla.scene.scene import Scene
-from pytest_vla.scene.task_files import problem_of
+from pytest_vla.scene.problem import Literal, Problem, problem_of
+from pytest_vla.scene.scene import SceneSpec
 from pytest_vla.scene.workspaces import REACH, workspace
 from pytest_vla.sim.world import World
 
@@ -40,7 +39,7 @@ _STATES = ("open", "close", "turnon", "turnoff")
 
 
 @dataclass(frozen=True)
-class Part:
+class VisiblePart:
     """What has to be seen: an object or fixture, or a part of one.
 
     Attributes:
@@ -111,7 +110,7 @@ def hidden(world: World, camera: str) -> tuple[str, ...]:
     )
 
 
-def _is_seen(world: World, camera: str, part: Part, shown: npt.NDArray[np.int32]) -> bool:
+def _is_seen(world: World, camera: str, part: VisiblePart, shown: npt.NDArray[np.int32]) -> bool:
     pixels = _pixels(part, shown)
     if pixels < SEEN * shown.size or not part.recognised:
         return pixels >= SEEN * shown.size
@@ -119,7 +118,7 @@ def _is_seen(world: World, camera: str, part: Part, shown: npt.NDArray[np.int32]
     return pixels >= SHARE * _WIDENED**2 * alone
 
 
-def _pixels(part: Part, bodies: npt.NDArray[np.int32]) -> int:
+def _pixels(part: VisiblePart, bodies: npt.NDArray[np.int32]) -> int:
     return int(np.count_nonzero(np.isin(bodies, list(part.bodies))))
 
 
@@ -131,10 +130,10 @@ def hidden_benign(task: Task, init_state: int, scene_seed: int) -> tuple[str, ..
         return hidden(world, task.protocol.cameras[0])
 
 
-def parts(world: World) -> tuple[Part, ...]:
+def parts(world: World) -> tuple[VisiblePart, ...]:
     """What has to be seen: what the goal names, the knob or door of a fixture that it wants in a state, the drawer of a
     region; objects of interest of which the goal names nothing; and whole, what a variation has added."""
-    found: dict[str, Part] = {}
+    found: dict[str, VisiblePart] = {}
     owners: set[str] = set()
     for name, is_state in _named(world.problem):
         owner = _owner(name, world.scene)
@@ -155,14 +154,14 @@ def _named(problem: Problem) -> Iterator[tuple[str, bool | None]]:
         yield name, None
 
 
-def _owner(name: str, scene: Scene) -> str | None:
+def _owner(name: str, scene: SceneSpec) -> str | None:
     """The object or fixture that a name is, or is a region of."""
     site = scene.site(name)
     owner = name if scene.body(name) is not None else site.parent if site is not None else None
     return owner if owner is not None and scene.body(owner) is not None else None
 
 
-def _part(world: World, name: str, owner: str, is_state: bool, recognised: bool = True) -> Part:
+def _part(world: World, name: str, owner: str, is_state: bool, recognised: bool = True) -> VisiblePart:
     model, body = world.model, world.scene.body(owner)
     assert body is not None, "an owner is an object or a fixture"
     whole = _with_children(model, model.body(body.root_body).id)
@@ -172,7 +171,7 @@ def _part(world: World, name: str, owner: str, is_state: bool, recognised: bool 
     elif is_state and body.is_fixture and body.joints:
         moved = (_with_children(model, int(model.joint(joint).bodyid[0])) for joint in body.joints)
         own = frozenset[int]().union(*moved)
-    return Part(name, own, whole, recognised)
+    return VisiblePart(name, own, whole, recognised)
 
 
 def _with_children(model: mujoco.MjModel, body: int) -> frozenset[int]:
@@ -185,7 +184,7 @@ def _with_children(model: mujoco.MjModel, body: int) -> frozenset[int]:
     return frozenset(found)
 
 
-def wanted(problem: Problem, scene: Scene) -> tuple[str, ...]:
+def wanted(problem: Problem, scene: SceneSpec) -> tuple[str, ...]:
     """Bodies that the goal and the objects of interest name, themselves or by a part of theirs."""
     owners = (_owner(name, scene) for name, _ in _named(problem))
     return tuple(dict.fromkeys(owner for owner in owners if owner is not None))

@@ -1,12 +1,28 @@
 """The worlds of one process."""
 
-from typing import Any
+import math
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, cast
 
-from pytest_vla.errors import VlaError
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_vla.errors import EpisodeError, VlaError
+from pytest_vla.plan.case import Case
+from pytest_vla.plan.costs import DECLARED, LARGEST_AMOUNT, Charge
 from pytest_vla.plan.task import Task
+from pytest_vla.policies.view import resize_with_padding
+from pytest_vla.records.trajectory import MOST_SERIES, MOST_SERIES_BYTES, series_fault
 from pytest_vla.scene.cost_rules import Charging
 from pytest_vla.scene.variation import Variation
-from pytest_vla.util.told import warn
+from pytest_vla.sim.observations import Observation
+from pytest_vla.util.text import printable
+from pytest_vla.util.warnings import describe, ends_episode, warn
+from pytest_vla.versions import RECORDED_NAMES, recorded_versions
 
 
 class WorldPool:
@@ -38,7 +54,7 @@ class WorldPool:
             self.close()
             world = World(task, variation, allow_versions=self._allow_versions)
             if self._charging is not None and hasattr(world, "meter"):
-                from pytest_vla.sim.accounts import meters_of
+                from pytest_vla.sim.meters import meters_of
 
                 try:
                     world.meter(meters_of(self._charging))
@@ -49,7 +65,6 @@ class WorldPool:
         return world
 
     def _own(self, task: Task, variation: Variation | None) -> Any:
-        from pytest_vla.episode.own_world import OwnWorld
 
         declared = None if self._charging is None else self._charging.declared
         if rule := next((rule for rule in (declared.rules if declared else ()) if rule.is_of(task)), None):
@@ -72,3 +87,357 @@ class WorldPool:
             if str(error) not in self._told:
                 warn(f"{error}; its episodes stand")
             self._told.add(str(error))
+
+
+# A suite's own world (`pytest_vla.plan.task.SuiteWorld`) as an episode takes it.
+
+# What a suite's own world says of a step, looked at: its costs as charges, its series as arrays.
+
+RESERVED = frozenset((*RECORDED_NAMES, "world", "premises", "feasible", "stop_when", "costs", "ledger", DECLARED))
+"""Names of a record's provenance that pytest-vla itself gives."""
+
+
+def own_charges(told: Any, step: int) -> tuple[Charge, ...]:
+    """The charges of a step, of what a world's ``costs()`` gave: amounts by name, or charges.
+
+    Raises:
+        EpisodeError: it is neither, or an amount is no cost; ``world-protocol``.
+    """
+    if isinstance(told, Mapping):
+        told = [Charge(name, amount) for name, amount in told.items()]
+    if isinstance(told, str | bytes) or not isinstance(told, Iterable):
+        raise _refused(f"gives {type(told).__name__}, expected amounts by name, or a list of charges")
+    charges = tuple(_charge(each, step) for each in told)
+    if odd := [f"{each.name}={each.amount}" for each in charges if not math.isfinite(each.amount)]:
+        raise _refused(f"gives what is no finite number: {', '.join(odd)}")
+    if odd := [f"{each.name}={each.amount}" for each in charges if not 0 <= each.amount <= LARGEST_AMOUNT]:
+        raise _refused(f"gives what is no cost, which is 0 to {LARGEST_AMOUNT:g}: {', '.join(odd)}")
+    return charges
+
+
+def own_series(told: Any, steps: int) -> dict[str, NDArray[Any]]:
+    """The arrays of a step by name, of what a world's ``series()`` gave.
+
+    Args:
+        told: of the world.
+        steps: how many the episode may have: all of its series together are bounded.
+
+    Raises:
+        EpisodeError: they are no series of a trajectory; ``world-protocol``.
+    """
+    if not isinstance(told, Mapping):
+        raise _refused(f"gives {type(told).__name__}, expected numbers or arrays by name", "series")
+    found = {}
+    for name, value in told.items():
+        try:
+            found[name] = array = np.array(value)
+        except Exception as error:
+            raise _refused(f"gives {printable(repr(name)[:100])}, which is no array: {error}", "series") from error
+        if fault := series_fault(name, (steps, *array.shape), array.dtype, steps):
+            raise _refused(f"does not fit: {fault}", "series")
+    # Truths and small numbers may become larger ones at a later step.
+    size = steps * sum(8 * array.size for array in found.values())
+    if len(found) > MOST_SERIES or size > MOST_SERIES_BYTES:
+        raise _refused(
+            f"gives {len(found)} series of {size} bytes in {steps} steps, expected at most {MOST_SERIES} of "
+            f"{MOST_SERIES_BYTES} bytes together",
+            "series",
+        )
+    return found
+
+
+def own_provenance(told: Any, ours: Mapping[str, str]) -> dict[str, str]:
+    """The texts by name of what a world's ``provenance()`` gave.
+
+    Args:
+        told: of the world.
+        ours: what pytest-vla says itself; a world may say the same once more.
+
+    Raises:
+        EpisodeError: it is no table of texts, or says otherwise than pytest-vla; ``world-protocol``.
+    """
+    if not isinstance(told, Mapping):
+        raise _refused(f"gives {type(told).__name__}, expected texts by name", "provenance")
+    for name, text in told.items():
+        shown = printable(repr(name)[:100])
+        if not isinstance(name, str) or not name:
+            raise _refused(f"gives {shown} as a name, expected a text", "provenance")
+        if not isinstance(text, str):
+            raise _refused(f"gives {shown}={text!r:.60}, expected a text: str(...) of it", "provenance")
+        if name in RESERVED and text != ours.get(name):
+            known = f" ({ours[name]})" if name in ours else ""
+            raise _refused(f"gives {shown}, which pytest-vla says itself{known}: give it another name", "provenance")
+    return {str(name): str(text) for name, text in told.items()}
+
+
+def _charge(told: Any, step: int) -> Charge:
+    if not isinstance(told, Charge):
+        raise _refused(f"gives {type(told).__name__} in a list, expected pytest_vla.plan.costs.Charge")
+    if not isinstance(told.name, str) or not told.name:
+        raise _refused(f"gives {printable(repr(told.name)[:100])} as a name, expected a text")
+    if any(text is not None and not isinstance(text, str) for text in (told.by, told.text)):
+        raise _refused(f"gives {told.name} with what is no text in by or text")
+    if told.step is not None and (type(told.step) is not int or not 0 <= told.step <= step):
+        raise _refused(f"gives {told.name} at step {told.step!r:.40}, expected none, or 0 to {step}, which is now")
+    try:
+        amount = float(told.amount)
+    except (TypeError, ValueError, OverflowError):
+        raise _refused(f"gives what is no finite number: {told.name}={told.amount!r:.60}") from None
+    return replace(told, amount=amount, step=step if told.step is None else told.step, unknown={})
+
+
+def _refused(what: str, method: str = "costs") -> EpisodeError:
+    return EpisodeError("world-protocol", f"{method}() {what}")
+
+
+Picture = NDArray[np.uint8]
+
+SUCCESS = "(success)"
+"""The literal of a world that has no predicates."""
+
+_NEEDED = ("reset", "step", "success")
+_EEF = "robot0_eef_pos"
+_NO_PATH = np.zeros(0)
+
+
+class OwnWorld:
+    """What an episode, a video and a sheet need of a world, by what the suite's own can do.
+
+    Args:
+        task: with a `Task.world`.
+        variation: of the task; only of pictures, words and actions.
+        keep_every: keep the first camera's picture every so many steps, where no state can be restored; 0: never.
+
+    Raises:
+        VlaError: the world cannot be made, or is none.
+    """
+
+    is_own = True
+    """Whether what `provenance` says is of another simulator than MuJoCo, so that it makes episodes comparable."""
+
+    def __init__(self, task: Task, variation: Variation | None = None, *, keep_every: int = 0) -> None:
+        assert task.world is not None, "the task's world is MuJoCo's"
+        try:
+            self.inner: Any = task.world(task)
+        except VlaError:
+            raise
+        except Exception as error:
+            raise VlaError(f"{task.id}: making its world raised {describe(error)}") from error
+        if lacks := [name for name in _NEEDED if not callable(getattr(self.inner, name, None))]:
+            what = type(self.inner).__name__
+            raise VlaError(f"{task.id}: its world, {what}, lacks {', '.join(lacks)}")
+        self.task, self.variation, self.init_state_count = task, variation, task.protocol.init_states
+        self._keep_every = 0 if callable(getattr(self.inner, "restore", None)) else keep_every
+        self._frames: list[tuple[int, Picture]] = []
+        self._steps = self._moment = 0
+        self._shapes: dict[str, tuple[int, ...]] | None = None
+        # The goal's literals in the current state; None until they are asked for.
+        self._literals: dict[str, bool] | None = None
+        self._seen: Observation | None = None
+        self._is_checked = False
+        self._changes: tuple[Callable[[Picture, str, int], Picture], ...] = ()
+
+    def switch(self, task: Task, variation: Variation | None) -> bool:
+        """Take this world for an episode of another variation. Returns whether it can be."""
+        if task != self.task:
+            return False
+        self.variation = variation
+        return True
+
+    def reset(self, init_state: int, scene_seed: int, settle: bool = True) -> Observation:
+        """Begin an episode of the case with this seed."""
+        label = self.variation.label if self.variation is not None else ""
+        seen = self.inner.reset(Case(self.task.suite, self.task.name, scene_seed, label, self.task.task_level))
+        self._steps, self._frames, self._shapes = 0, [], None
+        self._changes = tuple(begin() for begin in self.variation.pictures) if self.variation is not None else ()
+        protocol = self.task.protocol
+        for _ in range(protocol.settle_steps if settle else 0):
+            seen = self.inner.step(np.array(protocol.settle_action, dtype=np.float64))
+        found = self._observed(seen)
+        self._keep()
+        return found
+
+    def step(self, action: NDArray[np.float64]) -> Observation:
+        """One control step."""
+        seen = self.inner.step(np.array(action, dtype=np.float64))
+        self._steps += 1
+        found = self._observed(seen)
+        self._keep()
+        return found
+
+    @property
+    def data(self) -> SimpleNamespace:
+        """The state, as far as a trajectory has it: what can be saved, or else what is seen."""
+        save = getattr(self.inner, "save", None)
+        state = save() if save is not None else self._now.get("state", _NO_PATH)
+        qpos = np.asarray(state, dtype=np.float64).ravel()
+        if not np.isfinite(qpos).all():
+            raise EpisodeError("world-protocol", f"the world's state holds NaN or infinity: {qpos}")
+        return SimpleNamespace(qpos=qpos, qvel=_NO_PATH)
+
+    def success(self) -> bool:
+        """Whether the task is done: all literals of the goal hold."""
+        return all(self.predicates().values())
+
+    def predicates(self) -> dict[str, bool]:
+        """Return the goal's literals by name, or the inner world's success() as the only one if it has none.
+
+        The inner world is asked once for each state: an answer may be costly.
+        """
+        if self._literals is None:
+            found: Mapping[str, Any] = getattr(self.inner, "predicates", dict)()
+            self._literals = {name: _verdict(name, held) for name, held in found.items()} or {
+                SUCCESS: _verdict("success()", self.inner.success())
+            }
+        return self._literals
+
+    def over(self) -> bool:
+        """Whether nothing can happen any more."""
+        return bool(getattr(self.inner, "over", bool)())
+
+    def costs(self) -> tuple[Charge, ...]:
+        """What the last step was charged."""
+        return own_charges(getattr(self.inner, "costs", dict)(), self._steps)
+
+    def series(self) -> dict[str, NDArray[Any]]:
+        """What the world measured at the last step, for the trajectory."""
+        found = own_series(getattr(self.inner, "series", dict)(), self.task.protocol.max_steps)
+        shapes = {name: array.shape for name, array in found.items()}
+        if self._shapes not in (None, shapes):
+            raise EpisodeError("world-protocol", f"series() gives {shapes}, and gave {self._shapes} before")
+        self._shapes = shapes
+        return found
+
+    def show(self, qpos: NDArray[np.float64], step: int = 0) -> Observation:
+        """What is seen in a recorded state. Raises VlaError where the world cannot be put into one."""
+        restore = getattr(self.inner, "restore", None)
+        if restore is None:
+            raise VlaError(
+                f"{self.task.suite}: its world cannot be put into a recorded state; videos are made while episodes "
+                "run: --vla-video=all"
+            )
+        self._steps = step
+        return self._observed(restore(np.array(qpos, dtype=np.float64)))
+
+    def kept_frames(self) -> tuple[tuple[int, Picture], ...]:
+        """Steps and pictures of the episode that stands, the last one included; none where none are wanted."""
+        if not self._keep_every or not self._frames:
+            return ()
+        last = [] if self._frames[-1][0] == self._steps else [(self._steps, self._first_picture())]
+        return (*self._frames, *last)
+
+    def provenance(self) -> dict[str, str]:
+        """What the world says that its results depend on: all of it makes episodes comparable.
+
+        Raises EpisodeError, ``world-protocol``, where it is no table of texts or takes a name of pytest-vla's own.
+        """
+        kind = type(self.inner)
+        ours = {"world": f"{kind.__module__}.{kind.__qualname__}"}
+        told: Any = getattr(self.inner, "provenance", dict)()
+        return ours | own_provenance(told, {**recorded_versions(), **ours})
+
+    def out_of_sight(self) -> str:
+        """Nothing is moved here, so nothing is lost."""
+        return ""
+
+    def infeasible(self) -> str:
+        """As `out_of_sight`."""
+        return ""
+
+    def asked_done(self) -> bool:
+        """No variation asks for another goal here."""
+        return False
+
+    def premises(self) -> dict[str, bool]:
+        """None are known."""
+        return {}
+
+    def vacated(self) -> dict[str, tuple[float, float, float]]:
+        """Nothing is taken away here."""
+        return {}
+
+    def close(self) -> None:
+        """It is used no more. Raises VlaError where closing it raises."""
+        try:
+            getattr(self.inner, "close", bool)()
+        except BaseException as error:
+            if not ends_episode(error):
+                raise
+            raise VlaError(f"closing the world of {self.task.suite} raised {describe(error)}") from error
+
+    @property
+    def _now(self) -> Mapping[str, NDArray[Any]]:
+        return self._seen if self._seen is not None else {}
+
+    def _observed(self, seen: Any) -> Observation:
+        if not isinstance(seen, Mapping):
+            raise EpisodeError("world-protocol", f"a world shows a mapping of arrays, not {type(seen).__name__}")
+        protocol = self.task.protocol
+        expected = [*(f"{camera}_image" for camera in protocol.cameras), *(name for name, _ in protocol.vectors)]
+        if lacks := [name for name in expected if name not in tuple(seen)]:
+            has = ", ".join(map(str, seen))
+            raise EpisodeError("world-protocol", f"what is seen lacks {', '.join(lacks)} of the suite's; it has {has}")
+        if not self._is_checked:
+            # A policy may read none of it for a long time, or never.
+            seen = self._checked(seen, expected)
+            self._is_checked = True
+        self._moment += 1
+        self._literals = None
+        moment, step = self._moment, self._steps
+        names = [*expected, *([_EEF] if _EEF in tuple(seen) and _EEF not in expected else [])]
+        sizes = dict(protocol.vectors)
+        readers = {
+            name: partial(self._picture, seen, name, step)
+            if name.endswith("_image")
+            else partial(self._vector, seen, name, sizes.get(name))
+            for name in names
+        }
+        self._seen = Observation(readers, lambda: self._moment == moment, f"step {step}")
+        return self._seen
+
+    def _checked(self, seen: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, Any]:
+        """What is seen, with the values of these names read once. Raises EpisodeError, as reading them does."""
+        read = {name: seen[name] for name in names}
+        sizes = dict(self.task.protocol.vectors)
+        for name in names:
+            if name in sizes:
+                self._vector(read, name, sizes[name])
+            else:
+                _picture_of(read, name)
+        # It is written into by nobody.
+        return ChainMap(read, cast("MutableMapping[str, Any]", seen))
+
+    def _vector(self, seen: Mapping[str, Any], name: str, size: int | None) -> NDArray[np.float64]:
+        vector = np.array(seen[name], dtype=np.float64)
+        if size is not None and vector.shape != (size,):
+            raise EpisodeError("world-protocol", f"{name} is {vector.shape}, and the suite says ({size},)")
+        return vector
+
+    def _picture(self, seen: Mapping[str, Any], name: str, step: int) -> Picture:
+        picture = _picture_of(seen, name)
+        picture = resize_with_padding(np.ascontiguousarray(picture), *self.task.protocol.image_size)
+        for change in self._changes:
+            picture = change(picture, name.removesuffix("_image"), step)
+        return picture
+
+    def _keep(self) -> None:
+        if self._keep_every and self.task.protocol.cameras and self._steps % self._keep_every == 0:
+            self._frames.append((self._steps, self._first_picture()))
+
+    def _first_picture(self) -> Picture:
+        # A policy may write into what it read.
+        return self._now[f"{self.task.protocol.cameras[0]}_image"].copy()
+
+
+def _picture_of(seen: Mapping[str, Any], name: str) -> Picture:
+    picture = np.asarray(seen[name])
+    if picture.ndim != 3 or picture.shape[2] != 3 or 0 in picture.shape or picture.dtype != np.uint8:
+        camera, came = name.removesuffix("_image"), f"{picture.shape} {picture.dtype}"
+        raise EpisodeError("world-protocol", f"camera {camera}: {name} is {came}, expected (H, W, 3) uint8")
+    return picture
+
+
+def _verdict(name: str, value: Any) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise EpisodeError("world-protocol", f"{name} is {value!r}, expected True or False")
+    return bool(value)

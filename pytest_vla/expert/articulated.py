@@ -15,16 +15,15 @@ from pytest_vla.expert.hand import (
     TIP_LENGTH,
     Hand,
     Motion,
-    Patience,
+    StallDetector,
     action_towards,
     facing,
     grip,
     move,
     nearest_turn,
 )
-from pytest_vla.expert.heights import Heights
+from pytest_vla.expert.heights import Heights, colliding_geoms, corners
 from pytest_vla.expert.lookout import Lookout
-from pytest_vla.expert.parts import colliding_geoms, corners
 
 Array = npt.NDArray[np.float64]
 
@@ -36,7 +35,7 @@ _CLEARANCE = 0.05
 
 
 @dataclass(frozen=True)
-class Part:
+class ArticulatedPart:
     """A part on a joint.
 
     Attributes:
@@ -81,12 +80,12 @@ class Part:
         return np.asarray(way / length) if length > 1e-6 else None
 
 
-def part_of(model: mujoco.MjModel, joint: str) -> Part:
+def part_of(model: mujoco.MjModel, joint: str) -> ArticulatedPart:
     """The part that a joint moves."""
     identifier = int(model.joint(joint).id)
     body = int(model.jnt_bodyid[identifier])
     slides = model.jnt_type[identifier] == mujoco.mjtJoint.mjJNT_SLIDE
-    return Part(identifier, body, colliding_geoms(model, body), bool(slides))
+    return ArticulatedPart(identifier, body, colliding_geoms(model, body), bool(slides))
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ class Handle:
     half: Array
 
 
-def handle_of(model: mujoco.MjModel, data: mujoco.MjData, part: Part, out: Array) -> Handle:
+def handle_of(model: mujoco.MjModel, data: mujoco.MjData, part: ArticulatedPart, out: Array) -> Handle:
     """The handle of a part that comes out along `out`: the geoms that reach farthest that way."""
     side = np.cross(_UP, out)
     side /= np.linalg.norm(side)
@@ -127,7 +126,9 @@ def handle_grasps(handle: Handle, current: Array) -> list[Grasp]:
     return grasps
 
 
-def lead(hand: Hand, part: Part, grasp: Grasp, goal: float, terrain: Heights, lookout: Lookout | None = None) -> Motion:
+def lead(
+    hand: Hand, part: ArticulatedPart, grasp: Grasp, goal: float, terrain: Heights, lookout: Lookout | None = None
+) -> Motion:
     """Grips a part and leads it until its joint is at `goal` (m or rad), lets go and backs away.
 
     Ends early where the part does not follow.
@@ -146,10 +147,10 @@ def lead(hand: Hand, part: Part, grasp: Grasp, goal: float, terrain: Heights, lo
     return True
 
 
-def _follow(hand: Hand, part: Part, goal: float) -> Motion:
+def _follow(hand: Hand, part: ArticulatedPart, goal: float) -> Motion:
     most = _LEAD_SLIDE if part.slides else _LEAD_TURN
     start, turned, value = hand.position, hand.rotation, part.value(hand.model, hand.data)
-    first, patience = value, Patience(10)
+    first, patience = value, StallDetector(10)
     sign = float(np.sign(goal - value))
     while True:
         value = part.value(hand.model, hand.data)
@@ -166,7 +167,7 @@ def _follow(hand: Hand, part: Part, goal: float) -> Motion:
 
 def push(
     hand: Hand,
-    part: Part,
+    part: ArticulatedPart,
     point: Array,
     tool: Array,
     goal: float,
@@ -192,7 +193,7 @@ def push(
     grip_point = point - way * FINGER_HALF_WIDTH - tool[:, 2] * (TIP_LENGTH - 0.012)
     before = grip_point - way * _CLEARANCE
     yield from travel(hand, before, tool, CLOSED, terrain, TIP_LENGTH, 0.05, lookout)
-    first, patience = value, Patience(12)
+    first, patience = value, StallDetector(12)
     while True:
         value = part.value(hand.model, hand.data)
         rest = (goal - value) * sign

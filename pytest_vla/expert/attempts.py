@@ -1,13 +1,16 @@
 """From a goal literal to what may bring it about: skills with their parameters, the likeliest first."""
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 
+import mujoco
 import numpy as np
 import numpy.typing as npt
 
-from pytest_vla.expert.carrying import Drop, Thing, carry, travel
+from pytest_vla.expert.articulated import ArticulatedPart, handle_grasps, handle_of, lead, part_of, push
+from pytest_vla.expert.carrying import CarriedObject, Drop, carry, travel
 from pytest_vla.expert.grasps import Grasp, grasps_from_above
 from pytest_vla.expert.hand import (
     CLOSED,
@@ -17,30 +20,213 @@ from pytest_vla.expert.hand import (
     TIP_LENGTH,
     Hand,
     Motion,
-    Patience,
+    StallDetector,
     action_towards,
     facing,
     move,
     nearest_turn,
 )
-from pytest_vla.expert.heights import Heights
-from pytest_vla.expert.joints import joint_goals, leading
+from pytest_vla.expert.heights import Heights, colliding_geoms, corners, measure, robot_geoms
 from pytest_vla.expert.lookout import Lookout
-from pytest_vla.expert.parts import colliding_geoms, corners
-from pytest_vla.expert.stage import GRASP_CELL, PALM_CELL, SUPPORT_CELL, Attempt, Stage, close_up, terrain_of
+from pytest_vla.scene.catalog import Articulation
 from pytest_vla.scene.problem import Literal
-from pytest_vla.scene.scene import SceneBody, SceneSite
+from pytest_vla.scene.scene import SceneBody, SceneSite, SceneSpec
+
+# What skills are planned on: a state with its names, and maps of it; and what planning gives, attempts.
 
 Array = npt.NDArray[np.float64]
 
-# Push and drag: a thing that cannot be gripped is moved on its support by closed fingers.
+# Sides of a map's cells, m. A wall of four millimetres has to show where fingers close; a table may be coarse.
+GRASP_CELL = 0.004
+SUPPORT_CELL = 0.008
+PALM_CELL = 0.01
+_TERRAIN_CELL, _TERRAIN_REACH = 0.02, 0.6
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What skills are planned on: a state, and what the scene's things are called.
+
+    Attributes:
+        model, data, scene: the state, and its names.
+        lookout: of a careful expert that has something to mind; None: nothing is minded.
+        unseen: geoms that are passed over: movers', which will be elsewhere, and what an expert without care ignores.
+        rough: things that an expert without care lets fall, by name, with the geoms of what rides in them.
+    """
+
+    model: mujoco.MjModel
+    data: mujoco.MjData
+    scene: SceneSpec
+    lookout: Lookout | None = None
+    unseen: tuple[int, ...] = ()
+    rough: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SkillAttempt:
+    """A skill with its parameters: called with the hand, it gives the motion.
+
+    `grasp` is the same for attempts that begin with the same grip, of which none is of use where one lost its grip.
+    """
+
+    name: str
+    motion: Callable[[Hand], Motion]
+    grasp: int | None = None
+
+
+def terrain_of(stage: Stage, without: tuple[int, ...] = (), cell: float = _TERRAIN_CELL) -> Heights:
+    """The coarse map of the whole workspace, without the robot and these geoms; thin walls need a small `cell` (m)."""
+    robot = robot_geoms(stage.model)
+    hand = Hand(stage.model, stage.data).position
+    return measure(stage.model, stage.data, hand, _TERRAIN_REACH, cell, (*robot, *without, *stage.unseen))
+
+
+def close_up(stage: Stage, centre: Array, reach: float, cell: float, without: tuple[int, ...] = ()) -> Heights:
+    """A finer map of a square around a place (2,), without the robot and these geoms."""
+    passed = (*robot_geoms(stage.model), *without, *stage.unseen)
+    return measure(stage.model, stage.data, centre, reach, cell, passed)
+
+
+# What may bring a drawer, a door or a knob where it shall be: grips that lead it along, and pushes.
 
 _DOWN = np.array([0.0, 0.0, -1.0])
+_UP = np.array([0.0, 0.0, 1.0])
+# Beyond this, a direction's z is vertical: no skill is for lids that go up.
+_LEVEL = 0.9
+# What is smaller than this (m, from its middle) is gripped from above and turned; what is larger is pushed.
+_KNOB = 0.15
+_JOINTS_GRASPS, _POINTS = 8, 6
+# Degrees from level at which the hand points at what it pushes.
+_SLANTS = (90.0, 60.0, 35.0)
+# Beyond the threshold at which a knob counts as on, rad.
+_SURELY_ON = 0.25
+
+
+def joint_goals(stage: Stage, literal: Literal) -> list[tuple[ArticulatedPart, float]]:
+    """The parts that an ``open``, ``close``, ``turnon`` or ``turnoff`` is about, and where their joints shall be."""
+    name = str(literal.arguments[0])
+    body, site = stage.scene.body(name), stage.scene.site(name)
+    joints = body.joints if body is not None else site.joints if site is not None else ()
+    owner = body if body is not None else stage.scene.body(site.parent) if site is not None and site.parent else None
+    if owner is None:
+        return []
+    articulation = owner.kind.articulation or Articulation()
+    goals = []
+    for joint in joints:
+        goal = _joint_goal(articulation, literal.predicate)
+        if goal is not None:
+            goals.append((part_of(stage.model, joint), goal))
+    return goals
+
+
+def _joint_goal(articulation: Articulation, predicate: str) -> float | None:
+    if predicate == "open" and articulation.open_range:
+        return sum(articulation.open_range) / 2
+    if predicate == "close" and articulation.close_range:
+        # Strictly beyond the nearer end counts, so the farther end is the goal.
+        return max(articulation.close_range) if articulation.opens_below else min(articulation.close_range)
+    if predicate == "turnon" and articulation.turn_on_range:
+        return min(articulation.turn_on_range) + _SURELY_ON
+    if predicate == "turnoff" and articulation.turn_off_range:
+        return min(articulation.turn_off_range)
+    return None
+
+
+def leading(stage: Stage, part: ArticulatedPart, goal: float, predicate: str) -> Iterator[SkillAttempt]:
+    """What may bring a part's joint to `goal` (m or rad), the likeliest first."""
+    if not part.geoms:
+        return
+    model, data = stage.model, stage.data
+    hand = Hand(model, data)
+    terrain = terrain_of(stage)
+    middle = corners(model, data, part.geoms).mean(0)
+    if predicate == "open" and part.slides:
+        sign = float(np.sign(goal - part.value(model, data)))
+        way = part.direction(data, middle, sign)
+        if way is None or abs(way[2]) > _LEVEL:
+            return
+        handle = handle_of(model, data, part, way)
+        for number, grasp in enumerate(handle_grasps(handle, hand.rotation)):
+            yield SkillAttempt(
+                f"pull (grasp {number})",
+                partial(lead, part=part, grasp=grasp, goal=goal, terrain=terrain, lookout=stage.lookout),
+            )
+        return
+    if not part.slides and abs(data.xaxis[part.joint][2]) > _LEVEL:
+        reach = float(np.linalg.norm((corners(model, data, part.geoms) - middle)[:, :2], axis=1).max())
+        if reach < _KNOB:
+            near = close_up(stage, middle[:2], reach + FINGER_OUTSIDE + 0.01, GRASP_CELL)
+            around = close_up(stage, middle[:2], reach + PALM_HALF_LENGTH + 0.02, PALM_CELL)
+            anchor = np.array(data.xanchor[part.joint][:2])
+            grasps = grasps_from_above(near, around, part.geoms, anchor, hand.rotation)[:_JOINTS_GRASPS]
+            for number, grasp in enumerate(grasps):
+                turning = partial(lead, part=part, grasp=grasp, goal=goal, terrain=terrain, lookout=stage.lookout)
+                yield SkillAttempt(f"turn (grasp {number})", turning)
+    yield from _pushing(stage, part, goal, terrain)
+
+
+def _pushing(stage: Stage, part: ArticulatedPart, goal: float, terrain: Heights) -> Iterator[SkillAttempt]:
+    for number, (point, tool) in enumerate(push_poses(stage, part, goal, Hand(stage.model, stage.data).rotation)):
+        slant = _SLANTS[number % len(_SLANTS)]
+        yield SkillAttempt(
+            f"push (point {number // len(_SLANTS)}, slant {slant:.0f})",
+            partial(push, part=part, point=point, tool=tool, goal=goal, terrain=terrain, lookout=stage.lookout),
+        )
+
+
+def push_poses(stage: Stage, part: ArticulatedPart, goal: float, current: Array) -> Iterator[tuple[Array, Array]]:
+    """Where (3,) a part may be pushed so that its joint comes to `goal`, and with which rotation (3, 3) of the hand.
+
+    The likeliest first, for a hand that is turned as `current` now.
+    """
+    model, data = stage.model, stage.data
+    sign = float(np.sign(goal - part.value(model, data)))
+    if part.slides:
+        way = part.direction(data, data.xanchor[part.joint], sign)
+        if way is None or abs(way[2]) > _LEVEL:
+            return
+        handle = handle_of(model, data, part, -way)
+        front = handle.middle - way * handle.half[0]
+        points = [front, front + _DOWN * 0.015, front + 0.04 * handle.side, front - 0.04 * handle.side]
+    else:
+        points = _push_points(stage, part, goal)
+    for point in points:
+        push_way = part.direction(data, point, sign)
+        if push_way is None or abs(push_way[2]) > _LEVEL:
+            continue
+        side = np.cross(_UP, push_way)
+        for slant in np.deg2rad(_SLANTS):
+            approach = push_way * np.cos(slant) + _DOWN * np.sin(slant)
+            yield point, nearest_turn(facing(approach, side), current)
+
+
+def _push_points(stage: Stage, part: ArticulatedPart, goal: float) -> list[Array]:
+    """Points of a turning part far from its axis, on the side that looks away from where it shall go."""
+    model, data = stage.model, stage.data
+    axis, anchor = data.xaxis[part.joint], data.xanchor[part.joint]
+    sign = float(np.sign(goal - part.value(model, data)))
+    scored = []
+    for geom in part.geoms:
+        box = corners(model, data, [geom])
+        middle = box.mean(0)
+        offset = middle - anchor
+        lever = float(np.linalg.norm(offset - axis * (offset @ axis)))
+        way = part.direction(data, middle, sign)
+        if way is None:
+            # On the axis: pushed there, nothing turns.
+            continue
+        depth = float(((box - middle) @ way).min())
+        scored.append((lever, middle + way * depth))
+    scored.sort(key=lambda item: -item[0])
+    return [point for _, point in scored[:_POINTS]]
+
+
+# Push and drag: a thing that cannot be gripped is moved on its support by closed fingers.
 
 
 def slide(
     hand: Hand,
-    thing: Thing,
+    thing: CarriedObject,
     goal: Array,
     contact: Array,
     height: float,
@@ -65,7 +251,7 @@ def slide(
     start = np.append(thing.position(hand.data)[:2] + contact, height + TIP_LENGTH)
     yield from travel(hand, start + np.array([0.0, 0.0, 0.06]), rotation, CLOSED, terrain, TIP_LENGTH, 0.05, lookout)
     yield from move(hand, start, rotation, CLOSED, tolerance=0.005, patience=6, speed=0.6)
-    patience = Patience(15)
+    patience = StallDetector(15)
     while True:
         rest = goal - thing.position(hand.data)[:2]
         distance = float(np.linalg.norm(rest))
@@ -79,7 +265,7 @@ def slide(
     return True
 
 
-def contacts(thing: Thing, way: Array) -> list[tuple[Array, float | None, float]]:
+def contacts(thing: CarriedObject, way: Array) -> list[tuple[Array, float | None, float]]:
     """Where closed fingers may come down to move a thing along `way` (unit, 2), the likeliest first.
 
     Returns:
@@ -109,7 +295,7 @@ _LET_FALL = 0.04
 _SPOTS, _SPOT_DISTANCE = 4, 0.025
 
 
-def attempts(stage: Stage, literal: Literal, *, leave_room: bool = False) -> Iterator[Attempt]:
+def attempts(stage: Stage, literal: Literal, *, leave_room: bool = False) -> Iterator[SkillAttempt]:
     """What may make a literal true, likeliest first; nothing for what no skill is for.
 
     Args:
@@ -127,12 +313,12 @@ def attempts(stage: Stage, literal: Literal, *, leave_room: bool = False) -> Ite
             yield from leading(stage, part, goal, literal.predicate)
 
 
-def thing_of(stage: Stage, body: SceneBody) -> Thing:
+def thing_of(stage: Stage, body: SceneBody) -> CarriedObject:
     """A movable object as skills need it."""
     identifier = int(stage.model.body(body.root_body).id)
     geoms = colliding_geoms(stage.model, identifier)
     reach = corners(stage.model, stage.data, geoms)[:, :2] - stage.data.xpos[identifier][:2]
-    return Thing(body.name, identifier, geoms, float(np.linalg.norm(reach, axis=1).max(initial=0.0)))
+    return CarriedObject(body.name, identifier, geoms, float(np.linalg.norm(reach, axis=1).max(initial=0.0)))
 
 
 def remaining(stage: Stage, literal: Literal) -> float:
@@ -151,7 +337,9 @@ def remaining(stage: Stage, literal: Literal) -> float:
     return float(np.linalg.norm((data.body(body.root_body).xpos - goal)[:2]))
 
 
-def _carrying(stage: Stage, predicate: str, thing: Thing, target: str, leave_room: bool) -> Iterator[Attempt]:
+def _carrying(
+    stage: Stage, predicate: str, thing: CarriedObject, target: str, leave_room: bool
+) -> Iterator[SkillAttempt]:
     if not thing.geoms:
         return
     hand = Hand(stage.model, stage.data)
@@ -174,7 +362,7 @@ def _carrying(stage: Stage, predicate: str, thing: Thing, target: str, leave_roo
     )[:_PAIRS]
 
     for _, i, j in pairs:
-        yield Attempt(
+        yield SkillAttempt(
             f"carry {thing.name} (grasp {i}, place {j})",
             partial(carry, thing=thing, grasp=grasps[i], drop=drops[j], terrain=terrain, lookout=stage.lookout),
             grasp=i,
@@ -191,7 +379,7 @@ def _careful(stage: Stage, hand: Hand, grasps: list[Grasp]) -> list[Grasp]:
     return sorted(grasps, key=lambda grasp: lookout.at(hand, grasp.position, grasp.rotation))
 
 
-def _sliding(stage: Stage, thing: Thing, drop: Drop, near: Heights) -> Iterator[Attempt]:
+def _sliding(stage: Stage, thing: CarriedObject, drop: Drop, near: Heights) -> Iterator[SkillAttempt]:
     position = thing.position(stage.data)[:2]
     way = drop.place - position
     if np.linalg.norm(way) < 1e-6:
@@ -202,7 +390,7 @@ def _sliding(stage: Stage, thing: Thing, drop: Drop, near: Heights) -> Iterator[
     for number, (contact, above, ahead) in enumerate(contacts(thing, way)):
         height = floor + 0.008 if above is None else near.highest_near(position + contact, 0.024) + above
 
-        yield Attempt(
+        yield SkillAttempt(
             f"push {thing.name} (contact {number})",
             partial(
                 slide,
@@ -217,7 +405,7 @@ def _sliding(stage: Stage, thing: Thing, drop: Drop, near: Heights) -> Iterator[
         )
 
 
-def drops_of(stage: Stage, predicate: str, thing: Thing, target: str, leave_room: bool) -> list[Drop]:
+def drops_of(stage: Stage, predicate: str, thing: CarriedObject, target: str, leave_room: bool) -> list[Drop]:
     """Where a thing may be let go so that it is on or in a target, the likeliest first."""
     support = stage.scene.body(target)
     base = max(_BASE * thing.radius, 0.02)
@@ -229,11 +417,11 @@ def drops_of(stage: Stage, predicate: str, thing: Thing, target: str, leave_room
     return [] if site is None else _drops_at_site(stage, site, base, thing, leave_room and predicate == "on")
 
 
-def _gaps(stage: Stage, thing: Thing, gaps: tuple[float, ...]) -> tuple[float, ...]:
+def _gaps(stage: Stage, thing: CarriedObject, gaps: tuple[float, ...]) -> tuple[float, ...]:
     return (_LET_FALL, *gaps) if thing.name in stage.rough else gaps
 
 
-def _drops_at_site(stage: Stage, site: SceneSite, base: float, thing: Thing, leave_room: bool) -> list[Drop]:
+def _drops_at_site(stage: Stage, site: SceneSite, base: float, thing: CarriedObject, leave_room: bool) -> list[Drop]:
     frame = stage.model.site(site.name).id
     rotation = stage.data.site_xmat[frame].reshape(3, 3)
     half = np.abs(rotation @ np.array(site.size))[:2]

@@ -19,10 +19,9 @@ from pytest_vla.expert.hand import (
     grip,
     move,
 )
-from pytest_vla.expert.heights import Heights
+from pytest_vla.expert.heights import Heights, corners
 from pytest_vla.expert.lookout import Lookout
-from pytest_vla.expert.parts import corners
-from pytest_vla.expert.timing import step_by_step
+from pytest_vla.expert.routes import step_by_step
 
 Array = npt.NDArray[np.float64]
 
@@ -37,7 +36,7 @@ _GRIPPING = 14
 
 
 @dataclass(frozen=True)
-class Thing:
+class CarriedObject:
     """A movable object: its root body, its colliding geoms, and how far they reach from the root (m, horizontally)."""
 
     name: str
@@ -123,7 +122,7 @@ def _level(terrain: Heights, start: Array, end: Array, hang: float, radius: floa
     return max(palm, low) + _SPARE
 
 
-def pick(hand: Hand, thing: Thing, grasp: Grasp, terrain: Heights, lookout: Lookout | None = None) -> Motion:
+def pick(hand: Hand, thing: CarriedObject, grasp: Grasp, terrain: Heights, lookout: Lookout | None = None) -> Motion:
     """Grips at a grasp, and lifts a little; false where the thing did not come up with the hand."""
     speed = 1.0 if lookout is None else lookout.speed(thing.name)
     top = _top(hand, thing)
@@ -149,17 +148,17 @@ def _approach(speed: float) -> float:
     return min(1.0, 2 * speed)
 
 
-def _top(hand: Hand, thing: Thing) -> float:
+def _top(hand: Hand, thing: CarriedObject) -> float:
     """The highest z of a thing, m. Held at its rim it tilts as it comes up: its root rises less than what is held."""
     return float(corners(hand.model, hand.data, thing.geoms)[:, 2].max())
 
 
-def _hang(hand: Hand, thing: Thing) -> float:
+def _hang(hand: Hand, thing: CarriedObject) -> float:
     """How far a thing reaches below the grip site, m."""
     return float(hand.position[2] - corners(hand.model, hand.data, thing.geoms)[:, 2].min())
 
 
-def place(hand: Hand, thing: Thing, drop: Drop, terrain: Heights, lookout: Lookout | None = None) -> Motion:
+def place(hand: Hand, thing: CarriedObject, drop: Drop, terrain: Heights, lookout: Lookout | None = None) -> Motion:
     """Sets down what the hand holds, and moves up and away; false where it was lost on the way."""
     if lookout is not None:
         return (yield from _place_carefully(hand, thing, drop, terrain, lookout))
@@ -191,7 +190,7 @@ def place(hand: Hand, thing: Thing, drop: Drop, terrain: Heights, lookout: Looko
     return True
 
 
-def _place_carefully(hand: Hand, thing: Thing, drop: Drop, terrain: Heights, lookout: Lookout) -> Motion:
+def _place_carefully(hand: Hand, thing: CarriedObject, drop: Drop, terrain: Heights, lookout: Lookout) -> Motion:
     """`place`, by a way that keeps the distances, and slowly with what must not be shaken."""
     rotation, speed, softly = hand.rotation, lookout.speed(thing.name), lookout.setting_down(thing.name)
     load = lookout.geoms_with(thing.name, thing.geoms)
@@ -228,7 +227,7 @@ def _place_carefully(hand: Hand, thing: Thing, drop: Drop, terrain: Heights, loo
 
 
 def carry(
-    hand: Hand, thing: Thing, grasp: Grasp, drop: Drop, terrain: Heights, lookout: Lookout | None = None
+    hand: Hand, thing: CarriedObject, grasp: Grasp, drop: Drop, terrain: Heights, lookout: Lookout | None = None
 ) -> Motion:
     """Picks a thing up and sets it down; false where it was lost."""
     held = yield from pick(hand, thing, grasp, terrain, lookout)

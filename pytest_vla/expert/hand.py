@@ -103,7 +103,7 @@ def action_towards(hand: Hand, position: Array, rotation: Array, gripper: float,
     return np.concatenate([distance, turn, [gripper]])
 
 
-class Patience:
+class StallDetector:
     """Notices that something gets no nearer any more."""
 
     def __init__(self, steps: int) -> None:
@@ -139,7 +139,7 @@ def move(
         speed: of the fastest, 0 to 1.
         patience: control steps without getting nearer after which it gives up.
     """
-    patient = Patience(patience)
+    patient = StallDetector(patience)
     while True:
         distance = float(np.linalg.norm(position - hand.position))
         turn = angle_between(rotation, hand.rotation)

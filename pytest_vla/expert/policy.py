@@ -1,29 +1,35 @@
 """The expert's episodes: what is still to be done, which attempt does it in rehearsal, and its actions one by one."""
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import mujoco
 import numpy as np
 import numpy.typing as npt
 
-from pytest_vla.errors import EpisodeError
-from pytest_vla.expert.attempts import attempts, remaining
-from pytest_vla.expert.care import Care, care_of
+from pytest_vla.errors import EpisodeError, VlaError
+from pytest_vla.expert.attempts import SkillAttempt, Stage, attempts, joint_goals, remaining
 from pytest_vla.expert.hand import OPEN, Hand, Motion
-from pytest_vla.expert.joints import joint_goals
-from pytest_vla.expert.lookout import Lookout
-from pytest_vla.expert.parts import colliding_geoms, robot_geoms
-from pytest_vla.expert.stage import Attempt, Stage
-from pytest_vla.plan.ledger import Ledger
+from pytest_vla.expert.heights import colliding_geoms, robot_geoms
+from pytest_vla.expert.lookout import Care, Lookout, care_of
+from pytest_vla.plan.costs import Ledger
 from pytest_vla.policies.base import Episode, Observation, Session
+from pytest_vla.policies.spec import ModelSpec, PolicyType
 from pytest_vla.scene.problem import Literal, Problem
-from pytest_vla.scene.scene import Scene
+from pytest_vla.scene.scene import SceneSpec
 from pytest_vla.sim.costs.paper import PaperMeter
 from pytest_vla.sim.costs.setting import Setting
 from pytest_vla.sim.verdicts import compile_goal
 from pytest_vla.sim.world import World
 from pytest_vla.sim.world_copy import WorldCopy
+from pytest_vla.util.text import did_you_mean
+
+if TYPE_CHECKING:
+    from pytest_vla.policies.base import Policy
+
 
 # What a rehearsal costs: by the account of the task's paper, and by what touches what is to be kept away from.
 
@@ -33,7 +39,7 @@ Mask = npt.NDArray[np.bool_]
 _TOUCH = 0.1
 
 
-class Watch:
+class RehearsalWatch:
     """Looks at a copy of a world after each step, from its present moment on."""
 
     def __init__(self, world: World, rehearsal: WorldCopy, care: Care) -> None:
@@ -164,7 +170,7 @@ class _Expert:
 
 def choose(
     world: World, told: Callable[[str], None] = lambda text: None, *, careful: bool = True
-) -> tuple[Attempt | None, bool]:
+) -> tuple[SkillAttempt | None, bool]:
     """The attempt for what is to be done next.
 
     Args:
@@ -191,7 +197,7 @@ def choose(
     unseen = care.moving if careful else care.unseen
     stage = Stage(world.model, rehearsal.data, world.scene, lookout, unseen, rough)
     nearest, best = remaining(stage, literal) - _NEARER, None
-    cheapest: tuple[float, Attempt] | None = None
+    cheapest: tuple[float, SkillAttempt] | None = None
     is_careless, tried = bool(care) and not careful, 0
     lost: set[int | None] = set()
     start = rehearsal.save()
@@ -200,7 +206,7 @@ def choose(
     for attempt in attempts(stage, literal, leave_room=shared):
         if attempt.grasp in lost:
             continue
-        watch = None if lookout is None else Watch(world, rehearsal, care)
+        watch = None if lookout is None else RehearsalWatch(world, rehearsal, care)
         most = np.inf if cheapest is None else cheapest[0]
         shown = _rehearse(rehearsal, attempt.motion(hand), verdict, done, watch, most)
         minded = f", at a cost of {shown.charged:g}" if shown.charged else ""
@@ -245,7 +251,12 @@ class _Shown:
 
 
 def _rehearse(
-    rehearsal: WorldCopy, motion: Motion, verdict: Callable[[], bool], done: set[str], watch: Watch | None, most: float
+    rehearsal: WorldCopy,
+    motion: Motion,
+    verdict: Callable[[], bool],
+    done: set[str],
+    watch: RehearsalWatch | None,
+    most: float,
 ) -> _Shown:
     """Runs a motion to its end, or until it costs as much as `most`."""
     charged = 0.0
@@ -272,7 +283,7 @@ def _rehearse(
     return shown(longest, False)
 
 
-def next_literal(problem: Problem, scene: Scene, model: mujoco.MjModel, data: mujoco.MjData) -> Literal | None:
+def next_literal(problem: Problem, scene: SceneSpec, model: mujoco.MjModel, data: mujoco.MjData) -> Literal | None:
     """What is to be done first of the goal literals that do not hold; None where all hold.
 
     Things are put where they belong before drawers close; what others shall stand on comes before them; a drawer that
@@ -295,7 +306,7 @@ def next_literal(problem: Problem, scene: Scene, model: mujoco.MjModel, data: mu
 
 
 def _before(
-    literal: Literal, problem: Problem, scene: Scene, model: mujoco.MjModel, data: mujoco.MjData
+    literal: Literal, problem: Problem, scene: SceneSpec, model: mujoco.MjModel, data: mujoco.MjData
 ) -> Literal | None:
     """``(Open region)`` where the literal wants something in or on a region of a part that is not open."""
     if literal.predicate not in ("in", "on"):
@@ -307,3 +318,45 @@ def _before(
     if not joint_goals(Stage(model, data, scene), opened):
         return None
     return None if compile_goal(replace(problem, goal=(opened,)), scene, model, data)[0][1]() else opened
+
+
+# ``--vla-model=expert``.
+
+_SAID = {"yes": True, "no": False, "true": True, "false": False}
+
+
+def _load(text: str, spec: ModelSpec) -> "Policy":
+    # It brings MuJoCo with it.
+
+    return expert_policy if _careful(text, spec) else careless_policy
+
+
+def _careful(text: str, spec: ModelSpec) -> bool:
+    """What the arguments say. Raises VlaError."""
+    for name, value in spec.arguments:
+        if name != "careful":
+            close = did_you_mean(name, ["careful"])
+            raise VlaError(f"--vla-model={spec.text}: the expert takes no argument {name!r}.{close} It takes careful.")
+        if value.lower() not in _SAID:
+            raise VlaError(f"--vla-model={spec.text}: careful is {value!r}, expected yes or no")
+    return all(_SAID[value.lower()] for _, value in spec.arguments)
+
+
+def _check(text: str, spec: ModelSpec) -> None:
+    _careful(text, spec)
+
+
+def _digest(text: str, spec: ModelSpec) -> str | None:
+    import pytest_vla.expert
+    from pytest_vla.sim import world_copy
+
+    content = hashlib.sha256()
+    files = [file for package in pytest_vla.expert.__path__ for file in sorted(Path(package).glob("*.py"))]
+    # What declares it to others is not what it does.
+    files = [file for file in files if file.name not in ("extension.py", "model.py")]
+    for file in [*files, Path(world_copy.__file__)]:
+        content.update(file.read_bytes())
+    return content.hexdigest()
+
+
+EXPERT = PolicyType("expert", "expert", None, _load, check=_check, digest=_digest, arguments=True, draws=False)

@@ -1,12 +1,18 @@
 """A scene that is tried: a task with a seed, and what is changed of it."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from pytest_vla.plan.case import Case
-from pytest_vla.plan.labels import dimension_of, joint_of
+from pytest_vla.errors import VlaError
+from pytest_vla.plan.case import Case, dimension_of, joint_of, parts_of
+from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import Task
-from pytest_vla.vary.chosen import Change, remember
-from pytest_vla.vary.registry import in_order
+from pytest_vla.scene.variation import INSTRUCTION, Params
+from pytest_vla.util.text import LAST_SEED
+from pytest_vla.vary.chosen import Change, change_of, remember
+from pytest_vla.vary.registry import check_joint, find_variation, in_order, kind_named
+from pytest_vla.vary.space import complaints
 
 
 @dataclass(frozen=True)
@@ -41,3 +47,90 @@ class Candidate:
     def having(self, changes: tuple[Change, ...]) -> "Candidate":
         """The same task and seed with other changes."""
         return replace(self, changes=changes)
+
+
+# A scene as a test writes it: a task by name, a seed, what is changed of it; plain data, and its own source text.
+
+WORDS = "language.words"
+"""The kind that any text is one of."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A task with a seed, and what is changed of it. Its `repr` is Python that makes it again.
+
+    Attributes:
+        suite: by name.
+        task: of the suite, such as ``turn_on_the_stove``, or with its level, ``L1-pick_the_apple``.
+        seed: of the case: which init state, and what the policy's noise is drawn by.
+        changes: by kind, such as ``camera.azimuth``, its parameters; none: the benign twin.
+    """
+
+    suite: str
+    task: str
+    seed: int = 0
+    changes: Mapping[str, Params] = field(default_factory=dict, hash=False)
+
+    @property
+    def id(self) -> str:
+        """``SUITE/TASK``."""
+        return f"{self.suite}/{self.task}"
+
+    @property
+    def twin(self) -> "Scene":
+        """The same task and seed, and nothing is changed."""
+        return replace(self, changes={})
+
+    @property
+    def instruction(self) -> str:
+        """What the robot is told. Raises VlaError: there is no such suite or task."""
+        told = (str(params[INSTRUCTION]) for params in self.changes.values() if INSTRUCTION in params)
+        return next(told, None) or load_suite(self.suite).task(self.task).language
+
+    def told(self, instruction: str) -> "Scene":
+        """The same, and the robot is told this; the task's own words change nothing."""
+        others = {kind: params for kind, params in self.changes.items() if INSTRUCTION not in params}
+        if instruction == self.twin.instruction:
+            return replace(self, changes=others)
+        return replace(self, changes={**others, WORDS: {INSTRUCTION: instruction}})
+
+    def __repr__(self) -> str:
+        changes = {kind: dict(params) for kind, params in sorted(self.changes.items())}
+        return f"Scene({self.suite!r}, {self.task!r}, seed={self.seed}{f', changes={changes}' if changes else ''})"
+
+
+def scene_of(candidate: Candidate) -> Scene:
+    """The scene that a candidate is."""
+    task, changes = candidate.task, {change.kind: change.params for change in candidate.changes}
+    return Scene(task.suite, task.key, candidate.seed, changes)
+
+
+def candidate_of(scene: Scene, data: Path | None = None) -> Candidate:
+    """What is tried of a scene.
+
+    Args:
+        scene: as a test has it.
+        data: folder that is searched first for the suite's files.
+
+    Raises:
+        VlaError: there is no such suite, task or kind, parameters are not within bounds, or the task cannot have them.
+    """
+    seed = scene.seed
+    if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed <= LAST_SEED:
+        raise VlaError(f"{scene!r}: expected seed = a whole number from 0 to {LAST_SEED}")
+    return checked(scene, load_suite(scene.suite, data=data).task(scene.task))
+
+
+def checked(scene: Scene, task: Task) -> Candidate:
+    """As `candidate_of`, of a task that was loaded before."""
+    if scene.changes and task.varied:
+        raise VlaError(f"{task.suite} is varied by itself; take the suite {task.files} for others")
+    for name, params in scene.changes.items():
+        if problems := complaints(kind_named(name).space(task), params):
+            raise VlaError(f"{task.id}: {name}: {'; '.join(problems)}")
+    changes = tuple(change_of(name, params) for name, params in scene.changes.items())
+    candidate = Candidate(task, scene.seed, changes)
+    label = candidate.label
+    check_joint(label, parts_of(label))
+    find_variation(task, label, scene.seed)
+    return candidate

@@ -5,21 +5,28 @@ JSON lines. A process that is killed leaves at most a last line that is torn, wh
 
 import json
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 from typing import IO, Any
 
+import numpy as np
+
+from pytest_vla.episode.rollout import Conditions
 from pytest_vla.errors import VlaError
 from pytest_vla.fuzz.amounts import Component
 from pytest_vla.fuzz.candidate import Candidate
-from pytest_vla.fuzz.found import Found
-from pytest_vla.fuzz.guide import EVEN, Proposal, Tried
-from pytest_vla.fuzz.hunt import Job, Result
+from pytest_vla.fuzz.found import Found, Searched
+from pytest_vla.fuzz.sampler import EVEN, SOURCES, Proposal, TriedProposal, fuzzed_kinds
+from pytest_vla.fuzz.shares import Counted, Coverage, CoverageTally, DimensionShares, changed, shares_of
 from pytest_vla.fuzz.shrink import Boundary, Shrunk
+from pytest_vla.fuzz.task_search import Job, Result
 from pytest_vla.fuzz.trial import Trial
 from pytest_vla.plan.task import Task
+from pytest_vla.util.text import did_you_mean
 from pytest_vla.vary.chosen import Change
+from pytest_vla.versions import installed_versions
 
 SCHEMA = 1
 
@@ -179,7 +186,7 @@ def _table_of(line: Line) -> dict[str, Any]:
     table |= {"outcome": result.outcome, "why": result.why, "signals": dict(result.signals)}
     if isinstance(result, Trial):
         table |= {"again": list(result.again), "draws": result.draws}
-    if isinstance(result, Tried):
+    if isinstance(result, TriedProposal):
         table |= {"literals": [list(each) for each in result.literals], "seconds": result.seconds}
     return table
 
@@ -208,7 +215,7 @@ def _line_of(table: Mapping[str, Any], tasks: Mapping[str, Task]) -> Line:
         )  # fmt: skip
     elif job.what == "scene":
         literals = tuple((str(name), bool(held)) for name, held in table["literals"])
-        result = Tried(
+        result = TriedProposal(
             proposal, table["outcome"], table["why"], literals, dict(table["signals"]), float(table["seconds"])
         )
     else:
@@ -229,3 +236,167 @@ def _changes(candidate: Candidate) -> dict[str, dict[str, Any]]:
 
 def _read_changes(table: Mapping[str, Mapping[str, Any]]) -> tuple[Change, ...]:
     return tuple(Change(kind, dict(params)) for kind, params in table.items())
+
+
+# What searches are called, and where they lie.
+
+FOLDER, FILE = "searches", "search.jsonl"
+"""Below the folder of all runs a folder for each search, with its file."""
+
+LAST = "last"
+"""In the place of a search's name: the one that began last."""
+
+
+# Searches that were kept, to be gone on with.
+
+_OF_THE_POLICY, _OF_VERSIONS = "policy_digest", "versions"
+
+
+def kept_search(results: Path, name: str) -> Path:
+    """The file of a search.
+
+    Args:
+        results: the folder of all runs.
+        name: of the search, or `LAST`.
+
+    Raises:
+        VlaError: there is none of that name, with close matches.
+    """
+    folder = results / FOLDER
+    names = sorted(each.parent.name for each in folder.glob(f"*/{FILE}"))
+    if not names:
+        raise VlaError(f"--resume: there is no search in {folder}")
+    if name != LAST and name not in names:
+        raise VlaError(f"--resume={name}: no search in {folder} is called so.{did_you_mean(name, names)}")
+    return folder / (names[-1] if name == LAST else name) / FILE
+
+
+def head_of(options: Mapping[str, Any], conditions: Conditions) -> dict[str, Any]:
+    """What a search's file begins with: `options`, as JSON has them, and what its numbers depend on beside them."""
+    return {
+        "options": dict(options),
+        _OF_VERSIONS: installed_versions(),
+        _OF_THE_POLICY: conditions.policy_digest,
+    }
+
+
+def begun_options(file: Path) -> dict[str, Any]:
+    """The options that a search was begun with, as JSON has them. Raises VlaError."""
+    options = read_head(file).get("options")
+    if not isinstance(options, dict):
+        raise VlaError(f"{file}:1: its options are missing; begin a new search")
+    return options
+
+
+def check_head(file: Path, head: Mapping[str, Any]) -> None:
+    """Refuse what would make one search of two. Raises VlaError."""
+    before = read_head(file)
+    for key, what in ((_OF_THE_POLICY, "the policy"), (_OF_VERSIONS, "what is installed")):
+        if before.get(key) != head[key]:
+            raise VlaError(
+                f"--resume={file.parent.name}: {what} is not what it was when the search began (then "
+                f"{before.get(key)}, now {head[key]}); begin a new search"
+            )
+
+
+# A search told again from its lines: where it was, what matters, what each source gave, and when failures were found.
+#
+# Lines are read one by one and none is kept, but for even scenes before which another one has no answer yet.
+
+
+@dataclass(frozen=True)
+class ReplayedSearch:
+    """The search of a task.
+
+    Attributes:
+        coverage: of all scenes that were tried.
+        shares: of those that were drawn evenly.
+        sources: by source, the scenes that it gave.
+        seconds: that scenes took, of all workers together.
+    """
+
+    coverage: Coverage
+    shares: DimensionShares
+    sources: Mapping[str, CoverageTally]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Retold:
+    """A whole search.
+
+    Attributes:
+        tasks: by id.
+        growth: episodes that were run, and how many distinct failures were known by then, of all tasks; a pair for each
+            failure, and the end.
+    """
+
+    tasks: Mapping[str, ReplayedSearch]
+    growth: tuple[tuple[int, int], ...]
+
+
+@dataclass
+class _OfTask:
+    """What is counted of a task's lines, as they come."""
+
+    coverage: Coverage
+    counted: Counted
+    step: int
+    sources: dict[str, CoverageTally] = field(default_factory=dict)
+    seconds: float = 0.0
+    waiting: dict[int, TriedProposal] = field(default_factory=dict)
+    next_even: int = 0
+
+    def count(self, tried: TriedProposal) -> None:
+        proposal = tried.proposal
+        self.coverage.count(proposal.candidate, proposal.source, tried.outcome)
+        self.sources.setdefault(proposal.source, CoverageTally()).count(tried.outcome)
+        self.seconds += tried.seconds
+        if proposal.source == EVEN:
+            self.waiting[proposal.number] = tried
+            for each in self._answered():
+                if each.outcome != "aside":
+                    there = changed(each.proposal.candidate, self.coverage.spaces)
+                    self.counted.count(there, each.outcome == "fails")
+
+    def _answered(self) -> Iterator[TriedProposal]:
+        """Even scenes before which all have an answer: what takes long fails more often, and comes late."""
+        while self.next_even in self.waiting:
+            yield self.waiting.pop(self.next_even)
+            self.next_even += self.step
+
+
+def retell(
+    lines: Iterable[Line], seen: Mapping[str, Searched], tasks: Sequence[Task], dimensions: Sequence[str], guided: bool
+) -> Retold:
+    """Tell a search again.
+
+    Args:
+        lines: all that came of its jobs, in order.
+        seen: of it, by the ids of tasks.
+        tasks: that were searched.
+        dimensions: to which the search was narrowed; none: all.
+        guided: whether other than even scenes were proposed.
+    """
+    step = len(SOURCES) if guided else 1
+    of_tasks: dict[str, _OfTask] = {}
+    for task in tasks:
+        coverage = Coverage({kind.name: kind.space(task) for kind in fuzzed_kinds(task, dimensions)})
+        of_tasks[task.id] = _OfTask(coverage, Counted(coverage.dimensions), step)
+    distinct = {name: {found.number for found in each.found} for name, each in seen.items()}
+    growth, episodes = [(0, 0)], 0
+    for line in lines:
+        episodes = line.episodes
+        if isinstance(line.result, TriedProposal):
+            of_tasks[line.task].count(line.result)
+        elif line.job.what == "failure" and line.job.proposal.number in distinct.get(line.task, ()):
+            growth.append((episodes, growth[-1][1] + 1))
+    growth.append((episodes, growth[-1][1]))
+    told = {name: _told(name, each) for name, each in of_tasks.items()}
+    return Retold(told, tuple(growth))
+
+
+def _told(name: str, of: _OfTask) -> ReplayedSearch:
+    # Equal searches are told alike.
+    generator = np.random.default_rng(Random(name).getrandbits(64))
+    return ReplayedSearch(of.coverage, shares_of(of.counted, generator), of.sources, of.seconds)

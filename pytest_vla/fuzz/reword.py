@@ -8,19 +8,101 @@ one has. All others are tried nearest first, which alone proves that nothing nea
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Literal
 
+from pytest_vla.errors import VlaError
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.fuzz.found import further_seeds
-from pytest_vla.fuzz.hunt import Try
 from pytest_vla.fuzz.shrink import Outcome
+from pytest_vla.fuzz.task_search import Try
 from pytest_vla.language.backends import Backend
 from pytest_vla.metrics.pride import paraphrase_distance
+from pytest_vla.plan.case import OURS
 from pytest_vla.plan.task import Task
-from pytest_vla.vary.rewordings import Rewording
+from pytest_vla.scene.variation import INSTRUCTION
+from pytest_vla.vary.axes.language import (
+    WORD_LEVELS,
+    names_in,
+    other_instructions,
+    params_of_paraphrase,
+    params_of_words,
+    paraphrase_cells,
+)
+from pytest_vla.vary.chosen import Change, change_of
+
+# All that a task can be asked by in other words: what `language.paraphrase` and `language.words` can draw, whole.
+#
+# What keeps the meaning: a paraphrase is read back by the grammar, and has to have one meaning, the instruction's;
+# words of WordNet are those that were screened by hand, and where the grammar knows the text that they make, it has
+# to mean the same too. Neither calls a thing by a name that another thing of the scene could have, nor is what
+# another task of the suite is asked by.
+
+
+@dataclass(frozen=True)
+class Rewording:
+    """A task's instruction in other words.
+
+    Attributes:
+        change: of the kind that can draw it.
+        sorts: what it changes, by axis: ``words`` how many; or ``object`` and ``action``, LIBERO-Para's types.
+    """
+
+    change: Change
+    sorts: tuple[tuple[str, str], ...]
+
+    @property
+    def text(self) -> str:
+        """What the robot is told."""
+        return str(self.change.params[INSTRUCTION])
+
+
+def rewordings(task: Task) -> tuple[Rewording, ...]:
+    """All rewordings of a task, each text once: paraphrases first, by cell, then words, by number.
+
+    Raises:
+        VlaError: there is none: the grammar cannot read the instruction, and WordNet has no word for one of its.
+    """
+    why = ""
+    found: dict[str, Rewording] = {}
+    known = {text.lower() for text in (task.language, *other_instructions(task))}
+    try:
+        paraphrased = tuple(_paraphrases(task))
+    except VlaError as error:
+        why, paraphrased = str(error), ()
+    for each in (*paraphrased, *_words(task)):
+        if each.text.lower() not in known:
+            found.setdefault(each.text.lower(), each)
+    if not found:
+        raise VlaError(f"{task.id} cannot be asked in other words: WordNet has none for {task.language!r}, and {why}")
+    return tuple(found.values())
+
+
+def _paraphrases(task: Task) -> Iterator[Rewording]:
+    from pytest_vla.language.generator import every_variant
+
+    others, scene = other_instructions(task), names_in(task)
+    for types in paraphrase_cells():
+        for each in every_variant(task.language, others, *types, scene):
+            change = change_of("language.paraphrase", params_of_paraphrase(task, *types, each.text))
+            yield Rewording(change, (("object", types[0]), ("action", types[1])))
+
+
+def _words(task: Task) -> Iterator[Rewording]:
+    from pytest_vla.language.grammar import meanings
+    from pytest_vla.language.substitution import Screened, every_substitution
+    from pytest_vla.language.wordnet import best_wordnet
+
+    screen, own = Screened(names_in(task)), meanings(task.language)
+    for level in WORD_LEVELS:
+        for each in every_substitution(task.language, level, best_wordnet(), screen):
+            # The grammar does not know all words; what it reads at all it reads right.
+            if (meant := meanings(each.text)) and own and meant != own:
+                continue
+            yield Rewording(change_of("language.words", params_of_words(each, OURS)), (("words", str(level)),))
+
 
 Way = Literal["evenly", "suspected", "nearest"]
 """Why a rewording was tried."""
@@ -50,7 +132,7 @@ class Ranked:
 
 
 @dataclass(frozen=True)
-class Tried:
+class TriedRewording:
     """A rewording that was tried: its place among the `Ranked`, why it was tried, and what came of it."""
 
     place: int
@@ -101,7 +183,7 @@ class Reworded:
     ranked: tuple[Ranked, ...]
     seed: int | None = None
     left_out: tuple[tuple[int, str], ...] = ()
-    tried: list[Tried] = field(default_factory=list)
+    tried: list[TriedRewording] = field(default_factory=list)
     closest: Break | None = None
     flaky: tuple[Break, ...] = ()
 
@@ -243,7 +325,7 @@ class _Search:
         """Tries a rewording; one that is nearer than the closest and fails is tried under all run seeds."""
         candidate = self.candidate(place)
         trial = self.attempt(candidate)
-        self.seen.tried.append(Tried(place, way, trial.outcome, trial.why))
+        self.seen.tried.append(TriedRewording(place, way, trial.outcome, trial.why))
         if trial.outcome == "fails" and place < self.seen.nearer:
             again = [self.attempt(candidate, run_seed=seed) for seed in self.run_seeds]
             found = Break(place, candidate, 1 + sum(each.outcome == "fails" for each in again), 1 + len(again))

@@ -16,18 +16,176 @@ dimensions changed. Given that number, scenes are drawn so that how X is changed
 by how much; so a dimension without effect of its own has an even p, whatever the others do.
 """
 
+from bisect import bisect_right
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import combinations, combinations_with_replacement
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_vla.fuzz.amounts import distance
 from pytest_vla.fuzz.candidate import Candidate
-from pytest_vla.fuzz.coverage import amount_of, axis_of
-from pytest_vla.fuzz.surrogate import Spaces
-from pytest_vla.metrics.paired import holm
-from pytest_vla.plan.labels import dimension_of
+from pytest_vla.fuzz.sampler import EVEN, Spaces
+from pytest_vla.fuzz.shrink import Outcome
+from pytest_vla.metrics.statistics import holm
+from pytest_vla.plan.case import dimension_of
+from pytest_vla.scene.variation import Params
+from pytest_vla.vary.space import NUMBER, WHOLE, Parameter
+
+# Where a search has been: of each kind, of each amount of it, and of each two dimensions how many scenes were tried.
+#
+# Scenes are counted one by one, so that memory does not grow with them.
+
+BINS = 10
+"""Of an amount; of whole numbers that are few, one each."""
+
+SHARE = "largest number, of its range"
+"""What an amount is called where a kind has several numbers."""
+
+
+@dataclass
+class CoverageTally:
+    """How many scenes were tried, and of those how many the policy failed, and how many told nothing."""
+
+    tried: int = 0
+    failed: int = 0
+    aside: int = 0
+
+    @property
+    def counted(self) -> int:
+        """How many the policy failed or did."""
+        return self.tried - self.aside
+
+    def count(self, outcome: Outcome) -> None:
+        """Count a scene that was tried."""
+        self.tried += 1
+        self.failed += outcome == "fails"
+        self.aside += outcome == "aside"
+
+
+@dataclass
+class Both:
+    """Scenes that were drawn evenly, and those that were guided: rates of these are rates of no space."""
+
+    even: CoverageTally = field(default_factory=CoverageTally)
+    guided: CoverageTally = field(default_factory=CoverageTally)
+
+    @property
+    def tried(self) -> int:
+        """How many scenes, of both."""
+        return self.even.tried + self.guided.tried
+
+    @property
+    def failed(self) -> int:
+        """How many the policy failed, of both."""
+        return self.even.failed + self.guided.failed
+
+    @property
+    def aside(self) -> int:
+        """How many told nothing, of both."""
+        return self.even.aside + self.guided.aside
+
+    def count(self, source: str, outcome: Outcome) -> None:
+        """Count a scene that was tried."""
+        (self.even if source == EVEN else self.guided).count(outcome)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The amount of a kind, in bins.
+
+    Attributes:
+        name: of the parameter, or `SHARE`.
+        unit: empty: none.
+        benign: the value that changes nothing.
+        edges: of the bins, one more than there are of these; each bin has its lower edge, the last one both.
+        is_whole: whether each bin is of one whole number, in its middle.
+    """
+
+    name: str
+    unit: str
+    benign: float
+    edges: tuple[float, ...]
+    is_whole: bool = False
+
+    def bin_of(self, value: float) -> int:
+        """The bin of a value; of one beyond the edges the nearest."""
+        return min(max(bisect_right(self.edges, value) - 1, 0), len(self.edges) - 2)
+
+
+def axis_of(space: Sequence[Parameter], bins: int = BINS) -> Axis | None:
+    """The amount of a kind: its number, signed; of several the largest, as a share; None: it has none.
+
+    Args:
+        space: of the kind.
+        bins: how many, over the range.
+    """
+    numbers = [each for each in space if each.form in (NUMBER, WHOLE) and each.benign is not None and not each.parts]
+    if not numbers:
+        return None
+    one = numbers[0]
+    if len(numbers) > 1 or one.shape:
+        return Axis(SHARE, "", 0.0, _edges(0.0, 1.0, bins))
+    if one.form == WHOLE and one.high - one.low < 2 * bins:
+        # What is benign is no change; between others it has its place.
+        first, last = int(one.low) + (one.benign == one.low), int(one.high) - (one.benign == one.high)
+        return Axis(one.name, one.unit, one.benign, tuple(value - 0.5 for value in range(first, last + 2)), True)
+    return Axis(one.name, one.unit, one.benign, _edges(one.low, one.high, bins))
+
+
+def amount_of(axis: Axis, space: Sequence[Parameter], params: Params) -> float:
+    """How much a change has of its kind's axis."""
+    if axis.name == SHARE:
+        return distance([each for each in space if each.form in (NUMBER, WHOLE)], params)
+    return float(params.get(axis.name, axis.benign))
+
+
+@dataclass
+class Coverage:
+    """Where the search of a task has been.
+
+    Args:
+        spaces: by the name of each kind that the task can have, its parameters.
+    """
+
+    spaces: Mapping[str, Sequence[Parameter]]
+
+    def __post_init__(self) -> None:
+        self.axes = {kind: axis_of(space) for kind, space in self.spaces.items()}
+        self.kinds = {kind: Both() for kind in self.spaces}
+        self.bins = {kind: [Both() for _ in axis.edges[1:]] for kind, axis in self.axes.items() if axis is not None}
+        self.dimensions = tuple(dict.fromkeys(dimension_of(kind) for kind in self.spaces))
+        pairs = combinations_with_replacement(self.dimensions, 2)
+        self.pairs: dict[tuple[str, str], Both] = {pair: Both() for pair in pairs}
+
+    def count(self, candidate: Candidate, source: str, outcome: Outcome) -> None:
+        """Count a scene that was tried. Changes of kinds that the task does not have are ignored."""
+        changes = [change for change in candidate.changes if change.kind in self.spaces]
+        for change in changes:
+            self.kinds[change.kind].count(source, outcome)
+            axis = self.axes[change.kind]
+            if axis is not None:
+                amount = amount_of(axis, self.spaces[change.kind], change.params)
+                self.bins[change.kind][axis.bin_of(amount)].count(source, outcome)
+        there = {dimension_of(change.kind) for change in changes}
+        for pair in combinations_with_replacement([each for each in self.dimensions if each in there], 2):
+            self.pairs[pair].count(source, outcome)
+
+    @property
+    def untried_kinds(self) -> tuple[str, ...]:
+        """Kinds that no scene had."""
+        return tuple(kind for kind, seen in self.kinds.items() if not seen.tried)
+
+    @property
+    def untried_pairs(self) -> tuple[tuple[str, str], ...]:
+        """Dimensions of which no scene had both."""
+        return tuple(pair for pair, seen in self.pairs.items() if pair[0] != pair[1] and not seen.tried)
+
+
+def _edges(low: float, high: float, bins: int) -> tuple[float, ...]:
+    return (*(low + (high - low) * place / bins for place in range(bins)), high)
+
 
 FEWEST_SCENES, FEWEST_OF_EACH = 30, 5
 """Of fewer scenes, or fewer that fail or that do not, nothing is said."""
@@ -46,7 +204,7 @@ Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Share:
+class DimensionShare:
     """How much of what fails and what does not a dimension explains, or two of them beyond each.
 
     Attributes:
@@ -70,7 +228,7 @@ class Share:
 
 
 @dataclass(frozen=True)
-class Shares:
+class DimensionShares:
     """What matters to a policy.
 
     Attributes:
@@ -83,8 +241,8 @@ class Shares:
 
     scenes: int
     failed: int
-    single: tuple[Share, ...] = ()
-    pairs: tuple[Share, ...] = ()
+    single: tuple[DimensionShare, ...] = ()
+    pairs: tuple[DimensionShare, ...] = ()
     why: str = ""
 
 
@@ -142,7 +300,7 @@ def changed(candidate: Candidate, spaces: Spaces) -> dict[str, Hashable]:
     return found
 
 
-def shares_of(counted: Counted, generator: np.random.Generator) -> Shares:
+def shares_of(counted: Counted, generator: np.random.Generator) -> DimensionShares:
     """What matters, or why that cannot be said.
 
     Args:
@@ -156,13 +314,13 @@ def shares_of(counted: Counted, generator: np.random.Generator) -> Shares:
             f"of {scenes} scenes that were drawn evenly and told something the policy fails {failed}: what matters can "
             f"be told of {FEWEST_SCENES} scenes, {FEWEST_OF_EACH} that fail and {FEWEST_OF_EACH} that do not, or more"
         )
-        return Shares(scenes, failed, why=why)
+        return DimensionShares(scenes, failed, why=why)
     single = []
     for name, cells in counted.single.items():
         strata = [np.array([*some.values()], np.int64) for _, some in sorted(counted.strata[name].items())]
         single.append(_single(name, np.array([*cells.values()], np.int64), strata, generator))
     pairs = [_pair(pair, table, generator) for pair, table in counted.pairs.items()]
-    return Shares(scenes, failed, _ordered(single), _ordered(pairs))
+    return DimensionShares(scenes, failed, _ordered(single), _ordered(pairs))
 
 
 def explained(table: Counts) -> NDArray[np.float64]:
@@ -197,16 +355,16 @@ def beyond(table: Counts) -> NDArray[np.float64]:
     return np.asarray((contrast**2 - noise) * weight / _squares(table.reshape(*table.shape[:-3], 4, 2)))
 
 
-def _single(name: str, table: Counts, strata: Sequence[Counts], generator: np.random.Generator) -> Share:
+def _single(name: str, table: Counts, strata: Sequence[Counts], generator: np.random.Generator) -> DimensionShare:
     scenes, cells = int(table.sum()), len(table)
     if cells < 2:
-        return Share((name,), why="no scene changes it, or all do")
+        return DimensionShare((name,), why="no scene changes it, or all do")
     if scenes < 3 * cells:
-        return Share((name,), why=f"{scenes} scenes are too few for its {cells} ways to be changed")
+        return DimensionShare((name,), why=f"{scenes} scenes are too few for its {cells} ways to be changed")
     share = float(explained(table))
     p = stratified_p(strata, generator)
     drawn = generator.multinomial(scenes, (table / scenes).ravel(), DRAWS).reshape(DRAWS, cells, 2)
-    return Share((name,), share, _interval(share, float(_raw(table)), explained(drawn)), p)
+    return DimensionShare((name,), share, _interval(share, float(_raw(table)), explained(drawn)), p)
 
 
 def stratified_p(strata: Sequence[Counts], generator: np.random.Generator) -> float:
@@ -230,10 +388,12 @@ def _between(number: Counts, failed: Counts) -> NDArray[np.float64]:
     return np.asarray((number * (failed / number - mean) ** 2).sum(-1))
 
 
-def _pair(pair: tuple[str, str], table: Counts, generator: np.random.Generator) -> Share:
+def _pair(pair: tuple[str, str], table: Counts, generator: np.random.Generator) -> DimensionShare:
     number, contrast, weight = _contrast(table)
     if number.min() < FEWEST_OF_BOTH:
-        return Share(pair, why=f"{int(number[1, 1])} scenes change both, {FEWEST_OF_BOTH} are needed, also of neither")
+        return DimensionShare(
+            pair, why=f"{int(number[1, 1])} scenes change both, {FEWEST_OF_BOTH} are needed, also of neither"
+        )
     share = float(beyond(table))
     # Without anything joint each cell would fail as the sum of one term for each says.
     sign = np.array([[1.0, -1.0], [-1.0, 1.0]])
@@ -243,7 +403,7 @@ def _pair(pair: tuple[str, str], table: Counts, generator: np.random.Generator) 
     drawn = generator.multinomial(int(number.sum()), (table / number.sum()).ravel(), DRAWS).reshape(DRAWS, 2, 2, 2)
     raw = float(contrast**2 * weight / _squares(table.reshape(4, 2)))
     interval = _interval(share, raw, beyond(drawn))
-    return Share(pair, share, interval, _p(abs(by_chance) >= abs(contrast) - 1e-12), more=bool(contrast > 0))
+    return DimensionShare(pair, share, interval, _p(abs(by_chance) >= abs(contrast) - 1e-12), more=bool(contrast > 0))
 
 
 def _interval(share: float, raw: float, drawn: NDArray[np.float64]) -> Interval:
@@ -289,7 +449,7 @@ def _contrast(table: Counts) -> tuple[Counts, NDArray[np.float64], NDArray[np.fl
     return number, contrast, weight
 
 
-def _ordered(some: Sequence[Share]) -> tuple[Share, ...]:
+def _ordered(some: Sequence[DimensionShare]) -> tuple[DimensionShare, ...]:
     """The largest first, what cannot be told last; each p among all of them."""
     told = [each for each in some if each.p is not None]
     adjusted = holm([each.p for each in told if each.p is not None])

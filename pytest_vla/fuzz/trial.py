@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from pytest_vla.episode.ended import Rollout
-from pytest_vla.episode.measured import with_metrics
+from pytest_vla.episode.apply_metrics import with_metrics
+from pytest_vla.episode.result import Rollout
 from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.episode.start import OpenWorld
 from pytest_vla.errors import VlaError

@@ -8,16 +8,23 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.util.ranges import LAST_SEED
-from pytest_vla.util.text import did_you_mean
+from pytest_vla.fuzz.candidate import Candidate
+from pytest_vla.plan.case import levelled
+from pytest_vla.plan.task import Task
+from pytest_vla.util.text import LAST_SEED, did_you_mean
+from pytest_vla.vary.chosen import Change, change_of
+from pytest_vla.vary.kind import SHARE, Draw, VariationKind
+from pytest_vla.vary.registry import find_variation
 
 if TYPE_CHECKING:
     import numpy as np
 
     Numbers = np.random.RandomState
+
 
 OBJECTS = (
     *("pepsi_can", "opened_pepsi_can", "coke_can", "opened_coke_can", "sprite_can", "opened_sprite_can", "7up_can"),
@@ -45,7 +52,7 @@ _SAY_NOTHING = frozenset(("opened", "light", "generated", "modified", "objaverse
 
 
 @dataclass(frozen=True)
-class Rules:
+class VlatestRules:
     """What scenes of a task have.
 
     Attributes:
@@ -62,17 +69,17 @@ class Rules:
     target: str = ""
 
 
-RULES: Mapping[str, Rules] = {
-    "grasp": Rules((-0.5, -0.1), (0, 0.4), 0, 1),
-    "move": Rules((-0.5, -0.1), (0, 0.4), 0.15, 2),
-    "put-in": Rules((-0.2, -0.1), (0.1, 0.2), 0, 1, "sink"),
-    "put-on": Rules((-0.3, 0), (-0.16, 0.12), 0.05, 1, "plate"),
+RULES: Mapping[str, VlatestRules] = {
+    "grasp": VlatestRules((-0.5, -0.1), (0, 0.4), 0, 1),
+    "move": VlatestRules((-0.5, -0.1), (0, 0.4), 0.15, 2),
+    "put-in": VlatestRules((-0.2, -0.1), (0.1, 0.2), 0, 1, "sink"),
+    "put-on": VlatestRules((-0.3, 0), (-0.16, 0.12), 0.05, 1, "plate"),
 }
 """By VLATest's name of the task."""
 
 
 @dataclass(frozen=True)
-class Thing:
+class VlatestObject:
     """An object of a scene.
 
     Attributes:
@@ -87,7 +94,7 @@ class Thing:
 
 
 @dataclass(frozen=True)
-class Scene:
+class VlatestScene:
     """A scene of VLATest.
 
     Attributes:
@@ -98,7 +105,7 @@ class Scene:
     """
 
     task: str
-    things: tuple[Thing, ...]
+    things: tuple[VlatestObject, ...]
     source: int = 0
     target: int | None = None
 
@@ -134,7 +141,7 @@ def scenes(
     *,
     exactly: bool = False,
     models: Sequence[str] = OBJECTS,
-) -> Iterator[Scene]:
+) -> Iterator[VlatestScene]:
     """VLATest's scenes, without an end.
 
     Of a scene the number of confounders is drawn first, evenly from none to the most; of ``put-on`` and ``put-in``
@@ -189,9 +196,9 @@ def alike(model: str) -> str:
     return " ".join(word for word in model.split("_") if word not in _SAY_NOTHING and not word.endswith("cm"))
 
 
-def _scene(task: str, numbers: "Numbers", most: int, exactly: bool, models: Sequence[str]) -> Scene:
+def _scene(task: str, numbers: "Numbers", most: int, exactly: bool, models: Sequence[str]) -> VlatestScene:
     rules = RULES[task]
-    left, things = list(models), list[Thing]()
+    left, things = list(models), list[VlatestObject]()
 
     def add(count: int) -> None:
         for _ in range(count):
@@ -203,36 +210,108 @@ def _scene(task: str, numbers: "Numbers", most: int, exactly: bool, models: Sequ
     if not rules.target:
         add(rules.asked + confounders())
         if rules.asked == 1:
-            return Scene(task, tuple(things))
+            return VlatestScene(task, tuple(things))
         order = list(range(len(things)))
         numbers.shuffle(order)
-        return Scene(task, tuple(things), *map(int, order[:2]))
+        return VlatestScene(task, tuple(things), *map(int, order[:2]))
     add(rules.asked)
     if rules.target == "sink":
-        things.append(Thing(_SINK, _SINK_AT, _UNTURNED))
+        things.append(VlatestObject(_SINK, _SINK_AT, _UNTURNED))
     else:
         at = _place(rules, numbers, things)
-        things.append(Thing(str(numbers.choice(_PLATES)), at, _UNTURNED))
+        things.append(VlatestObject(str(numbers.choice(_PLATES)), at, _UNTURNED))
     add(confounders())
-    return Scene(task, tuple(things), 0, 1)
+    return VlatestScene(task, tuple(things), 0, 1)
 
 
-def _thing(rules: Rules, numbers: "Numbers", left: list[str], there: Sequence[Thing]) -> Thing:
+def _thing(rules: VlatestRules, numbers: "Numbers", left: list[str], there: Sequence[VlatestObject]) -> VlatestObject:
     model = str(numbers.choice(left))
     left[:] = [each for each in left if alike(each) != alike(model)]
     at = _place(rules, numbers, there)
     if numbers.choice(("standing", "lying")) == "standing":
-        return Thing(model, at, STANDING)
+        return VlatestObject(model, at, STANDING)
     half = float(numbers.uniform(-math.pi, math.pi)) / 2
-    return Thing(model, at, (math.cos(half), 0.0, 0.0, math.sin(half)))
+    return VlatestObject(model, at, (math.cos(half), 0.0, 0.0, math.sin(half)))
 
 
-def _place(rules: Rules, numbers: "Numbers", there: Sequence[Thing]) -> tuple[float, float]:
+def _place(rules: VlatestRules, numbers: "Numbers", there: Sequence[VlatestObject]) -> tuple[float, float]:
     while True:
         at = float(numbers.uniform(*rules.x)), float(numbers.uniform(*rules.y))
         if all(math.dist(at, each.at) >= rules.apart for each in there):
             return at
 
 
-def _pose(thing: Thing) -> dict[str, Any]:
+def _pose(thing: VlatestObject) -> dict[str, Any]:
     return {"init_xy": list(thing.at), "init_rot_quat": list(thing.turned)}
+
+
+# Proposals as VLATest draws its scenes (arXiv 2409.12894), on any suite's tasks and by our kinds of change.
+#
+# 0 to 3 objects beside those that are asked of, each number as likely; and of three scenes one each with other light,
+# with the camera turned, and with neither, as its research questions have them. What is otherwise: objects stand
+# where there is room, so that the task can still be done; what is asked of stands where the suite's init state has
+# it; brighter goes to the brightest that our pictures show, and not to 20 times; the camera is turned and not also
+# moved by up to 5 cm, as a camera has one change here.
+
+OBJECTS_KIND, LIGHT, CAMERA = "layout.distractors", "light.diffuse", "camera.orientation"
+"""The kinds that scenes are made of."""
+
+DARKEST = 1 / 20
+MOST_TURN = 5.0
+"""Degrees, of each of pitch and yaw."""
+
+_MOST_DRAWS = 100
+
+
+def propose_as_vlatest(task: Task, seed: int, some: Sequence[VariationKind], generator: Random) -> Candidate:
+    """A scene as VLATest draws one; in the place of `pytest_vla.fuzz.sampler.propose`.
+
+    Args:
+        task: as it is.
+        seed: of the case.
+        some: kinds that may be taken; others than `OBJECTS_KIND`, `LIGHT` and `CAMERA` are not.
+        generator: the same state gives the same scene.
+
+    Raises:
+        VlaError: none of the kinds is there, or none of many draws is a scene that the task can have.
+    """
+    by_name = {kind.name: kind for kind in some if kind.name in (OBJECTS_KIND, LIGHT, CAMERA)}
+    if not by_name:
+        raise VlaError(f"{task.id}: VLATest's scenes need a kind of {OBJECTS_KIND}, {LIGHT}, {CAMERA}")
+    why = ""
+    for _ in range(_MOST_DRAWS):
+        try:
+            candidate = Candidate(task, seed, tuple(_changes(task, by_name, generator)))
+            if candidate.changes:
+                find_variation(task, candidate.label, seed)
+                return candidate
+        except VlaError as error:
+            why = str(error)
+    raise VlaError(f"{task.id}: none of {_MOST_DRAWS} draws is a scene that it can have; the last one: {why}")
+
+
+def _changes(task: Task, by_name: dict[str, VariationKind], generator: Random) -> list[Change]:
+    found = []
+    number, beside = generator.randint(0, MOST_CONFOUNDERS), generator.choice(("", LIGHT, CAMERA))
+    if number and OBJECTS_KIND in by_name:
+        kind = by_name[OBJECTS_KIND]
+        draw = Draw(task, levelled(kind.name, number), generator.getrandbits(31), number)
+        found.append(change_of(kind.name, kind.sample(draw)))
+    if beside in by_name:
+        found.append(_lit(by_name[LIGHT], task, generator) if beside == LIGHT else _turned(generator))
+    return found
+
+
+def _lit(kind: VariationKind, task: Task, generator: Random) -> Change:
+    (bounds,) = (each for each in kind.space(task) if each.name == "gain_rgb")
+    darker = generator.choice((True, False))
+    gain = generator.uniform(max(DARKEST, bounds.low), 1.0) if darker else generator.uniform(1.0, bounds.high)
+    params = {"gain_rgb": [gain] * 3, "gain_rgb_overlit": [min(gain, 1.0)] * 3, SHARE: 1.0}
+    return change_of(LIGHT, params)
+
+
+def _turned(generator: Random) -> Change:
+    pitch, yaw = (generator.uniform(-MOST_TURN, MOST_TURN) for _ in range(2))
+    # Of angles so small both turns are one about the axis between.
+    angle = math.hypot(pitch, yaw)
+    return change_of(CAMERA, {"angle_deg": angle, "axis_pitch_yaw_roll": [pitch / angle, yaw / angle, 0.0]})

@@ -18,9 +18,9 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from pytest_vla.errors import VlaError
-from pytest_vla.metrics.further import further_names
+from pytest_vla.metrics.extra_metrics import further_names
 from pytest_vla.metrics.selection import Selected, by_model, is_counted, of_several_simulators, that_count
-from pytest_vla.plan import labels
+from pytest_vla.plan import case as labels
 from pytest_vla.plan.case import init_state_by
 from pytest_vla.plan.costs import accounts_of, of_account, totals
 from pytest_vla.records.counting import OF_WORLD, is_complete, protocol_of

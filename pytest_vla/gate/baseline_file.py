@@ -7,13 +7,15 @@ bytes. Nothing in it is another machine's rounding, and nothing a text that a te
 
 import json
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 from typing import Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.baseline import Baseline, CaseResult, Conditions, differences, layers_of, merged
-from pytest_vla.plan.labels import CaseParts, parse_case_id, task_key
+from pytest_vla.gate.comparable import ComparableEpisodes, Pair, matched
+from pytest_vla.plan.case import CaseParts, parse_case_id, task_key
 from pytest_vla.records.checks import OUTCOMES, is_count, is_number, is_plain, parse_json
 from pytest_vla.util.documents import read_plain
 from pytest_vla.util.files import whole_file
@@ -22,7 +24,7 @@ from pytest_vla.util.text import printable
 # What a baseline's file may say: it is from outside, edited and merged by people. Pure; `migrated` has the schemas.
 
 SCHEMA = 1
-"""Of the files that this version writes; raised as `pytest_vla.records.migrations` says it of records."""
+"""Of the files that this version writes; raised as `pytest_vla.records.record` says it of records."""
 
 Table = dict[str, Any]
 
@@ -402,3 +404,42 @@ def _place(path: Path, text: str, index: int, cases: int, line: Any) -> str:
 
 def _broken(place: Path | str, why: str) -> VlaError:
     return VlaError(f"{place}: not a baseline: {why}; {_MENDING}")
+
+
+# What becomes of a baseline that another takes the place of.
+
+
+@dataclass(frozen=True)
+class Changes:
+    """From one baseline to another.
+
+    Attributes:
+        before: the one that was.
+        after: the one that takes its place.
+        lost: cases that succeeded and now fail.
+        gained: cases that failed and now succeed.
+        otherwise: cases whose outcome is another one, such as an error.
+        moved: how many cases end as they did, by another trajectory.
+        agreement: the cases that one alone has, and the conditions that differ.
+    """
+
+    before: Baseline
+    after: Baseline
+    lost: tuple[Pair, ...]
+    gained: tuple[Pair, ...]
+    otherwise: tuple[Pair, ...]
+    moved: int
+    agreement: ComparableEpisodes
+
+
+def changes_of(before: Baseline, after: Baseline) -> Changes:
+    """What changes where `after` takes the place of `before`; they need no case in common."""
+    found = matched(before, after)
+    ways: dict[tuple[str, str], list[Pair]] = {}
+    for pair in found.pairs:
+        ways.setdefault((pair.baseline.outcome, pair.new.outcome), []).append(pair)
+    lost, gained = (tuple(ways.pop(way, ())) for way in (("success", "failure"), ("failure", "success")))
+    otherwise = tuple(pair for (one, other), some in ways.items() if one != other for pair in some)
+    alike = (pair for (one, other), some in ways.items() if one == other for pair in some)
+    moved = sum(pair.baseline.digest != pair.new.digest for pair in alike)
+    return Changes(before, after, lost, gained, otherwise, moved, found.agreement)

@@ -72,7 +72,7 @@ class UnitCounts(NamedTuple):
         lost: pairs in which only the baseline succeeded.
         gained: pairs in which only the new policy did.
         units: by the sum of differences and the number of pairs of a unit, how many such units there are; numbers that
-            are not whole are multiples of what was seen (`pytest_vla.gate.settling`).
+            are not whole are multiples of what was seen (`pytest_vla.gate.episodes_needed`).
     """
 
     lost: float

@@ -7,22 +7,207 @@ Two shapes, and each comparison is one of them:
 - `unpaired`: of each task and variation that both have, what each did from its own seeds. What differs is the policy's
   and the seeds'.
 
-What an episode ran under decides, by the table in `pytest_vla.gate.conditions`: where that is another, the policies
+What an episode ran under decides, by the table in `pytest_vla.gate.comparable`: where that is another, the policies
 were not asked the same, and the comparison is refused; where only rounding may differ it is told. The policy itself is
 what is compared.
 """
 
+import json
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, get_args
 
-from pytest_vla.errors import VlaError
+from pytest_vla.errors import STOPPED, VlaError
 from pytest_vla.gate.baseline import INIT_STATE, Baseline, CaseResult, distinct_cases, draws
-from pytest_vla.gate.conditions import Effect
-from pytest_vla.gate.disagreements import Disagreement, disagreements_of
 from pytest_vla.metrics.clustered import Unit
 from pytest_vla.metrics.rates import BENIGN
 from pytest_vla.metrics.success import unit_of
-from pytest_vla.util.text import counted
+from pytest_vla.util.text import counted, printable
+
+# Which conditions of an episode decide whether it can be compared with another, and which only round: one table.
+
+Effect = Literal["refuses", "refuses costs", "warns"]
+"""Of a condition that differs: nothing is compared; costs are not compared, and what was done is; it is told."""
+
+
+class Condition(NamedTuple):
+    """A row of `CONDITIONS`.
+
+    Attributes:
+        name: of the condition; one that ends with a dot: all that begin so and have no row of their own.
+        effect: where it differs.
+        about: what it is, for people.
+        why: the effect is that.
+        must_be_known: whether nothing is refused where one side does not say it, as records of earlier versions and
+            published logs may not; else not saying it is a value, such as the default.
+    """
+
+    name: str
+    effect: Effect
+    about: str
+    why: str
+    must_be_known: bool = False
+
+
+CONDITIONS = (
+    # First, since another simulator compiles another scene, and may begin elsewhere.
+    Condition("provenance.mujoco", "refuses", "MuJoCo", "another version moves otherwise", True),
+    Condition("provenance.robosuite", "refuses", "robosuite", "another version moves otherwise", True),
+    Condition("protocol.max_steps", "refuses", "step budget", "more steps, more successes"),
+    Condition("protocol.rules", "refuses", "success rule", "the paper's goals and its code's are others"),
+    Condition("protocol.", "refuses", "protocol", "it is what every episode of a suite has in common"),
+    Condition("goal", "refuses", "success rule", "another goal is another task", True),
+    Condition("instruction", "refuses", "instruction", "the policy was told something else", True),
+    Condition("replan", "refuses", "replan length", "a policy that is asked more often does otherwise"),
+    Condition("scene", "refuses", "scene", "its files or assets are others: things move or look otherwise", True),
+    Condition("provenance.stand_ins", "refuses", "stand-in assets", "things look otherwise", True),
+    Condition("init_state", "refuses", "init state", "the same seed began elsewhere"),
+    Condition("variation", "refuses", "variation", "its label names another dimension, kind or level"),
+    Condition("parameters", "refuses", "variation's parameters", "the same label was drawn otherwise"),
+    Condition("world.", "refuses", "simulator of the suite's own world", "it says that its results depend on it"),
+    Condition("provenance.premises", "refuses", "premises (--vla-premises)", "other episodes are invalid"),
+    Condition("provenance.feasible", "refuses", "feasible (--vla-feasible)", "other episodes are invalid"),
+    Condition("provenance.stop_when", "refuses", "alarm (--vla-stop-when)", "it stops other episodes"),
+    Condition("charged", "refuses costs", "costs that were watched", "other things were charged"),
+    Condition("provenance.costs", "refuses costs", "collisions (--vla-costs)", "other contacts were charged"),
+    Condition("provenance.declared_costs", "refuses costs", "your own costs (--vla-cost)", "the file says otherwise"),
+    Condition(
+        "provenance.ledger", "refuses costs", "ledger", "before, it looked once a control step: impacts were missed"
+    ),
+    Condition("provenance.rescored", "refuses costs", "charging", "from recorded states, not as the episode ran"),
+    Condition("group", "warns", "group of your own tests", "the marker names another"),
+    Condition("provenance.kernels", "warns", "kernels", "they round otherwise"),
+    Condition("provenance.blas", "warns", "BLAS kernels", "they round otherwise"),
+    Condition("provenance.libm", "warns", "libm", "it rounds otherwise"),
+    Condition("provenance.renderer", "warns", "renderer", "pictures round otherwise"),
+    Condition("provenance.platform", "warns", "platform", "another machine may round otherwise"),
+    Condition("provenance.python", "warns", "Python", "it may round otherwise"),
+    Condition("provenance.numpy", "warns", "numpy", "it may round otherwise"),
+    Condition("provenance.scipy", "warns", "scipy", "it may round otherwise"),
+    Condition("provenance.numba", "warns", "numba", "it may round otherwise"),
+    Condition("provenance.llvmlite", "warns", "llvmlite", "it may round otherwise"),
+    Condition("provenance.pytest-vla", "warns", "pytest-vla", "it may round otherwise"),
+    Condition("provenance.", "warns", "provenance", "nobody said that results depend on it", True),
+)
+"""What decides whether two episodes can be compared. Any other condition is a later version's: `OTHER`."""
+
+OTHER = Condition("", "warns", "condition", "this version does not know what it says", True)
+
+
+def row_of(name: str) -> Condition:
+    """The row of `CONDITIONS` that says what becomes of a condition."""
+    exact = next((row for row in CONDITIONS if row.name == name), None)
+    begun = (row for row in CONDITIONS if row.name.endswith(".") and name.startswith(row.name))
+    return exact or next(begun, OTHER)
+
+
+# In which conditions two sides ran otherwise, and how it is said.
+
+_OTHERWISE_KNOWN = ("run_seed", "protocol.init_states")
+"""Conditions that are not compared: by the one cases are found, and of the other the init state itself tells."""
+
+_ALARM = "provenance.stop_when"
+_SHOWN = 3
+_LONGEST = 80
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """A condition in which cases differ.
+
+    Attributes:
+        name: of the condition.
+        effect: of it, in `CONDITIONS`; what one side alone must say, and does not, warns only.
+        baseline: what the baseline says, as JSON has it; None: nothing.
+        new: what the run says.
+        cases: whose (`CaseResult.case`, of the run), in order.
+    """
+
+    name: str
+    effect: Effect
+    baseline: Any
+    new: Any
+    cases: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """``step budget (protocol.max_steps): 300 in the baseline, 400 in the run, 40 cases: more steps, ...``."""
+        row = row_of(self.name)
+        sides = f"{_value_text(self.baseline)} in the baseline, {_value_text(self.new)} in the run"
+        return f"{row.about} ({self.name}): {sides}, {counted(len(self.cases), 'case')}: {row.why}"
+
+
+def lines_of(disagreements: Iterable[Disagreement]) -> list[str]:
+    """A line for each disagreement; of one condition no more than a few, and how many more there are."""
+    by_name: dict[str, list[Disagreement]] = {}
+    for each in disagreements:
+        by_name.setdefault(each.name, []).append(each)
+    lines = []
+    for name, some in by_name.items():
+        lines += [each.text for each in some[:_SHOWN]]
+        if more := some[_SHOWN:]:
+            cases = counted(sum(len(each.cases) for each in more), "case")
+            lines.append(f"{row_of(name).about} ({name}): {len(more)} more such differences, {cases}")
+    return lines
+
+
+def disagreements_of(
+    compared: Iterable[tuple[CaseResult, CaseResult, Iterable[str]]],
+) -> tuple[Disagreement, ...]:
+    """In which conditions cases differ, those first that refuse, in the order of `CONDITIONS`.
+
+    Args:
+        compared: of each comparison the baseline's case, the run's, and the names of conditions that may differ.
+    """
+    cases: dict[tuple[str, str, str], list[str]] = {}
+    values: dict[tuple[str, str, str], tuple[Effect, Any, Any]] = {}
+    for one, other, names in compared:
+        known_of_all = one.is_counted and other.is_counted
+        for name in names:
+            before, now = _value_of(one, name), _value_of(other, name)
+            if name in _OTHERWISE_KNOWN or before == now:
+                continue
+            is_told = known_of_all or (name == _ALARM and _knows_alarm(one) and _knows_alarm(other))
+            if not is_told and None in (before, now):
+                # Whoever died could not tell.
+                continue
+            row, unknown = row_of(name), None in (before, now)
+            if row is OTHER and unknown:
+                continue
+            key = name, json.dumps(before, sort_keys=True), json.dumps(now, sort_keys=True)
+            cases.setdefault(key, []).append(other.case)
+            values[key] = "warns" if row.must_be_known and unknown else row.effect, before, now
+    found = [Disagreement(key[0], *values[key], tuple(dict.fromkeys(some))) for key, some in cases.items()]
+    effects, rows = get_args(Effect), [row.name for row in (*CONDITIONS, OTHER)]
+    return tuple(
+        sorted(
+            found,
+            key=lambda each: (
+                effects.index(each.effect),
+                rows.index(row_of(each.name).name),
+                each.name,
+                -len(each.cases),
+                each.cases,
+            ),
+        )
+    )
+
+
+def _knows_alarm(case: CaseResult) -> bool:
+    """Whether a case that says of no rule had none: all that an alarm stopped says by which."""
+    return case.is_counted or case.reason == STOPPED
+
+
+def _value_of(case: CaseResult, name: str) -> Any:
+    if name == INIT_STATE:
+        return case.init_state
+    return (case.parameters or None) if name == "parameters" else case.condition(name)
+
+
+def _value_text(value: Any) -> str:
+    text = "not said" if value is None else value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+    return printable(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")
+
 
 OF_SEED = frozenset(("parameters", INIT_STATE))
 """What other seeds have otherwise as a rule."""
@@ -33,7 +218,6 @@ OF_DRAW = frozenset(("scene", "instruction", "goal"))
 _OF_ONE = ("seed", "run_seed")
 """Labels that a stratum's cases do not have in common."""
 
-_SHOWN = 3
 
 Key = tuple[str, int, str, str]
 """`CaseResult.key`."""
@@ -74,7 +258,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Stratum:
+class ComparedStratum:
     """A task under one variation that both have, each from its own seeds.
 
     Attributes:
@@ -91,7 +275,7 @@ class Stratum:
 
 
 @dataclass(frozen=True)
-class Agreement:
+class ComparableEpisodes:
     """What can be compared, and under what it ran.
 
     Attributes:
@@ -152,18 +336,18 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Paired:
-    """`Agreement`, with the pairs that are compared, by case; none is a probe."""
+    """`ComparableEpisodes`, with the pairs that are compared, by case; none is a probe."""
 
     pairs: tuple[Pair, ...]
-    agreement: Agreement
+    agreement: ComparableEpisodes
 
 
 @dataclass(frozen=True)
 class Unpaired:
-    """`Agreement`, with the strata that are compared, by task and variation; none is of probes."""
+    """`ComparableEpisodes`, with the strata that are compared, by task and variation; none is of probes."""
 
-    strata: tuple[Stratum, ...]
-    agreement: Agreement
+    strata: tuple[ComparedStratum, ...]
+    agreement: ComparableEpisodes
 
 
 def paired(baseline: Baseline, new: Baseline) -> Paired:
@@ -222,7 +406,7 @@ def unpaired(baseline: Baseline, new: Baseline) -> Unpaired:
     common = sorted(sides[0].keys() & sides[1].keys())
     if not common:
         raise _nothing_common(baseline, new, "task under the same variation")
-    strata: list[Stratum] = []
+    strata: list[ComparedStratum] = []
     differing: list[tuple[CaseResult, CaseResult, Iterable[str]]] = []
     probes = copies = 0
     for key in common:
@@ -235,7 +419,7 @@ def unpaired(baseline: Baseline, new: Baseline) -> Unpaired:
         labels = _common_labels(of_new)
         kept = distinct_cases(of_baseline), distinct_cases(of_new)
         copies += len(of_baseline) + len(of_new) - len(kept[0]) - len(kept[1])
-        strata.append(Stratum(f"{key[0]}/{key[1]}", labels, *kept))
+        strata.append(ComparedStratum(f"{key[0]}/{key[1]}", labels, *kept))
     keys = [{case.key for key in common for case in side[key]} for side in sides]
     found = disagreements_of(differing)
     agreement = _agreement(baseline, new, found, (keys[0], keys[1]), probes)
@@ -321,9 +505,9 @@ def _agreement(
     disagreements: tuple[Disagreement, ...],
     keys: tuple[set[Key], set[Key]],
     probes: int,
-) -> Agreement:
+) -> ComparableEpisodes:
     digests = baseline.policy_digest, new.policy_digest
-    return Agreement(
+    return ComparableEpisodes(
         disagreements,
         tuple(case.key for case in baseline.cases if case.key not in keys[0]),
         tuple(case.key for case in new.cases if case.key not in keys[1]),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from pytest_vla.gate.baseline import CaseResult
 from pytest_vla.gate.bounded import Bounds, changed_p, counted_units, no_worse_p, paired_bounds, tasks_bounds
-from pytest_vla.gate.comparable import Pair, Stratum
+from pytest_vla.gate.comparable import ComparedStratum, Pair
 from pytest_vla.gate.score import unpaired_bounds, unpaired_change_p, unpaired_p
 from pytest_vla.metrics.clustered import Interval, Unit, no_narrower
 from pytest_vla.metrics.success import unit_of
@@ -45,7 +45,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Sample:
+class GroupOutcomes:
     """Successes (1) and failures (0) of a group; `units` go with them.
 
     Of pairs both sides have as many, in the same order, and the units are the same.
@@ -65,7 +65,7 @@ WORST: Fills = (0, 1)
 BEST: Fills = (1, 0)
 
 
-def sample_of(sources: Iterable[Pair | Stratum], fills: Fills) -> Sample:
+def sample_of(sources: Iterable[Pair | ComparedStratum], fills: Fills) -> GroupOutcomes:
     """The successes and failures of pairs or strata; what is invalid on both sides of a pair is in none."""
     new: list[tuple[int, Unit]] = []
     baseline: list[tuple[int, Unit]] = []
@@ -81,7 +81,7 @@ def sample_of(sources: Iterable[Pair | Stratum], fills: Fills) -> Sample:
             for cases, fill, found in ((source.new, fills[0], new), (source.baseline, fills[1], baseline)):
                 filled = ((_filled(case, fill), unit_of(case)) for case in cases)
                 found += [(success, unit) for success, unit in filled if success is not None]
-    return Sample(
+    return GroupOutcomes(
         tuple(success for success, _ in new),
         tuple(unit for _, unit in new),
         tuple(success for success, _ in baseline),
@@ -89,12 +89,12 @@ def sample_of(sources: Iterable[Pair | Stratum], fills: Fills) -> Sample:
     )
 
 
-def lost_all(sample: Sample) -> Sample:
+def lost_all(sample: GroupOutcomes) -> GroupOutcomes:
     """Return the sample as if the new policy had failed in every episode."""
     return replace(sample, new=(0,) * len(sample.new))
 
 
-def evidence_of(sample: Sample, margin: float, alpha: float, is_paired: bool) -> Evidence | None:
+def evidence_of(sample: GroupOutcomes, margin: float, alpha: float, is_paired: bool) -> Evidence | None:
     """What a sample says; None where a side has nothing, or no task is on both.
 
     Args:

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_vla.gate.comparable import Pair, Stratum
-from pytest_vla.plan.labels import node_id
+from pytest_vla.gate.comparable import ComparedStratum, Pair
+from pytest_vla.plan.case import node_id
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Flip:
     is_lost: bool
 
 
-def task_changes(sources: Mapping[str, Sequence[Pair | Stratum]]) -> tuple[TaskChange, ...]:
+def task_changes(sources: Mapping[str, Sequence[Pair | ComparedStratum]]) -> tuple[TaskChange, ...]:
     """The tasks of groups: of pairs and strata by the group's name; those that lost most come first."""
     found: dict[tuple[str, str], list[int]] = {}
     for group, some in sources.items():
@@ -61,7 +61,9 @@ def task_changes(sources: Mapping[str, Sequence[Pair | Stratum]]) -> tuple[TaskC
     return tuple(sorted(changes, key=lambda change: (-change.lost, change.baseline[1], change.group, change.task)))
 
 
-def flips_of(sources: Mapping[str, Sequence[Pair | Stratum]], changes: Iterable[TaskChange]) -> tuple[Flip, ...]:
+def flips_of(
+    sources: Mapping[str, Sequence[Pair | ComparedStratum]], changes: Iterable[TaskChange]
+) -> tuple[Flip, ...]:
     """The pairs that ended differently: lost ones first, and of these those of the tasks that lost most.
 
     Args:
@@ -80,9 +82,9 @@ def flips_of(sources: Mapping[str, Sequence[Pair | Stratum]], changes: Iterable[
     return tuple(flip for *_, flip in sorted(found, key=lambda each: each[:3]))
 
 
-def _counted(source: Pair | Stratum) -> tuple[tuple[bool, ...], tuple[bool, ...]]:
+def _counted(source: Pair | ComparedStratum) -> tuple[tuple[bool, ...], tuple[bool, ...]]:
     """Success of what is counted, the baseline's and the run's; of a pair, of both or of neither."""
-    if isinstance(source, Stratum):
+    if isinstance(source, ComparedStratum):
         baseline, new = source.baseline, source.new
     elif source.baseline.is_counted and source.new.is_counted:
         baseline, new = (source.baseline,), (source.new,)

@@ -15,9 +15,8 @@ from pytest_vla.errors import VlaError
 from pytest_vla.gate.baseline import GIVEN, SHORT, Baseline, CaseResult
 from pytest_vla.gate.baseline_file import text_of
 from pytest_vla.gate.choices import ANY, BEYOND, RULES, SEQUENTIAL, STOPS
-from pytest_vla.gate.comparable import labels_of, matched, unpaired
-from pytest_vla.gate.disagreements import lines_of
-from pytest_vla.gate.measured import Measure, parse_measures
+from pytest_vla.gate.comparable import labels_of, lines_of, matched, unpaired
+from pytest_vla.gate.measures import Measure, parse_measures
 from pytest_vla.gate.verdicts import Terms, group_name
 from pytest_vla.plan.case import Case
 from pytest_vla.util.text import counted
@@ -43,7 +42,7 @@ class Manifest:
         is_paired: whether the baseline has cases of them; else it has their tasks from other seeds.
         groups: by name, how many of the cases are compared.
         run_seed: of a sequential gate, from which its order is drawn.
-        order: likewise, its digest, see `pytest_vla.gate.order.order_digest`; empty: there is none.
+        order: likewise, its digest, see `pytest_vla.gate.sequential.order_digest`; empty: there is none.
         rounds: likewise, how many each group has.
         looks: at this comparison: a text for each, see `looks_at`.
     """

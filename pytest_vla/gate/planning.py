@@ -22,11 +22,79 @@ from pytest_vla.gate.baseline import CaseResult, distinct_cases
 from pytest_vla.gate.bounded import Floats, Kinds, changed_ps, no_worse_ps
 from pytest_vla.gate.choices import Verdict
 from pytest_vla.gate.comparable import Pair, labels_of
-from pytest_vla.gate.evidence import AS_THEY_ARE, Sample, sample_of
-from pytest_vla.gate.stopping import Kind, Stops, simulated_stops
+from pytest_vla.gate.evidence import AS_THEY_ARE, GroupOutcomes, sample_of
 from pytest_vla.gate.verdicts import Terms, group_name
+from pytest_vla.gate.wealth import running_p
 from pytest_vla.metrics.clustered import Unit
 from pytest_vla.metrics.success import unit_of
+
+# When a sequential gate would stop: simulated in whole rounds, with the p values by which it does.
+
+STOPPING_SIMULATIONS = 200
+"""Mean numbers of pairs are found within about a tenth, and shares of runs within 7 points (two standard errors)."""
+
+_MOST_DRAWN = 100_000
+"""Units in all simulations, that a plan is told at once: of long runs, which differ less, there are fewer."""
+
+
+class UnitType(NamedTuple):
+    """What tests take of a unit: its pairs that were lost, those that were gained, and all."""
+
+    lost: int
+    gained: int
+    pairs: int
+
+
+class Stops(NamedTuple):
+    """What becomes of sequential gates.
+
+    Attributes:
+        pairs: that they take on average.
+        share: of them that say what is right.
+    """
+
+    pairs: float
+    share: float
+
+
+def simulated_stops(
+    tasks: Sequence[Mapping[UnitType, float]],
+    right: Sequence[Verdict],
+    rounds: int,
+    terms: Terms,
+    groups: int,
+    generator: np.random.Generator,
+) -> Stops:
+    """When a group stops of which no regression is asked for.
+
+    Args:
+        tasks: of each the probability of each kind of unit.
+        right: the verdicts that are right.
+        rounds: that there are at most.
+        terms: of the gate.
+        groups: how many there are, see `pytest_vla.gate.planning.plan_group`.
+        generator: of the simulations.
+    """
+    kinds = sorted({kind for task in tasks for kind in task})
+    means = np.array([(kind.gained - kind.lost) / kind.pairs for kind in kinds])
+    runs = min(STOPPING_SIMULATIONS, max(_MOST_DRAWN // (rounds * len(tasks)), 20))
+    drawn = []
+    for task in tasks:
+        shares = np.array([task.get(kind, 0.0) for kind in kinds])
+        drawn.append(means[generator.choice(len(kinds), (runs, rounds), p=shares / shares.sum())])
+    x, margin = np.stack(drawn, axis=-1), terms.margin / 100
+    worse = groups * running_p(x, "regression", terms.beyond) <= terms.alpha
+    better = groups * running_p(x, "better") <= terms.alpha
+    within = running_p(x, "no worse", margin) <= terms.alpha if margin < 1.0 else np.ones(x.shape[:2], bool)
+    stops = worse | better | within
+    at = np.where(stops[:, -1], stops.argmax(axis=1), rounds - 1)
+    place = np.arange(runs), at
+    verdicts = np.select(
+        [worse[place], better[place], within[place]], ["regression", "better", "no worse"], "undecided"
+    )
+    per_round = sum(share * kind.pairs for task in tasks for kind, share in task.items())
+    return Stops(float((at + 1).mean() * per_round), float(np.isin(verdicts, list(right)).mean()))
+
 
 POWERS = (0.8, 0.95)
 """The shares of runs in which the gate is to say what is so."""
@@ -49,7 +117,7 @@ Outcomes = tuple[int, ...]
 """Successes (1) and failures (0) of the episodes of a unit."""
 
 
-class Seen(NamedTuple):
+class UnitOutcomes(NamedTuple):
     """What was seen in a unit.
 
     Attributes:
@@ -62,11 +130,11 @@ class Seen(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Group:
+class PlanGroup:
     """A group of a baseline's episodes: by task its units."""
 
     name: str
-    tasks: Mapping[str, tuple[Seen, ...]]
+    tasks: Mapping[str, tuple[UnitOutcomes, ...]]
 
     @property
     def episodes(self) -> int:
@@ -85,7 +153,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Plan:
+class GatePlan:
     """What a group takes.
 
     Attributes:
@@ -128,17 +196,19 @@ class Sequential(NamedTuple):
     fallen: Stops | None
 
 
-def groups_of_cases(cases: Iterable[CaseResult], by: Sequence[str]) -> tuple[Group, ...]:
+def groups_of_cases(cases: Iterable[CaseResult], by: Sequence[str]) -> tuple[PlanGroup, ...]:
     """The groups of a baseline, each start once; what is a probe, an error or invalid is in none."""
     found: dict[str, dict[Unit, list[int]]] = {}
     for case in distinct_cases(cases):
         if case.is_counted and not case.in_no_rate:
             units = found.setdefault(group_name(labels_of(case), by), {})
             units.setdefault(unit_of(case), []).append(int(case.outcome == "success"))
-    return _groups({name: {unit: Seen(tuple(of)) for unit, of in units.items()} for name, units in found.items()})
+    return _groups(
+        {name: {unit: UnitOutcomes(tuple(of)) for unit, of in units.items()} for name, units in found.items()}
+    )
 
 
-def groups_of_pairs(pairs: Iterable[Pair], by: Sequence[str]) -> tuple[Group, ...]:
+def groups_of_pairs(pairs: Iterable[Pair], by: Sequence[str]) -> tuple[PlanGroup, ...]:
     """The groups of pairs; a pair of which a side is an error or invalid is in none."""
     found: dict[str, list[Pair]] = {}
     for pair in pairs:
@@ -146,26 +216,28 @@ def groups_of_pairs(pairs: Iterable[Pair], by: Sequence[str]) -> tuple[Group, ..
     return tuple(_group_of(name, sample_of(found[name], AS_THEY_ARE)) for name in sorted(found))
 
 
-def group_of_sample(sample: Sample, *, is_of_baseline: bool = False) -> Group:
+def group_of_sample(sample: GroupOutcomes, *, is_of_baseline: bool = False) -> PlanGroup:
     """Return a sample of pairs as a group, or of its baseline's episodes alone."""
     group = _group_of("", sample)
     if not is_of_baseline:
         return group
-    return Group("", {task: tuple(Seen(seen.baseline) for seen in some) for task, some in group.tasks.items()})
+    return PlanGroup(
+        "", {task: tuple(UnitOutcomes(seen.baseline) for seen in some) for task, some in group.tasks.items()}
+    )
 
 
-def _group_of(name: str, sample: Sample) -> Group:
+def _group_of(name: str, sample: GroupOutcomes) -> PlanGroup:
     of: dict[Unit, tuple[list[int], list[int]]] = {}
     for unit, theirs, ours in zip(sample.baseline_units, sample.baseline, sample.new, strict=True):
         sides = of.setdefault(unit, ([], []))
         sides[0].append(theirs)
         sides[1].append(ours)
-    seen = {unit: Seen(tuple(theirs), tuple(ours)) for unit, (theirs, ours) in of.items()}
+    seen = {unit: UnitOutcomes(tuple(theirs), tuple(ours)) for unit, (theirs, ours) in of.items()}
     (group,) = _groups({name: seen})
     return group
 
 
-def plan_group(group: Group, drop: float, terms: Terms, groups: int, generator: np.random.Generator) -> Plan:
+def plan_group(group: PlanGroup, drop: float, terms: Terms, groups: int, generator: np.random.Generator) -> GatePlan:
     """How many pairs a group takes.
 
     Args:
@@ -184,7 +256,7 @@ def plan_group(group: Group, drop: float, terms: Terms, groups: int, generator: 
     now = max(round(group.seeds), 1)
     no_worse = tuple(equal.fewest(power) for power in POWERS)
     regression = tuple(None if fallen is None else fallen.fewest(power) for power in POWERS)
-    return Plan(
+    return GatePlan(
         group.name,
         len(group.tasks),
         group.rate,
@@ -232,7 +304,7 @@ class _Simulation:
 
     def __init__(
         self,
-        tasks: Sequence[Mapping[Kind, float]],
+        tasks: Sequence[Mapping[UnitType, float]],
         right: tuple[Verdict, ...],
         terms: Terms,
         groups: int,
@@ -275,7 +347,7 @@ class _Simulation:
         return round(high * self.per_seed)
 
 
-def gates_on(kinds: Sequence[Kind], counts: Floats, terms: Terms, groups: int) -> NDArray[np.str_]:
+def gates_on(kinds: Sequence[UnitType], counts: Floats, terms: Terms, groups: int) -> NDArray[np.str_]:
     """Return the verdicts (gates,) of gates on so many units of each kind, as `pytest_vla.gate.verdicts.verdict_of`.
 
     Args:
@@ -302,7 +374,7 @@ def gates_on(kinds: Sequence[Kind], counts: Floats, terms: Terms, groups: int) -
     return np.select([worse, better, within], ["regression", "better", "no worse"], "undecided")
 
 
-def fresh_pairs(sample: Sample, terms: Terms, groups: int, generator: np.random.Generator) -> int | None:
+def fresh_pairs(sample: GroupOutcomes, terms: Terms, groups: int, generator: np.random.Generator) -> int | None:
     """Return how many pairs a new comparison takes to be decided in four of five runs, if its pairs are like a sample.
 
     Whichever verdict it is. Beside the units of the sample each task has one that was not seen, as in `plan_group`.
@@ -320,18 +392,18 @@ def fresh_pairs(sample: Sample, terms: Terms, groups: int, generator: np.random.
     return simulation.fewest(POWERS[0])
 
 
-def _groups(units: Mapping[str, Mapping[Unit, Seen]]) -> tuple[Group, ...]:
+def _groups(units: Mapping[str, Mapping[Unit, UnitOutcomes]]) -> tuple[PlanGroup, ...]:
     found = []
     for name in sorted(units):
-        tasks: dict[str, list[Seen]] = {}
+        tasks: dict[str, list[UnitOutcomes]] = {}
         for (task, _), seen in sorted(units[name].items(), key=lambda each: str(each[0])):
             tasks.setdefault(task, []).append(seen)
-        found.append(Group(name, {task: tuple(some) for task, some in tasks.items()}))
+        found.append(PlanGroup(name, {task: tuple(some) for task, some in tasks.items()}))
     return tuple(found)
 
 
-def _drawn(group: Group, side: int) -> list[list[tuple[Outcomes, float]]]:
-    """Of each task the units that one policy is drawn from, with their probabilities; `side`: of `Seen`."""
+def _drawn(group: PlanGroup, side: int) -> list[list[tuple[Outcomes, float]]]:
+    """Of each task the units that one policy is drawn from, with their probabilities; `side`: of `UnitOutcomes`."""
     everything = [seen[side] or () for some in group.tasks.values() for seen in some]
     rate = (sum(map(sum, everything)) + 0.5) / (sum(map(len, everything)) + 1)
     found = []
@@ -343,7 +415,7 @@ def _drawn(group: Group, side: int) -> list[list[tuple[Outcomes, float]]]:
     return found
 
 
-def _joint(group: Group, is_equal: bool = True) -> list[list[tuple[Outcomes, Outcomes, float]]]:
+def _joint(group: PlanGroup, is_equal: bool = True) -> list[list[tuple[Outcomes, Outcomes, float]]]:
     """Return for each task what two policies do in a unit, with its probability: equal ones, or two as were seen."""
     sides = _drawn(group, 0), _drawn(group, 0 if _is_of_one(group) else 1)
     found = []
@@ -370,24 +442,24 @@ def _together(units: Iterable[tuple[Outcomes, float]]) -> list[tuple[Outcomes, f
     return [*found.items()]
 
 
-def _is_of_one(group: Group) -> bool:
+def _is_of_one(group: PlanGroup) -> bool:
     return any(seen.new is None for some in group.tasks.values() for seen in some)
 
 
-def success_of(group: Group) -> float:
+def success_of(group: PlanGroup) -> float:
     """Success of each of two equal policies."""
     drawn = [each for task in _joint(group) for each in task]
     return float(sum(p * sum(v) for _, v, p in drawn) / sum(p * len(v) for _, v, p in drawn))
 
 
-def _kinds(group: Group, lost: float, is_equal: bool = True) -> list[dict[Kind, float]]:
+def _kinds(group: PlanGroup, lost: float, is_equal: bool = True) -> list[dict[UnitType, float]]:
     """Of each task the probability of each kind of unit, where so much of what the new policy does is lost.
 
     It is lost by units: all that is done from an init state, or nothing.
     """
     found = []
     for kept, gone in kept_and_gone(group, is_equal):
-        kinds: dict[Kind, float] = {}
+        kinds: dict[UnitType, float] = {}
         for some, part in ((kept, 1 - lost), (gone, lost)):
             for kind, share in some.items():
                 kinds[kind] = kinds.get(kind, 0.0) + share * part
@@ -395,17 +467,17 @@ def _kinds(group: Group, lost: float, is_equal: bool = True) -> list[dict[Kind, 
     return found
 
 
-def kept_and_gone(group: Group, is_equal: bool = True) -> list[tuple[dict[Kind, float], dict[Kind, float]]]:
+def kept_and_gone(group: PlanGroup, is_equal: bool = True) -> list[tuple[dict[UnitType, float], dict[UnitType, float]]]:
     """Of each task the probability of each kind of unit: of two equal policies, and where the new one does nothing."""
     found = []
     for task in _joint(group, is_equal):
-        kept: dict[Kind, float] = {}
-        gone: dict[Kind, float] = {}
+        kept: dict[UnitType, float] = {}
+        gone: dict[UnitType, float] = {}
         for baseline, new, share in task:
             for kinds, ours in ((kept, new), (gone, (0,) * len(new))):
                 lost = sum(theirs > mine for mine, theirs in zip(ours, baseline, strict=True))
                 gained = sum(theirs < mine for mine, theirs in zip(ours, baseline, strict=True))
-                kind = Kind(lost, gained, len(baseline))
+                kind = UnitType(lost, gained, len(baseline))
                 kinds[kind] = kinds.get(kind, 0.0) + share
         found.append((kept, gone))
     return found

@@ -4,35 +4,355 @@ A run that its outcomes stopped is judged by running p values alone (`pytest_vla
 of episodes errs more often than it says where one looks after every round.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+import hashlib
+import random
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from pytest_vla.errors import VlaError
-from pytest_vla.gate.baseline import Baseline
+from pytest_vla.gate.baseline import SHORT, Baseline
 from pytest_vla.gate.bounded import Bounds
-from pytest_vla.gate.choices import SEQUENTIAL
-from pytest_vla.gate.comparable import Agreement, Pair, matched, paired
-from pytest_vla.gate.evidence import AS_THEY_ARE, Evidence, sample_of
+from pytest_vla.gate.choices import BEYOND, SEQUENTIAL, STOPS, Verdict
+from pytest_vla.gate.comparable import ComparableEpisodes, Pair, labels_of, matched, paired
+from pytest_vla.gate.evidence import AS_THEY_ARE, BEST, WORST, Evidence, Fills, sample_of
 from pytest_vla.gate.losses import flips_of, task_changes
 from pytest_vla.gate.manifest import Manifest, planned_baseline
-from pytest_vla.gate.order import Order, draw_order, generator_of, order_digest, planned_of
-from pytest_vla.gate.rounds import Outcomes, Standing, differences_of, standings
 from pytest_vla.gate.verdicts import (
-    Group,
-    Judgement,
-    Progress,
+    GateGroup,
+    GateJudgement,
+    GroupProgress,
     Terms,
     flipped_cases,
+    group_name,
     is_loss_shown,
     not_judged_text,
     over_all,
     uncounted_of,
+    verdict_of,
 )
-from pytest_vla.gate.wealth import running_bounds, running_p
+from pytest_vla.gate.wealth import Floats, running_bounds, running_p
+from pytest_vla.metrics.statistics import holm
+from pytest_vla.metrics.success import unit_of
 from pytest_vla.plan.case import Case, parse_node_id
 from pytest_vla.util.text import counted
+
+# The order in which a sequential gate's episodes run and are looked at: drawn before the first of them, from a seed.
+#
+# A unit is a task and a seed, with all pairs that a group has of it. A round has one unit of every task of a group:
+# each task's units come in an order that is drawn, the same for all groups, and the first round of a group has the
+# first unit of each of its tasks. Rounds end where a task of the group has no unit any more: what its other tasks
+# have left is in none, and is not judged.
+#
+# Cases in which the baseline had nothing to measure (invalid) are in no round either, which is known beforehand.
+
+Unit = tuple[str, ...]
+"""Its cases (`CaseResult.case`)."""
+
+Round = tuple[Unit, ...]
+"""A unit of every task of a group, by task."""
+
+
+Value = TypeVar("Value")
+
+
+class PlannedCase(NamedTuple):
+    """A case that is to run and that the baseline has.
+
+    Attributes:
+        group: in which it is judged.
+        task: ``SUITE/TASK``.
+        seed: tells the units of a task from each other; mostly its seed.
+        case: its id.
+        is_measured: whether the baseline had something to measure in it.
+    """
+
+    group: str
+    task: str
+    seed: Hashable
+    case: str
+    is_measured: bool = True
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is looked at when.
+
+    Attributes:
+        rounds: by group.
+        rest: by group, its cases that are in no round.
+        sequence: the cases in the order in which they run: first all groups' first rounds, then their second ones, and
+            in the end what is in none.
+    """
+
+    rounds: Mapping[str, tuple[Round, ...]]
+    rest: Mapping[str, tuple[str, ...]]
+    sequence: tuple[tuple[str, ...], ...]
+
+    def pairs(self, group: str, rounds: int | None = None) -> int:
+        """How many pairs so many of a group's rounds have; None: all of them."""
+        return sum(len(unit) for round_ in self.rounds[group][:rounds] for unit in round_)
+
+    def cases(self, group: str, rounds: int | None = None) -> tuple[str, ...]:
+        """Likewise the cases."""
+        return tuple(case for round_ in self.rounds[group][:rounds] for unit in round_ for case in unit)
+
+    def all_cases(self, group: str) -> tuple[str, ...]:
+        """A group's cases, in rounds or not."""
+        return (*self.cases(group), *self.rest[group])
+
+
+def planned_of(pairs: Iterable[Pair], by: Sequence[str]) -> list[PlannedCase]:
+    """The cases of pairs, of which the run's side is not known yet; no probes."""
+    found = []
+    for known in (pair.baseline for pair in pairs if not pair.baseline.in_no_rate):
+        group, (task, seed) = group_name(labels_of(known), by), unit_of(known)
+        found.append(PlannedCase(group, task, seed, known.case, known.outcome != "invalid"))
+    return found
+
+
+def generator_of(seed: int, cases: Iterable[str]) -> random.Random:
+    """What an order is drawn with: of the run's seed and the names of its cases, the same in every process."""
+    text = "\n".join([str(seed), *sorted(cases)])
+    return random.Random(int.from_bytes(hashlib.sha256(text.encode(errors="surrogateescape")).digest()))
+
+
+def draw_order(planned: Iterable[PlannedCase], generator: random.Random) -> Order:
+    """Draw the order; it depends on the generator and on what is planned, and not on the order of that."""
+    units: dict[str, dict[Hashable, dict[str, list[str]]]] = {}
+    unmeasured: dict[str, list[str]] = {}
+    for each in sorted(planned, key=lambda each: (*each[:2], str(each.seed), each.case)):
+        if each.is_measured:
+            units.setdefault(each.task, {}).setdefault(each.seed, {}).setdefault(each.group, []).append(each.case)
+            unmeasured.setdefault(each.group, [])
+        else:
+            unmeasured.setdefault(each.group, []).append(each.case)
+    by_group: dict[str, dict[str, list[Unit]]] = {}
+    for task, seeds in sorted(units.items()):
+        for of_groups in _shuffled([seeds[seed] for seed in sorted(seeds, key=str)], generator):
+            for group, some in of_groups.items():
+                by_group.setdefault(group, {}).setdefault(task, []).append(tuple(some))
+    rounds, rest = {}, {}
+    for group in sorted(unmeasured):
+        tasks = by_group.setdefault(group, {})
+        number = min(map(len, tasks.values()), default=0)
+        rounds[group] = tuple(tuple(some[place] for some in tasks.values()) for place in range(number))
+        left = [case for some in tasks.values() for unit in some[number:] for case in unit]
+        rest[group] = (*left, *unmeasured[group])
+    return Order(rounds, rest, _sequence(by_group, rounds, rest, generator))
+
+
+def order_digest(order: Order) -> str:
+    """Names what is judged, and in which order."""
+    told = [f"{group}\n{case}" for group in order.rounds for case in order.cases(group)]
+    told += [case for round_ in order.sequence for case in round_]
+    return hashlib.sha256("\n".join(told).encode(errors="surrogateescape")).hexdigest()[:SHORT]
+
+
+def _sequence(
+    by_group: Mapping[str, Mapping[str, Sequence[Unit]]],
+    rounds: Mapping[str, Sequence[Round]],
+    rest: Mapping[str, Sequence[str]],
+    generator: random.Random,
+) -> tuple[tuple[str, ...], ...]:
+    found = []
+    for number in range(max(map(len, rounds.values()), default=0)):
+        tasks = sorted({task for group, some in by_group.items() if number < len(rounds[group]) for task in some})
+        cases = []
+        # A task's groups follow on each other: mostly it is one scene.
+        for task in _shuffled(tasks, generator):
+            groups = [group for group, some in by_group.items() if number < len(rounds[group]) and task in some]
+            cases += [case for group in _shuffled(sorted(groups), generator) for case in by_group[group][task][number]]
+        found.append(tuple(cases))
+    left = tuple(case for group in sorted(rest) for case in rest[group])
+    return (*found, left) if left else tuple(found)
+
+
+def _shuffled(values: Iterable[Value], generator: random.Random) -> list[Value]:
+    # Python promises the numbers of `random` for all versions, and of nothing else.
+    return [value for _, value in sorted([(generator.random(), value) for value in values], key=lambda each: each[0])]
+
+
+# When a group of a sequential gate is decided: by its longest complete prefix of rounds, never by what ended first.
+#
+# All groups are looked at after each round, as if they stood still until the round of every group that goes on is
+# complete. A group stops at the first round after which what is asked for is settled (`STOPS`), and keeps the p
+# values that it has there; Holm's correction among groups is valid of p values that stopped
+# (`pytest_vla.gate.wealth`). It is always made among all groups that were agreed. What ends beyond that, such as
+# episodes that were on their way, changes nothing; nor does it matter in which order episodes end.
+#
+# Errors and invalid episodes hide nothing: what they could have been is taken for both, all failures and all
+# successes (of the baseline's side the other way round), and a group stops only where both say the same.
+
+COUNTED = ("success", "failure")
+
+Outcomes = Mapping[str, str]
+"""By case how it ended: ``success``, ``failure``, ``error`` or ``invalid``; what has not ended stands in none."""
+
+
+@dataclass(frozen=True)
+class GroupStatus:
+    """Where a group stands.
+
+    Attributes:
+        verdict: after `rounds`.
+        is_decided: whether the group stopped there.
+        rounds: complete ones that are looked at.
+        of: rounds of the group in all.
+        p_worse: that success did not fall, with Holm's correction among the groups.
+        p_better: that it did not rise, likewise.
+        p_no_worse: that it fell by the margin or more.
+        p_beyond: that it did not fall by more than the margin, with Holm's correction.
+        reason: why, in a line; empty where the numbers say it.
+    """
+
+    verdict: Verdict
+    is_decided: bool
+    rounds: int
+    of: int
+    p_worse: float
+    p_better: float
+    p_no_worse: float
+    p_beyond: float
+    reason: str
+
+
+class _Ps(NamedTuple):
+    """The p values of a group, before its first round and after each complete one."""
+
+    worse: Floats
+    beyond: Floats
+    better: Floats
+    no_worse: Floats
+
+
+def standings(order: Order, baseline: Outcomes, new: Outcomes, terms: Terms, required: str) -> dict[str, GroupStatus]:
+    """Where each group stands, by name.
+
+    Args:
+        order: that was agreed.
+        baseline: of all cases of the order.
+        new: of the run, so far.
+        terms: margin and alpha.
+        required: a key of `STOPS`.
+    """
+    complete = {group: complete_rounds(order, group, new) for group in order.rounds}
+    ended = [case for group, rounds in complete.items() for case in order.cases(group, rounds)]
+    is_whole = all(baseline[case] in COUNTED and new[case] in COUNTED for case in ended)
+    scenarios = {
+        fills: {
+            group: _ps(differences_of(order, group, rounds, baseline, new, fills), terms)
+            for group, rounds in complete.items()
+        }
+        for fills in ((AS_THEY_ARE,) if is_whole else (AS_THEY_ARE, WORST, BEST))
+    }
+    return _decided(
+        {group: len(rounds) for group, rounds in order.rounds.items()}, complete, scenarios, terms, required
+    )
+
+
+def complete_rounds(order: Order, group: str, new: Outcomes) -> int:
+    """How many rounds of a group have ended, before the first that has not."""
+    rounds = order.rounds[group]
+    return next(
+        (n for n, each in enumerate(rounds) if any(case not in new for unit in each for case in unit)), len(rounds)
+    )
+
+
+def differences_of(order: Order, group: str, rounds: int, baseline: Outcomes, new: Outcomes, fills: Fills) -> Floats:
+    """The mean differences (rounds, tasks) of a group's first rounds; NaN: in a unit nothing was measured."""
+    some = order.rounds[group][:rounds]
+    found = np.array([[_mean_difference(unit, baseline, new, fills) for unit in each] for each in some], float)
+    return found.reshape(rounds, len(some[0]) if some else 1)
+
+
+def _mean_difference(unit: Unit, baseline: Outcomes, new: Outcomes, fills: Fills) -> float:
+    found = []
+    for case in unit:
+        ours, theirs = _filled(new[case], fills[0]), _filled(baseline[case], fills[1])
+        if ours is not None and theirs is not None:
+            found.append(ours - theirs)
+    return sum(found) / len(found) if found else np.nan
+
+
+def _filled(outcome: str, fill: int | None) -> int | None:
+    return int(outcome == "success") if outcome in COUNTED else fill
+
+
+def _ps(differences: Floats, terms: Terms) -> _Ps:
+    margin = terms.margin / 100
+    before = np.ones(1)
+    if not len(differences):
+        return _Ps(before, before, before, before)
+    no_worse = running_p(differences, "no worse", margin) if margin < 1.0 else np.zeros(len(differences))
+    beyond = running_p(differences, "regression", margin) if margin < 1.0 else np.ones(len(differences))
+    worse, better = running_p(differences, "regression"), running_p(differences, "better")
+    return _Ps(*(np.concatenate([before, each]) for each in (worse, beyond, better, no_worse)))
+
+
+def _decided(
+    of: Mapping[str, int],
+    complete: Mapping[str, int],
+    scenarios: Mapping[Fills, Mapping[str, _Ps]],
+    terms: Terms,
+    required: str,
+) -> dict[str, GroupStatus]:
+    found: dict[str, GroupStatus] = {}
+    stopped: dict[str, int] = {}
+    for number in range(max(of.values(), default=0) + 1):
+        going_on = [group for group in of if group not in stopped]
+        if any(complete[group] < min(number, of[group]) for group in going_on):
+            break
+        at = {group: stopped.get(group, min(number, of[group])) for group in of}
+        verdicts = {fills: _verdicts(ps, at, terms) for fills, ps in scenarios.items()}
+        for group in going_on:
+            found[group] = _standing(group, at[group], of[group], verdicts, scenarios, required)
+        stopped |= {group: at[group] for group in going_on if found[group].is_decided}
+    return found
+
+
+class _Said(NamedTuple):
+    """The verdict on a group, and its p values with Holm's correction."""
+
+    verdict: Verdict
+    worse: float
+    beyond: float
+    better: float
+
+
+def _verdicts(ps: Mapping[str, _Ps], at: Mapping[str, int], terms: Terms) -> dict[str, _Said]:
+    """Judge each group at its round."""
+    worse, beyond, better = (
+        holm([float(getattr(ps[group], way)[rounds]) for group, rounds in at.items()])
+        for way in ("worse", "beyond", "better")
+    )
+    found = {}
+    for group, *p in zip(at, worse, beyond, better, strict=True):
+        p_regression = p[1] if terms.regression == BEYOND else p[0]
+        found[group] = _Said(verdict_of(p_regression, p[2], float(ps[group].no_worse[at[group]]), terms), *p)
+    return found
+
+
+def _standing(
+    group: str,
+    rounds: int,
+    of: int,
+    verdicts: Mapping[Fills, Mapping[str, _Said]],
+    scenarios: Mapping[Fills, Mapping[str, _Ps]],
+    required: str,
+) -> GroupStatus:
+    verdict, p_worse, p_beyond, p_better = verdicts[AS_THEY_ARE][group]
+    said = {fills: each[group].verdict for fills, each in verdicts.items()}
+    reason = ""
+    if {*said.values()} != {verdict}:
+        reason = f"errors: {said[WORST]} if all that broke had failed, {said[BEST]} if all of it had succeeded"
+        verdict = "undecided"
+    p_no_worse = float(scenarios[AS_THEY_ARE][group].no_worse[rounds])
+    is_decided = verdict in STOPS[required]
+    return GroupStatus(verdict, is_decided, rounds, of, p_worse, p_better, p_no_worse, p_beyond, reason)
+
 
 AGREED_ALONE = "a run that its outcomes stopped is judged by what was agreed before its first episode, and nothing else"
 
@@ -82,7 +402,7 @@ def cases_of(nodes: Iterable[str]) -> list[Case]:
     return found
 
 
-def judge_as_agreed(manifest: Manifest, baseline: Baseline, new: Baseline, nodes: Iterable[str]) -> Judgement:
+def judge_as_agreed(manifest: Manifest, baseline: Baseline, new: Baseline, nodes: Iterable[str]) -> GateJudgement:
     """The verdicts over a run as it agreed on them.
 
     Args:
@@ -105,7 +425,7 @@ def outcomes_of(baseline: Baseline, cases: Iterable[Case], run_seed: int) -> Out
     return {pair.case: pair.baseline.outcome for pair in pairs}
 
 
-def judge_in_order(baseline: Baseline, new: Baseline, terms: Terms, order: Order, required: str) -> Judgement:
+def judge_in_order(baseline: Baseline, new: Baseline, terms: Terms, order: Order, required: str) -> GateJudgement:
     """The verdict of each group, and over all, by the rounds that are complete.
 
     Args:
@@ -137,7 +457,7 @@ def judge_in_order(baseline: Baseline, new: Baseline, terms: Terms, order: Order
     }
     tasks = task_changes(judged)
     verdict = over_all([group.verdict for group in groups])
-    return Judgement(verdict, groups, terms, True, agreement, tasks, flips_of(judged, tasks), SEQUENTIAL)
+    return GateJudgement(verdict, groups, terms, True, agreement, tasks, flips_of(judged, tasks), SEQUENTIAL)
 
 
 def decided_text(name: str, verdict: str, pairs: int, of: int) -> str:
@@ -149,32 +469,34 @@ def decided_text(name: str, verdict: str, pairs: int, of: int) -> str:
 def _group(
     name: str,
     order: Order,
-    place: Standing,
+    place: GroupStatus,
     pairs: dict[str, Pair],
     sides: Sequence[Outcomes],
     terms: Terms,
-    agreement: Agreement,
-) -> Group:
+    agreement: ComparableEpisodes,
+) -> GateGroup:
     cases = order.cases(name, place.rounds)
     judged = [pairs[case] for case in cases]
-    progress = Progress(place.is_decided, place.rounds, place.of, len(cases), order.pairs(name), len(order.rest[name]))
+    progress = GroupProgress(
+        place.is_decided, place.rounds, place.of, len(cases), order.pairs(name), len(order.rest[name])
+    )
     uncounted = uncounted_of(judged)
     refused = agreement.of("refuses", [case for case in order.all_cases(name) if case in pairs])
     if refused:
-        return Group(name, "not comparable", "", None, None, None, uncounted, refused, progress=progress)
+        return GateGroup(name, "not comparable", "", None, None, None, uncounted, refused, progress=progress)
     evidence = _evidence(name, order, place, judged, sides, terms)
     lost, gained = (flipped_cases(judged, way) for way in (-1, 1))
     reason = place.reason
     if evidence is None:
         reason = reason or "nothing was measured on both sides"
-        return Group(name, place.verdict, reason, None, None, None, uncounted, (), progress=progress)
+        return GateGroup(name, place.verdict, reason, None, None, None, uncounted, (), progress=progress)
     ps = place.p_worse, place.p_better
-    group = Group(name, place.verdict, reason, evidence, *ps, uncounted, (), lost, gained, progress)
+    group = GateGroup(name, place.verdict, reason, evidence, *ps, uncounted, (), lost, gained, progress)
     shown = is_loss_shown(place.p_worse, place.verdict, terms)
     return replace(group, p_beyond=place.p_beyond, shown_loss=shown)
 
 
-def _or_not_judged(group: Group, order: Order, baseline: Outcomes, terms: Terms) -> Group:
+def _or_not_judged(group: GateGroup, order: Order, baseline: Outcomes, terms: Terms) -> GateGroup:
     """Return the group as not judged, if it is undecided and no round could have shown the loss of everything."""
     if group.verdict != "undecided" or group.reason or group.evidence is None:
         return group
@@ -202,7 +524,7 @@ def can_find_in_rounds(order: Order, name: str, baseline: Outcomes, terms: Terms
 
 
 def _evidence(
-    name: str, order: Order, place: Standing, judged: Sequence[Pair], sides: Sequence[Outcomes], terms: Terms
+    name: str, order: Order, place: GroupStatus, judged: Sequence[Pair], sides: Sequence[Outcomes], terms: Terms
 ) -> Evidence | None:
     sample = sample_of(judged, AS_THEY_ARE)
     if not sample.new:

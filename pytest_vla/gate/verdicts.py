@@ -10,10 +10,11 @@ tasks.
   at most a share alpha of runs. All groups together are no worse where each of them is, which takes no correction
   (Berger 1982, Technometrics 24, 295-300).
 
-Where neither is shown it is ``undecided``. A loss that is shown and is no regression is named (`Group.shown_loss`). A
-group is not judged (`Group.is_judged`) where it is undecided and has so few starts that even the loss of everything
-could not be shown. Errors and invalid episodes cannot hide anything: each verdict is found once more as if all of them
-had failed in the run and succeeded in the baseline, and the other way round; where these differ it is undecided.
+Where neither is shown it is ``undecided``. A loss that is shown and is no regression is named (`GateGroup.shown_loss`).
+A group is not judged (`GateGroup.is_judged`) where it is undecided and has so few starts that even the loss of
+everything could not be shown. Errors and invalid episodes cannot hide anything: each verdict is found once more as if
+all of them had failed in the run and succeeded in the baseline, and the other way round; where these differ it is
+undecided.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,20 +23,29 @@ from dataclasses import dataclass, field, replace
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.baseline import Baseline, CaseResult
 from pytest_vla.gate.choices import ALPHA, BEYOND, BY, FIXED, LABELS, MARGIN, REGRESSIONS, Verdict
-from pytest_vla.gate.comparable import Agreement, Pair, Paired, Stratum, distinct_pairs, matched, paired, unpaired
-from pytest_vla.gate.disagreements import Disagreement
+from pytest_vla.gate.comparable import (
+    ComparableEpisodes,
+    ComparedStratum,
+    Disagreement,
+    Pair,
+    Paired,
+    distinct_pairs,
+    matched,
+    paired,
+    unpaired,
+)
 from pytest_vla.gate.evidence import (
     AS_THEY_ARE,
     BEST,
     WORST,
     Evidence,
-    Sample,
+    GroupOutcomes,
     evidence_of,
     lost_all,
     sample_of,
 )
 from pytest_vla.gate.losses import Flip, TaskChange, flips_of, task_changes
-from pytest_vla.metrics.paired import holm
+from pytest_vla.metrics.statistics import holm
 from pytest_vla.util.text import counted, did_you_mean
 
 
@@ -76,7 +86,7 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class Progress:
+class GroupProgress:
     """How far a group of a sequential gate has come.
 
     Attributes:
@@ -97,7 +107,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Group:
+class GateGroup:
     """A group of episodes and what becomes of it.
 
     Attributes:
@@ -128,15 +138,15 @@ class Group:
     refused: tuple[Disagreement, ...]
     lost: tuple[str, ...] = ()
     gained: tuple[str, ...] = ()
-    progress: Progress | None = None
+    progress: GroupProgress | None = None
     p_beyond: float | None = None
     is_judged: bool = True
     shown_loss: bool = False
-    sample: Sample | None = field(default=None, repr=False)
+    sample: GroupOutcomes | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
-class Judgement:
+class GateJudgement:
     """The verdict over a run.
 
     Attributes:
@@ -153,10 +163,10 @@ class Judgement:
     """
 
     verdict: Verdict
-    groups: tuple[Group, ...]
+    groups: tuple[GateGroup, ...]
     terms: Terms
     is_paired: bool
-    agreement: Agreement
+    agreement: ComparableEpisodes
     tasks: tuple[TaskChange, ...] = ()
     flips: tuple[Flip, ...] = ()
     rule: str = FIXED
@@ -168,7 +178,7 @@ class Judgement:
         return any(group.evidence is not None or group.refused for group in self.groups)
 
 
-def judge(baseline: Baseline, new: Baseline, terms: Terms, *, is_paired: bool | None = None) -> Judgement:
+def judge(baseline: Baseline, new: Baseline, terms: Terms, *, is_paired: bool | None = None) -> GateJudgement:
     """The verdict of each group, and over all.
 
     Args:
@@ -186,7 +196,7 @@ def judge(baseline: Baseline, new: Baseline, terms: Terms, *, is_paired: bool | 
     if isinstance(found, Paired):
         found = distinct_pairs(found)
     is_paired = isinstance(found, Paired)
-    sources: dict[str, list[Pair | Stratum]] = {}
+    sources: dict[str, list[Pair | ComparedStratum]] = {}
     for source in found.pairs if isinstance(found, Paired) else found.strata:
         sources.setdefault(group_name(source.labels, terms.by), []).append(source)
     agreement = found.agreement
@@ -200,7 +210,7 @@ def judge(baseline: Baseline, new: Baseline, terms: Terms, *, is_paired: bool | 
     compared = {group.name: sources[group.name] for group in groups if not group.refused and group.name in sources}
     tasks = task_changes(compared)
     verdict, flips = over_all([group.verdict for group in groups]), flips_of(compared, tasks)
-    return Judgement(verdict, groups, terms, is_paired, agreement, tasks, flips)
+    return GateJudgement(verdict, groups, terms, is_paired, agreement, tasks, flips)
 
 
 TOGETHER = "all"
@@ -208,7 +218,10 @@ TOGETHER = "all"
 
 
 def _are_too_many(
-    sources: Mapping[str, Sequence[Pair | Stratum]], terms: Terms, agreement: Agreement, is_paired: bool
+    sources: Mapping[str, Sequence[Pair | ComparedStratum]],
+    terms: Terms,
+    agreement: ComparableEpisodes,
+    is_paired: bool,
 ) -> bool:
     """Whether the loss of everything could be shown of all groups together, and of none of them apart.
 
@@ -231,8 +244,11 @@ def group_name(labels: Mapping[str, str], by: Sequence[str]) -> str:
 
 
 def _groups(
-    sources: Mapping[str, Sequence[Pair | Stratum]], terms: Terms, agreement: Agreement, is_paired: bool
-) -> tuple[Group, ...]:
+    sources: Mapping[str, Sequence[Pair | ComparedStratum]],
+    terms: Terms,
+    agreement: ComparableEpisodes,
+    is_paired: bool,
+) -> tuple[GateGroup, ...]:
     refused = {name: agreement.of("refuses", _cases(some)) for name, some in sources.items()}
     judged = {name: some for name, some in sources.items() if not refused[name]}
     # Of all groups: Holm's correction of one goes by the p of the others.
@@ -245,7 +261,7 @@ def _groups(
     for name, some in sources.items():
         uncounted = uncounted_of(some)
         if refused[name]:
-            found.append(Group(name, "not comparable", "", None, None, None, uncounted, refused[name]))
+            found.append(GateGroup(name, "not comparable", "", None, None, None, uncounted, refused[name]))
             continue
         judged_as = scenarios[AS_THEY_ARE][name]
         verdict, evidence = judged_as.verdict, judged_as.evidence
@@ -264,7 +280,7 @@ def _groups(
                 reason = not_judged_text(evidence.starts, terms)
         lost, gained = (flipped_cases(some, way) for way in (-1, 1))
         found.append(
-            Group(
+            GateGroup(
                 name,
                 verdict,
                 reason,
@@ -295,7 +311,7 @@ class _Judged:
     p_better: float | None = None
 
 
-def _judged(samples: Mapping[str, Sample], terms: Terms, is_paired: bool) -> dict[str, _Judged]:
+def _judged(samples: Mapping[str, GroupOutcomes], terms: Terms, is_paired: bool) -> dict[str, _Judged]:
     """Judge each group by itself, with Holm's correction among them."""
     found = {name: evidence_of(sample, terms.margin / 100, terms.alpha, is_paired) for name, sample in samples.items()}
     measured = {name: each for name, each in found.items() if each is not None}
@@ -332,7 +348,7 @@ def is_loss_shown(p_worse: float | None, verdict: Verdict, terms: Terms) -> bool
     return verdict != "regression" and p_worse is not None and p_worse <= terms.alpha
 
 
-def can_find(sample: Sample, terms: Terms, groups: int, is_paired: bool = True) -> bool:
+def can_find(sample: GroupOutcomes, terms: Terms, groups: int, is_paired: bool = True) -> bool:
     """Whether a sample would be a regression as one of several groups of which the others show nothing."""
     found = evidence_of(sample, terms.margin / 100, terms.alpha, is_paired)
     if found is None:
@@ -354,21 +370,21 @@ def over_all(verdicts: Sequence[Verdict]) -> Verdict:
     return "no worse" if verdicts else "undecided"
 
 
-def _sides(source: Pair | Stratum) -> tuple[tuple[CaseResult, ...], tuple[CaseResult, ...]]:
+def _sides(source: Pair | ComparedStratum) -> tuple[tuple[CaseResult, ...], tuple[CaseResult, ...]]:
     return ((source.new,), (source.baseline,)) if isinstance(source, Pair) else (source.new, source.baseline)
 
 
-def _cases(sources: Iterable[Pair | Stratum]) -> list[str]:
+def _cases(sources: Iterable[Pair | ComparedStratum]) -> list[str]:
     return [case.case for source in sources for case in _sides(source)[0]]
 
 
-def uncounted_of(sources: Sequence[Pair | Stratum]) -> tuple[int, int]:
+def uncounted_of(sources: Sequence[Pair | ComparedStratum]) -> tuple[int, int]:
     """How many episodes are errors or invalid, of the run and of the baseline."""
     new, baseline = (sum(not case.is_counted for source in sources for case in _sides(source)[side]) for side in (0, 1))
     return new, baseline
 
 
-def flipped_cases(sources: Sequence[Pair | Stratum], way: int) -> tuple[str, ...]:
+def flipped_cases(sources: Sequence[Pair | ComparedStratum], way: int) -> tuple[str, ...]:
     """The cases of pairs whose difference is that."""
     return tuple(
         source.case

@@ -78,7 +78,7 @@ def running_p(rounds: ArrayLike, claim: Claim, margin: float = 0.0) -> Floats:
 
     It never rises. At most a share alpha of runs of which the claim is untrue ever have one of alpha or less, so that
     the p values of several groups, each as it stands when its group stops, go into Holm's correction as any others do
-    (`pytest_vla.metrics.paired.holm`, which asks for no independence).
+    (`pytest_vla.metrics.statistics.holm`, which asks for no independence).
 
     Args:
         rounds: as `log_wealth`.

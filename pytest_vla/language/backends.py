@@ -6,18 +6,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_vla.errors import UnloadedError, VlaError
-from pytest_vla.language import embeddings, pipeline, similarity, small_parser, template
-from pytest_vla.language.parsed import Parsed, Parser, Token
+from pytest_vla.language import models as embeddings
+from pytest_vla.language import models as pipeline
+from pytest_vla.language import models as small_parser
+from pytest_vla.language import similarity
+from pytest_vla.language import similarity as template
+from pytest_vla.language.models import cached_values
 from pytest_vla.language.published import Published, load_published, texts_key
-from pytest_vla.language.remembered import remembered
-from pytest_vla.language.similarity import Similarity
-from pytest_vla.language.trees import compare_trees
+from pytest_vla.language.similarity import Parsed, Parser, Similarity, Token, compare_trees
 from pytest_vla.util.extras import INSTALL, is_installed
 
 Pair = tuple[str, str]
 """An original instruction and a paraphrase of it."""
 
-PUBLISHED, ENGLISH, SMALL, TEMPLATE = "published", pipeline.NAME, small_parser.NAME, "template"
+PUBLISHED, ENGLISH, SMALL, TEMPLATE = "published", pipeline.SPACY_NAME, small_parser.SMALL_NAME, "template"
 NAMES = (PUBLISHED, ENGLISH, SMALL, TEMPLATE)
 """Of the backends, best first."""
 
@@ -46,7 +48,7 @@ class Backend:
 
 
 @dataclass(frozen=True)
-class Choice:
+class BackendChoice:
     """The backend that was taken, and why each better one was not, by name."""
 
     backend: Backend
@@ -55,7 +57,7 @@ class Choice:
 
 def choose_backend(
     prefer: str | None = None, csv: Path | None = None, pairs: Sequence[Pair] = (), *, loading: bool = True
-) -> Choice:
+) -> BackendChoice:
     """The best backend that is here and can compare all of the pairs, so that one score never mixes two.
 
     Args:
@@ -81,7 +83,7 @@ def choose_backend(
     passed_over: dict[str, str] = {}
     for name in [prefer] if prefer is not None else NAMES:
         try:
-            return Choice(makers[name](), passed_over)
+            return BackendChoice(makers[name](), passed_over)
         except VlaError as error:
             if prefer is not None:
                 raise VlaError(f"the backend {name} cannot be had: {error}") from error
@@ -177,7 +179,7 @@ def parse_texts(parser: Parser, texts: Sequence[str]) -> dict[str, Parsed]:
     """The texts parsed, from the cache or by the parser. Raises VlaError for a text that is no instruction."""
     for text in texts:
         _check_length(text)
-    return remembered(f"parses {parser.name} {parser.version}", texts, parser.parse, _encode, _decode)
+    return cached_values(f"parses {parser.name} {parser.version}", texts, parser.parse, _encode, _decode)
 
 
 def _check_length(text: str) -> None:
@@ -217,7 +219,7 @@ class _Unloaded:
 
 def _small_parser() -> Parser:
     version = f"{small_parser.weights_digest(small_parser.MODEL)[:12]} spacy {pipeline.spacy_version()}"
-    return _SmallParser(small_parser.NAME, version)
+    return _SmallParser(small_parser.SMALL_NAME, version)
 
 
 def _encode(parsed: Parsed) -> bytes:

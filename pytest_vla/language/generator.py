@@ -6,30 +6,39 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from pytest_vla.errors import VlaError
-from pytest_vla.language.command import (
+from pytest_vla.language.grammar import (
+    AGREEING,
     FIND,
+    FORMS,
     IT,
     PICK_UP,
     PUT,
+    SAID,
     THEM,
     Clause,
-    Command,
     Detail,
-    Place,
-    Thing,
+    InstructionCommand,
+    InstructionObject,
+    InstructionPlace,
+    clause_words,
+    clauses_words,
+    frames,
+    meanings,
     named_before,
+    place_words,
+    read,
+    thing_words,
+    verb_words,
+    word,
 )
-from pytest_vla.language.every_draw import every_draw
-from pytest_vla.language.grammar import SAID, frames, meanings, read
 from pytest_vla.language.lexicon import CONTEXTUAL, HABITUAL, Lexicon, lexicon
 from pytest_vla.language.morphology import lemma
 from pytest_vla.language.notation import HEAD, Hanging, Part, Phrase, filled, joined, slots_of, text_of
-from pytest_vla.language.parsed import Sentence, Token
-from pytest_vla.language.reading import AGREEING
 from pytest_vla.language.scene_names import SceneNames
-from pytest_vla.language.wording import FORMS, clause_words, clauses_words, place_words, thing_words, verb_words, word
+from pytest_vla.language.similarity import Sentence, Token
 from pytest_vla.language.wordnet import best_wordnet
 from pytest_vla.metrics.pride import ACTION_TYPES, NONE, OBJECT_TYPES
+from pytest_vla.util.enumerate_choices import every_draw
 
 ADDITION = "addition_deletion"
 WAYS = {"same_polarity_contextual": CONTEXTUAL, "same_polarity_habitual": HABITUAL}
@@ -46,7 +55,7 @@ TRIES = 40
 
 
 @dataclass(frozen=True)
-class Paraphrase:
+class GeneratedParaphrase:
     """A way to say an instruction.
 
     Attributes:
@@ -98,7 +107,7 @@ def variants(
     object_type: str,
     action_type: str,
     scene: SceneNames | None = None,
-) -> list[Paraphrase]:
+) -> list[GeneratedParaphrase]:
     """`paraphrases` with their trees."""
     _check_cell(object_type, action_type)
     command = read(instruction)
@@ -108,7 +117,7 @@ def variants(
 
 def every_variant(
     instruction: str, others: Iterable[str], object_type: str, action_type: str, scene: SceneNames | None = None
-) -> list[Paraphrase]:
+) -> list[GeneratedParaphrase]:
     """All that `variants` can draw of a cell, each text once, in one order. Args and raises as there."""
     _check_cell(object_type, action_type)
     command = read(instruction)
@@ -125,8 +134,12 @@ def _check_cell(object_type: str, action_type: str) -> None:
 
 
 def _usable(
-    command: Command, draws: Iterable[Phrase | None], known: Iterable[str], object_type: str, action_type: str
-) -> Iterator[Paraphrase]:
+    command: InstructionCommand,
+    draws: Iterable[Phrase | None],
+    known: Iterable[str],
+    object_type: str,
+    action_type: str,
+) -> Iterator[GeneratedParaphrase]:
     """Those that mean what the command does, each text once, and none that is known."""
     taken = {text.lower() for text in known}
     for phrase in draws:
@@ -137,7 +150,7 @@ def _usable(
         if text.lower() in taken or meanings(text) != {command.meaning}:
             continue
         taken.add(text.lower())
-        yield Paraphrase(text, object_type, action_type, tree_of(phrase))
+        yield GeneratedParaphrase(text, object_type, action_type, tree_of(phrase))
 
 
 def tree_of(phrase: Phrase) -> Sentence:
@@ -164,7 +177,7 @@ def _written(phrase: Phrase, *, plain: bool) -> str:
 
 
 def said(
-    command: Command, rng: random.Random, object_type: str, action_type: str, scene: SceneNames | None = None
+    command: InstructionCommand, rng: random.Random, object_type: str, action_type: str, scene: SceneNames | None = None
 ) -> Phrase | None:
     """One way to say a command in a cell, at random, with its tree; None where this draw found none."""
     words = lexicon()
@@ -242,7 +255,7 @@ def _told(clauses: Sequence[Clause]) -> tuple[Clause, ...]:
         meant = named_before(clauses[1], clauses[0])
         # "The microwave" is short enough to be said again; "the top drawer of the cabinet" becomes "that drawer".
         long = meant.modifiers or meant.details or meant.others or meant.many
-        again = Thing(IT, called=meant.called or meant.noun) if long else meant
+        again = InstructionObject(IT, called=meant.called or meant.noun) if long else meant
         return (clauses[0], replace(clauses[1], thing=again))
     return tuple(clauses)
 
@@ -260,7 +273,7 @@ def _in_two(clauses: Sequence[Clause], rng: random.Random) -> tuple[Clause, ...]
         action = FIND
         verb = rng.choice(words.actions[FIND].verbs)
     first = Clause(action, clause.thing, None, verb)
-    return (first, replace(clause, thing=Thing(THEM if clause.thing.plural else IT)))
+    return (first, replace(clause, thing=InstructionObject(THEM if clause.thing.plural else IT)))
 
 
 def _actions_said_otherwise(
@@ -304,7 +317,7 @@ def _things_said_otherwise(
     nouns = rng.sample(list(choices), rng.randint(1, len(choices)))
     names = {noun: rng.choice(choices[noun]) for noun in nouns}
 
-    def renamed(thing: Thing) -> Thing:
+    def renamed(thing: InstructionObject) -> InstructionObject:
         details = tuple(Detail(d.relation, tuple(renamed(landmark) for landmark in d.landmarks)) for d in thing.details)
         thing = replace(thing, details=details, others=tuple(renamed(other) for other in thing.others))
         if thing.noun not in names:
@@ -317,13 +330,15 @@ def _things_said_otherwise(
     )
 
 
-def _place_renamed(place: Place | None, renamed: Callable[[Thing], Thing]) -> Place | None:
+def _place_renamed(
+    place: InstructionPlace | None, renamed: Callable[[InstructionObject], InstructionObject]
+) -> InstructionPlace | None:
     if place is None or place.landmark is None:
         return place
-    return Place(place.relation, renamed(place.landmark))
+    return InstructionPlace(place.relation, renamed(place.landmark))
 
 
-def _things_of(clause: Clause) -> Iterator[Thing]:
+def _things_of(clause: Clause) -> Iterator[InstructionObject]:
     """All things that a clause names."""
     first = [clause.thing]
     if clause.place is not None and clause.place.landmark is not None:

@@ -1,15 +1,481 @@
 """Instructions as commands: read from a task's instruction, and found again in every way of saying them."""
 
 import tomllib
-from collections.abc import Iterator, Mapping
-from functools import cache, lru_cache
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
+from typing import Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.language.command import Clause, Command
-from pytest_vla.language.lexicon import lexicon
-from pytest_vla.language.notation import Part, matches, template, tokens_of
-from pytest_vla.language.reading import Reader, clauses_of
+from pytest_vla.language.lexicon import ADJECTIVES, OF, Lexicon, Name, lexicon, plural
+from pytest_vla.language.morphology import inflected
+from pytest_vla.language.notation import HEAD, Fill, Hanging, Part, Word, filled, joined, matches, template, tokens_of
+
+# What an instruction says: clauses of an action, a thing and a place; and what it means, pronouns resolved.
+
+IT, THEM = "it", "them"
+PICK_UP, FIND, PUT = "pick up", "find", "put"
+
+
+@dataclass(frozen=True)
+class InstructionObject:
+    """What an action is done to, or where.
+
+    Attributes:
+        noun: the lexicon's name for it; `IT` or `THEM`: what was named before.
+        modifiers: what tells it from its like, before its name: middle, black.
+        details: what tells it from its like, behind its name.
+        many: several of one name: both moka pots.
+        others: named with it: both the soup and the sauce.
+        called: another name for the same; with a pronoun: "that drawer". No part of the meaning, as what follows.
+        addition: a word more before its name.
+    """
+
+    noun: str
+    modifiers: tuple[str, ...] = ()
+    details: "tuple[Detail, ...]" = ()
+    many: bool = False
+    others: "tuple[InstructionObject, ...]" = ()
+    called: str = field(default="", compare=False)
+    addition: str = field(default="", compare=False)
+
+    @property
+    def plural(self) -> bool:
+        """Whether its verb is in the plural."""
+        return self.many or bool(self.others) or self.noun == THEM
+
+    @property
+    def pronoun(self) -> bool:
+        """Whether it was named before."""
+        return self.noun in (IT, THEM)
+
+
+@dataclass(frozen=True)
+class Detail:
+    """What tells a thing from its like: next to the ramekin; at the back."""
+
+    relation: str
+    landmarks: tuple[InstructionObject, ...] = ()
+
+
+@dataclass(frozen=True)
+class InstructionPlace:
+    """Where a thing goes; no landmark: inside of what was named before."""
+
+    relation: str
+    landmark: InstructionObject | None = None
+
+
+@dataclass(frozen=True)
+class Clause:
+    """One action.
+
+    Attributes:
+        action: the lexicon's name for it.
+        thing: to what.
+        place: to where, for actions that have it.
+        verb: how it is said, ``pull open``. No part of the meaning, as what follows.
+        manner: an adverb before the verb.
+    """
+
+    action: str
+    thing: InstructionObject
+    place: InstructionPlace | None = None
+    verb: str = field(default="", compare=False)
+    manner: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True)
+class InstructionCommand:
+    """An instruction: one clause, or two."""
+
+    clauses: tuple[Clause, ...]
+
+    @property
+    def meaning(self) -> tuple[Clause, ...]:
+        """What is to be done, whatever it is called: pronouns resolved, and without clauses that only lead to the
+        next (pick it up, find it)."""
+        resolved: list[Clause] = []
+        for clause in self.clauses:
+            resolved.append(_resolved(clause, resolved[-1] if resolved else None))
+        return tuple(
+            clause
+            for clause, after in zip(resolved, [*resolved[1:], None], strict=True)
+            if not (clause.action in (PICK_UP, FIND) and after is not None and after.thing == clause.thing)
+        )
+
+
+def named_before(clause: Clause, before: Clause) -> InstructionObject:
+    """What a clause's "it" or "them" is, by the clause before it."""
+    landmark = before.place.landmark if before.place is not None else None
+    if landmark is not None and clause.thing.noun == THEM and not before.thing.plural:
+        return replace(before.thing, others=(landmark,))
+    # What is closed behind a putting is what something was put into, not what was put.
+    return landmark if landmark is not None and clause.thing.noun == IT and clause.place is None else before.thing
+
+
+def _resolved(clause: Clause, before: Clause | None) -> Clause:
+    if before is None:
+        return clause
+    thing, place = clause.thing, clause.place
+    if thing.pronoun:
+        thing = named_before(clause, before)
+    if place is not None and (place.landmark is None or place.landmark.pronoun):
+        place = InstructionPlace("in" if place.landmark is None else place.relation, before.thing)
+    return replace(clause, thing=thing, place=place)
+
+
+# From a command to words with their tree: things, places and clauses in the forms that frames ask for.
+
+FORMS = {"do": "VB", "doing": "VBG", "have_done": "VBN", "done": "VBN", "to_be_done": "VBN"}
+"""The forms of a clause, and its verb's tag: put x on y; putting x; (have) put x; x put on y; x to be put on y."""
+
+PASSIVE = frozenset(("done", "to_be_done"))
+TAKES_OBJECT = frozenset(("on", "to"))
+"""Particles that are prepositions in en_core_web_sm's trees: turn (on the stove)."""
+
+
+def word(text: str, pos: str, tag: str, dep: str) -> Hanging:
+    """One word that hangs by a label."""
+    return dep, (Word(text, pos, tag, HEAD, 0),)
+
+
+def thing_words(thing: InstructionObject, lexicon: Lexicon, *, subject: bool = False) -> list[Hanging]:
+    """A thing's words, the name's last as head."""
+    if thing.noun == IT and thing.called:
+        return [word("that", "DET", "DT", "det"), *_name(thing.called, False)]
+    if thing.pronoun:
+        return [word("both" if subject and thing.noun == THEM else thing.noun, "PRON", "PRP", HEAD)]
+    words: list[Hanging] = []
+    noun = lexicon.nouns[thing.noun]
+    if thing.others:
+        words.append(word("both", "CCONJ", "CC", "preconj"))
+    if thing.many:
+        words.append(word("both", "DET", "DT", "det"))
+    elif noun.article:
+        words.append(word("the", "DET", "DT", "det"))
+    for modifier in thing.modifiers:
+        words.append(_modifier(modifier))
+    for text in thing.addition.split():
+        words.append(_before_noun(text))
+    words += _name(thing.called or thing.noun, thing.many)
+    for detail in thing.details:
+        relation = lexicon.details[detail.relation]
+        words += filled(relation.parts, _landmarks(detail.landmarks, lexicon), _first, lexicon.describe)
+    for other in thing.others:
+        words += [word("and", "CCONJ", "CC", "cc"), ("conj", joined(thing_words(other, lexicon)))]
+    return words
+
+
+def _landmarks(things: Sequence[InstructionObject], lexicon: Lexicon) -> Fill:
+    """What goes into a slot for landmarks: their words, joined by "and"."""
+    words = thing_words(things[0], lexicon) if things else []
+    for other in things[1:]:
+        words += [word("and", "CCONJ", "CC", "cc"), ("conj", joined(thing_words(other, lexicon)))]
+    return lambda _: words
+
+
+def _first(texts: Sequence[str]) -> str:
+    return texts[0]
+
+
+def _modifier(modifier: str) -> Hanging:
+    first, *rest = modifier.split()
+    parts = [word(first, "ADJ", "JJ", HEAD)]
+    if rest:
+        parts += [word("and", "CCONJ", "CC", "cc"), word(rest[-1], "ADJ", "JJ", "conj")]
+    return "amod", joined(parts)
+
+
+def _before_noun(text: str) -> Hanging:
+    return word(text, "ADJ", "JJ", "amod") if text in ADJECTIVES else word(text, "NOUN", "NN", "compound")
+
+
+def _name(name: str, many: bool) -> list[Hanging]:
+    named, of, what = (plural(name) if many else name).partition(OF)
+    *before, head = named.split()
+    words = [*(_before_noun(text) for text in before), word(head, "NOUN", "NNS" if many else "NN", HEAD)]
+    if of:
+        words.append(("prep", joined([word("of", "ADP", "IN", HEAD), ("pobj", joined(_name(what, False)))])))
+    return words
+
+
+def place_words(place: InstructionPlace | None, lexicon: Lexicon, *, state: bool = False) -> list[Hanging]:
+    """A place's words, with the label by which they hang from the verb; none for no place."""
+    if place is None:
+        return []
+    relation = lexicon.relations[place.relation]
+    parts = relation.state if state else relation.parts
+    landmarks = (place.landmark,) if place.landmark is not None else ()
+    return filled(parts, _landmarks(landmarks, lexicon), _first, lexicon.describe)
+
+
+def verb_words(verb: str, tag: str) -> list[Hanging]:
+    """A verb in a form as head, its particle behind it."""
+    base, _, particle = verb.partition(" ")
+    words = [word(inflected(base, tag), "VERB", tag, HEAD)]
+    return [*words, _particle(particle)] if particle else words
+
+
+def _particle(particle: str) -> Hanging:
+    if particle in ("open", "shut"):
+        return word(particle, "ADJ", "JJ", "prt")
+    return word(particle, "ADP", "RP", "prt")
+
+
+def clause_words(clause: Clause, form: str, lexicon: Lexicon) -> list[Hanging]:
+    """A clause in one of `FORMS`, its verb as head."""
+    tag = FORMS[form]
+    place = place_words(clause.place, lexicon)
+    if form in PASSIVE:
+        subject = joined(thing_words(clause.thing, lexicon, subject=True))
+        if form == "done":
+            return [("nsubj", subject), *verb_words(clause.verb, tag), *place]
+        be = [word("to", "PART", "TO", "aux"), word("be", "AUX", "VB", "auxpass")]
+        return [("nsubjpass", subject), *be, *verb_words(clause.verb, tag), *place]
+    thing = thing_words(clause.thing, lexicon)
+    manner = [word(clause.manner, "ADV", "RB", "advmod")] if clause.manner else []
+    base, _, particle = clause.verb.partition(" ")
+    verb = word(inflected(base, tag), "VERB", tag, HEAD)
+    if not particle:
+        return [*manner, verb, ("dobj", joined(thing)), *place]
+    if clause.thing.pronoun:
+        return [*manner, verb, ("dobj", joined(thing)), _particle(particle), *place]
+    if particle in TAKES_OBJECT:
+        phrase = joined([word(particle, "ADP", "IN", HEAD), ("pobj", joined(thing))])
+        return [*manner, verb, ("prep", phrase), *place]
+    return [*manner, verb, _particle(particle), ("dobj", joined(thing)), *place]
+
+
+def clauses_words(clauses: Sequence[Clause], form: str, lexicon: Lexicon) -> list[Hanging]:
+    """Clauses in a form, joined by "and"; the first one's verb is the head."""
+    words = clause_words(clauses[0], form, lexicon)
+    for clause in clauses[1:]:
+        words += [word("and", "CCONJ", "CC", "cc"), ("conj", joined(clause_words(clause, form, lexicon)))]
+    return words
+
+
+# From words to things, places and clauses: every way in which a row of tokens can be one.
+
+OF_WORD = "of"
+"""The one detail with a landmark of its own that a landmark has: "on the stove on the plate" is two places, not one."""
+
+AGREEING = {
+    "is": ("is", "are"),
+    "has": ("has", "have"),
+    "does": ("does", "do"),
+    "needs": ("needs", "need"),
+    "belongs": ("belongs", "belong"),
+}
+"""Verbs that are as their subject is, one or many."""
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A verb as it was read; late: its particle is still to come."""
+
+    action: str
+    text: str
+    late: str = ""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A row of tokens, and what its parts can be. All methods give pairs: the end, and what it is."""
+
+    tokens: tuple[str, ...]
+    lexicon: Lexicon
+
+    @cached_property
+    def _names(self) -> list[Name]:
+        known = set(self.tokens)
+        return [name for name in self.lexicon.names if known.issuperset(name.words)]
+
+    def at(self, index: int, *words: str) -> bool:
+        """Whether these words stand there."""
+        return self.tokens[index : index + len(words)] == words
+
+    def things(
+        self, start: int, *, subject: bool = False, landmark: bool = False
+    ) -> Iterator[tuple[int, InstructionObject]]:
+        """Things: pronouns, "the middle drawer of the cabinet", "both the soup and the sauce"."""
+        for pronoun in (IT, THEM):
+            if self.at(start, "both" if subject and pronoun == THEM else pronoun):
+                yield start + 1, InstructionObject(pronoun)
+        if self.at(start, "that"):
+            for end, name, addition in self._named(start + 1):
+                if not name.many and not addition:
+                    yield end, InstructionObject(IT, called=name.called or name.noun)
+        if self.at(start, "both", "the"):
+            for middle, first in self._single(start + 1, landmark):
+                if self.at(middle, "and", "the"):
+                    for end, second in self._single(middle + 1, landmark):
+                        yield end, replace(first, others=(second,))
+        else:
+            yield from self._single(start, landmark)
+
+    def _single(self, start: int, landmark: bool) -> Iterator[tuple[int, InstructionObject]]:
+        article, both = self.at(start, "the"), self.at(start, "both")
+        for middle, modifiers in self._modifiers(start + (article or both)):
+            for end, name, addition in self._named(middle):
+                if name.many == both and (both or article == self.lexicon.nouns[name.noun].article):
+                    thing = InstructionObject(name.noun, modifiers, (), name.many, (), name.called, addition)
+                    yield from self._detailed(end, thing, landmark)
+
+    def _modifiers(self, start: int) -> Iterator[tuple[int, tuple[str, ...]]]:
+        yield start, ()
+        for modifier in self.lexicon.modifiers:
+            words = modifier.split()
+            if self.at(start, *words):
+                for end, others in self._modifiers(start + len(words)):
+                    yield end, (modifier, *others)
+
+    def _named(self, start: int) -> Iterator[tuple[int, Name, str]]:
+        for name in self._names:
+            if self.at(start, *name.words):
+                yield start + len(name.words), name, ""
+            for addition in self.lexicon.nouns[name.noun].additions:
+                if self.at(start, addition, *name.words):
+                    yield start + 1 + len(name.words), name, addition
+
+    def _detailed(
+        self, start: int, thing: InstructionObject, landmark: bool
+    ) -> Iterator[tuple[int, InstructionObject]]:
+        yield start, thing
+        for relation in self.lexicon.details.values():
+            if landmark and relation.landmark and relation.name != OF_WORD:
+                continue
+            for end, values in matches(relation.parts, self.tokens, start, lambda _, at: self._landmarks(at)):
+                landmarks = values.get("landmark", ())
+                if (relation.name == "between") == (len(landmarks) > 1):
+                    yield end, replace(thing, details=(Detail(relation.name, landmarks),))
+
+    def _landmarks(self, start: int) -> Iterator[tuple[int, tuple[InstructionObject, ...]]]:
+        for end, thing in self.things(start, landmark=True):
+            yield end, (thing,)
+            if self.at(end, "and"):
+                for last, other in self.things(end + 1, landmark=True):
+                    yield last, (thing, other)
+
+    def places(self, start: int, *, state: bool = False) -> Iterator[tuple[int, InstructionPlace]]:
+        """Places: "on top of the cabinet", "inside"."""
+        for relation in self.lexicon.relations.values():
+            parts = relation.state if state else relation.parts
+            find = lambda _, at: self.things(at, landmark=True)  # noqa: E731
+            for end, values in matches(parts, self.tokens, start, find):
+                yield end, InstructionPlace(relation.name, values.get("landmark"))
+
+    def verbs(self, start: int, tag: str) -> Iterator[tuple[int, Verb]]:
+        """Verbs in a form, with their particle or without it yet."""
+        for base, particle, action in self.lexicon.verbs:
+            if start < len(self.tokens) and self.tokens[start] == inflected(base, tag):
+                if not particle:
+                    yield start + 1, Verb(action, base)
+                    continue
+                if self.at(start + 1, particle):
+                    yield start + 2, Verb(action, f"{base} {particle}")
+                yield start + 1, Verb(action, f"{base} {particle}", particle)
+
+    def clauses(self, start: int, form: str) -> Iterator[tuple[int, tuple[Clause, ...]]]:
+        """One clause or two joined by "and", in one of `FORMS`."""
+        for end, clause in self.clause(start, form):
+            yield end, (clause,)
+            if self.at(end, "and"):
+                for last, other in self.clause(end + 1, form):
+                    yield last, (clause, other)
+
+    def clause(self, start: int, form: str) -> Iterator[tuple[int, Clause]]:
+        """A clause in one of `FORMS`."""
+        if form in PASSIVE:
+            for after_thing, thing in self.things(start, subject=True):
+                if form == "to_be_done":
+                    if not self.at(after_thing, "to", "be"):
+                        continue
+                    after_thing += 2
+                for after_verb, verb in self.verbs(after_thing, FORMS[form]):
+                    if not verb.late:
+                        yield from self._ended(after_verb, verb, thing, "")
+            return
+        manner = self.tokens[start] if start < len(self.tokens) and self.tokens[start] in self.lexicon.manners else ""
+        for after_verb, verb in self.verbs(start + bool(manner), FORMS[form]):
+            for after_thing, thing in self.things(after_verb):
+                if not verb.late and not (" " in verb.text and thing.noun in (IT, THEM) and not thing.called):
+                    yield from self._ended(after_thing, verb, thing, manner)
+                elif verb.late and thing.pronoun and self.at(after_thing, verb.late):
+                    yield from self._ended(after_thing + 1, verb, thing, manner)
+
+    def _ended(self, start: int, verb: Verb, thing: InstructionObject, manner: str) -> Iterator[tuple[int, Clause]]:
+        if not self.lexicon.actions[verb.action].takes_place:
+            yield start, Clause(verb.action, thing, None, verb.text, manner)
+            return
+        for end, place in self.places(start):
+            yield end, Clause(verb.action, thing, place, verb.text, manner)
+
+    def states(self, start: int, *, done: bool) -> Iterator[tuple[int, tuple[str, InstructionPlace | None]]]:
+        """What is so when an action is done (open, on the plate), or what is while it is not (closed)."""
+        for action in self.lexicon.actions.values():
+            if action.states and self.at(start, action.states[0 if done else 1]):
+                yield start + 1, (action.name, None)
+        if done:
+            for end, place in self.places(start, state=True):
+                yield end, (PUT, place)
+
+    @cached_property
+    def _slots(self) -> dict[tuple[str, int], list[tuple[int, Any]]]:
+        return {}
+
+    def slot(self, name: str, start: int) -> Iterator[tuple[int, Any]]:
+        """What a frame's slot can be; see ``frames.toml``. Raises KeyError for an unknown slot."""
+        # Many frames ask for the same at the same word.
+        kind = name.removeprefix("first.").removeprefix("second.").rstrip("12")
+        key = (kind if name != kind and "." in name else f"{kind}+", start)
+        if key not in self._slots:
+            self._slots[key] = list(self._slot(name, kind, start))
+        return iter(self._slots[key])
+
+    def _slot(self, name: str, kind: str, start: int) -> Iterator[tuple[int, Any]]:
+        if kind in FORMS:
+            yield from (self.clauses if name == kind else self.clause)(start, kind)
+        elif kind in AGREEING:
+            yield from ((start + 1, form) for form in AGREEING[kind] if self.at(start, form))
+        elif kind == "thing":
+            yield from self.things(start, subject=True)
+        elif kind == "participle":
+            yield from ((end, verb) for end, verb in self.verbs(start, "VBN") if not verb.late)
+        elif kind == "place":
+            yield start, None
+            yield from self.places(start)
+        elif kind in ("state", "unstate"):
+            yield from self.states(start, done=kind == "state")
+        else:
+            raise KeyError(name)
+
+
+def clauses_of(values: dict[str, Any], lexicon: Lexicon) -> tuple[Clause, ...] | None:
+    """The clauses that a frame's slots make; None where they do not fit: an action without the place that it takes."""
+    for form in FORMS:
+        if form in values:
+            clauses: tuple[Clause, ...] = values[form]
+            return clauses
+    for first, second in ((f"first.{form}", f"second.{other}") for form in FORMS for other in FORMS):
+        if first in values and second in values:
+            return (values[first], values[second])
+    found = []
+    for number in ("1", "2"):
+        if f"thing{number}" not in values:
+            break
+        thing, place = values[f"thing{number}"], values.get(f"place{number}")
+        state = values.get(f"state{number}") or values.get(f"unstate{number}")
+        if state is not None:
+            action, place = state
+        else:
+            action = values[f"participle{number}"].action if f"participle{number}" in values else PUT
+        if lexicon.actions[action].takes_place != (place is not None):
+            return None
+        found.append(Clause(action, thing, place))
+    return tuple(found)
+
 
 SAID = "said"
 """The frame of an instruction as suites have it: the command itself."""
@@ -22,14 +488,14 @@ def frames() -> Mapping[str, tuple[tuple[Part, ...], ...]]:
     return {name: tuple(template(line) for line in lines) for name, lines in table.items()}
 
 
-def read(instruction: str) -> Command:
+def read(instruction: str) -> InstructionCommand:
     """The command that an instruction is.
 
     Raises VlaError where the grammar does not know a word of it, has no reading for it, or more than one.
     """
     reader = Reader(tuple(tokens_of(instruction)), lexicon())
     size = len(reader.tokens)
-    commands = {Command(clauses): None for end, clauses in reader.clauses(0, "do") if end == size}
+    commands = {InstructionCommand(clauses): None for end, clauses in reader.clauses(0, "do") if end == size}
     if len(commands) != 1:
         found = "more than one reading" if commands else "no reading" + _unknown(reader)
         raise VlaError(
@@ -54,7 +520,7 @@ def _unknown(reader: Reader) -> str:
 @lru_cache(4096)
 def meanings(text: str) -> frozenset[tuple[Clause, ...]]:
     """Every meaning that a text has, said in any of the grammar's ways; empty for a text that it does not know."""
-    return frozenset(Command(clauses).meaning for clauses in _readings(text))
+    return frozenset(InstructionCommand(clauses).meaning for clauses in _readings(text))
 
 
 def _readings(text: str) -> Iterator[tuple[Clause, ...]]:

@@ -53,7 +53,7 @@ class Action:
 
 
 @dataclass(frozen=True)
-class Noun:
+class LexiconNoun:
     """What a thing is called.
 
     Attributes:
@@ -114,7 +114,7 @@ class Lexicon:
     """All words: of actions, things, relations of places, details behind a name, manners, modifiers."""
 
     actions: Mapping[str, Action]
-    nouns: Mapping[str, Noun]
+    nouns: Mapping[str, LexiconNoun]
     relations: Mapping[str, Relation]
     details: Mapping[str, Relation]
     manners: tuple[str, ...]
@@ -162,7 +162,7 @@ def lexicon() -> Lexicon:
         for name, entry in table["actions"].items()
     }
     nouns = {
-        name: Noun(
+        name: LexiconNoun(
             name,
             entry.get("kind", ""),
             tuple(entry.get("additions", ())),

@@ -43,7 +43,7 @@ Hanging = tuple[str, Phrase]
 
 
 @dataclass(frozen=True)
-class Literal:
+class WordChoice:
     """One of several words with the same label; pos and tag empty: the word list's."""
 
     texts: tuple[str, ...]
@@ -53,7 +53,7 @@ class Literal:
 
 
 @dataclass(frozen=True)
-class Slot:
+class PhraseSlot:
     """A place for a phrase; dep empty: what comes brings its own label, or several phrases with theirs."""
 
     name: str
@@ -61,14 +61,14 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Group:
+class PhraseGroup:
     """A phrase inside a phrase."""
 
     parts: "tuple[Part, ...]"
     dep: str
 
 
-Part = Literal | Slot | Group
+Part = WordChoice | PhraseSlot | PhraseGroup
 Fill = Callable[[str], Sequence[Hanging]]
 """What goes into a slot, by its name."""
 Choose = Callable[[Sequence[str]], str]
@@ -91,7 +91,7 @@ def template(text: str) -> tuple[Part, ...]:
             if len(stack) == 1 or len(piece) == 1:
                 raise NotationError(f"{text}: {piece} closes nothing, or has no label")
             parts = stack.pop()
-            stack[-1].append(Group(tuple(parts), piece[1:]))
+            stack[-1].append(PhraseGroup(tuple(parts), piece[1:]))
         else:
             stack[-1].append(_part(piece, text))
     if len(stack) > 1:
@@ -102,20 +102,20 @@ def template(text: str) -> tuple[Part, ...]:
 def _part(piece: str, text: str) -> Part:
     slot = re.fullmatch(r"\{([\w.+-]+)\}(?:(\*)|:(\w+))?", piece)
     if slot:
-        return Slot(slot[1], slot[2] or slot[3] or "")
+        return PhraseSlot(slot[1], slot[2] or slot[3] or "")
     word = re.fullmatch(r"(.+?)(?:/([A-Z]+)\.([A-Z$.,]+))?(?:(\*)|:(\w+))", piece)
     if not word:
         raise NotationError(f"{text}: {piece} has no label")
-    return Literal(tuple(word[1].split("|")), word[2] or "", word[3] or "", word[4] or word[5])
+    return WordChoice(tuple(word[1].split("|")), word[2] or "", word[3] or "", word[4] or word[5])
 
 
 def filled(parts: Sequence[Part], fill: Fill, choose: Choose, describe: Describe) -> list[Hanging]:
     """What the parts become when their slots are filled, in order."""
     hanging: list[Hanging] = []
     for part in parts:
-        if isinstance(part, Literal):
+        if isinstance(part, WordChoice):
             hanging.append(_literal(part, choose(part.texts), describe))
-        elif isinstance(part, Group):
+        elif isinstance(part, PhraseGroup):
             hanging.append((part.dep, joined(filled(part.parts, fill, choose, describe))))
         else:
             hanging.extend(labelled(part, fill(part.name)))
@@ -125,18 +125,18 @@ def filled(parts: Sequence[Part], fill: Fill, choose: Choose, describe: Describe
 def slots_of(parts: Sequence[Part]) -> Iterator[str]:
     """The names of all slots, those in groups among them."""
     for part in parts:
-        if isinstance(part, Slot):
+        if isinstance(part, PhraseSlot):
             yield part.name
-        elif isinstance(part, Group):
+        elif isinstance(part, PhraseGroup):
             yield from slots_of(part.parts)
 
 
-def labelled(slot: Slot, hanging: Sequence[Hanging]) -> list[Hanging]:
+def labelled(slot: PhraseSlot, hanging: Sequence[Hanging]) -> list[Hanging]:
     """What came for a slot, with the slot's label where it has one."""
     return [(slot.dep, joined(hanging))] if slot.dep else list(hanging)
 
 
-def _literal(part: Literal, text: str, describe: Describe) -> Hanging:
+def _literal(part: WordChoice, text: str, describe: Describe) -> Hanging:
     pos, tag = (part.pos, part.tag) if part.pos else describe(text)
     return part.dep, (Word(text, pos, tag, HEAD, 0),)
 
@@ -175,9 +175,9 @@ def matches(
         return
     first, rest = parts[0], parts[1:]
     ways: Iterator[tuple[int, dict[str, Any]]]
-    if isinstance(first, Literal):
+    if isinstance(first, WordChoice):
         ways = iter([(start + 1, {})] if start < len(tokens) and tokens[start] in first.texts else [])
-    elif isinstance(first, Group):
+    elif isinstance(first, PhraseGroup):
         ways = matches(first.parts, tokens, start, find)
     else:
         name = first.name

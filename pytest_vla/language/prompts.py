@@ -12,10 +12,9 @@ from pytest_vla.language.scene_names import known_things, things_of
 from pytest_vla.language.wordnet import PARTS, shipped_wordnet
 from pytest_vla.plan.task import language_of
 from pytest_vla.scene.accepted import names_of
-from pytest_vla.scene.bddl import Atom, Placed
+from pytest_vla.scene.bddl import Atom, LocatedToken
 from pytest_vla.scene.lint.conditions import leaves
-from pytest_vla.scene.lint.finding import Finding, catalogue_of
-from pytest_vla.scene.lint.reading import TaskText
+from pytest_vla.scene.lint.reading import LintFinding, TaskText, catalogue_of
 from pytest_vla.scene.problem import Literal, Problem
 
 _POSITIONS = frozenset(("left", "right", "front", "back", "middle", "top", "bottom", "center"))
@@ -110,11 +109,11 @@ class _Prompt:
             return found
         return self.names.get(mention.name.rpartition(" ")[2], frozenset()) & known
 
-    def found(self, code: str, place: Placed | None, message: str) -> Finding:
+    def found(self, code: str, place: LocatedToken | None, message: str) -> LintFinding:
         return self.task.found(code, place, message)
 
 
-def check_prompt(task: TaskText, problem: Problem) -> Iterator[Finding]:
+def check_prompt(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
     """What is wrong with :language, beside the goal and the file's name."""
     declared = {item.name: item.category for item in (*problem.fixtures, *problem.objects)}
     catalogue = frozenset((*catalogue_of(problem), *known_things()))
@@ -204,7 +203,7 @@ def _movable(problem: Problem) -> frozenset[str]:
     )
 
 
-def _unnamed(prompt: _Prompt) -> Iterator[Finding]:
+def _unnamed(prompt: _Prompt) -> Iterator[LintFinding]:
     meant = frozenset[str]().union(*map(prompt.meant, prompt.mentions))
     told: set[str] = set()
     for literal, things in _goal_things(prompt):
@@ -222,7 +221,7 @@ def _unnamed(prompt: _Prompt) -> Iterator[Finding]:
                 )
 
 
-def _otherwise_named(prompt: _Prompt) -> Iterator[Finding]:
+def _otherwise_named(prompt: _Prompt) -> Iterator[LintFinding]:
     """Things that the prompt calls by the full name of another category, such as porcelain bowl."""
     known = frozenset(prompt.declared.values())
     goal = {name for _, things in _goal_things(prompt) for name in things}
@@ -239,14 +238,14 @@ def _otherwise_named(prompt: _Prompt) -> Iterator[Finding]:
             )
 
 
-def _less(prompt: _Prompt) -> Iterator[Finding]:
+def _less(prompt: _Prompt) -> Iterator[LintFinding]:
     """What the prompt asks for and the goal does not."""
     goal, words = list(leaves(prompt.problem.goal)), prompt.words
     if not goal:
         return
     about = {prompt.declared[name] for _, things in _goal_things(prompt) for name in things}
 
-    def found(asked: str, lacking: str) -> Finding:
+    def found(asked: str, lacking: str) -> LintFinding:
         return prompt.found("G004", goal[0], f"the prompt says {asked!r}, and {lacking}; add it to the goal")
 
     predicates = {literal.predicate for literal in goal}
@@ -275,7 +274,7 @@ def _moved(words: Sequence[str], mentions: Sequence[_Mention]) -> Iterator[_Ment
             yield from (mention for mention in mentions if mention.start == index)
 
 
-def _all_of_them(prompt: _Prompt, found: Callable[[str, str], Finding]) -> Iterator[Finding]:
+def _all_of_them(prompt: _Prompt, found: Callable[[str, str], LintFinding]) -> Iterator[LintFinding]:
     """``all of the apples``, ``both moka pots``, ``all of the drawers``."""
     problem, declared, words = prompt.problem, prompt.declared, prompt.words
     named = [name for literal in leaves(problem.goal) for name in names_of(literal)]
@@ -327,7 +326,7 @@ def _word(task: TaskText, word: str) -> Atom | None:
     return next((atom for atom in atoms[1:] if word in _words(atom.text)), None)
 
 
-def _file_name(prompt: _Prompt) -> Iterator[Finding]:
+def _file_name(prompt: _Prompt) -> Iterator[LintFinding]:
     words, task = prompt.words, prompt.task
     path = Path(task.source)
     if path.suffix != ".bddl":

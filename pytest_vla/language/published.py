@@ -13,8 +13,7 @@ from pathlib import Path
 
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.pride import ACTION_TYPES, NONE, OBJECT_TYPES
-from pytest_vla.plan.data_folders import variable_folders
-from pytest_vla.plan.manifests import load_suite
+from pytest_vla.plan.manifests import load_suite, variable_folders
 from pytest_vla.plan.task import Task
 
 FILE = "libero_para_metadata.csv"
@@ -47,7 +46,7 @@ def cell_counts() -> dict[tuple[str, str], int]:
 
 
 @dataclass(frozen=True)
-class Paraphrase:
+class PublishedParaphrase:
     """A row of the CSV.
 
     Attributes:
@@ -88,9 +87,9 @@ class Published:
     """
 
     version: str
-    rows: tuple[Paraphrase, ...]
-    by_key: Mapping[tuple[str, str, int, int], Paraphrase]
-    by_texts: Mapping[tuple[str, str], Paraphrase]
+    rows: tuple[PublishedParaphrase, ...]
+    by_key: Mapping[tuple[str, str, int, int], PublishedParaphrase]
+    by_texts: Mapping[tuple[str, str], PublishedParaphrase]
 
 
 def texts_key(original: str, paraphrase: str) -> tuple[str, str]:
@@ -185,7 +184,7 @@ def load_published(file: Path) -> Published:
     missing = [name for name in (*_COLUMNS, *_SIMILARITIES) if name not in header]
     if missing:
         raise VlaError(f"{file}: no column {', '.join(missing)}; expected LIBERO-Para's {FILE}")
-    rows: dict[int, Paraphrase] = {}
+    rows: dict[int, PublishedParaphrase] = {}
     for number, values in lines:
         if len(values) != len(header):
             raise _refused(file, number, f"too few or too many columns: {len(values)}, expected {len(header)}")
@@ -193,8 +192,8 @@ def load_published(file: Path) -> Published:
     if not rows:
         raise VlaError(f"{file} has no paraphrase; expected LIBERO-Para's {FILE}")
     _check_tasks(file, rows)
-    by_key: dict[tuple[str, str, int, int], Paraphrase] = {}
-    by_texts: dict[tuple[str, str], Paraphrase] = {}
+    by_key: dict[tuple[str, str, int, int], PublishedParaphrase] = {}
+    by_texts: dict[tuple[str, str], PublishedParaphrase] = {}
     places: dict[tuple[str, str, int, int], int] = {}
     for number, row in rows.items():
         first = places.setdefault(row.key, number)
@@ -234,7 +233,7 @@ def _lines(file: Path, content: bytes) -> Iterator[tuple[int, list[str]]]:
             yield line, values
 
 
-def _check_tasks(file: Path, rows: Mapping[int, Paraphrase]) -> None:
+def _check_tasks(file: Path, rows: Mapping[int, PublishedParaphrase]) -> None:
     """Raises VlaError for an instruction that is another task's than the row's ``eval``."""
     languages = [task.language for task in numbered_tasks()]
     numbers = {language: number for number, language in enumerate(languages)}
@@ -256,7 +255,7 @@ def _check_tasks(file: Path, rows: Mapping[int, Paraphrase]) -> None:
                 raise _refused(file, line, f"{why} {lines[right]}")
 
 
-def _paraphrase(text: Mapping[str, str], file: Path, line: int) -> Paraphrase:
+def _paraphrase(text: Mapping[str, str], file: Path, line: int) -> PublishedParaphrase:
     cell = cell_of(text["high"], text["low"])
     if cell is None:
         raise _refused(file, line, f"no cell has high {text['high']!r} with low {text['low']!r}")
@@ -265,7 +264,7 @@ def _paraphrase(text: Mapping[str, str], file: Path, line: int) -> Paraphrase:
             raise _refused(file, line, f"{name} is empty, expected an instruction")
         if control := _CONTROL.search(text[name]):
             raise _refused(file, line, f"{name} has the control character {control[0]!r}, expected text in one line")
-    return Paraphrase(
+    return PublishedParaphrase(
         *cell,
         task=_number(text, "eval", file, line, len(_OF_TASKS) - 1),
         batch_idx=_number(text, "batch_idx", file, line, 999_999),

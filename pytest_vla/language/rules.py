@@ -20,7 +20,7 @@ class Words:
 
 
 @dataclass(frozen=True)
-class Rules:
+class GrammarRules:
     """A grammar.
 
     Attributes:
@@ -44,7 +44,7 @@ class Rules:
         return self.tags[text]
 
 
-def rules_from(table: Mapping[str, Any]) -> Rules:
+def rules_from(table: Mapping[str, Any]) -> GrammarRules:
     """A grammar of TOML tables: ``tags`` (``"ADP.IN" = "on in"``), ``words`` (``cup.NOUN.NN = "cup mug"``) and
     ``rules`` (name to templates, ``"3 | ..."`` with a weight). Raises NotationError for what cannot be read."""
     tags: dict[str, tuple[str, str]] = {}
@@ -60,10 +60,10 @@ def rules_from(table: Mapping[str, Any]) -> Rules:
     for name, lines in table["rules"].items():
         weighted = [line.split(" | ", 1) if " | " in line else ("1", line) for line in lines]
         rules[name] = tuple((int(weight), template(text)) for weight, text in weighted)
-    return Rules(rules, words, tags)
+    return GrammarRules(rules, words, tags)
 
 
-def drawn(rules: Rules, name: str, rng: random.Random) -> list[Hanging]:
+def drawn(rules: GrammarRules, name: str, rng: random.Random) -> list[Hanging]:
     """What a slot of this name becomes, at random by the rules' weights. Raises NotationError for an unknown name."""
     if name in rules.rules:
         _, parts = rng.choices(rules.rules[name], rules.weights[name])[0]
@@ -72,7 +72,7 @@ def drawn(rules: Rules, name: str, rng: random.Random) -> list[Hanging]:
     return [(HEAD, (Word(rng.choice(forms), words.pos, tag, HEAD, 0),))]
 
 
-def _words(rules: Rules, name: str) -> tuple[Words, str, tuple[str, ...]]:
+def _words(rules: GrammarRules, name: str) -> tuple[Words, str, tuple[str, ...]]:
     base, _, tag = name.partition(".")
     if base not in rules.words:
         raise NotationError(f"{name}: no rule and no list of words has this name")

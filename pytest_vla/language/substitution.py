@@ -1,18 +1,334 @@
-"""VLA-Arena's W0-W4: K of an instruction's verbs and nouns give way to others (`pytest_vla.language.slots`)."""
+"""VLA-Arena's W0-W4: K of an instruction's verbs and nouns give way to others (`pytest_vla.language.substitution`)."""
 
 import random
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import tomllib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 from pytest_vla.errors import VlaError
-from pytest_vla.language.every_draw import every_draw
-from pytest_vla.language.slots import Choice, Screen, Slot, find_slots
+from pytest_vla.language.scene_names import SceneNames
 from pytest_vla.language.wordnet import PartOfSpeech, Relation, WordNet
+from pytest_vla.util.enumerate_choices import every_draw
 
 if TYPE_CHECKING:
     import numpy as np
+
+
+# The words of an instruction that have substitutes: its verbs and nouns with WordNet's neighbours one edge away.
+#
+# VLA-Arena reads its variants from a list that does not come with its code; of how that was made the paper tells the
+# relations, a few examples, and that verbs were screened by hand. So are ours: `VERBS`, and `NOUN_SENSES`. Of nouns
+# the paper takes any neighbour, a fishbowl for a bowl; `pytest_vla.language.substitution` takes those that are the
+# same thing.
+
+VERBS: Mapping[str, tuple[str, ...]] = {
+    "bring": ("carry", "fetch", "take"),
+    "close": ("close up", "shut"),
+    "grab": ("seize", "take"),
+    "grasp": ("clasp", "hold"),
+    "insert": ("put", "put in"),
+    "lay": ("place", "position", "put", "set"),
+    "lift": ("elevate", "hoist", "raise"),
+    "move": ("displace", "shift", "transfer"),
+    "open": ("open up",),
+    "pick": ("choose", "collect", "select", "take"),
+    "pick up": ("collect", "elevate", "gather up", "get", "lift", "lift up", "raise", "seize"),
+    "pile": ("heap", "stack"),
+    "place": ("lay", "move", "position", "put", "set"),
+    "position": ("lay", "place", "put", "set"),
+    "pull": ("drag", "draw", "move", "tug"),
+    "push": ("force", "move", "nudge", "prod", "shove", "thrust"),
+    "put": ("lay", "move", "place", "position", "set"),
+    "put down": ("place down", "set down"),
+    "raise": ("elevate", "hoist", "lift"),
+    "remove": ("take", "take away", "withdraw"),
+    "rotate": ("turn",),
+    "set": ("lay", "place", "position", "put"),
+    "shut": ("close",),
+    "slide": ("move", "slip"),
+    "stack": ("heap", "pile"),
+    "switch off": ("turn off",),
+    "switch on": ("turn on",),
+    "take": ("bring", "carry", "fetch", "get", "grab", "seize"),
+    "take out": ("extract", "get out", "pull out", "remove", "take away", "withdraw"),
+    "turn off": ("switch off",),
+    "turn on": ("switch on",),
+}
+"""Which of a verb's neighbours, in any of its senses, still tell a robot to do the same; screened by us."""
+
+PARTICIPLES: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "lit": ("light", {"ignite": "ignited", "kindle": "kindled", "light up": "lit up"}),
+    "switched off": ("switch off", {"turn off": "turned off"}),
+    "switched on": ("switch on", {"turn on": "turned on"}),
+    "turned off": ("turn off", {"switch off": "switched off"}),
+    "turned on": ("turn on", {"switch on": "switched on"}),
+}
+"""States that a verb tells of (with the candle lit): the verb, and of its neighbours how they tell the same state."""
+
+NOUN_SENSES: Mapping[str, int] = {
+    **dict.fromkeys(("alphabet soup", "banana", "book", "broccoli", "cucumber", "egg", "mango", "microwave"), 2),
+    **dict.fromkeys(("ramekin", "table"), 2),
+    **dict.fromkeys(("board", "cake", "carrot", "cereal", "kiwi", "onion", "peach"), 3),
+    **dict.fromkeys(("mug", "plate"), 4),
+    "lime": 6,
+}
+"""The sense of a noun that stands on a table; sense 1 of the others. Screened by us for the suites' nouns."""
+
+# Plurals that are words of their own to WordNet: a game, a garment.
+_BASES = {"bowls": "bowl", "drawers": "drawer", "eggs": "egg"}
+
+
+def _words(*lines: str) -> frozenset[str]:
+    return frozenset(word for line in lines for word in line.split())
+
+
+_DETERMINERS = _words("the a an this that these those all both each every one two three four some any")
+_PREPOSITIONS = _words(
+    "on onto in into inside at to from of off with without next beside between under underneath below above over",
+    "behind near by beneath against toward towards along around upon through across",
+)
+_OTHERS = _words(
+    "and or then but so it them its their you your me my i we us please not up out down back away",
+    "turned lit opened closed placed located sitting standing lying",
+)
+_CLOSED = _DETERMINERS | _PREPOSITIONS | _OTHERS
+_MODIFIERS = _words(
+    "black white red green blue yellow brown grey gray pink purple wooden metal plastic glass ceramic porcelain akita",
+    "upper lower middle center central left right front rear back top bottom first second third last big small large",
+    "little tall short open closed empty full other same",
+)
+_RELATIONAL = _words("top bottom front back rear middle center centre left right side inside edge corner")
+_CLAUSE_STARTS = frozenset(("and", "then", "please", "to", "or", ",", ".", ";"))
+
+_TOKEN = re.compile(r"[^\W_]+(?:['-][^\W_]+)*|[^\w\s]")
+_LONGEST = 3
+"""Words of the longest collocation that is looked up."""
+
+
+@dataclass(frozen=True)
+class Substitute:
+    """What may stand in a slot: a word, its relation to the one that stood there, and in which sense of that."""
+
+    word: str
+    relation: Relation
+    sense: int
+
+
+@dataclass(frozen=True)
+class WordSlot:
+    """A word or collocation of an instruction that has substitutes.
+
+    Attributes:
+        start: of its first character in the instruction.
+        end: behind its last.
+        lemma: its base form.
+        part: of speech.
+        choices: its substitutes as they would stand there, plural for a plural; at least one.
+        again: start and end of where it stands again and is replaced by the same, as one slot.
+    """
+
+    start: int
+    end: int
+    lemma: str
+    part: PartOfSpeech
+    choices: tuple[Substitute, ...]
+    again: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class NounPhraseHead:
+    """The head of a noun phrase, all in base form.
+
+    Attributes:
+        lemma: as WordNet has it: ``box``.
+        compound: with the nouns before it: ``cookie box``.
+        phrase: with all that stands before it but the article: ``small cookie box``.
+        plural: whether it stands there in the plural.
+    """
+
+    lemma: str
+    compound: str
+    phrase: str
+    plural: bool
+
+
+class Screen(Protocol):
+    """Which neighbours may stand for a word, where not all that `VERBS` and `NOUN_SENSES` let through."""
+
+    def verbs(self, verb: str) -> Collection[str]:
+        """Of a verb's neighbours those that may."""
+
+    def nouns(self, noun: NounPhraseHead, wordnet: WordNet) -> Sequence[Substitute]:
+        """Of a noun's neighbours those that may, in the singular."""
+
+
+def find_slots(
+    instruction: str, wordnet: WordNet, avoid: Collection[str] = (), screen: Screen | None = None
+) -> tuple[WordSlot, ...]:
+    """The instruction's slots in its order: `VERBS` where an order begins, `PARTICIPLES`, the heads of noun phrases.
+
+    A noun's choices are its neighbours in the sense of `NOUN_SENSES`, in lower case, without names (Achaea, a region)
+    and without those whose last word is another noun of the instruction or one of `avoid`: what is asked for stays
+    what it is. With a screen they are those that it lets stand there, and a noun that stands there twice is one slot.
+    """
+    matches = list(_TOKEN.finditer(instruction))
+    words = [match.group().lower() for match in matches]
+    verbs = _verbs(words)
+    participles = _participles(words)
+    taken = {index for start, length in (*verbs, *participles) for index in range(start, start + length)}
+    nouns = _nouns(words, taken, wordnet)
+    heads = {noun.lemma.rpartition(" ")[2] for _, _, noun in nouns}
+    others = heads | {name.lower().rpartition(" ")[2] for name in avoid}
+
+    def slot(start: int, length: int, lemma: str, part: PartOfSpeech, choices: Sequence[Substitute]) -> WordSlot:
+        return WordSlot(matches[start].start(), matches[start + length - 1].end(), lemma, part, tuple(choices))
+
+    found = [
+        slot(start, length, lemma, "verb", _verb_choices(lemma, VERBS[lemma] if screen is None else allowed, wordnet))
+        for start, length in verbs
+        for lemma in (" ".join(words[start : start + length]),)
+        for allowed in (screen.verbs(lemma) if screen is not None else (),)
+    ]
+    for start, length in participles:
+        lemma, forms = PARTICIPLES[" ".join(words[start : start + length])]
+        choices = _verb_choices(lemma, forms, wordnet)
+        found.append(slot(start, length, lemma, "verb", [replace(each, word=forms[each.word]) for each in choices]))
+    first: dict[NounPhraseHead, int] = {}
+    for start, length, noun in nouns:
+        known = _noun_choices(noun.lemma, wordnet) if screen is None else screen.nouns(noun, wordnet)
+        made = slot(start, length, noun.lemma, "noun", _fitting(known, noun, others))
+        same = replace(noun, phrase="")
+        if screen is not None and same in first:
+            found[first[same]] = replace(
+                before := found[first[same]],
+                again=(*before.again, (made.start, made.end)),
+                choices=tuple(choice for choice in before.choices if choice in made.choices),
+            )
+            continue
+        first[same] = len(found)
+        found.append(made)
+    return tuple(sorted((slot for slot in found if slot.choices), key=lambda slot: slot.start))
+
+
+def _verbs(words: Sequence[str]) -> list[tuple[int, int]]:
+    """Where verbs stand: index of the first word, and number of words."""
+    found = []
+    for index in range(len(words)):
+        length = next((n for n in (2, 1) if n <= len(words) - index and " ".join(words[index : index + n]) in VERBS), 0)
+        if not length:
+            continue
+        before = words[index - 1] if index else ","
+        behind = words[index + length] if index + length < len(words) else ""
+        begins = before in _CLAUSE_STARTS
+        rules_over = behind in _DETERMINERS or behind in ("it", "them")
+        inside = before in _DETERMINERS | _MODIFIERS | (_PREPOSITIONS - {"to"})
+        if (begins or rules_over) and not inside:
+            found.append((index, length))
+    return found
+
+
+def _participles(words: Sequence[str]) -> list[tuple[int, int]]:
+    """Where participles stand, as `_verbs`; not where something is turned on its side."""
+    found = []
+    for index in range(len(words)):
+        for length in (1, 2):
+            behind = words[index + length] if index + length < len(words) else ""
+            alone = length == 1 or behind not in _DETERMINERS | {"its", "their", "your", "my"}
+            if len(words) - index >= length and " ".join(words[index : index + length]) in PARTICIPLES and alone:
+                found.append((index, length))
+    return found
+
+
+def _nouns(words: Sequence[str], taken: Collection[int], wordnet: WordNet) -> list[tuple[int, int, NounPhraseHead]]:
+    """The heads of noun phrases: index of the first word, number of words."""
+    found: list[tuple[int, int, NounPhraseHead]] = []
+    index = 0
+    while index < len(words):
+        if _ends_phrase(words, index, taken):
+            index += 1
+            continue
+        start = index
+        while index < len(words) and not _ends_phrase(words, index, taken):
+            index += 1
+        if _opens_phrase(words, start):
+            found.extend(_head(words, start, index, wordnet))
+    return found
+
+
+def _ends_phrase(words: Sequence[str], index: int, taken: Collection[int]) -> bool:
+    word = words[index]
+    return index in taken or (word in _CLOSED and word not in _MODIFIERS) or not word[0].isalnum()
+
+
+def _opens_phrase(words: Sequence[str], start: int) -> bool:
+    """Whether what stands before lets a noun phrase begin: an article, a preposition, or ``yellow and`` white."""
+    before = words[start - 1] if start else ""
+    if before in ("and", ","):
+        return start > 1 and words[start - 2] in _MODIFIERS
+    return before in _DETERMINERS or before in _PREPOSITIONS
+
+
+def _head(words: Sequence[str], start: int, end: int, wordnet: WordNet) -> Iterable[tuple[int, int, NounPhraseHead]]:
+    while end > start and words[end - 1] in _RELATIONAL:
+        end -= 1
+    before = start
+    while start < end - 1 and words[start] in _MODIFIERS:
+        start += 1
+    if start == end or words[end - 1] in _MODIFIERS:
+        return
+    for first in range(max(start, end - _LONGEST), end):
+        name = " ".join(words[first:end])
+        base = _BASES.get(name) or wordnet.base_form(name, "noun")
+        if base is not None:
+            compound = next((at + 1 for at in range(first - 1, start - 1, -1) if words[at] in _MODIFIERS), start)
+            named, phrase = (" ".join((*words[at:first], base)) for at in (compound, before))
+            yield first, end - first, NounPhraseHead(base, named, phrase, name != base)
+            return
+
+
+def _verb_choices(verb: str, allowed: Collection[str], wordnet: WordNet) -> list[Substitute]:
+    found: dict[str, Substitute] = {}
+    for sense in range(1, wordnet.senses(verb, "verb") + 1):
+        for neighbour in wordnet.neighbours(verb, "verb", sense):
+            if neighbour.word in allowed:
+                found.setdefault(neighbour.word, Substitute(neighbour.word, neighbour.relation, sense))
+    return [found[word] for word in sorted(found)]
+
+
+def _noun_choices(noun: str, wordnet: WordNet) -> list[Substitute]:
+    """All neighbours of a noun in the sense of `NOUN_SENSES`, without names."""
+    sense = min(NOUN_SENSES.get(noun, 1), wordnet.senses(noun, "noun"))
+    return [
+        Substitute(neighbour.word.lower(), neighbour.relation, sense)
+        for neighbour in wordnet.neighbours(noun, "noun", sense)
+        if " " in neighbour.word or not neighbour.word[0].isupper()
+    ]
+
+
+def _fitting(choices: Iterable[Substitute], noun: NounPhraseHead, others: Collection[str]) -> list[Substitute]:
+    """The choices as they would stand there, without those that end in one of the other nouns."""
+    head, plural = noun.lemma.rpartition(" ")[2], _plural(noun.lemma)
+    return [
+        replace(choice, word=_plural(choice.word) if noun.plural else choice.word)
+        for choice in choices
+        for last in (choice.word.rpartition(" ")[2],)
+        if choice.word != plural and (last not in others or last == head)
+    ]
+
+
+def _plural(word: str) -> str:
+    if re.search(r"[^s]s$", word):
+        return word
+    if re.search(r"(lf|ife)$", word):
+        return re.sub(r"fe?$", "ves", word)
+    if re.search(r"[^aeiou]y$", word):
+        return word[:-1] + "ies"
+    return word + ("es" if re.search(r"(s|x|z|ch|sh)$", word) else "s")
+
 
 LEVELS = (0, 1, 2, 3, 4)
 """How many words are replaced: W0 to W4."""
@@ -104,7 +420,7 @@ def every_substitution(instruction: str, level: int, wordnet: WordNet, screen: S
 
 
 def _substituted(
-    instruction: str, slots: Sequence[Slot], choose: Callable[[Sequence[Choice]], Choice], wordnet: WordNet
+    instruction: str, slots: Sequence[WordSlot], choose: Callable[[Sequence[Substitute]], Substitute], wordnet: WordNet
 ) -> Substituted:
     """The instruction with these slots replaced, of which the last in the text stands first."""
     done = []
@@ -129,3 +445,48 @@ def _article(before: str, word: str) -> str:
     """The text before a substitute, its last ``a`` or ``an`` made fit for it."""
     fit = "an" if word[0].lower() in "aeiou" else "a"
     return re.sub(r"\b([Aa])n?(?=\s+$)", lambda match: match.group(1) + fit[1:], before)
+
+
+# Which of WordNet's neighbours our own protocol lets stand for a word: those with which the task stays what it is.
+
+
+@dataclass(frozen=True)
+class Screened:
+    """`pytest_vla.language.substitution.Screen` of a scene: words of ``screened.toml`` that name no other thing there.
+
+    Of a noun that stands in no list, and has one sense only, those synonyms that say no more than it.
+    """
+
+    scene: SceneNames
+
+    def verbs(self, verb: str) -> Collection[str]:
+        """Those that the list has of a verb; none of one that it does not have."""
+        return screened_words()["verbs"].get(verb, ())
+
+    def nouns(self, noun: NounPhraseHead, wordnet: WordNet) -> Sequence[Substitute]:
+        """Those that the list has of a noun with the nouns before it, and that fit the scene."""
+        listed = screened_words()["nouns"].get(noun.compound)
+        known = _neighbours(noun.lemma, wordnet)
+        if listed is None:
+            sole = noun.compound == noun.lemma and wordnet.senses(noun.lemma, "noun") == 1
+            synonyms = (word for word, each in known.items() if sole and each.relation == "synonym")
+            # A tea caddy is more than a caddy.
+            listed = tuple(word for word in synonyms if noun.lemma not in word.split())
+        return [known[word] for word in listed if word in known and self.scene.fits(word, noun.phrase, wordnet)]
+
+
+@cache
+def screened_words() -> Mapping[str, Mapping[str, tuple[str, ...]]]:
+    """``verbs`` and ``nouns``, and of each what may stand for it, as ``screened.toml`` lists them."""
+    table = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    return {part: {word: tuple(others) for word, others in lists.items()} for part, lists in table.items()}
+
+
+def _neighbours(noun: str, wordnet: WordNet) -> dict[str, Substitute]:
+    """A noun's neighbours in all its senses, without names, each by the first sense that has it."""
+    found: dict[str, Substitute] = {}
+    for sense in range(1, wordnet.senses(noun, "noun") + 1):
+        for neighbour in wordnet.neighbours(noun, "noun", sense):
+            if neighbour.word.islower():
+                found.setdefault(neighbour.word, Substitute(neighbour.word, neighbour.relation, sense))
+    return found

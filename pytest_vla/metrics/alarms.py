@@ -23,8 +23,8 @@ from pytest_vla.metrics.clustered import (
     rate_intervals,
     student_quantile,
 )
-from pytest_vla.metrics.foretelling import Watched
-from pytest_vla.metrics.listening import Estimate
+from pytest_vla.metrics.failure_prediction import Watched
+from pytest_vla.metrics.language_grounding import GroundingEstimate
 from pytest_vla.metrics.statistics import score_interval
 
 # What an alarm does within tasks: a rule that only tells hard tasks from easy ones catches much, and tells nothing.
@@ -35,7 +35,7 @@ from pytest_vla.metrics.statistics import score_interval
 
 
 @dataclass(frozen=True)
-class Watch:
+class AlarmResult:
     """What an alarm did in an episode.
 
     Attributes:
@@ -88,10 +88,10 @@ class WithinTasks:
     caught: float
     in_time: float
     cut: float
-    more: Estimate
+    more: GroundingEstimate
 
 
-def task_alarms(watches: Sequence[Watch]) -> tuple[TaskAlarms, ...]:
+def task_alarms(watches: Sequence[AlarmResult]) -> tuple[TaskAlarms, ...]:
     """What an alarm did in each task, in the order in which they come."""
     found = []
     for task, here in _by_task(watches).items():
@@ -101,11 +101,11 @@ def task_alarms(watches: Sequence[Watch]) -> tuple[TaskAlarms, ...]:
     return tuple(found)
 
 
-def within_tasks(watches: Sequence[Watch]) -> WithinTasks | None:
+def within_tasks(watches: Sequence[AlarmResult]) -> WithinTasks | None:
     """What an alarm did within tasks; None: no task has both failures and successes.
 
-    The intervals are those of an area under a curve, (1 + `more`) / 2, as `pytest_vla.metrics.foretelling` has them:
-    by clusters' influences, of task and seed, and of tasks.
+    The intervals are those of an area under a curve, (1 + `more`) / 2, as `pytest_vla.metrics.failure_prediction` has
+    them: by clusters' influences, of task and seed, and of tasks.
     """
     both = [
         (failures, successes)
@@ -139,22 +139,22 @@ def within_tasks(watches: Sequence[Watch]) -> WithinTasks | None:
         fmean(float(_stopped(failures).mean()) for failures, _ in both),
         fmean(float(early.mean()) for early, _ in pairs),
         fmean(float(cut.mean()) for _, cut in pairs),
-        Estimate(2.0 * area - 1.0, _more(interval), _more(no_narrower(wide, interval))),
+        GroundingEstimate(2.0 * area - 1.0, _more(interval), _more(no_narrower(wide, interval))),
     )
 
 
-def _by_task(watches: Sequence[Watch]) -> Mapping[str, list[Watch]]:
-    found: dict[str, list[Watch]] = {}
+def _by_task(watches: Sequence[AlarmResult]) -> Mapping[str, list[AlarmResult]]:
+    found: dict[str, list[AlarmResult]] = {}
     for each in watches:
         found.setdefault(each.unit[0], []).append(each)
     return found
 
 
-def _stopped(some: Sequence[Watch]) -> NDArray[np.float64]:
+def _stopped(some: Sequence[AlarmResult]) -> NDArray[np.float64]:
     return np.array([each.stopped is not None for each in some], dtype=np.float64)
 
 
-def _in_time(failures: Sequence[Watch], successes: Sequence[Watch]) -> NDArray[np.float64]:
+def _in_time(failures: Sequence[AlarmResult], successes: Sequence[AlarmResult]) -> NDArray[np.float64]:
     """(n, m), of each failure whether it would have been stopped before each success was done."""
     stopped = np.array([np.inf if each.stopped is None else each.stopped for each in failures])
     return (stopped[:, None] < np.array([each.steps for each in successes])).astype(np.float64)
@@ -192,7 +192,7 @@ _FOR = re.compile(r"\s+for\s+(?P<steps>[0-9]{1,6})(\s+steps?)?", re.ASCII)
 
 
 @dataclass(frozen=True)
-class Rule:
+class AlarmRule:
     """Rings where a metric is above, or below, a threshold for so many control steps one after the other.
 
     Attributes:
@@ -219,7 +219,7 @@ class Rule:
         return beyond | (numbers == self.threshold) if "=" in self.sign else beyond
 
 
-def parse_rule(text: str) -> Rule:
+def parse_rule(text: str) -> AlarmRule:
     """``METRIC>NUMBER``, ``METRIC<NUMBER``, also with ``=``, and ``for STEPS`` behind it, or 1.
 
     Raises:
@@ -237,10 +237,12 @@ def parse_rule(text: str) -> Rule:
     steps = _FOR.fullmatch(found["rest"]) if found["rest"] else None
     if found["rest"] and (steps is None or int(steps["steps"]) < 1):
         raise VlaError(f"{said}: after the number may stand `for STEPS`, 1 or more; got {found['rest'].strip()[:40]!r}")
-    return Rule(found["metric"], found["sign"], float(found["threshold"]), 1 if steps is None else int(steps["steps"]))
+    return AlarmRule(
+        found["metric"], found["sign"], float(found["threshold"]), 1 if steps is None else int(steps["steps"])
+    )
 
 
-def first_alarm(series: ArrayLike, rule: Rule) -> int | None:
+def first_alarm(series: ArrayLike, rule: AlarmRule) -> int | None:
     """The control step, from 1, with which the rule has held long enough for the first time; None: it never has.
 
     Args:
@@ -279,19 +281,19 @@ class Intervention:
         by_task: the counts of each task.
     """
 
-    rule: Rule
+    rule: AlarmRule
     failures: int
-    caught: Estimate | None
+    caught: GroundingEstimate | None
     successes: int
-    cut: Estimate | None
-    in_time: Estimate | None
+    cut: GroundingEstimate | None
+    in_time: GroundingEstimate | None
     lead: float | None
     saved: float
     within: WithinTasks | None
     by_task: tuple[TaskAlarms, ...]
 
 
-def intervention(episodes: Sequence[Watched], rule: Rule) -> Intervention | None:
+def intervention(episodes: Sequence[Watched], rule: AlarmRule) -> Intervention | None:
     """What a rule would have done to episodes of one policy and suite; None: none has a series of its metric."""
     known = [episode for episode in episodes if rule.metric in episode.series]
     if not known:
@@ -306,7 +308,7 @@ def intervention(episodes: Sequence[Watched], rule: Rule) -> Intervention | None
     left = [length - (alarm or 0) if rung else 0 for rung, alarm, length in zip(rang, alarms, lengths, strict=True)]
     leads = [steps for episode, steps, rung in zip(known, left, rang, strict=True) if episode.failed and rung]
     watches = [
-        Watch(episode.failed, episode.unit, length, alarm if rung else None)
+        AlarmResult(episode.failed, episode.unit, length, alarm if rung else None)
         for episode, length, alarm, rung in zip(known, lengths, alarms, rang, strict=True)
     ]
     return Intervention(
@@ -323,9 +325,9 @@ def intervention(episodes: Sequence[Watched], rule: Rule) -> Intervention | None
     )
 
 
-def _share(episodes: Sequence[Watched], truths: Sequence[bool], *, failed: bool) -> Estimate | None:
+def _share(episodes: Sequence[Watched], truths: Sequence[bool], *, failed: bool) -> GroundingEstimate | None:
     some = [(float(truth), each.unit) for truth, each in zip(truths, episodes, strict=True) if each.failed == failed]
     if not some:
         return None
     values, units = [value for value, _ in some], [unit for _, unit in some]
-    return Estimate(sum(values) / len(values), *rate_intervals(values, units))
+    return GroundingEstimate(sum(values) / len(values), *rate_intervals(values, units))

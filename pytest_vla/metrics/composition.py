@@ -33,11 +33,11 @@ from typing import TYPE_CHECKING, Literal
 
 from pytest_vla.metrics.clustered import FEWEST_TASKS, Interval, Unit, no_narrower, rate_interval
 from pytest_vla.metrics.linearised import linearised_intervals, worth
-from pytest_vla.metrics.paired import chi_square, chi_square_p, holm, smallest_expected
 from pytest_vla.metrics.robustness import Varied, dimension_of
 from pytest_vla.metrics.selection import is_counted, seed_of
+from pytest_vla.metrics.statistics import chi_square, chi_square_p, holm, smallest_expected
 from pytest_vla.metrics.success import start_within
-from pytest_vla.plan.labels import parts_of
+from pytest_vla.plan.case import parts_of
 from pytest_vla.records.record import Record
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Quartet:
 
 
 @dataclass(frozen=True)
-class Composition:
+class DimensionPair:
     """Two dimensions, over their kinds and levels; rates are 0..1.
 
     Attributes:
@@ -155,13 +155,13 @@ def compositional_gap(benign: float, first: float, second: float, joint: float) 
     return (benign * joint - first * second) / total**2
 
 
-def compositions(varied: Varied) -> tuple[tuple[Composition, ...], tuple[str, ...]]:
+def compositions(varied: Varied) -> tuple[tuple[DimensionPair, ...], tuple[str, ...]]:
     """Each pair of dimensions with joint episodes, by name; and what is in no quartet, and why."""
     found, notes = quartets(varied)
     return _tested(found), notes
 
 
-def pooled_compositions(models: Iterable[Varied]) -> tuple[Composition, ...]:
+def pooled_compositions(models: Iterable[Varied]) -> tuple[DimensionPair, ...]:
     """Return each pair of dimensions over all suites of one model, as LIBERO-Plus's Table 7 pools them.
 
     Args:
@@ -174,7 +174,7 @@ def pooled_compositions(models: Iterable[Varied]) -> tuple[Composition, ...]:
     return _tested(found)
 
 
-def _tested(found: Mapping[tuple[str, str], Sequence[Quartet]]) -> tuple[Composition, ...]:
+def _tested(found: Mapping[tuple[str, str], Sequence[Quartet]]) -> tuple[DimensionPair, ...]:
     """The table of each pair of dimensions, by name, with Holm's adjustment over all of them."""
     tables = [_composition(dimensions, some) for dimensions, some in sorted(found.items())]
     tested = [index for index, each in enumerate(tables) if each.p is not None]
@@ -246,7 +246,7 @@ def composition(
     outcomes: Sequence[Sequence[bool]],
     units: Sequence[Unit],
     labels: Sequence[str] = (),
-) -> Composition:
+) -> DimensionPair:
     """Two dimensions, of quartets' outcomes.
 
     Args:
@@ -264,7 +264,7 @@ def composition(
     tasks = [task for task, _ in units]
     by_task = _intervals(outcomes, tasks, worth(units))[0] if len(set(tasks)) >= FEWEST_TASKS else None
     some = any((benign, first, second, joint))
-    return Composition(
+    return DimensionPair(
         dimensions=dimensions,
         labels=tuple(labels),
         n=n,
@@ -287,7 +287,7 @@ def composition(
     )
 
 
-def _composition(dimensions: tuple[str, str], found: Sequence[Quartet]) -> Composition:
+def _composition(dimensions: tuple[str, str], found: Sequence[Quartet]) -> DimensionPair:
     outcomes = [[record.outcome == "success" for record in quartet.all] for quartet in found]
     units = [(f"{quartet.joint.suite}/{quartet.joint.task}", start_within(quartet.joint)) for quartet in found]
     return composition(dimensions, outcomes, units, sorted({_label(quartet.joint) for quartet in found}))

@@ -12,8 +12,8 @@ WINDOW = 8
 _OF_WINDOW = (("", WINDOW - 1), ("arm", WINDOW - 1))
 _OF_CHANGE = (("", 1),)
 
-_UNCERTAINTY = "pytest_vla.metrics.uncertainty.episodes"
-_QUALITY = "pytest_vla.metrics.quality.episodes"
+_UNCERTAINTY = "pytest_vla.metrics.uncertainty"
+_QUALITY = "pytest_vla.metrics.quality"
 _STATIC = "static_robot"
 
 _SHARE, _FROM_ZERO = (0.0, 1.0), (0.0, inf)
@@ -81,7 +81,7 @@ def pytest_vla_metrics() -> list[MetricEntry]:
 
 def _economy() -> list[MetricEntry]:
     """How smoothly and sparingly an episode went, for which no label is needed."""
-    at = "pytest_vla.metrics.quality.economy"
+    at = "pytest_vla.metrics.quality"
     return [
         *(
             MetricEntry(name, about, f"{at}:{name}", on_request=True, within={"": _FROM_ZERO})

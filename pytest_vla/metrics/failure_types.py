@@ -72,7 +72,7 @@ class Reference:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class FailureClassification:
     """Distances and labels by one DTW.
 
     Attributes:
@@ -104,8 +104,8 @@ class FailureTypes:
 
     undefined: Undefined | None
     reference: Reference | None
-    judgement: Judgement | None
-    exact: Judgement | None
+    judgement: FailureClassification | None
+    exact: FailureClassification | None
     remarks: tuple[Remark | None, ...]
 
     @property
@@ -215,7 +215,7 @@ def _judge(
     failures: "Sequence[NDArray[np.float64]]",
     algorithm: Algorithm,
     tau: Tau,
-) -> Judgement:
+) -> FailureClassification:
     import numpy as np
 
     def measured(paths: "Sequence[NDArray[np.float64]]", by: Reference) -> tuple[float, ...]:
@@ -231,7 +231,7 @@ def _judge(
     levels: dict[Threshold, tuple[Level, ...]] = {
         name: tuple("near" if distance <= tau else "far" for distance in distances) for name, tau in thresholds.items()
     }
-    return Judgement(algorithm, near, distances, thresholds, levels)
+    return FailureClassification(algorithm, near, distances, thresholds, levels)
 
 
 def _distances(

@@ -107,7 +107,7 @@ def write_labels(file: Path, labels: Iterable[Label]) -> None:
 
 
 @dataclass(frozen=True)
-class Agreement:
+class LabelAgreement:
     """How far two people agree.
 
     Attributes:
@@ -126,7 +126,7 @@ class Agreement:
     kappa: float | None
 
 
-def agreements(labels: Sequence[Label]) -> tuple[Agreement, ...]:
+def agreements(labels: Sequence[Label]) -> tuple[LabelAgreement, ...]:
     """Of every two people who labelled an episode both."""
     people: dict[str, dict[Episode, str]] = {}
     for each in labels:
@@ -138,7 +138,9 @@ def agreements(labels: Sequence[Label]) -> tuple[Agreement, ...]:
     return tuple(each for each in found if each is not None)
 
 
-def agreement(one: str, other: str, ones: Mapping[Episode, str], others: Mapping[Episode, str]) -> Agreement | None:
+def agreement(
+    one: str, other: str, ones: Mapping[Episode, str], others: Mapping[Episode, str]
+) -> LabelAgreement | None:
     """How far two agree, by their labels of episodes; None: there is none that both labelled."""
     pairs = [(ones[episode], others[episode]) for episode in ones if episode in others]
     if not pairs:
@@ -147,7 +149,7 @@ def agreement(one: str, other: str, ones: Mapping[Episode, str], others: Mapping
     observed = sum(a == b for a, b in pairs) / n
     first, second = Counter(a for a, _ in pairs), Counter(b for _, b in pairs)
     by_chance = sum(first[name] * second[name] for name in first) / n**2
-    return Agreement(one, other, n, observed, (observed - by_chance) / (1 - by_chance) if by_chance < 1 else None)
+    return LabelAgreement(one, other, n, observed, (observed - by_chance) / (1 - by_chance) if by_chance < 1 else None)
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ like these take each task as a cluster. Errors and invalid episodes are in no ra
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import exp, fsum, sqrt
 from typing import TypeVar
 
@@ -19,23 +19,157 @@ from pytest_vla.metrics.clustered import (
     rate_interval,
     student_quantile,
 )
-from pytest_vla.metrics.language_records import pair_of, text_of, types_of
-from pytest_vla.metrics.listening import Estimate
+from pytest_vla.metrics.language_grounding import PROBES, GroundingEstimate, Probe
 from pytest_vla.metrics.pride import (
     ACTION_CATEGORIES,
     ACTION_TYPES,
     ALPHAS,
     NONE,
     OBJECT_TYPES,
-    Group,
     ParaphraseOutcome,
+    PrideGroup,
     group,
     paraphrase_weight,
     pride_table,
 )
-from pytest_vla.metrics.selection import is_counted
-from pytest_vla.metrics.success import start_within
+from pytest_vla.metrics.rates import is_plain
+from pytest_vla.metrics.selection import Same, by_model, given_text, is_counted, run_of, that_count, twin_of
+from pytest_vla.metrics.success import SuccessRate, start_within, success_rate, unit_of
+from pytest_vla.plan.manifests import instruction_of
+from pytest_vla.records.counting import protocol_of
 from pytest_vla.records.record import Record
+
+# Which records tell of a model and the language: of each model in a suite, its episodes under other texts.
+
+DIMENSION, PARAPHRASE = "language", "paraphrase"
+"""Of a variation: its dimension, and the kind with an object type and an action type."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One model in one suite.
+
+    Attributes:
+        model: the policy's name.
+        suite: the suite's.
+        paraphrases: records of LIBERO-Para's types, of any outcome.
+        others: records of other changes of the text, by kind and level.
+        probes: records of `pytest_vla.metrics.language_grounding.PROBES`.
+        benign: records without a variation.
+        left_out: what was there and does not count, and why.
+        protocol: as the paper or as upstream's code has it, where the suite has both; else empty.
+        same: benign ones that are the same observation as one of `benign`, each with that one; in no number.
+    """
+
+    model: str
+    suite: str
+    paraphrases: tuple[Record, ...]
+    others: Mapping[str, tuple[Record, ...]]
+    probes: tuple[Record, ...]
+    benign: tuple[Record, ...]
+    left_out: tuple[str, ...]
+    protocol: str = ""
+    same: Same = ()
+
+    @property
+    def right(self) -> dict[tuple[str, int], Record]:
+        """The records without a variation by case and run seed; of those that are the same observation, each."""
+        return {run_of(record): record for record in (*self.benign, *(one for one, _ in self.same))}
+
+    @property
+    def reworded(self) -> tuple[Record, ...]:
+        """All records with another text that is to be done: the probes are none."""
+        return (*self.paraphrases, *(record for some in self.others.values() for record in some))
+
+    @property
+    def varied(self) -> tuple[Record, ...]:
+        """All records with another text."""
+        return (*self.reworded, *self.probes)
+
+
+def subjects(records: Iterable[Record]) -> tuple[Subject, ...]:
+    """The models with episodes under another text, each suite and protocol by itself.
+
+    Args:
+        records: of any runs, in the order of their ends; which count is `pytest_vla.metrics.selection.that_count`'s.
+    """
+    found: list[Subject] = []
+    for name, some in by_model(records).items():
+        found += _subjects(*name, [r for r in some if not r.variation or r.variation.get("dimension") == DIMENSION])
+    return tuple(found)
+
+
+def pair_of(record: Record) -> tuple[str, str]:
+    """The task's own instruction, and what the policy was told."""
+    original = record.variation.get("parameters", {}).get("original")
+    if not isinstance(original, str):
+        original = instruction_of(record.suite, record.task, record.task_level)
+    return original, record.instruction
+
+
+def probe_of(record: Record) -> Probe | None:
+    """The probe that the record's variation is; None for any other."""
+    kind = str(record.variation.get("kind"))
+    return next((probe for probe in PROBES if probe == kind), None)
+
+
+def text_of(record: Record) -> Hashable:
+    """The paraphrase of an episode. Where texts are drawn by seed, one label has many."""
+    return record.task_key, record.variation.get("label", ""), record.instruction
+
+
+def benign_rate(subject: Subject) -> SuccessRate | None:
+    """Success with the right text, over the benign twins of the episodes under others; None where none were run."""
+    same = {run_of(one): run_of(record) for one, record in subject.same}
+    twins = {same.get(twin, twin) for twin in map(twin_of, subject.varied)}
+    found = [record for record in subject.benign if run_of(record) in twins]
+    return success_rate("benign", found, unit_of) if found else None
+
+
+def types_of(record: Record) -> tuple[str, str]:
+    """LIBERO-Para's types of its object and action, as it says them; empty where it says none."""
+    said = record.variation.get("parameters", {})
+    return str(said.get("object_type", "")), str(said.get("action_type", ""))
+
+
+def _subjects(model: str, suite: str, records: Sequence[Record]) -> Iterator[Subject]:
+    selected = that_count(records)
+    left_out = (*selected.left_out, *filter(None, [given_text(selected.records)]))
+    benign = tuple(filter(is_plain, selected.records))
+    same = tuple((one, record) for one, record in selected.same if is_plain(one))
+    by_protocol: dict[str, list[Record]] = {}
+    for record in (record for record in selected.records if record.variation and not record.is_given):
+        by_protocol.setdefault(protocol_of(record), []).append(record)
+    for protocol in sorted(by_protocol):
+        found = _subject(model, suite, by_protocol[protocol])
+        yield replace(found, benign=benign, left_out=left_out, protocol=protocol, same=same)
+
+
+def _subject(model: str, suite: str, records: Sequence[Record]) -> Subject:
+    """Of varied episodes alone."""
+    paraphrases: list[Record] = []
+    probes: list[Record] = []
+    others: dict[str, list[Record]] = {}
+    for record in records:
+        kind, level = str(record.variation.get("kind")), record.variation.get("level")
+        object_type, action_type = types_of(record)
+        typed = object_type in OBJECT_TYPES and action_type in ACTION_TYPES
+        if probe_of(record) is not None:
+            probes.append(record)
+        elif kind == PARAPHRASE and typed:
+            paraphrases.append(record)
+        else:
+            others.setdefault(kind if level is None else f"{kind} level {level}", []).append(record)
+    return Subject(
+        model,
+        suite,
+        tuple(paraphrases),
+        {kind: tuple(others[kind]) for kind in sorted(others)},
+        tuple(probes),
+        (),
+        (),
+    )
+
 
 RECURRING = 2
 """Paraphrases and seeds cross where one of either is seen with so many of the other, on the average."""
@@ -44,7 +178,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True)
-class Measured:
+class LanguageGroup:
     """A group of episodes; percentages are 0..100, the mean distance `pd` is 0..1.
 
     Intervals are over paraphrases like these, of these tasks; None where there is but one paraphrase told more than
@@ -56,10 +190,10 @@ class Measured:
     """
 
     n: int
-    sr: Estimate
-    pd: Estimate
-    pride: Estimate | None
-    overestimation: Estimate | None
+    sr: GroundingEstimate
+    pd: GroundingEstimate
+    pride: GroundingEstimate | None
+    overestimation: GroundingEstimate | None
 
 
 @dataclass(frozen=True)
@@ -68,13 +202,13 @@ class Paraphrases:
 
     backend: str
     alpha: float
-    overall: Measured
-    sweep: Mapping[float, Estimate | None]
-    cells: Mapping[tuple[str, str], Measured]
-    objects: Mapping[str, Measured]
-    actions: Mapping[str, Measured]
-    categories: Mapping[str, Measured]
-    tasks: Mapping[str, Measured]
+    overall: LanguageGroup
+    sweep: Mapping[float, GroundingEstimate | None]
+    cells: Mapping[tuple[str, str], LanguageGroup]
+    objects: Mapping[str, LanguageGroup]
+    actions: Mapping[str, LanguageGroup]
+    categories: Mapping[str, LanguageGroup]
+    tasks: Mapping[str, LanguageGroup]
 
 
 @dataclass(frozen=True)
@@ -126,7 +260,7 @@ def measure_paraphrases(found: Scored, alpha: float) -> Paraphrases:
     """The whole table. Raises ValueError as `pytest_vla.metrics.pride.pride_table` does."""
     table = pride_table(found.outcomes, alpha)
 
-    def of(groups: Mapping[str, Group], key: str) -> dict[str, Measured]:
+    def of(groups: Mapping[str, PrideGroup], key: str) -> dict[str, LanguageGroup]:
         members = _members(found, lambda each: str(getattr(each, key)))
         return {name: _measured(value, found.part(members[name]), alpha) for name, value in groups.items()}
 
@@ -149,14 +283,14 @@ def measure_paraphrases(found: Scored, alpha: float) -> Paraphrases:
     )
 
 
-def measure(found: Scored, alpha: float) -> Measured:
+def measure(found: Scored, alpha: float) -> LanguageGroup:
     """The numbers of some episodes, at least one."""
     return _measured(group(found.outcomes, alpha), found, alpha)
 
 
 def of_list(
     found: Scored, alpha: float, counts: Mapping[tuple[str, str], int], tasks: int = 1
-) -> tuple[Estimate, Estimate | None] | None:
+) -> tuple[GroundingEstimate, GroundingEstimate | None] | None:
     """Success rate and PRIDE as if all of a list had been told, of which each cell was told in part.
 
     Each episode counts as often as its cell has paraphrases in the list for each that was told of it.
@@ -186,8 +320,8 @@ def of_list(
     return _rate_estimate(rate(standing), found, standing), pride
 
 
-def _measured(value: Group, found: Scored, alpha: float) -> Measured:
-    return Measured(
+def _measured(value: PrideGroup, found: Scored, alpha: float) -> LanguageGroup:
+    return LanguageGroup(
         n=value.n,
         sr=_rate_estimate(value.sr, found, None),
         pd=_distance_estimate(value.pd, found, alpha),
@@ -196,35 +330,35 @@ def _measured(value: Group, found: Scored, alpha: float) -> Measured:
     )
 
 
-def _pride_estimate(value: float | None, found: Scored, alpha: float) -> Estimate | None:
+def _pride_estimate(value: float | None, found: Scored, alpha: float) -> GroundingEstimate | None:
     return None if value is None else _rate_estimate(value, found, _weights(found, alpha))
 
 
-def _rate_estimate(value: float, found: Scored, weights: Sequence[float] | None) -> Estimate:
+def _rate_estimate(value: float, found: Scored, weights: Sequence[float] | None) -> GroundingEstimate:
     success = [float(each.success) for each in found.outcomes]
     clusters, crossed = _clusters_of(found)
     tasks = [each.task for each in found.outcomes]
     interval = rate_interval(success, clusters, crossed, weights)
     by_task = rate_interval(success, tasks, weights=weights) if len(set(tasks)) >= FEWEST_TASKS else None
-    return Estimate(value, _percents(interval), _percents(no_narrower(by_task, interval)))
+    return GroundingEstimate(value, _percents(interval), _percents(no_narrower(by_task, interval)))
 
 
-def _distance_estimate(value: float, found: Scored, alpha: float) -> Estimate:
+def _distance_estimate(value: float, found: Scored, alpha: float) -> GroundingEstimate:
     distances, n = _weights(found, alpha), len(found.outcomes)
     squares = fsum((each - value) ** 2 for each in distances) / n
     clusters, crossed = _clusters_of(found)
     ways = [clusters] if crossed is None else [clusters, crossed]
     spread = crossed_spread([(each - value) / n for each in distances], [1 / n] * n, squares, ways)
     if spread is None:
-        return Estimate(value, None)
+        return GroundingEstimate(value, None)
     if not value:
-        return Estimate(value, (0.0, 0.0))
+        return GroundingEstimate(value, (0.0, 0.0))
     # Symmetric for the logarithm: distances are skewed, and none is below 0.
     factor = exp(student_quantile(spread.freedom) * sqrt(spread.variance) / value)
-    return Estimate(value, (value / factor, min(value * factor, 1.0)))
+    return GroundingEstimate(value, (value / factor, min(value * factor, 1.0)))
 
 
-def _overestimation(value: Group, found: Scored, alpha: float) -> Estimate | None:
+def _overestimation(value: PrideGroup, found: Scored, alpha: float) -> GroundingEstimate | None:
     over = value.overestimation
     if over is None or value.pride is None or len(set(found.texts)) == 1:
         return None
@@ -232,11 +366,11 @@ def _overestimation(value: Group, found: Scored, alpha: float) -> Estimate | Non
     tasks = [each.task for each in found.outcomes]
     interval = _overestimation_interval(value, found, alpha, [clusters] if crossed is None else [clusters, crossed])
     by_task = _overestimation_interval(value, found, alpha, [tasks]) if len(set(tasks)) >= FEWEST_TASKS else None
-    return Estimate(over, interval, no_narrower(by_task, interval))
+    return GroundingEstimate(over, interval, no_narrower(by_task, interval))
 
 
 def _overestimation_interval(
-    value: Group, found: Scored, alpha: float, ways: Sequence[Sequence[Hashable]]
+    value: PrideGroup, found: Scored, alpha: float, ways: Sequence[Sequence[Hashable]]
 ) -> Interval | None:
     weights, n = _weights(found, alpha), value.n
     total, rate = fsum(weights), value.sr / 100

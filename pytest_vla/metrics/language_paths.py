@@ -19,11 +19,17 @@ from pytest_vla.metrics.failure_types import (
     is_static,
     reference_of,
 )
-from pytest_vla.metrics.language import clusters_of
-from pytest_vla.metrics.language_records import Subject, probe_of, text_of
-from pytest_vla.metrics.listening import Estimate, Listening, Probe, Run, Twins, listening
+from pytest_vla.metrics.language import LanguageGroup, Paraphrases, Subject, clusters_of, probe_of, text_of
+from pytest_vla.metrics.language_grounding import (
+    GroundingEpisode,
+    GroundingEstimate,
+    Listening,
+    Probe,
+    Twins,
+    listening,
+)
 from pytest_vla.metrics.selection import is_counted, twin_of
-from pytest_vla.metrics.success import start_within, unit_of
+from pytest_vla.metrics.success import SuccessRate, start_within, unit_of
 from pytest_vla.records.record import ASKED_DONE, Record
 from pytest_vla.util.text import counted
 
@@ -176,16 +182,16 @@ class TaskFailures:
 
 
 @dataclass(frozen=True)
-class Shares:
+class FailureTypeShares:
     """Percent of all episodes that are near and far failures, and of the failures, the far ones."""
 
-    near: Estimate
-    far: Estimate
-    far_share: Estimate | None
+    near: GroundingEstimate
+    far: GroundingEstimate
+    far_share: GroundingEstimate | None
 
 
 @dataclass(frozen=True)
-class Failures:
+class FailureTypeSummary:
     """Failure types of a model.
 
     Attributes:
@@ -202,10 +208,10 @@ class Failures:
 
     algorithm: Algorithm
     n: int
-    sr: Estimate
-    undefined: Estimate
-    levels: Mapping[Threshold, Shares]
-    exact: Mapping[Threshold, Shares]
+    sr: GroundingEstimate
+    undefined: GroundingEstimate
+    levels: Mapping[Threshold, FailureTypeShares]
+    exact: Mapping[Threshold, FailureTypeShares]
     differing: int
     tasks: tuple[TaskFailures, ...]
     tau: Tau = USUAL_TAU
@@ -213,7 +219,7 @@ class Failures:
 
 def text_failures(
     records: Sequence[Record], paths: Paths, algorithm: Algorithm, tau: Tau = USUAL_TAU
-) -> Failures | None:
+) -> FailureTypeSummary | None:
     """Failure types of episodes of one model and suite, under any texts; None where none has a path.
 
     Raises:
@@ -242,7 +248,7 @@ def text_failures(
         tasks.append(TaskFailures(task, len(done), len(failed), types[task], far, successes, failures, *cases))
     levels = _levels([record for record, _ in found], parts, types)
     differing = sum(len(each.differing) for each in types.values())
-    return Failures(algorithm, len(found), *levels, differing, tuple(tasks), tau)
+    return FailureTypeSummary(algorithm, len(found), *levels, differing, tuple(tasks), tau)
 
 
 def listening_score(
@@ -256,7 +262,7 @@ def listening_score(
     # Of a policy that draws nothing the runs under two run seeds are the same: its noise is known, and is none.
     right = {run: record for run, record in subject.right.items() if is_counted(record)}
     references = _references([*subject.benign, *subject.reworded], paths) if subject.probes else {}
-    twins: dict[tuple[str, int], dict[Probe, Run]] = {}
+    twins: dict[tuple[str, int], dict[Probe, GroundingEpisode]] = {}
     alone = broken = further = 0
     for record in sorted(subject.probes, key=lambda record: record.case):
         key, probe = twin_of(record), probe_of(record)
@@ -291,7 +297,9 @@ def listening_score(
 
 def _levels(
     records: Sequence[Record], parts: Mapping[str, tuple[list[int], ...]], types: Mapping[str, FailureTypes]
-) -> tuple[Estimate, Estimate, Mapping[Threshold, Shares], Mapping[Threshold, Shares]]:
+) -> tuple[
+    GroundingEstimate, GroundingEstimate, Mapping[Threshold, FailureTypeShares], Mapping[Threshold, FailureTypeShares]
+]:
     """Success rate, failures without a label, and the shares at each threshold: by the algorithm, and by exact DTW."""
     unlabelled: set[int] = set()
     near: dict[tuple[str, Threshold], set[int]] = {(by, name): set() for by in ("ours", "exact") for name in THRESHOLDS}
@@ -306,20 +314,22 @@ def _levels(
     everyone = range(len(records))
     labelled = [i for i in everyone if records[i].outcome == "failure" and i not in unlabelled]
 
-    def share(chosen: Collection[int], of: Sequence[int]) -> Estimate:
+    def share(chosen: Collection[int], of: Sequence[int]) -> GroundingEstimate:
         return _estimate([records[i] for i in of], [i in chosen for i in of])
 
-    def shares(by: str, name: Threshold) -> Shares:
+    def shares(by: str, name: Threshold) -> FailureTypeShares:
         is_near = near[by, name]
         far = set(labelled) - is_near
-        return Shares(share(is_near, everyone), share(far, everyone), share(far, labelled) if labelled else None)
+        return FailureTypeShares(
+            share(is_near, everyone), share(far, everyone), share(far, labelled) if labelled else None
+        )
 
     done = {i for i in everyone if records[i].outcome == "success"}
     ours, exacts = ({name: shares(by, name) for name in THRESHOLDS} for by in ("ours", "exact"))
     return share(done, everyone), share(unlabelled, everyone), ours, exacts
 
 
-def _estimate(records: Sequence[Record], chosen: Sequence[bool]) -> Estimate:
+def _estimate(records: Sequence[Record], chosen: Sequence[bool]) -> GroundingEstimate:
     """Percent that is chosen, over paraphrases like these."""
     tasks, success = [record.task_key for record in records], [float(each) for each in chosen]
     interval = rate_interval(
@@ -330,7 +340,9 @@ def _estimate(records: Sequence[Record], chosen: Sequence[bool]) -> Estimate:
     def percents(found: Interval | None) -> Interval | None:
         return None if found is None else (100 * found[0], 100 * found[1])
 
-    return Estimate(100 * sum(success) / len(success), percents(interval), percents(no_narrower(by_task, interval)))
+    return GroundingEstimate(
+        100 * sum(success) / len(success), percents(interval), percents(no_narrower(by_task, interval))
+    )
 
 
 def _far(
@@ -355,11 +367,11 @@ def _references(records: Sequence[Record], paths: Paths) -> dict[str, Reference]
     return {task: reference_of(some) for task, some in done.items()}
 
 
-def _run(record: Record, paths: Paths, references: Mapping[str, Reference]) -> Run:
+def _run(record: Record, paths: Paths, references: Mapping[str, Reference]) -> GroundingEpisode:
     path = paths(record)
     if probe_of(record) == "other_goal":
         # Its success is at the other goal: of this task's it says nothing.
-        return Run(None, path, obeyed=record.outcome == "success")
+        return GroundingEpisode(None, path, obeyed=record.outcome == "success")
     told = record.variation.get("parameters", {}).get(OTHER_TASK)
     followed = None
     if ASKED_DONE in record.metrics:
@@ -367,4 +379,83 @@ def _run(record: Record, paths: Paths, references: Mapping[str, Reference]) -> R
     elif path is not None and isinstance(told, str) and told in references and len(references) > 1:
         nearest = nearest_task(path, references)
         followed = nearest is not None and nearest.task == told
-    return Run(record.outcome == "success", path, followed)
+    return GroundingEpisode(record.outcome == "success", path, followed)
+
+
+# What is known of models and the language, beside each other: what a report of it shows.
+
+
+@dataclass(frozen=True)
+class Source:
+    """What made the similarities of one score.
+
+    Attributes:
+        backend: name and version.
+        low_fidelity: whether it is a makeshift.
+        passed_over: better ones, and why they were not taken.
+    """
+
+    backend: str
+    low_fidelity: bool
+    passed_over: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class OtherChange:
+    """Success and distance under another change of the text than a paraphrase of LIBERO-Para's types."""
+
+    source: Source
+    measured: LanguageGroup
+
+
+@dataclass(frozen=True)
+class ModelResults:
+    """What is known of one model in one suite.
+
+    Attributes:
+        model: the policy's name.
+        suite: the suite's.
+        runs: names of those that it was made from.
+        seeds: of the episodes under paraphrases.
+        benign: success with the right text; None where no benign twin was run.
+        counts: episodes under another text that are in no rate, by outcome and reason.
+        paraphrases: those of LIBERO-Para's types alone; None where there are none.
+        of_list: success rate and PRIDE as if all of LIBERO-Para's list had been told; None of other suites, and where a
+            cell of it was not.
+        source: of the similarities of paraphrases; None where there are none.
+        others: by kind.
+        failures: of all that is reworded, probes aside; None where there are no paths.
+        listening: overall and by probe; None where there are no probes.
+        left_out: what is not in the numbers, and why.
+        protocol: as the paper or as upstream's code has it, where the suite has both; else empty.
+        rate: success under paraphrases; None where there are none.
+    """
+
+    model: str
+    suite: str
+    runs: tuple[str, ...]
+    seeds: tuple[int, ...]
+    benign: SuccessRate | None
+    counts: SuccessRate
+    paraphrases: Paraphrases | None
+    source: Source | None
+    others: Mapping[str, OtherChange]
+    failures: FailureTypeSummary | None
+    listening: tuple[Listening, Mapping[Probe, Listening]] | None
+    left_out: tuple[str, ...]
+    protocol: str = ""
+    rate: SuccessRate | None = None
+    of_list: tuple[GroundingEstimate, GroundingEstimate | None] | None = None
+
+
+@dataclass(frozen=True)
+class LanguageReport:
+    """All of a report.
+
+    Attributes:
+        alpha: weight of S_K.
+        models: one for each model and suite.
+    """
+
+    alpha: float
+    models: tuple[ModelResults, ...]

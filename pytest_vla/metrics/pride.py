@@ -60,7 +60,7 @@ class ParaphraseOutcome:
 
 
 @dataclass(frozen=True)
-class Group:
+class PrideGroup:
     """Episodes that belong together. Percentages are 0..100, as in the paper's tables.
 
     Attributes:
@@ -99,13 +99,13 @@ class Pride:
 
     backend: str
     alpha: float
-    overall: Group
+    overall: PrideGroup
     sweep: Mapping[float, float | None]
-    cells: Mapping[tuple[str, str], Group]
-    objects: Mapping[str, Group]
-    actions: Mapping[str, Group]
-    categories: Mapping[str, Group]
-    tasks: Mapping[str, Group]
+    cells: Mapping[tuple[str, str], PrideGroup]
+    objects: Mapping[str, PrideGroup]
+    actions: Mapping[str, PrideGroup]
+    categories: Mapping[str, PrideGroup]
+    tasks: Mapping[str, PrideGroup]
 
 
 def paraphrase_distance(keyword: float, structural: float, alpha: float = ALPHA) -> float:
@@ -137,7 +137,7 @@ def pride(outcomes: Iterable[ParaphraseOutcome], alpha: float = ALPHA) -> float 
     return _weighted(outcomes, [paraphrase_weight(each.keyword, each.structural, alpha) for each in outcomes])
 
 
-def group(outcomes: Sequence[ParaphraseOutcome], alpha: float = ALPHA) -> Group:
+def group(outcomes: Sequence[ParaphraseOutcome], alpha: float = ALPHA) -> PrideGroup:
     """The numbers of some episodes, at least one. Raises ValueError as `pride_table` does."""
     if not outcomes:
         raise ValueError("a group of no episodes has no rate")
@@ -146,12 +146,12 @@ def group(outcomes: Sequence[ParaphraseOutcome], alpha: float = ALPHA) -> Group:
     n = len(outcomes)
     sr = 100 * sum(each.success for each in outcomes) / n
     value = _weighted(outcomes, distances)
-    return Group(n, sr, 0.0 if value is None else fsum(distances) / n, value)
+    return PrideGroup(n, sr, 0.0 if value is None else fsum(distances) / n, value)
 
 
 def grouped(
     outcomes: Iterable[ParaphraseOutcome], key: Callable[[ParaphraseOutcome], Key], alpha: float = ALPHA
-) -> dict[Key, Group]:
+) -> dict[Key, PrideGroup]:
     """The numbers of each group of episodes, in the order in which the keys come."""
     members: dict[Key, list[ParaphraseOutcome]] = {}
     for each in outcomes:

@@ -1,10 +1,12 @@
 """A success rate in words and in JSON, the same in every report, and which episodes are in one rate together."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
-from pytest_vla.metrics.success import Outcome, SuccessRate
-from pytest_vla.plan.labels import names_of, parts_of
+from pytest_vla.metrics.success import Outcome, SeededOutcome, SuccessRate, success_rate, unit_of
+from pytest_vla.plan.case import names_of, parts_of
+from pytest_vla.records.runs import Count, Run
 
 BENIGN, VARIED = "benign", "varied"
 """Episodes of tasks as they are, and of varied ones: of suites that have both, no rate is over both."""
@@ -163,3 +165,122 @@ def percent(share: float | None) -> float | None:
 def percents(interval: tuple[float, float] | None) -> tuple[float, float] | None:
     """Both bounds, 0..100 of 0..1."""
     return None if interval is None else (100 * interval[0], 100 * interval[1])
+
+
+# The success rates of a run, row by row: of suites, of what is varied in them, of tasks, and of the user's tests.
+
+MAX_TASK_ROWS = 50
+"""Beyond this many, tasks are shown with -v only, and levels not at all."""
+
+
+class VariedTask(VariedOutcome, SeededOutcome, Protocol):
+    """An outcome of a task that may be varied, with the task's name and what it began from."""
+
+
+@dataclass(frozen=True)
+class RateRow:
+    """A row: of what, how deep below others it stands, and its rate; None: it stands over the rows that follow.
+
+    Rows of probes and of given cases show their counts, and no rate.
+    """
+
+    name: str
+    rate: SuccessRate | None
+    depth: int = 0
+    is_probe: bool = False
+    is_given: bool = False
+
+
+def rate_rows(
+    records: Sequence[VariedTask], own: Mapping[str, Sequence[VariedTask]], by_task: bool = True
+) -> list[RateRow]:
+    """A row a suite with a row for each of its tasks, one over all suites, and a row for each own test.
+
+    Where episodes are varied, no rate is over benign and varied ones, nor over two kinds of variation: each has a row
+    below its suite's or test's.
+
+    Args:
+        records: of the suites' own items.
+        own: of the user's tests, by test: they may run a suite's cases again, so no rate is over both.
+        by_task: whether tasks have rows.
+    """
+    by_suite: dict[str, list[VariedTask]] = {}
+    for record in sorted(records, key=lambda record: record.suite):
+        by_suite.setdefault(record.suite, []).append(record)
+    rows = [row for suite, some in by_suite.items() for row in _group_rows(suite, some, by_task)]
+    if not all(map(is_plain, records)):
+        benign = [record for record in records if is_plain(record)]
+        if len({record.suite for record in benign}) > 1:
+            rows.append(RateRow(f"all, {BENIGN}", success_rate("all", benign, unit_of)))
+    elif len(by_suite) > 1:
+        rows.append(RateRow("all", success_rate("all", records, unit_of)))
+    return rows + [row for name in sorted(own) for row in _group_rows(name, own[name], False)]
+
+
+def kind_rows(records: Sequence[VariedTask]) -> list[RateRow]:
+    """A row for what is not varied, one for what of it was chosen, and one for each kind of variation."""
+    groups = groups_of(records, by_level=False)
+    return [RateRow(name, success_rate(name, some, unit_of), 0, *_apart(some)) for name, some in groups.items()]
+
+
+def _group_rows(title: str, records: Sequence[VariedTask], by_task: bool) -> list[RateRow]:
+    """A row over all episodes of a suite or test; if some are varied or chosen, one a group below its name."""
+    if all(map(is_plain, records)):
+        return [RateRow(title, success_rate(title, records, unit_of)), *(_task_rows(records, 1) if by_task else [])]
+    groups = groups_of(records)
+    if len(groups) > MAX_TASK_ROWS:
+        groups = groups_of(records, by_level=False)
+    rows = [RateRow(title, None)]
+    for name, some in groups.items():
+        rows.append(RateRow(name, success_rate(name, some, unit_of), 1, *_apart(some)))
+        rows += _task_rows(some, 2) if by_task else []
+    return rows
+
+
+def _task_rows(records: Sequence[VariedTask], depth: int) -> list[RateRow]:
+    """A row for each task of episodes of one group."""
+    by_task: dict[str, list[VariedTask]] = {}
+    for record in records:
+        by_task.setdefault(record.task_key, []).append(record)
+    rates = {task: success_rate(task, by_task[task], unit_of) for task in sorted(by_task)}
+    return [RateRow(task, rate, depth, *_apart(records)) for task, rate in rates.items()]
+
+
+def _apart(records: Sequence[VariedTask]) -> tuple[bool, bool]:
+    """Whether a group is of probes, and whether it is of given cases."""
+    return records[0].is_probe, records[0].is_given
+
+
+# The success rates of runs, from what their rows in the store count.
+
+
+def rate_of(run: Run) -> SuccessRate:
+    """The rate over what is not varied, or, where all is, over what is; as `rates_of`."""
+    return next(iter(rates_of(run).values()), success_rate("", []))
+
+
+def rates_of(run: Run) -> dict[str, SuccessRate]:
+    """The rates over the suites' own episodes; over those of the user's tests where the run has no others.
+
+    By the names of `pytest_vla.metrics.rates.judged_apart`: no rate is over benign and varied ones, and probes are in
+    none. That of varied ones has no interval, as several are of one task and start, which is not known here; nor has
+    any where episodes may be copies: a report knows which are.
+    """
+    rates = {name: success_rate(name, some) for name, some in judged_apart(_outcomes(run)).items()}
+    unknown = {name for name in rates if name == VARIED or run.copies}
+    return {name: replace(rate, interval=None) if name in unknown else rate for name, rate in rates.items()}
+
+
+def errors_of(run: Run) -> Mapping[str, int]:
+    """Of the same episodes, those that broke, by reason."""
+    return success_rate("", _outcomes(run)).errors
+
+
+def suites_of(run: Run) -> list[str]:
+    """The suites of its episodes, by name."""
+    return sorted({count.suite for count in run.counts})
+
+
+def _outcomes(run: Run) -> list[Count]:
+    counts = [count for count in run.counts if count.of_suite] or run.counts
+    return [count for count in counts for _ in range(count.episodes)]

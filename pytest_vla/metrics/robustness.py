@@ -11,13 +11,13 @@ from typing import TypeVar
 
 from pytest_vla.metrics.clustered import Interval, Unit
 from pytest_vla.metrics.differences import Mean, difference_of, mean_difference
-from pytest_vla.metrics.language_records import DIMENSION as LANGUAGE
-from pytest_vla.metrics.listening import PROBES
-from pytest_vla.metrics.paired import holm
+from pytest_vla.metrics.language import DIMENSION as LANGUAGE
+from pytest_vla.metrics.language_grounding import PROBES
 from pytest_vla.metrics.rates import is_plain
 from pytest_vla.metrics.selection import Same, by_model, given_text, is_counted, run_of, that_count, twin_of
+from pytest_vla.metrics.statistics import holm
 from pytest_vla.metrics.success import SuccessRate, start_within, success_rate, unit_of
-from pytest_vla.plan.labels import is_joint, parts_of, within
+from pytest_vla.plan.case import is_joint, parts_of, within
 from pytest_vla.records.counting import protocol_of
 from pytest_vla.records.record import Record
 from pytest_vla.util.text import counted
@@ -123,7 +123,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Cell:
+class RobustnessCell:
     """Episodes of one dimension, kind and level; the difference is None where there is no pair."""
 
     dimension: str
@@ -196,7 +196,7 @@ def twin_pairs(varied: Varied) -> tuple[tuple[TwinPair, ...], tuple[str, ...]]:
     return tuple(pairs), tuple(f"{counted(number, noun)} {what}" for number, noun, what in left_out if number)
 
 
-def cells(varied: Varied, pairs: Sequence[TwinPair]) -> tuple[Cell, ...]:
+def cells(varied: Varied, pairs: Sequence[TwinPair]) -> tuple[RobustnessCell, ...]:
     """Success and differences by dimension, kind and level, joint variations last; Holm's adjustment is over all.
 
     What is of fewer than `FEWEST_PAIRS` pairs is not tested, and so is not adjusted for either.
@@ -207,11 +207,11 @@ def cells(varied: Varied, pairs: Sequence[TwinPair]) -> tuple[Cell, ...]:
     found = []
     for key in sorted(episodes, key=lambda key: (is_joint(key[0]), key[0], key[1], key[2] or 0)):
         difference = difference_between(paired[key], among) if key in paired else None
-        found.append(Cell(*key, rate_of(key[0], episodes[key]), difference))
+        found.append(RobustnessCell(*key, rate_of(key[0], episodes[key]), difference))
     return adjusted(found)
 
 
-def adjusted(found: Sequence[Cell]) -> tuple[Cell, ...]:
+def adjusted(found: Sequence[RobustnessCell]) -> tuple[RobustnessCell, ...]:
     """The cells with Holm's adjustment over those that are large enough to be tested."""
     tested = {
         index: cell.difference

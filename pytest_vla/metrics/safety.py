@@ -6,17 +6,148 @@ same number of steps is unavoidable, the rest is the excess: safe success is suc
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
 from statistics import fmean
+from typing import Any
 
-from pytest_vla.metrics.clustered import mean_intervals, rate_intervals
-from pytest_vla.metrics.listening import Estimate, Share
+from pytest_vla.entries import MANIFEST
+from pytest_vla.errors import VlaError
+from pytest_vla.metrics.clustered import Interval, mean_intervals, rate_intervals
+from pytest_vla.metrics.extra_metrics import by_origin
+from pytest_vla.metrics.language_grounding import GroundingEstimate, GroundingShare
 from pytest_vla.metrics.rates import groups_of
 from pytest_vla.metrics.selection import by_model, is_counted, that_count
 from pytest_vla.metrics.success import unit_of
-from pytest_vla.plan.costs import DECLARED, TOUCHING, Charge, accounts_of, cumulative, judged_accounts, of_account
-from pytest_vla.plan.idle import Idle, measured
+from pytest_vla.plan.costs import (
+    ACCOUNTS,
+    DECLARED,
+    KINDS,
+    TOUCHING,
+    Charge,
+    accounts_of,
+    cumulative,
+    judged_accounts,
+    of_account,
+    shown_accounts,
+)
+from pytest_vla.plan.manifests import suite_manifest, suite_names
 from pytest_vla.records.record import Record
+from pytest_vla.util.documents import read_toml
+
+# What an arm that does nothing is charged in a task, as measured: the part of an episode's cost that is unavoidable.
+#
+# All of VLA-Arena's hazard-avoidance tasks charge it: the object to be carried begins within the distance that costs.
+# What was measured stands beside a suite's manifest, see `idle_file`, written by ``scripts/idle_costs.py``. No
+# simulator, no numpy.
+
+FILE = "idle.toml"
+
+
+@dataclass(frozen=True)
+class IdleCharge:
+    """What an arm at rest is charged in a span of control steps.
+
+    Attributes:
+        account, name, kind: see `pytest_vla.plan.costs.Charge`.
+        first, last: control steps, from 1, after the suite's settle steps.
+        amount: a step; of a `terminal` charge once, where the episode ends at one of these steps.
+    """
+
+    account: str
+    name: str
+    kind: str
+    first: int
+    last: int
+    amount: float
+
+
+@dataclass(frozen=True)
+class Idle:
+    """An idle episode of a task.
+
+    Attributes:
+        steps: how many control steps were measured.
+        charges: in the order of their first steps.
+    """
+
+    steps: int
+    charges: tuple[IdleCharge, ...] = ()
+
+    def goes_on(self, charge: IdleCharge) -> bool:
+        """Whether a charge at the last measured step is taken to last beyond: it has lasted for half of them."""
+        return charge.last == self.steps and 2 * (charge.last - charge.first + 1) >= self.steps
+
+    def cost(self, account: str, steps: int) -> dict[str, float]:
+        """What an episode of so many control steps is charged, by name; what is charged nothing is left out.
+
+        Args:
+            account: of the ledger.
+            steps: from 0.
+        """
+        found: dict[str, float] = {}
+        for charge in self.charges:
+            last = steps if self.goes_on(charge) else min(charge.last, steps)
+            if charge.account != account or last < charge.first:
+                continue
+            if charge.kind != "terminal":
+                found[charge.name] = found.get(charge.name, 0.0) + charge.amount * (last - charge.first + 1)
+            elif last == steps:
+                found[charge.name] = found.get(charge.name, 0.0) + charge.amount
+        return found
+
+
+def idle_file(suite: str) -> Path | None:
+    """Where what idle arms are charged in a suite's tasks is, by one of `suite_names()`; None: it has no manifest.
+
+    Beside ``suite.toml`` it is ``idle.toml``, beside ``vla_arena_hazard_avoidance.toml`` it is
+    ``vla_arena_hazard_avoidance.idle.toml``.
+    """
+    manifest = suite_manifest(suite)
+    if manifest is None:
+        return None
+    return manifest.with_name(FILE if manifest.name == MANIFEST else f"{manifest.stem}.{FILE}")
+
+
+@cache
+def measured(suite: str) -> Mapping[str, Idle]:
+    """What was measured of a suite's tasks, by `Task.key`; nothing where it has no such file. Raises VlaError."""
+    file = idle_file(suite) if suite in suite_names() else None
+    if file is None or not file.is_file():
+        return {}
+    try:
+        table = read_toml(file)
+        return {
+            name: Idle(_steps(row["steps"]), tuple(_charges(row.get("charges", ()))))
+            for name, row in table["tasks"].items()
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise VlaError(
+            f"{file}: cannot be read: {error!r}. Make it anew: python scripts/idle_costs.py {suite}"
+        ) from error
+
+
+def _charges(rows: Iterable[Mapping[str, Any]]) -> Iterable[IdleCharge]:
+    for row in rows:
+        charge = IdleCharge(
+            str(row["account"]),
+            str(row["name"]),
+            str(row["kind"]),
+            _steps(row["first"]),
+            _steps(row["last"]),
+            float(row["amount"]),
+        )
+        if charge.account not in ACCOUNTS or charge.kind not in KINDS or not charge.amount >= 0:
+            raise ValueError(f"{row} is no charge")
+        yield charge
+
+
+def _steps(value: Any) -> int:
+    if type(value) is not int or value < 1:
+        raise ValueError(f"{value!r} is no number of control steps")
+    return value
+
 
 # The part of an episode's cost that an arm that does nothing would have been charged too.
 
@@ -126,11 +257,11 @@ class SafetyRow:
     suite: str
     level: str
     group: str
-    success: Share
-    costs: Mapping[str, Estimate]
-    excess: Estimate
+    success: GroundingShare
+    costs: Mapping[str, GroundingEstimate]
+    excess: GroundingEstimate
     unavoidable: float
-    safe: Share
+    safe: GroundingShare
     safe_by: str
     literals: tuple[LiteralCost, ...]
     curve: tuple[float, ...]
@@ -297,16 +428,16 @@ def _row(
     )
 
 
-def _share(held: Sequence[bool], units: Sequence[tuple[str, object]]) -> Share:
-    return Share(sum(held), len(held), *rate_intervals([float(each) for each in held], units))
+def _share(held: Sequence[bool], units: Sequence[tuple[str, object]]) -> GroundingShare:
+    return GroundingShare(sum(held), len(held), *rate_intervals([float(each) for each in held], units))
 
 
-def _estimate(values: Sequence[float], units: Sequence[tuple[str, object]]) -> Estimate:
+def _estimate(values: Sequence[float], units: Sequence[tuple[str, object]]) -> GroundingEstimate:
     if len(set(values)) == 1:
         # Of numbers that are all alike Student's interval would be a point, as if nothing else could be.
-        return Estimate(values[0], None)
+        return GroundingEstimate(values[0], None)
     intervals = (_from_zero(each) for each in mean_intervals(values, units))
-    return Estimate(fmean(values), *intervals)
+    return GroundingEstimate(fmean(values), *intervals)
 
 
 def _from_zero(interval: tuple[float, float] | None) -> tuple[float, float] | None:
@@ -339,3 +470,93 @@ def _mean_curve(records: Sequence[Record], account: str) -> tuple[float, ...]:
     longest = max(record.steps for record in records)
     curves = [cost_curve(of_account(record.costs, account), record.steps) for record in records]
     return tuple(fmean(curve[min(step, len(curve) - 1)] for curve in curves) for step in range(longest + 1))
+
+
+# Costs of episodes for the closing lines of a run: the mean, how many were charged, and success without it.
+#
+# Of suites and of a user's own tests; `pytest_vla.metrics.safety` has what reports say, by level, literal and
+# account.
+
+
+@dataclass(frozen=True)
+class CostSummary:
+    """What the counted episodes of one group were charged by one account.
+
+    Attributes:
+        name: of the group: a suite with what is varied, or a test of the user's.
+        account: by whose rules.
+        episodes: successes and failures.
+        charged: how many of them cost more than is unavoidable.
+        mean: cumulative cost of an episode.
+        excess: likewise beyond what is unavoidable.
+        safe: how many did the task with an excess of at most the threshold by every account that judges them.
+        interval: 95%, of the rate of these.
+        decides: whether it is the account by which most successes are not safe.
+    """
+
+    name: str
+    account: str
+    episodes: int
+    charged: int
+    mean: float
+    excess: float
+    safe: int
+    interval: Interval | None
+    decides: bool = True
+
+
+def cost_summaries(
+    records: Sequence[Record], *, threshold: float = SAFE, unavoidable: Unavoidable = unavoidable_in
+) -> tuple[CostSummary, ...]:
+    """One for each suite and user's test that has costs, for what is varied in it, and each account that judges them.
+
+    Args:
+        records: of any outcome; errors, invalid episodes and probes are in no mean and no rate.
+        threshold: of safe success.
+        unavoidable: what an idle arm is charged.
+
+    Raises:
+        VlaError: what an idle arm is charged cannot be read.
+    """
+    found = []
+    for name, some in by_origin(records).items():
+        for group, of_group in groups_of(some, by_level=False).items():
+            counted = [record for record in of_group if is_counted(record) and not record.in_no_rate]
+            title = f"{name} {group}" if any(record.variation for record in some) else name
+            for same in by_headline(counted).values():
+                shared = [each for each in shown_accounts(same[0].costs) if _is_of_all(each, same)]
+                decides = deciding_account(same, threshold, unavoidable)
+                if decides not in shared:
+                    decides = next(iter(shared), "")
+                for account in shared:
+                    one = _summary(title, account, same, threshold, unavoidable)
+                    found.append(replace(one, decides=account == decides))
+    return tuple(found)
+
+
+def _is_of_all(account: str, records: Sequence[Record]) -> bool:
+    declared = {record.provenance.get(DECLARED) for record in records}
+    return all(account in accounts_of(record.costs) for record in records) and (
+        account != "declared" or len(declared) == 1
+    )
+
+
+def _summary(
+    title: str, account: str, records: Sequence[Record], threshold: float, unavoidable: Unavoidable
+) -> CostSummary:
+    excesses = [excess_cost(record, account, unavoidable) for record in records]
+    worst = [largest_excess(record, unavoidable) for record in records]
+    safe = [
+        record.outcome == "success" and is_safe(excess, threshold)
+        for record, excess in zip(records, worst, strict=True)
+    ]
+    return CostSummary(
+        title,
+        account,
+        len(records),
+        sum(not is_safe(excess) for excess in excesses),
+        fmean(cumulative(record.costs, account) or 0.0 for record in records),
+        fmean(excesses),
+        sum(safe),
+        rate_intervals([float(each) for each in safe], [unit_of(record) for record in records])[0],
+    )

@@ -12,8 +12,8 @@ from pytest_vla.records.counting import (
     INIT_STATES,
     OF_WORLD,
     UNKNOWN,
+    RecordStatus,
     Repeats,
-    Standing,
     all_conditions,
     case_of,
     is_complete,
@@ -162,7 +162,7 @@ def _own_simulators(records: Iterable[Record]) -> list[str]:
     return sorted(found)
 
 
-def repeats_among(records: Sequence[Record], found: Sequence[Standing]) -> Repeats:
+def repeats_among(records: Sequence[Record], found: Sequence[RecordStatus]) -> Repeats:
     """The repeats among records, of their `standings`."""
     pairs = zip(records, found, strict=True)
     return repeats_of((record, records[of]) for record, (how, of) in pairs if how == "repeat")

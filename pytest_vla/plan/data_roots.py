@@ -5,21 +5,33 @@ hf-libero or libero package (with the folder into which hf-libero downloads its 
 brought, and last the folders of suites that bring their own data.
 """
 
+import fnmatch
 import importlib.util
 import os
 import shlex
 import zipfile
-from collections.abc import Container, Iterator, Set
+from collections.abc import Callable, Container, Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_vla import extensions
 from pytest_vla.errors import SceneError, VlaError
-from pytest_vla.plan.data_folders import ARCHIVE, KINDS, VARIABLE, Kind, data_bases, variable_folders
-from pytest_vla.plan.manifests import data_advice, suite_folder, suite_names, takes_tasks
+from pytest_vla.plan.manifests import (
+    ARCHIVE,
+    KINDS,
+    VARIABLE,
+    Kind,
+    data_advice,
+    data_bases,
+    given_folders,
+    suite_folder,
+    suite_names,
+    takes_tasks,
+    variable_folders,
+)
 from pytest_vla.plan.task import Task
 from pytest_vla.util.documents import read_yaml
-from pytest_vla.util.folders import expanded, fetched_libero
+from pytest_vla.util.files import expanded, fetched_libero
 
 # LIBERO's config.yaml calls the folder of init states `init_states`.
 _CONFIG_KEYS: dict[Kind, str] = {"assets": "assets", "bddl_files": "bddl_files", "init_files": "init_states"}
@@ -36,7 +48,7 @@ class DataRoot:
     """One place that may hold data: who named it, and a folder for each kind (None: it has none).
 
     `suite`: the suite whose own folder this is; None where it is somebody's data folder. `archive`: its init states in
-    one file, see `pytest_vla.plan.data_folders.ARCHIVE`.
+    one file, see `pytest_vla.plan.manifests.ARCHIVE`.
     """
 
     origin: str
@@ -213,7 +225,6 @@ def _roots_of_folder(origin: str, folder: Path) -> Iterator[DataRoot]:
         yield _root(origin, found, archive=archive if archive.is_file() else None)
     if bases:
         return
-    from pytest_vla.plan.user_files import holds_benchmark
 
     if holds_benchmark(folder):
         return
@@ -281,3 +292,51 @@ def _roots_of_suites() -> Iterator[DataRoot]:
         found: dict[Kind, Path] = {kind: folder for kind in KINDS if (folder := home / kind).is_dir()}
         if found:
             yield _root(f"suite {name}", found, name)
+
+
+# Where benchmarks' own files are looked for, which users bring.
+
+
+def find_given(data: Path | None, find: Callable[[Path], Path | None], owner: str, name: str) -> Path:
+    """A benchmark's file in the first folder that has it.
+
+    Args:
+        data: the folder given by ``--vla-data``; None: there is none.
+        find: gives the file in a folder; None where it is not there.
+        owner: the benchmark, for the message.
+        name: of the file, for the message.
+
+    Raises:
+        VlaError: it is nowhere; says what to give, and where was looked.
+    """
+    folders = given_folders(data)
+    for folder in folders:
+        found = find(folder)
+        if found is not None:
+            return found
+    looked = f" Looked in {', '.join(map(str, folders))}." if folders else ""
+    raise VlaError(
+        f"{owner}'s {name} is nowhere: give a checkout of {owner}, or a folder with that file, by --vla-data or "
+        f"PYTEST_VLA_DATA.{looked}"
+    )
+
+
+def first_at(places: Sequence[str]) -> Callable[[Path], Path | None]:
+    """Finds the first file that one of these patterns matches in a folder."""
+
+    def find(folder: Path) -> Path | None:
+        return next((path for place in places for path in sorted(folder.glob(place)) if path.is_file()), None)
+
+    return find
+
+
+def holds_benchmark(place: Path) -> bool:
+    """Whether a folder or a file is somebody's benchmark, as far as variations are read from it.
+
+    They say so by the names of their files (`pytest_vla.entries.VariationEntry`).
+    """
+    names = extensions.user_files()
+    if place.is_file():
+        return any(fnmatch.fnmatchcase(place.name, name) for name in names)
+    below = ("", "*/", "*/*/", "*/*/*/")
+    return first_at([f"{depth}{name}" for name in names if "*" not in name for depth in below])(place) is not None

@@ -16,7 +16,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True)
-class Estimate:
+class DurationEstimate:
     """The likely wall time of an episode, seconds. Not `measured`: good for an order, and not to be shown as a time."""
 
     seconds: float
@@ -25,7 +25,7 @@ class Estimate:
 
 def estimate(
     cases: Sequence[Case], measured: Iterable[tuple[str, str, int, float]], max_steps: Mapping[str, int]
-) -> tuple[Estimate, ...]:
+) -> tuple[DurationEstimate, ...]:
     """How long each case is likely to take: the mean of its own earlier times, else of its task's, else of its suite's.
 
     Where the suite was never run, the times of other suites are scaled by the step budgets; where none was run, the
@@ -47,14 +47,18 @@ def estimate(
     rates = [seconds / max_steps[suite] for suite, seconds in by_suite.items() if suite in max_steps]
     step_seconds = math.fsum(rates) / len(rates) if rates else _STEP_SECONDS
 
-    def of(case: Case) -> Estimate:
+    def of(case: Case) -> DurationEstimate:
         means = (
             by_case.get((case.suite, case.task_key, case.seed)),
             by_task.get((case.suite, case.task_key)),
             by_suite.get(case.suite),
         )
         mean = next((mean for mean in means if mean is not None), None)
-        return Estimate(max_steps[case.suite] * step_seconds, bool(rates)) if mean is None else Estimate(mean, True)
+        return (
+            DurationEstimate(max_steps[case.suite] * step_seconds, bool(rates))
+            if mean is None
+            else DurationEstimate(mean, True)
+        )
 
     return tuple(of(case) for case in cases)
 

@@ -11,17 +11,108 @@ from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pytest_vla import extensions, hook_modules
 from pytest_vla.errors import VlaError
+from pytest_vla.plan.case import TASK, TASK_LEVEL, task_key
 from pytest_vla.plan.choices import IMAGE_TRANSFORMS, OUT_OF_RANGE, TEXTURES
-from pytest_vla.plan.data_folders import data_bases, given_folders
-from pytest_vla.plan.labels import TASK, TASK_LEVEL, task_key
-from pytest_vla.plan.suite import Suite
 from pytest_vla.plan.task import Protocol, Task, language_of
 from pytest_vla.util.documents import read_toml
+from pytest_vla.util.files import expanded
 from pytest_vla.util.text import did_you_mean, printable
+
+# A suite: a named list of tasks.
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A named list of tasks, in upstream's order.
+
+    Attributes:
+        name: as ids and records have it.
+        title: as people have it.
+        tasks: all of them, level by level where they come in levels.
+        protocol: of its tasks; those of a level may have one that differs, `Task.protocol`.
+        seeds: where nothing says which; None: 0.
+        category: of what the benchmark measures with it, such as ``safety``; empty: not said.
+    """
+
+    name: str
+    title: str
+    tasks: tuple[Task, ...]
+    protocol: Protocol
+    seeds: tuple[int, ...] | None = None
+    category: str = ""
+
+    @property
+    def task_levels(self) -> tuple[str, ...]:
+        """The levels that its tasks come in, in their order; none where they come in none."""
+        return tuple(dict.fromkeys(task.task_level for task in self.tasks if task.task_level))
+
+    def task(self, name: str, task_level: str = "") -> Task:
+        """A task by its name, or by level and name (``L1-pick_the_apple``).
+
+        Args:
+            name: `Task.name` or `Task.key`.
+            task_level: of the task; empty: the name says it, or only one level has the name.
+
+        Raises:
+            VlaError: there is none, with close matches, or the name stands in several levels, which are named.
+        """
+        wanted = task_key(name, task_level)
+        found = [task for task in self.tasks if task.key == wanted] or [
+            task for task in self.tasks if not task_level and task.name == name
+        ]
+        if not found:
+            known = [text for task in self.tasks for text in dict.fromkeys((task.key, task.name))]
+            raise VlaError(f"suite {self.name} has no task {wanted!r}.{did_you_mean(wanted, known)}")
+        if len(found) > 1:
+            keys = " or ".join(task.key for task in found)
+            raise VlaError(f"suite {self.name} has several tasks {name!r}: write {keys}")
+        return found[0]
+
+
+# What a folder of data has: assets, task files, init states; and which folders a user gives.
+
+Kind = Literal["assets", "bddl_files", "init_files"]
+
+KINDS: tuple[Kind, ...] = ("assets", "bddl_files", "init_files")
+
+ARCHIVE = "init_states.npz"
+"""In the place of init_files/, or beside it: init states by ``SUITE/TASK``, as paths are in there without an ending."""
+
+VARIABLE = "PYTEST_VLA_DATA"
+"""The environment's variable with folders of data, `os.pathsep` between them."""
+
+
+def variable_folders() -> tuple[Path, ...]:
+    """The folders that the environment names, as they are given but for ``~``."""
+    whole = os.environ.get(VARIABLE, "")
+    # A folder's name may have the separator in it.
+    given = [whole] if os.path.exists(whole) else [text for text in whole.split(os.pathsep) if text]
+    return tuple(expanded(text) or Path(text) for text in given)
+
+
+def given_folders(data: Path | None) -> tuple[Path, ...]:
+    """Where a user's files are looked for: ``--vla-data``, then ``PYTEST_VLA_DATA``."""
+    return (*(() if data is None else (expanded(data) or data,)), *variable_folders())
+
+
+def data_bases(folder: Path) -> tuple[Path, ...]:
+    """Where in a folder assets/, bddl_files/ and init_files/ lie; nothing where it has none of them.
+
+    It may be such a folder itself, have that of a benchmark in it, or several, or be a benchmark's checkout or
+    installed package, as suites say of theirs (`pytest_vla.entries.SuiteEntry.home`).
+    """
+    homes = dict.fromkeys(entry.home for entry in extensions.suites().values() if entry.home)
+    found: dict[Path, None] = {}
+    alike = [(folder / home, folder, folder / home / home) for home in homes]
+    for places in alike or [(folder, folder, folder)]:
+        base = next((base for base in places if any((base / kind).is_dir() for kind in KINDS)), None)
+        if base is not None:
+            found[base] = None
+    return tuple(found)
 
 
 def load_suite(name: str, *, data: str | os.PathLike[str] | None = None) -> Suite:
@@ -140,7 +231,7 @@ def _loaded_suite(name: str) -> Suite:
             raise
         except Exception as error:
             # It brings pytest with it, which commands do without.
-            from pytest_vla.util.tracebacks import describe
+            from pytest_vla.util.warnings import describe
 
             raise VlaError(f"suite {name}: {whose} raised {describe(error)}") from error
     if not isinstance(found, Suite):
@@ -253,7 +344,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
 
 
 def _seeds(table: Mapping[str, Any], manifest: Path) -> tuple[int, ...] | None:
-    from pytest_vla.util.ranges import parse_seeds
+    from pytest_vla.util.text import parse_seeds
 
     try:
         return parse_seeds(table["seeds"]) if "seeds" in table else None

@@ -18,14 +18,14 @@ from pytest_vla.plan.choices import CHECK
 from pytest_vla.plan.manifests import is_suite, named_suites, suite_manifest
 from pytest_vla.plan.task import Task
 from pytest_vla.util.documents import read_toml
-from pytest_vla.util.ranges import parse_seeds
+from pytest_vla.util.text import parse_seeds
 from pytest_vla.versions import DEFAULT
 
 FILE = "premises.toml"
 
 
 @dataclass(frozen=True)
-class Finding:
+class PremiseFinding:
     """Init states of a task that are not as the others, under one version of MuJoCo.
 
     Attributes:
@@ -42,7 +42,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Measured:
+class PremiseMeasurement:
     """What was measured of the init states of one suite's task files, after the suite's settle steps.
 
     Attributes:
@@ -52,8 +52,8 @@ class Measured:
     """
 
     versions: tuple[str, ...] = ()
-    false: tuple[Finding, ...] = ()
-    thrown: tuple[Finding, ...] = ()
+    false: tuple[PremiseFinding, ...] = ()
+    thrown: tuple[PremiseFinding, ...] = ()
 
 
 def premises_file(suite: str) -> Path | None:
@@ -68,27 +68,27 @@ def premises_file(suite: str) -> Path | None:
 
 
 @cache
-def measured(suite: str) -> Measured:
+def measured(suite: str) -> PremiseMeasurement:
     """What was measured of a suite's own task files, by its name or its files' folder; nothing where there is no such
     file. Raises VlaError.
     """
     names = named_suites(suite) if is_suite(suite) else ()
     file = premises_file(names[0]) if len(names) == 1 else None
     if file is None or not file.is_file():
-        return Measured()
+        return PremiseMeasurement()
     try:
         table = read_toml(file)
         false, thrown = (tuple(_findings(table.get(key, ()))) for key in ("false", "thrown"))
-        return Measured(tuple(table["measured"]), false, thrown)
+        return PremiseMeasurement(tuple(table["measured"]), false, thrown)
     except (OSError, ValueError, KeyError, TypeError, VlaError) as error:
         mend = "Make it anew: pytest-vla premises"
         raise VlaError(f"{file}: cannot be read: {error}. {mend}") from error
 
 
-def _findings(rows: Iterable[Mapping[str, Any]]) -> Iterable[Finding]:
+def _findings(rows: Iterable[Mapping[str, Any]]) -> Iterable[PremiseFinding]:
     for row in rows:
         for version in row["mujoco"]:
-            yield Finding(row["task"], row["about"], version, frozenset(parse_seeds(row["init_states"])))
+            yield PremiseFinding(row["task"], row["about"], version, frozenset(parse_seeds(row["init_states"])))
 
 
 def broken(task: Task, init_state: int, verdicts: Mapping[str, bool], mujoco: str) -> tuple[str, ...]:
@@ -126,7 +126,7 @@ def defects(task: Task, init_state: int) -> tuple[str, ...]:
     return tuple(sorted(set.intersection(*false))) if false else ()
 
 
-def _of(task: Task, init_state: int, findings: Iterable[Finding], mujoco: str) -> list[Finding]:
+def _of(task: Task, init_state: int, findings: Iterable[PremiseFinding], mujoco: str) -> list[PremiseFinding]:
     return [
         each for each in findings if each.task == task.key and each.mujoco == mujoco and init_state in each.init_states
     ]

@@ -11,10 +11,10 @@ from typing import Any
 from urllib.parse import unquote
 
 from pytest_vla.errors import VlaError
-from pytest_vla.policies.files import file_digest
 from pytest_vla.policies.spec import ARGUMENTS_MARK as MARK
+from pytest_vla.policies.spec import file_digest
 from pytest_vla.util.text import did_you_mean
-from pytest_vla.util.tracebacks import describe
+from pytest_vla.util.warnings import describe
 
 Arguments = tuple[tuple[str, str], ...]
 """Names and texts, sorted by name."""

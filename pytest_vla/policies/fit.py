@@ -3,13 +3,192 @@
 `CODES` is the one list of all that may be found; what only a trial shows is found by `pytest_vla.policies.trial`.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+import math
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
-from pytest_vla.plan.suite import Suite
+from pytest_vla.errors import VlaError
+from pytest_vla.plan.choices import IMAGE_TRANSFORMS
+from pytest_vla.plan.manifests import Suite
 from pytest_vla.plan.task import Protocol
-from pytest_vla.policies.traits import GRIPPERS, Traits
-from pytest_vla.util.text import counted, printable
+from pytest_vla.util.text import counted, did_you_mean, printable
+
+# What a policy says of itself: what it reads and what its actions mean, to be held against a suite (`fit`).
+
+ACTION_CONVENTIONS = ("relative", "absolute")
+"""Changes of the end effector's pose, or poses."""
+
+ROTATIONS = ("axis_angle", "euler", "quaternion", "rotation_6d")
+
+GRIPPERS = ("-1 opens, 1 closes", "1 opens, -1 closes", "0 opens, 1 closes", "1 opens, 0 closes", "width")
+"""What the gripper's number means; ``width`` is the opening that is wanted, and no direction."""
+
+STATE_LAYOUTS = (
+    "eef_pos, axis_angle, gripper_qpos",
+    "eef_pos, quaternion, gripper_qpos",
+    "eef_pos, euler, gripper_qpos",
+    "joint_pos, gripper_qpos",
+    "joint_pos, gripper_position",
+)
+"""What stands in ``state``, in this order; gripper_qpos is one number a finger, gripper_position one in all."""
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What a policy says of itself. None: it does not say, and nobody checks. Raises VlaError for another value.
+
+    Attributes:
+        action_size: numbers in an action.
+        action_convention: one of `ACTION_CONVENTIONS`.
+        rotation: how an action writes the rotation; one of `ROTATIONS`.
+        gripper: what an action's last number means; one of `GRIPPERS`.
+        reads: the observations that it reads, such as ``agentview_image`` and ``state``. A `BatchPolicy` that does not
+            say has its attribute of that name.
+        image_size: height and width in pixels of the only pictures that it takes. A policy that brings pictures to
+            its size itself does not say.
+        image_transform: the form of the pictures that it was trained on; one of `IMAGE_TRANSFORMS`.
+        state_size: numbers in the state that it takes.
+        state_layout: what these are; one of `STATE_LAYOUTS`.
+        control_freq: actions a second that it was trained on, Hz.
+        language: whether it reads the instruction.
+        instructions: the only ones that it was trained on.
+        chunk: the most actions that one answer has.
+        draws: whether it samples its actions, so that it may answer the same question in different ways; what does not
+            draw does the same again from an equal start.
+    """
+
+    action_size: int | None = None
+    action_convention: str | None = None
+    rotation: str | None = None
+    gripper: str | None = None
+    reads: tuple[str, ...] | None = None
+    image_size: tuple[int, int] | None = None
+    image_transform: str | None = None
+    state_size: int | None = None
+    state_layout: str | None = None
+    control_freq: float | None = None
+    language: bool | None = None
+    instructions: tuple[str, ...] | None = None
+    chunk: int | None = None
+    draws: bool | None = None
+
+    def __post_init__(self) -> None:
+        for name, (read, expected) in _VALUES.items():
+            value = getattr(self, name)
+            if value is None:
+                continue
+            try:
+                # A list from JSON becomes a tuple.
+                object.__setattr__(self, name, read(value))
+            except (TypeError, ValueError, OverflowError):
+                raise VlaError(f"a policy's traits: {name} is {_short(value)}, expected {expected}") from None
+
+    def table(self) -> dict[str, Any]:
+        """What is said, of values that JSON and msgpack know, as it goes to another process."""
+        said = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in said.items()
+            if value is not None
+        }
+
+    @classmethod
+    def of(cls, table: Mapping[Any, Any]) -> "Traits":
+        """What `table` made a table of, or a policy's own mapping. Raises VlaError: an unknown name or value."""
+        for name in table:
+            if name not in _VALUES:
+                close = did_you_mean(str(name), _VALUES)
+                raise VlaError(f"a policy's traits: there is no {_short(name)}.{close} Known: {', '.join(_VALUES)}.")
+        return cls(**table)
+
+
+def traits_of(policy: object) -> Traits:
+    """What a policy says of itself by its attribute ``traits``, a `Traits` or a mapping of its names.
+
+    Raises:
+        VlaError: it is something else, or has unknown names or values.
+    """
+    said = getattr(policy, "traits", None)
+    if said is None:
+        said = Traits()
+    if isinstance(said, Mapping):
+        said = Traits.of(said)
+    if not isinstance(said, Traits):
+        raise VlaError(
+            f"a policy's traits are {type(said).__name__}, expected pytest_vla.policies.fit.Traits or a mapping "
+            f"with some of {', '.join(_VALUES)}"
+        )
+    reads = getattr(policy, "reads", None)
+    return said if said.reads is not None or reads is None else replace(said, reads=reads)
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, bool) or (number := operator.index(value)) < 1:
+        raise ValueError
+    return number
+
+
+def _rate(value: Any) -> float:
+    if isinstance(value, bool | str) or not 0 < (number := float(value)) < math.inf:
+        raise ValueError
+    return number
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError
+    return value
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    texts = tuple(value)
+    # A text by itself is also an iterable of texts.
+    if isinstance(value, str) or not all(isinstance(text, str) for text in texts):
+        raise TypeError
+    return texts
+
+
+def _size(value: Any) -> tuple[int, int]:
+    height, width = map(_count, value)
+    return height, width
+
+
+def _one_of(words: Iterable[str]) -> tuple[Callable[[Any], Any], str]:
+    known = tuple(words)
+
+    def read(value: Any) -> str:
+        if not isinstance(value, str) or value not in known:
+            raise ValueError
+        return value
+
+    return read, f"one of {', '.join(map(repr, known))}"
+
+
+_VALUES: Mapping[str, tuple[Callable[[Any], Any], str]] = {
+    "action_size": (_count, "how many numbers an action has"),
+    "action_convention": _one_of(ACTION_CONVENTIONS),
+    "rotation": _one_of(ROTATIONS),
+    "gripper": _one_of(GRIPPERS),
+    "reads": (_texts, "a list of observations, such as ['agentview_image', 'state']"),
+    "image_size": (_size, "(height, width) in pixels"),
+    "image_transform": _one_of(IMAGE_TRANSFORMS),
+    "state_size": (_count, "how many numbers the state has"),
+    "state_layout": _one_of(STATE_LAYOUTS),
+    "control_freq": (_rate, "actions a second, such as 20"),
+    "language": (_flag, "True or False: whether it reads the instruction"),
+    "instructions": (_texts, "a list of instructions"),
+    "chunk": (_count, "how many actions an answer has at most"),
+    "draws": (_flag, "True or False: whether it samples its actions"),
+}
+"""Of each name, what reads its value and what is expected. Readers raise TypeError, ValueError or OverflowError."""
+
 
 ERROR, WARNING = "error", "warning"
 
@@ -29,7 +208,7 @@ WORLD = Traits(
 
 
 @dataclass(frozen=True)
-class Code:
+class FitCode:
     """One cause for which a policy does not fit a suite.
 
     Attributes:
@@ -44,7 +223,7 @@ class Code:
     meaning: str
     mend: str
 
-    def found(self, said: str, *, mend: str | None = None, severity: str | None = None) -> "Finding":
+    def found(self, said: str, *, mend: str | None = None, severity: str | None = None) -> "FitFinding":
         """A finding of this code.
 
         Args:
@@ -54,11 +233,11 @@ class Code:
         """
         line = " ".join(f"{said}; {mend or self.mend}".split())
         # A terminal would obey control characters.
-        return Finding(self.name, severity or self.severity, printable(line))
+        return FitFinding(self.name, severity or self.severity, printable(line))
 
 
 @dataclass(frozen=True)
-class Finding:
+class FitFinding:
     """That a policy does not fit a suite. `message` is one line: what the policy says, what the suite has, how to
     mend it."""
 
@@ -70,102 +249,102 @@ class Finding:
         return f"{self.code}: {self.message}"
 
 
-ACTION_DIMENSION = Code(
+ACTION_DIMENSION = FitCode(
     "VLA-P001", ERROR, "An action has another number of values than the suite's.",
     "give 7 numbers: translation (3), rotation (3), gripper (1)",
 )  # fmt: skip
-ACTION_CONVENTION = Code(
+ACTION_CONVENTION = FitCode(
     "VLA-P002", ERROR, "Actions are poses where the suite takes changes of the pose.",
     "give the change of the end effector's pose in the world's frame, divided by 0.05 m and 0.5 rad, or take a "
     "checkpoint that was trained so",
 )  # fmt: skip
-ROTATION = Code(
+ROTATION = FitCode(
     "VLA-P003", ERROR, "An action writes its rotation in another way than the suite.",
     "convert it to axis-angle (scipy's Rotation.as_rotvec), divided by 0.5 rad",
 )  # fmt: skip
-GRIPPER = Code(
+GRIPPER = FitCode(
     "VLA-P004", ERROR, "The gripper's number means another thing than the suite's.",
     "turn it into -1 opens, 1 closes",
 )  # fmt: skip
-OBSERVATION = Code(
+OBSERVATION = FitCode(
     "VLA-P005", ERROR, "It reads a camera or another observation that the suite does not have.",
     "read what there is, or take a checkpoint that was trained on it",
 )  # fmt: skip
-PICTURE_SIZE = Code(
+PICTURE_SIZE = FitCode(
     "VLA-P006", ERROR, "It takes pictures of another size only.",
     "resize them in the policy (pytest_vla.policies.view.resize_with_padding does it as openpi does), and leave "
     "image_size out",
 )  # fmt: skip
-PICTURE_TRANSFORM = Code(
+PICTURE_TRANSFORM = FitCode(
     "VLA-P007", ERROR, "It was trained on pictures that are turned or mirrored in another way.",
     "mirror them in the policy, picture[:, ::-1], and say the suite's image_transform",
 )  # fmt: skip
-STATE = Code(
+STATE = FitCode(
     "VLA-P008", ERROR, "The state has other values than the suite's.",
     "make its state from the observations robot0_eef_pos, _eef_quat (xyzw), _gripper_qpos, _joint_pos, or take a "
     "checkpoint that was trained on LIBERO",
 )  # fmt: skip
 # No error: data sets made from LIBERO's demonstrations of 20 Hz say 10.
-CONTROL_RATE = Code(
+CONTROL_RATE = FitCode(
     "VLA-P009", WARNING, "It was trained at another control rate.",
     "look where that number is from, as data sets often say a wrong one",
 )  # fmt: skip
-NO_INSTRUCTION = Code(
+NO_INSTRUCTION = FitCode(
     "VLA-P010", ERROR, "It reads the instruction, and a task has none.",
     "give the task's file a name in words: they are the instruction",
 )  # fmt: skip
-OTHER_INSTRUCTIONS = Code(
+OTHER_INSTRUCTIONS = FitCode(
     "VLA-P011", WARNING, "It was trained on other instructions than the tasks'.",
     "select the tasks that it knows with --vla-tasks, or go on where this is what you test",
 )  # fmt: skip
-READS_NO_INSTRUCTION = Code(
+READS_NO_INSTRUCTION = FitCode(
     "VLA-P012", WARNING, "It reads no instruction, and the suite's tasks differ by it.",
     "select one task with --vla-tasks, or expect it to do any of them",
 )  # fmt: skip
 # Records say the number that was typed: it would name conditions that do not differ.
-LONGER_THAN_CHUNK = Code(
+LONGER_THAN_CHUNK = FitCode(
     "VLA-P013", ERROR, "More steps are asked for (--vla-replan) than a chunk has actions.",
     "give --vla-replan a number up to the chunk's",
 )  # fmt: skip
 
-ANSWER = Code(
+ANSWER = FitCode(
     "VLA-P101", ERROR, "An answer is no array of numbers, an action (7,) or a chunk (k, 7).",
     "return an array of that shape, float32 or float64",
 )  # fmt: skip
-NOT_FINITE = Code(
+NOT_FINITE = FitCode(
     "VLA-P102", ERROR, "An answer has a NaN or an infinity.",
     "look at its normalisation (a deviation of 0?), at half precision, and at weights that were not loaded",
 )  # fmt: skip
-OUT_OF_RANGE = Code(
+OUT_OF_RANGE = FitCode(
     "VLA-P103", WARNING, "Actions are outside of [-1, 1]; an error where the suite does not clip them.",
     "look at the scale, 1 is 0.05 m or 0.5 rad; a few that random pictures make are no trouble",
 )  # fmt: skip
-NOT_REPEATABLE = Code(
+NOT_REPEATABLE = FitCode(
     "VLA-P104", ERROR, "The same question has another answer the next time; a warning for a policy on a server.",
     "draw from episode.rng only, and keep nothing of an earlier episode",
 )  # fmt: skip
-LEAK = Code(
+LEAK = FitCode(
     "VLA-P105", ERROR, "An episode's answers change where another one runs beside or before it.",
     "keep what an episode changes (history, chunk queue, caches) in its session; weights alone are shared",
 )  # fmt: skip
-BATCH = Code(
+BATCH = FitCode(
     "VLA-P106", ERROR, "An answer depends on what else is in its batch.",
     "look at padding, normalisation over the batch, the order of answers and draws beside each episode's rng,"
     " or set max_batch = 1",
 )  # fmt: skip
-IGNORES_INSTRUCTION = Code(
+IGNORES_INSTRUCTION = FitCode(
     "VLA-P107", WARNING, "Answers do not depend on the instruction.",
     "see that episode.instruction reaches the model",
 )  # fmt: skip
-IGNORES_PICTURES = Code(
+IGNORES_PICTURES = FitCode(
     "VLA-P108", WARNING, "Answers do not depend on the pictures.",
     "see that they reach the model, under the names that it takes",
 )  # fmt: skip
-CONSTANT_GRIPPER = Code(
+CONSTANT_GRIPPER = FitCode(
     "VLA-P109", WARNING, "The gripper never changes.",
     "see that it reaches both signs (-1 opens, 1 closes); on random pictures a policy may just keep it",
 )  # fmt: skip
-RAISES = Code(
+RAISES = FitCode(
     "VLA-P110", ERROR, "The policy raises an exception.",
     "every episode would end as an error",
 )  # fmt: skip
@@ -212,7 +391,7 @@ def suite_traits(protocol: Protocol) -> Traits:
     )
 
 
-def check_fit(traits: Traits, suite: Suite | tuple[str, Protocol]) -> tuple[Finding, ...]:
+def check_fit(traits: Traits, suite: Suite | tuple[str, Protocol]) -> tuple[FitFinding, ...]:
     """What a policy says of itself against a suite; what it does not say is not checked.
 
     Args:
@@ -229,7 +408,7 @@ def check_fit(traits: Traits, suite: Suite | tuple[str, Protocol]) -> tuple[Find
     return tuple(found)
 
 
-def check_replan(traits: Traits, replan: int | None) -> tuple[Finding, ...]:
+def check_replan(traits: Traits, replan: int | None) -> tuple[FitFinding, ...]:
     """What ``--vla-replan`` asks for against what a policy says of its chunks; None: it is not given."""
     if replan is None or traits.chunk is None or replan <= traits.chunk:
         return ()
@@ -240,7 +419,7 @@ def check_replan(traits: Traits, replan: int | None) -> tuple[Finding, ...]:
     )
 
 
-def _compared(said: Traits, name: str, has: Traits) -> Iterator[Finding]:
+def _compared(said: Traits, name: str, has: Traits) -> Iterator[FitFinding]:
     def differs(one: object, other: object) -> bool:
         return one is not None and other is not None and one != other
 
@@ -277,7 +456,7 @@ def _compared(said: Traits, name: str, has: Traits) -> Iterator[Finding]:
         )
 
 
-def _instructions(said: Traits, name: str, instructions: list[str]) -> Iterator[Finding]:
+def _instructions(said: Traits, name: str, instructions: list[str]) -> Iterator[FitFinding]:
     number = len(instructions)
     without = sum(not instruction.strip() for instruction in instructions)
     if said.language and without:

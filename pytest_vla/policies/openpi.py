@@ -8,17 +8,27 @@ from typing import Any
 import numpy as np
 
 from pytest_vla.errors import EpisodeError, VlaError
-from pytest_vla.policies.address import Address, await_server, parse_address, parse_addresses
 from pytest_vla.policies.base import NO_WISHES, Answer, Episode, Observation, Policy, Session
-from pytest_vla.policies.choices import REQUEST_TIMEOUT
-from pytest_vla.policies.noise import pack_noise
-from pytest_vla.policies.openpi_connection import OpenpiConnection, require_websockets
-from pytest_vla.policies.openpi_protocol import DEFAULT_PORT, OBSERVATIONS, OURS, PROMPT, Served
+from pytest_vla.policies.devices import REQUEST_TIMEOUT
+from pytest_vla.policies.fit import Traits
+from pytest_vla.policies.generators import pack_noise
+from pytest_vla.policies.openpi_connection import (
+    DEFAULT_PORT,
+    OBSERVATIONS,
+    OURS,
+    PROMPT,
+    Address,
+    OpenpiConnection,
+    ServerInfo,
+    await_server,
+    parse_address,
+    parse_addresses,
+    require_websockets,
+)
 from pytest_vla.policies.servers import Said, check_servers, policy_of_servers
 from pytest_vla.policies.tokens import statistics_of
-from pytest_vla.policies.traits import Traits
 from pytest_vla.policies.view import resize_with_padding
-from pytest_vla.util.tracebacks import ServerTraceback
+from pytest_vla.util.warnings import ServerTraceback
 
 REPLAN = 5
 """Steps of a chunk that openpi's LIBERO client executes before it asks again."""
@@ -49,7 +59,7 @@ class OpenpiPolicy:
     Episodes end with the EpisodeErrors of `OpenpiConnection`, and with those of a policy that ours serves.
 
     Attributes:
-        address: of the server. A key is read from the environment variable `pytest_vla.policies.address.KEY`.
+        address: of the server. A key is read from the environment variable `pytest_vla.policies.openpi_connection.KEY`.
         timeout: seconds that connecting, or one request, may take in an episode.
     """
 
@@ -66,7 +76,7 @@ class OpenpiPolicy:
         return _metadata(self.address, CHECK_TIMEOUT)
 
     @cached_property
-    def served(self) -> Served | None:
+    def served(self) -> ServerInfo | None:
         """What our own server says of its policy; None: another server. As `said`."""
         return _served(self.said, self.address)
 
@@ -160,10 +170,10 @@ def _metadata(address: Address, timeout: float) -> Said:
         connection.close()
 
 
-def _served(metadata: Said, address: Address) -> Served | None:
+def _served(metadata: Said, address: Address) -> ServerInfo | None:
     """What our own server says of its policy; None: another server. Raises EpisodeError."""
     try:
-        return Served.of(metadata)
+        return ServerInfo.of(metadata)
     except (ValueError, VlaError) as error:
         raise EpisodeError("policy-protocol", f"{address}: {error}") from error
 
@@ -186,7 +196,7 @@ class _Session:
 class _OwnSession:
     """An episode on a server of ours: see `pytest_vla.serving.websocket`."""
 
-    def __init__(self, connection: OpenpiConnection, served: Served, episode: Episode) -> None:
+    def __init__(self, connection: OpenpiConnection, served: ServerInfo, episode: Episode) -> None:
         self._connection, self._reads, self._noise = connection, served.reads, episode.rng
         self._ask(
             {

@@ -1,20 +1,191 @@
 """A connection to a server of openpi's websocket protocol: one question and one answer at a time, each with a limit."""
 
 import os
+import re
 import struct
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
 
 from pytest_vla.errors import EpisodeError, VlaError
-from pytest_vla.policies.address import KEY, Address
+from pytest_vla.policies.fit import Traits
 from pytest_vla.policies.msgpack_arrays import pack, unpack
-from pytest_vla.util.tracebacks import ServerTraceback
+from pytest_vla.util.warnings import ServerTraceback
 
 if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection
     from websockets.sync.connection import Connection
+
+
+# Names of openpi's websocket protocol, and what pytest-vla's own server and client say to each other beyond it.
+
+DEFAULT_PORT = 8000
+
+OBSERVATIONS: Mapping[str, str] = {
+    "observation/image": "agentview_image",
+    "observation/wrist_image": "robot0_eye_in_hand_image",
+    "observation/state": "state",
+}
+"""What openpi's LIBERO client sends, and which of our observations each is. Beside them is the `PROMPT`."""
+
+PROMPT = "prompt"
+
+OURS = "pytest_vla"
+"""The key by which pytest-vla's own server and client know each other: in the metadata, and in each request."""
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class ServerInfo:
+    """What pytest-vla's own server says of its policy when somebody connects.
+
+    Attributes:
+        reads: the observations that a question has; None: all that there are.
+        replan: how many steps of a chunk are executed; None: all.
+        digest: names the content that the policy is made of; None: not known.
+        traits: what the policy says of itself.
+    """
+
+    reads: tuple[str, ...] | None
+    replan: int | None = None
+    digest: str | None = None
+    traits: Traits = field(default_factory=Traits)
+
+    def metadata(self) -> dict[str, Any]:
+        """What is sent on connection, in openpi's place for it."""
+        reads = None if self.reads is None else list(self.reads)
+        said = {"reads": reads, "replan": self.replan, "digest": self.digest, "traits": self.traits.table()}
+        return {OURS: {"protocol": VERSION, **said}}
+
+    @classmethod
+    def of(cls, metadata: Mapping[Any, Any]) -> "ServerInfo | None":
+        """What `metadata` made; None: it is another server's. Raises ValueError, or VlaError for its traits."""
+        if OURS not in metadata:
+            return None
+        table = metadata[OURS]
+        version = table.get("protocol") if isinstance(table, dict) else None
+        if version != VERSION:
+            raise ValueError(
+                f"the server speaks version {version!r} of pytest-vla's protocol, and this is version {VERSION}: "
+                "install the same pytest-vla on both machines"
+            )
+        reads, replan, digest, traits = (table.get(name) for name in ("reads", "replan", "digest", "traits"))
+        if not (reads is None or (isinstance(reads, list) and all(isinstance(name, str) for name in reads))):
+            raise ValueError("the server does not say what its policy reads")
+        if not (replan is None or (type(replan) is int and replan >= 1)):
+            raise ValueError(f"the server's replan is {str(replan)[:40]}, and no number of steps")
+        if not (digest is None or isinstance(digest, str)) or not isinstance(traits, dict):
+            raise ValueError("the server's digest is a text, and its traits are a table")
+        return cls(None if reads is None else tuple(reads), replan, digest, Traits.of(traits))
+
+
+# Where a policy server listens: HOST, HOST:PORT or a websocket URL, as typed after the kind in ``--vla-model``.
+
+AWAY_SECONDS = 60.0
+"""How long a server on the network may be away before the run stops."""
+
+KEY = "PYTEST_VLA_POLICY_KEY"
+"""The environment variable with a policy server's key: a key in ``--vla-model`` would be kept in every record."""
+
+_RETRY_SECONDS = 0.5
+_HOST = re.compile(r"\[[0-9A-Fa-f:.]+(?:%\w+)?\]|[^\s/:@?#\[\]]+")
+
+
+@dataclass(frozen=True)
+class Address:
+    """A policy server's place.
+
+    Attributes:
+        url: what a websocket client connects to; names host and port, and holds no secret.
+        model: the text of ``--vla-model``, for messages.
+    """
+
+    url: str
+    model: str
+
+    def __str__(self) -> str:
+        return self.url
+
+
+def parse_address(kind: str, where: str, default_port: int) -> Address:
+    """The address that `where` is for a `kind` of model; a URL without a port has the scheme's own (80, 443).
+
+    Raises:
+        VlaError: not an address, or one with a password or a query in it.
+    """
+    model = f"{kind}:{where}"
+    if not where.isprintable() or " " in where:
+        raise VlaError(f"--vla-model={kind}:{where!r}: {_expected(kind)}")
+    if "@" in where or "?" in where or "#" in where:
+        raise VlaError(
+            f"--vla-model={kind}:...: a user, password or query in the address would be kept in every record; "
+            f"{_expected(kind)}, and give the server's key in the environment variable {KEY}"
+        )
+    if "://" in where:
+        return Address(_checked_url(where, model, kind), model)
+    host = _HOST.match(where)
+    colon, port = (where[host.end() : host.end() + 1], where[host.end() + 1 :]) if host else ("", "")
+    if host is None or colon not in ("", ":"):
+        raise VlaError(f"--vla-model={model}: {_expected(kind)} (an IPv6 address in brackets)")
+    if colon and not (port.isascii() and port.isdecimal() and 1 <= int(port) <= 65535):
+        raise VlaError(f"--vla-model={model}: a port is a number from 1 to 65535, and {port!r} is none")
+    return Address(f"ws://{host[0]}:{int(port) if colon else default_port}", model)
+
+
+def parse_addresses(kind: str, where: str, default_port: int) -> tuple[Address, ...]:
+    """The addresses of ``HOST1:8000,HOST2:8000``, or the one of ``HOST``. As `parse_address`; raises VlaError also for
+    one that is there twice."""
+    parts = [part.strip(" ") for part in where.split(",")] if "," in where else [where]
+    if not all(parts):
+        raise VlaError(f"--vla-model={kind}:{where}: an address is missing beside a comma")
+    addresses = [parse_address(kind, part, default_port) for part in parts]
+    urls = [address.url for address in addresses]
+    if twice := [url for number, url in enumerate(urls) if url in urls[:number]]:
+        raise VlaError(f"--vla-model={kind}:{where}: {twice[0]} is there twice")
+    return tuple(addresses)
+
+
+def await_server(reach: Callable[[], object]) -> None:
+    """Waits until a server on the network answers again.
+
+    Args:
+        reach: connects once; raises EpisodeError where there is nobody.
+
+    Raises:
+        VlaError: it stayed away for `AWAY_SECONDS`.
+    """
+    end = time.monotonic() + AWAY_SECONDS
+    while True:
+        try:
+            reach()
+            return
+        except EpisodeError as error:
+            if time.monotonic() > end:
+                raise VlaError(
+                    f"{error.message}, for {AWAY_SECONDS:g} s: the run stops; start the server, and go on with "
+                    "--vla-resume"
+                ) from error
+        time.sleep(_RETRY_SECONDS)
+
+
+def _checked_url(where: str, model: str, kind: str) -> str:
+    try:
+        parts = urlsplit(where)
+        usable = parts.scheme in ("ws", "wss") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise VlaError(f"--vla-model={model}: {_expected(kind)}")
+    return where
+
+
+def _expected(kind: str) -> str:
+    return f"write {kind}:HOST:PORT or {kind}:ws://HOST:PORT (wss:// for TLS)"
+
 
 T = TypeVar("T")
 

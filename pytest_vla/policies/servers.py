@@ -9,11 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
 
 from pytest_vla.errors import EpisodeError, VlaError
-from pytest_vla.policies.address import Address, await_server
 from pytest_vla.policies.base import Episode, Policy, Session
+from pytest_vla.policies.fit import Traits, traits_of
 from pytest_vla.policies.msgpack_arrays import pack
-from pytest_vla.policies.traits import Traits, traits_of
-from pytest_vla.util.told import warn
+from pytest_vla.policies.openpi_connection import Address, await_server
+from pytest_vla.util.warnings import warn
 
 GONE = "policy-connection"
 """The reason of an error: there is no server, or it is gone."""
@@ -25,7 +25,7 @@ Said = Mapping[Any, Any]
 T = TypeVar("T")
 
 
-class Server(Policy, Protocol):
+class PolicyServer(Policy, Protocol):
     """A policy that one server serves.
 
     Attributes:
@@ -43,7 +43,7 @@ class Server(Policy, Protocol):
         """What it says now; connects, and leaves. Raises EpisodeError."""
 
 
-Make = Callable[[Address], Server]
+Make = Callable[[Address], PolicyServer]
 
 
 class ServersPolicy:
@@ -100,10 +100,10 @@ class ServersPolicy:
         await_server(self._reach_one)
         return True
 
-    def _one(self) -> Server:
+    def _one(self) -> PolicyServer:
         return self._ask(lambda server: server)
 
-    def _ask(self, what: Callable[[Server], T]) -> T:
+    def _ask(self, what: Callable[[PolicyServer], T]) -> T:
         """Of the first server that is there. Raises EpisodeError."""
         trouble: EpisodeError | None = None
         tried: set[int] = set()

@@ -1,9 +1,22 @@
 """A policy's session from its begin to its end: what is asked, and what breaks on the way, as an episode's error."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from pytest_vla.errors import EpisodeError, VlaError
-from pytest_vla.policies.base import Answer, Episode, Observation, Policy, Session, check_answer, own_number
-from pytest_vla.policies.fit import ACTION_SIZE
-from pytest_vla.util.tracebacks import describe, ends_episode
+from pytest_vla.policies.base import (
+    Answer,
+    BatchPolicy,
+    Episode,
+    Observation,
+    Observations,
+    Policy,
+    Session,
+    check_answer,
+    own_number,
+)
+from pytest_vla.policies.fit import ACTION_SIZE, traits_of
+from pytest_vla.util.warnings import describe, ends_episode
 
 
 def own_replan(policy: Policy) -> int | None:
@@ -65,3 +78,29 @@ def close_session(session: Session) -> None:
         if not ends_episode(error):
             raise
         raise EpisodeError("policy-raised", f"at the episode's end: {describe(error)}") from error
+
+
+# A policy that is called once an episode, as one that answers in batches: of one question each.
+
+
+def each_alone(policy: Policy, reads: Sequence[str]) -> BatchPolicy:
+    """The policy, for workers that share it; `reads`: the observations that its sessions get."""
+    return _EachAlone(policy, reads)
+
+
+class _EachAlone:
+    max_batch = 1
+
+    def __init__(self, policy: Policy, reads: Sequence[str]) -> None:
+        self._policy = policy
+        self.reads: Sequence[str] = tuple(reads)
+        # What a policy says of itself beside the protocol.
+        self.replan = getattr(policy, "replan", None)
+        self.traits = traits_of(policy)
+
+    def begin(self, episode: Episode) -> Session:
+        return begin_session(self._policy, episode)
+
+    def act(self, states: Sequence[Session], observations: Observations) -> list[Any]:
+        (session,), (observation,) = states, observations
+        return [session(observation)]

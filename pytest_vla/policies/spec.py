@@ -1,11 +1,17 @@
 """What names a policy, and how it is to be run: all that another process needs to load the same one."""
 
-from collections.abc import Mapping
+import hashlib
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pytest_vla.policies.choices import AUTO, REQUEST_TIMEOUT
+from pytest_vla.policies.devices import AUTO, REQUEST_TIMEOUT
+
+if TYPE_CHECKING:
+    from pytest_vla.policies.base import BatchPolicy, Policy
+
 
 ARGUMENTS_MARK = "?"
 """Between a policy and its arguments."""
@@ -43,3 +49,62 @@ class ModelSpec:
         lists = {name: tuple(table[name]) for name in ("names", "plugins")}
         arguments = tuple((name, text) for name, text in table["arguments"])
         return cls(**{**table, **lists, "folder": Path(table["folder"]), "arguments": arguments})
+
+
+# What names the content of files that a policy is made of.
+
+
+def module_digest(name: str) -> str | None:
+    """sha256 (hex) of a loaded module's file; None where there is none."""
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return file_digest(Path(file)) if file else None
+
+
+def file_digest(path: Path) -> str | None:
+    """sha256 (hex) of a file; None where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        # A run's folder is many files.
+        return None
+
+
+# What a kind of policy is: how ``--vla-model=KIND:TEXT`` is written, and how it becomes a policy.
+
+
+@dataclass(frozen=True)
+class PolicyType:
+    """A kind of ``--vla-model``: how it is written, and how the text after the colon becomes a policy.
+
+    The three functions take that text, and the spec that it is of.
+
+    Attributes:
+        name: what stands before the colon.
+        usage: how it is written, for messages.
+        takes: what the text after the colon is; None: there is none.
+        load: gives the policy; raises VlaError.
+        check: refuses early what cannot be loaded, by a VlaError.
+        digest: names the content that the policy is made of; None: not known.
+        required: whether the text has to be there.
+        batches: whether it gives policies that answer in batches, which all workers share; None: some do.
+        arguments: whether ``?NAME=VALUE&...`` after the text is of arguments, which `load` finds as
+            `ModelSpec.arguments`; elsewhere it is part of the text.
+        checkpoints: what may stand after an @ behind the name, as in ``tiny@early``; the text is then ``@early``.
+        draws: whether its policies sample their actions, as far as is known without loading one
+            (`pytest_vla.policies.fit.Traits.draws`).
+        offered: whether messages name it among what there is; one that cannot run here is none to try.
+    """
+
+    name: str
+    usage: str
+    takes: str | None
+    load: Callable[[str, ModelSpec], "Policy | BatchPolicy"]
+    check: Callable[[str, ModelSpec], None] = lambda text, spec: None
+    digest: Callable[[str, ModelSpec], str | None] = lambda text, spec: None
+    required: bool = True
+    batches: bool | None = False
+    arguments: bool = False
+    checkpoints: tuple[str, ...] = ()
+    offered: bool = True
+    draws: bool | None = None

@@ -4,20 +4,202 @@ No world is made: pictures and states are drawn, instructions are the suite's.
 """
 
 import statistics
+import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import cast
+from functools import partial
+from time import perf_counter
+from typing import Any, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pytest_vla.errors import EpisodeError, VlaError
-from pytest_vla.plan.suite import Suite
+from pytest_vla.plan.case import Case
+from pytest_vla.plan.manifests import Suite
+from pytest_vla.plan.task import Protocol, Task
 from pytest_vla.policies import fit
-from pytest_vla.policies.base import BatchPolicy, Policy, is_batch_policy, one_by_one, own_number
-from pytest_vla.policies.fit import Finding
-from pytest_vla.policies.global_seeds import globals_put_back
-from pytest_vla.policies.questions import Actions, Script, asking, draw_observation, make_script, play_scripts
-from pytest_vla.policies.traits import GRIPPERS, traits_of
+from pytest_vla.policies.base import (
+    NO_WISHES,
+    BatchPolicy,
+    Episode,
+    Observation,
+    Observations,
+    Policy,
+    Session,
+    Wishes,
+    check_answer,
+    is_batch_policy,
+    one_by_one,
+    own_number,
+)
+from pytest_vla.policies.fit import GRIPPERS, FitFinding, traits_of
+from pytest_vla.policies.generators import globals_put_back, noise_generator, reseed, seed_globals
+from pytest_vla.policies.session import ask_session, begin_session, close_session, own_replan
+from pytest_vla.policies.view import policy_view
+from pytest_vla.util.warnings import describe, ends_episode
+
+# The questions of a trial: episodes of a suite's tasks, with drawn pictures and states, and a policy asked by them.
+
+Actions = NDArray[np.float64]
+Ask = Callable[[int, Sequence[Observation]], list[Actions]]
+"""From a control step and what each episode sees to their chunks (k, 7)."""
+
+QUESTIONS = 3
+"""Questions of a trial episode: a queue or a history shows from the second on."""
+
+# The arm above the table, as LIBERO's episodes begin: joints (rad), end effector (m, axis-angle in rad).
+_JOINTS = (0.0, -0.16, 0.0, -2.44, 0.0, 2.23, 0.79)
+_POSITION, _ROTATION = (-0.2, 0.0, 1.15), (3.1, 0.0, -0.1)
+_OPEN = 0.04
+_PATCHES = 8
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Script:
+    """A trial episode: a task of the suite, its noise, and what is seen at each question."""
+
+    task: Task
+    noise: int
+    seen: tuple[Observation, ...]
+
+
+def draw_observation(drawn: np.random.Generator, protocol: Protocol) -> dict[str, NDArray[Any]]:
+    """What a policy might see: every name that a world's observation has.
+
+    Pictures are patches of colours under noise, so that a network that averages sees a difference too; the arm is near
+    its rest pose.
+
+    Args:
+        drawn: the only randomness.
+        protocol: says which cameras, and how large pictures are.
+    """
+    height, width = protocol.image_size
+    rows, columns = np.arange(height) * _PATCHES // height, np.arange(width) * _PATCHES // width
+    seen: dict[str, NDArray[Any]] = {}
+    for camera in protocol.cameras:
+        patches = drawn.integers(0, 226, (_PATCHES, _PATCHES, 3))
+        grain = drawn.integers(0, 30, (height, width, 3))
+        seen[f"{camera}_image"] = (patches[rows][:, columns] + grain).astype(np.uint8)
+    if protocol.vectors:
+        return seen | {name: drawn.normal(0.0, 1.0, size) for name, size in protocol.vectors}
+    position = np.add(_POSITION, drawn.uniform(-0.1, 0.1, 3))
+    rotation = np.add(_ROTATION, drawn.normal(0, 0.05, 3))
+    angle = float(np.linalg.norm(rotation))
+    fingers = drawn.uniform(0.0, _OPEN) * np.array([1.0, -1.0])
+    return seen | {
+        "state": np.concatenate([position, rotation, fingers]),
+        "robot0_eef_pos": position,
+        "robot0_eef_quat": np.array([*(rotation / angle * np.sin(angle / 2)), np.cos(angle / 2)]),
+        "robot0_gripper_qpos": fingers,
+        "robot0_joint_pos": np.add(_JOINTS, drawn.normal(0, 0.02, len(_JOINTS))),
+    }
+
+
+def make_script(suite: Suite, number: int, drawn: np.random.Generator, questions: int = QUESTIONS) -> Script:
+    """The episode of this number: of the suite's task of that index, with noise of its own."""
+    seen = tuple(draw_observation(drawn, suite.protocol) for _ in range(questions))
+    return Script(suite.tasks[number % len(suite.tasks)], number, seen)
+
+
+def play_scripts(policy: Policy, scripts: Sequence[Script]) -> list[list[Actions]]:
+    """The answers of each episode; several begin together, and take turns."""
+    with asking(policy, scripts) as ask:
+        rounds = [ask(step, seen) for step, seen in enumerate(zip(*(script.seen for script in scripts), strict=True))]
+    return [list(answers) for answers in zip(*rounds, strict=True)]
+
+
+@contextmanager
+def asking(
+    policy: Policy | BatchPolicy, scripts: Sequence[Script], took: Callable[[float], None] = lambda seconds: None
+) -> Iterator[Ask]:
+    """Begins an episode for each script, and ends them. What it gives asks all of them at a control step.
+
+    Args:
+        policy: one that answers in batches is asked all at once, another one after the other.
+        scripts: of the episodes.
+        took: called with the seconds that the policy took for each answer, or for each batch of them.
+
+    Raises:
+        EpisodeError: the policy raises, or its answers are none.
+    """
+    names = [f"trial {script.noise}" for script in scripts]
+    noises = [noise_generator(0, name) for name in names]
+    sessions: list[Any] = []
+
+    def timed(call: Callable[[], _T]) -> _T:
+        began = time.perf_counter()
+        answer = _guarded("", call)
+        took(time.perf_counter() - began)
+        return answer
+
+    def ask(step: int, seen: Sequence[Observation]) -> list[Actions]:
+        for noise, name in zip(noises, names, strict=True):
+            reseed(noise, 0, name, step)
+        # Copies: a policy may write into what it is given.
+        views = [policy_view({name: one[name].copy() for name in one}, "none") for one in seen]
+        if is_batch_policy(policy):
+            wanted = _guarded("", lambda: Observations([{name: view[name] for name in policy.reads} for view in views]))
+            seed_globals(noises)
+            answers = timed(lambda: list(policy.act(sessions, wanted)))
+            if len(answers) != len(sessions):
+                raise EpisodeError("policy-protocol", f"{len(answers)} answers to a batch of {len(sessions)} questions")
+        else:
+            answers = []
+            for session, view, noise in zip(sessions, views, noises, strict=True):
+                seed_globals([noise])
+                answers.append(timed(partial(session, view)))
+        return [
+            check_answer(answer, script.task.protocol.action_size).actions
+            for answer, script in zip(answers, scripts, strict=True)
+        ]
+
+    try:
+        for script, noise in zip(scripts, noises, strict=True):
+            seed_globals([noise])
+            sessions.append(_guarded("at the episode's begin: ", partial(_begin, policy, script, noise)))
+        yield ask
+    except BaseException:
+        # What broke first is what is told.
+        with suppress(Exception):
+            _end(sessions)
+        raise
+    _end(sessions)
+
+
+def _begin(policy: Policy | BatchPolicy, script: Script, noise: np.random.Generator) -> Any:
+    task = script.task
+    case = Case(task.suite, task.name, script.noise, task_level=task.task_level)
+    size = task.protocol.action_size
+    episode = Episode(case.id, case.suite, case.task, task.language, case.seed, noise, action_size=size)
+    if is_batch_policy(policy):
+        return policy.begin(episode)
+    session = cast("Policy", policy)(episode)
+    if not callable(session):
+        raise EpisodeError("policy-protocol", f"a policy returns a session, this one returned {type(session).__name__}")
+    return session
+
+
+def _end(sessions: Sequence[Any]) -> None:
+    for session in sessions:
+        close = getattr(session, "close", None)
+        if close is not None:
+            _guarded("at the episode's end: ", close)
+
+
+def _guarded(moment: str, call: Callable[[], _T]) -> _T:
+    try:
+        return call()
+    except EpisodeError:
+        raise
+    except BaseException as error:
+        if not ends_episode(error):
+            raise
+        raise EpisodeError("policy-raised", f"{moment}{describe(error)}") from error
+
 
 Told = Callable[[str], None]
 _Play = Callable[..., list[list[Actions]]]
@@ -55,7 +237,7 @@ class Latency:
 
 def try_policy(
     policy: Policy | BatchPolicy, suite: Suite, *, seed: int = 0, served: bool = False, told: Told = lambda line: None
-) -> tuple[Finding, ...]:
+) -> tuple[FitFinding, ...]:
     """Ask a policy a few dozen questions, and look at its answers.
 
     Args:
@@ -117,7 +299,7 @@ def measure(
         yield Latency(size, statistics.median(times), max(times), executed / total, mean, executed / answered)
 
 
-def _tried(policy: Policy | BatchPolicy, suite: Suite, seed: int, served: bool, told: Told) -> Iterator[Finding]:
+def _tried(policy: Policy | BatchPolicy, suite: Suite, seed: int, served: bool, told: Told) -> Iterator[FitFinding]:
     drawn = np.random.default_rng(seed)
     script, other = (make_script(suite, number, drawn) for number in range(2))
     alone = one_by_one(policy) if is_batch_policy(policy) else cast("Policy", policy)
@@ -163,7 +345,7 @@ def _check_numbers(policy: object) -> None:
             raise EpisodeError("policy-protocol", str(error)) from error
 
 
-def _not_repeatable(script: Script, play: _Play, served: bool) -> Finding:
+def _not_repeatable(script: Script, play: _Play, served: bool) -> FitFinding:
     said = "the same questions with the same episode.rng have other answers the next time"
     if served:
         return fit.NOT_REPEATABLE.found(
@@ -174,7 +356,7 @@ def _not_repeatable(script: Script, play: _Play, served: bool) -> Finding:
     return fit.NOT_REPEATABLE.found(said)
 
 
-def _batched(policy: BatchPolicy, suite: Suite, drawn: np.random.Generator, play: _Play) -> Iterator[Finding]:
+def _batched(policy: BatchPolicy, suite: Suite, drawn: np.random.Generator, play: _Play) -> Iterator[FitFinding]:
     scripts = [
         make_script(suite, number, drawn, questions=1) for number in range(min(policy.max_batch, _MOST_TOGETHER))
     ]
@@ -206,7 +388,7 @@ def _ignored(
     drawn: np.random.Generator,
     play: _Play,
     reads: Sequence[str] | None,
-) -> Iterator[Finding]:
+) -> Iterator[FitFinding]:
     """Whether the first answer stays the same, whatever the instruction is, and whatever the pictures are.
 
     Of a policy that `reads` no picture, by its own word, that is as it should be.
@@ -230,7 +412,7 @@ def _ignored(
         yield fit.IGNORES_PICTURES.found(f"the policy answers the same to {_OTHERS + 1} sights that differ in pictures")
 
 
-def _seen_in(actions: Actions, suite: Suite) -> Iterator[Finding]:
+def _seen_in(actions: Actions, suite: Suite) -> Iterator[FitFinding]:
     """What all answers together, (n, 7), show."""
     wild = (np.abs(actions) > 1.0).any(axis=1)
     if wild.any():
@@ -254,7 +436,7 @@ def _seen_in(actions: Actions, suite: Suite) -> Iterator[Finding]:
         yield fit.CONSTANT_GRIPPER.found(f"the gripper {does}: {low:.3g} to {high:.3g} in {len(gripper)} actions{hint}")
 
 
-def _broken(error: EpisodeError) -> Finding:
+def _broken(error: EpisodeError) -> FitFinding:
     code = {"policy-shape": fit.ANSWER, "policy-dtype": fit.ANSWER, "policy-nan": fit.NOT_FINITE}.get(error.reason)
     return fit.RAISES.found(str(error)) if code is None else code.found(error.message)
 
@@ -263,4 +445,120 @@ def _same(one: Sequence[Actions], other: Sequence[Actions], tolerance: float = _
     return all(
         first.shape == second.shape and np.allclose(first, second, rtol=tolerance, atol=tolerance)
         for first, second in zip(one, other, strict=True)
+    )
+
+
+# What a policy's further answers cost: questions of a trial with and without what metrics wish for, in turn.
+
+ROUNDS = 6
+"""Questions of each kind that are timed, after one to warm up."""
+
+SAMPLES, TOKENS = "samples", "token probabilities"
+
+
+@dataclass(frozen=True)
+class Price:
+    """What one wish costs; builtin types only, since workers send it.
+
+    Attributes:
+        wish: `SAMPLES` or `TOKENS`.
+        without: s, of each question without the wish.
+        beside: s, of each with it, in the same round.
+        steps: control steps that an answer is executed for.
+    """
+
+    wish: str
+    without: tuple[float, ...]
+    beside: tuple[float, ...]
+    steps: int
+
+    @property
+    def extra(self) -> tuple[float, ...]:
+        """s a control step that each round with the wish took longer."""
+        return tuple((b - a) / self.steps for a, b in zip(self.without, self.beside, strict=True))
+
+
+def price_of(
+    policy: Policy | BatchPolicy,
+    suite: Suite,
+    wishes: Wishes,
+    replan: int | None = None,
+    *,
+    rounds: int = ROUNDS,
+    clock: Callable[[], float] = perf_counter,
+) -> tuple[Price, ...]:
+    """What each wish costs a policy, asked alone; empty where none is wished for.
+
+    Sessions of its own are begun and closed, and what is seen is drawn, so that no episode is touched. In each round
+    every kind of question is asked once, so that what else the machine does hits all alike.
+
+    Args:
+        policy: not a privileged one, which would miss the world.
+        suite: whose pictures it is shown.
+        wishes: of the run.
+        replan: steps of a chunk that are executed; None: as many as the policy says, or all.
+        rounds: 2 or more.
+        clock: gives seconds.
+
+    Raises:
+        VlaError: the policy raises, or answers something else; its episodes tell more.
+    """
+    if rounds < 2:
+        raise VlaError(f"{rounds} rounds: expected 2 or more, for a standard deviation")
+    kinds = {SAMPLES: Wishes(samples=wishes.samples), TOKENS: Wishes(token_probabilities=wishes.token_probabilities)}
+    kinds = {name: each for name, each in kinds.items() if each != NO_WISHES}
+    if not kinds:
+        return ()
+    alone = one_by_one(policy) if is_batch_policy(policy) else cast("Policy", policy)
+    script = make_script(suite, 0, np.random.default_rng(0), questions=1)
+    times: dict[str, list[float]] = {"": [], **{name: [] for name in kinds}}
+    with globals_put_back():
+        sessions = {name: _begun(alone, script, kinds.get(name, NO_WISHES)) for name in times}
+        try:
+            steps = _executed(alone, sessions[""], script, replan, clock)
+            for number in range(rounds + 1):
+                for name, session in sessions.items():
+                    took, _ = _asked(session, script, clock)
+                    if number:
+                        times[name].append(took)
+        finally:
+            for session in sessions.values():
+                close_session(session)
+    return tuple(Price(name, tuple(times[""]), tuple(times[name]), steps) for name in kinds)
+
+
+def _begun(policy: Policy, script: Script, wishes: Wishes) -> Session:
+    task = script.task
+    noise = noise_generator(0, "price")
+    size = task.protocol.action_size
+    episode = Episode("price", task.suite, task.name, task.language, 0, noise, wishes, action_size=size)
+    seed_globals([noise])
+    return begin_session(policy, episode)
+
+
+def _executed(policy: Policy, session: Session, script: Script, replan: int | None, clock: Callable[[], float]) -> int:
+    _, length = _asked(session, script, clock)
+    return min(replan or own_replan(policy) or length, length)
+
+
+def _asked(session: Session, script: Script, clock: Callable[[], float]) -> tuple[float, int]:
+    """Seconds that an answer took, and how many actions it has."""
+    # Copies: a policy may write into what it is given.
+    view = policy_view({name: value.copy() for name, value in script.seen[0].items()}, "none")
+    seed_globals([noise_generator(0, "price")])
+    start = clock()
+    answer = ask_session(session, view, script.task.protocol.action_size)
+    return clock() - start, len(answer.actions)
+
+
+def price_table(prices: Sequence[Price]) -> list[tuple[str, tuple[float, ...], tuple[float, ...], int]]:
+    """Prices as builtin types, for another process; `read_prices` reads them."""
+    return [(each.wish, each.without, each.beside, each.steps) for each in prices]
+
+
+def read_prices(table: Sequence[Sequence[object]]) -> tuple[Price, ...]:
+    """Prices of `price_table`."""
+    return tuple(
+        Price(str(wish), tuple(cast("Sequence[float]", a)), tuple(cast("Sequence[float]", b)), int(cast("int", steps)))
+        for wish, a, b, steps in table
     )

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_vla.errors import EpisodeError, VlaError
-from pytest_vla.policies.address import Address, await_server, parse_address, parse_addresses
 from pytest_vla.policies.base import Episode, Observation, Policy, Session, check_actions
-from pytest_vla.policies.choices import REQUEST_TIMEOUT
+from pytest_vla.policies.devices import REQUEST_TIMEOUT
+from pytest_vla.policies.openpi_connection import Address, await_server, parse_address, parse_addresses
 from pytest_vla.policies.servers import Said, check_servers, policy_of_servers
 from pytest_vla.policies.view import resize_with_padding
 

@@ -25,7 +25,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Protocol
 
-from pytest_vla.plan.labels import OURS
+from pytest_vla.plan.case import OURS
 from pytest_vla.records.record import Record
 
 COMPLETE = ("success", "failure", "invalid")
@@ -65,7 +65,7 @@ def is_complete(outcome: str) -> bool:
     return outcome in COMPLETE
 
 
-class Attempt(Protocol):
+class RecordAttempt(Protocol):
     """The fields of a record by which the rule goes."""
 
     @property
@@ -74,14 +74,14 @@ class Attempt(Protocol):
     def started(self) -> str: ...
 
 
-def takes_over(record: Attempt, before: Attempt) -> bool:
+def takes_over(record: RecordAttempt, before: RecordAttempt) -> bool:
     """The rule: whether a record counts instead of one of the same case that was known before it."""
     if not is_complete(before.outcome):
         return True
     return is_complete(record.outcome) and record.started < before.started
 
 
-class Standing(NamedTuple):
+class RecordStatus(NamedTuple):
     """What a record is to the others.
 
     Attributes:
@@ -238,7 +238,7 @@ def _of_world(conditions: Mapping[str, str]) -> dict[str, str]:
     return {name: text for name, text in conditions.items() if name.startswith(OF_WORLD)}
 
 
-def standings(records: Sequence[Record], *, by_test: bool = True) -> tuple[Standing, ...]:
+def standings(records: Sequence[Record], *, by_test: bool = True) -> tuple[RecordStatus, ...]:
     """What each record is to the others.
 
     Within a run each item counts once, whatever became of the policy's file meanwhile; over runs each case.
@@ -274,7 +274,7 @@ def standings(records: Sequence[Record], *, by_test: bool = True) -> tuple[Stand
         if first is None:
             before[placed] = index
         else:
-            standing[index] = Standing("same", first)
+            standing[index] = RecordStatus("same", first)
     return tuple(_settled(standing, index) for index in range(len(records)))
 
 
@@ -333,7 +333,7 @@ def _observed(record: Record, key: Key) -> tuple[Hashable, ...]:
     return start_of(record), key.listed, key.policy, key.conditions
 
 
-def within_runs(records: Sequence[Record]) -> list[Standing]:
+def within_runs(records: Sequence[Record]) -> list[RecordStatus]:
     """What each record is to the others of its case in its run, whatever became of the policy's file meanwhile."""
     found = _folded(records, range(len(records)), [(record.run, *case_of(record)) for record in records])
     ordered = [found[index] for index in range(len(records))]
@@ -366,20 +366,20 @@ def _made_case(record: Record) -> tuple[str, str, str, int, str]:
     return case, protocol_of(record), test, record.run_seed, record.policy
 
 
-def _folded(records: Sequence[Record], indices: Iterable[int], groups: Sequence[Hashable]) -> dict[int, Standing]:
+def _folded(records: Sequence[Record], indices: Iterable[int], groups: Sequence[Hashable]) -> dict[int, RecordStatus]:
     """What records of these indices, in the order of their ends, are to the others of their group."""
     counting: dict[Hashable, int] = {}
-    found: dict[int, Standing] = {}
+    found: dict[int, RecordStatus] = {}
     for index in indices:
         before = counting.setdefault(groups[index], index)
         if before == index:
-            found[index] = Standing("counts", index)
+            found[index] = RecordStatus("counts", index)
         elif takes_over(records[index], records[before]):
-            found[before] = Standing(_beside(records[before]), index)
-            found[index] = Standing("counts", index)
+            found[before] = RecordStatus(_beside(records[before]), index)
+            found[index] = RecordStatus("counts", index)
             counting[groups[index]] = index
         else:
-            found[index] = Standing(_beside(records[index]), before)
+            found[index] = RecordStatus(_beside(records[index]), before)
     return found
 
 
@@ -388,9 +388,9 @@ def _beside(record: Record) -> How:
     return "repeat" if is_complete(record.outcome) else "superseded"
 
 
-def _settled(standing: Sequence[Standing], index: int) -> Standing:
+def _settled(standing: Sequence[RecordStatus], index: int) -> RecordStatus:
     """A repeat of a repeat is one of what counts; an error may have been superseded several times."""
     how, of = standing[index]
     while standing[of].how in ("repeat", "superseded") and standing[of].of != of:
         of = standing[of].of
-    return Standing(how, of)
+    return RecordStatus(how, of)

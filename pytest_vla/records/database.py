@@ -41,7 +41,7 @@ OLDEST = min(STEPS)
 
 
 SCHEMA = 4
-"""Raised whenever a table changes, or what its values mean; `pytest_vla.records.migrations` is of the lines in it."""
+"""Raised whenever a table changes, or what its values mean; `pytest_vla.records.record` is of the lines in it."""
 
 # "VLAr" in the file's header: tells our file from another program's.
 _APPLICATION = 0x564C4172

@@ -15,7 +15,7 @@ DECIDED = "decided"
 
 
 @dataclass(frozen=True)
-class Item:
+class RunItem:
     """One item of a run.
 
     Attributes:

@@ -2,22 +2,90 @@
 
 Everything that is reported is computed from records, and from the trajectories beside them
 (`pytest_vla.records.trajectory`). Records of earlier versions are read, and what later ones add is kept:
-`pytest_vla.records.migrations` has the rule.
+`pytest_vla.records.record` has the rule.
 """
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.case import Case, init_state_by
+from pytest_vla.plan.case import Case, init_state_by, is_given
 from pytest_vla.plan.costs import Charge, charge_of
-from pytest_vla.plan.labels import is_given
 from pytest_vla.records.checks import check_record, check_unknown, parse_json
-from pytest_vla.records.migrations import migrated
+from pytest_vla.util.text import printable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# What records of earlier versions say, in the words of this one. Pure; a function a version step.
+#
+# Records are additive. A later version may add a field, or a key to a table in a record, and leaves `SCHEMA` as it
+# is: whoever does not know what was added keeps it, and whoever knows it and does not find it takes its default.
+# `SCHEMA` is raised where a reader that does not know of a change would report something wrong: where a field changes
+# its type or its meaning, goes away, or makes other records comparable than before. Then a function of this module
+# makes a record of the new schema out of one of the schema before. Values of a table keep their type as long as the
+# schema is the same.
+
+SCHEMA = 4
+"""Of the records that this version writes: see above when it is raised."""
+
+Table = dict[str, Any]
+
+
+def _costs_become_a_ledger(table: Table) -> Table:
+    """To schema 4. Of a cost its sum was known, not the steps; what an own world said was not told from the rest."""
+    costs, provenance = table.get("costs"), table.get("provenance")
+    if isinstance(costs, dict):
+        costs = [{"name": name, "step": None, "amount": amount} for name, amount in costs.items()]
+    said = sorted(set(provenance) - _OF_MACHINES_3) if isinstance(provenance, dict) and "world" in provenance else []
+    return {**table, "costs": costs, "simulator": said}
+
+
+# What the provenance of schema 3 had that was not an own world's.
+_OF_MACHINES_3 = frozenset(
+    (
+        *("pytest-vla", "mujoco", "robosuite", "numpy", "scipy", "numba", "llvmlite"),
+        *("python", "platform", "blas", "kernels", "libm", "premises", "feasible"),
+    )
+)
+
+STEPS: Mapping[int, Callable[[Table], Table]] = {3: _costs_become_a_ledger}
+"""From each schema that can be read to the one after it. What they are given has not been looked at."""
+
+
+def migrated(table: Table) -> Table:
+    """A record, as JSON has it, of this version's schema.
+
+    Raises:
+        VlaError: it is of a later schema, of one that nobody can read any more, or of none.
+    """
+    schema = table.get("schema")
+    oldest = min(STEPS)
+    if type(schema) is int and schema > SCHEMA:
+        raise VlaError(
+            f"not a record of schema {oldest} to {SCHEMA}: schema is {schema}, {_writer(table)}; upgrade pytest-vla "
+            "(pip install -U pytest-vla)"
+        )
+    if type(schema) is not int or schema < oldest:
+        told = printable(repr(schema)[:60])
+        raise VlaError(
+            f"not a record of schema {oldest} to {SCHEMA}: schema is {told}; read it with the version that wrote it"
+        )
+    for version in range(schema, SCHEMA):
+        table = {**STEPS[version](table), "schema": version + 1}
+    return table
+
+
+def _writer(table: Table) -> str:
+    provenance = table.get("provenance")
+    version = provenance.get("pytest-vla") if isinstance(provenance, dict) else None
+    return f"of pytest-vla {printable(version)[:60]}" if isinstance(version, str) else "of a later version"
+
 
 ASKED_DONE = "asked_done"
 """Of `Record.metrics`: 1.0 where the goal that the instruction asks for was reached, which is not the task's own."""
@@ -50,7 +118,7 @@ class Record:
     """One episode.
 
     Attributes:
-        schema: `pytest_vla.records.migrations.SCHEMA` of the version that wrote it, or that has read it.
+        schema: `pytest_vla.records.record.SCHEMA` of the version that wrote it, or that has read it.
         run: name of the run.
         case: `Case.id`.
         node: node id of the pytest item that ran it: a suite's own, or a test of the user's. Without what other
@@ -237,3 +305,25 @@ def _step(value: object) -> int:
     if type(value) is not int:
         raise TypeError(f"a literal's step is {value!r:.60}")
     return value
+
+
+# What a metric says of an episode, where it says more than one number.
+
+
+@dataclass(frozen=True)
+class MetricResult:
+    """What a metric says of an episode (`pytest_vla.entries.MetricEntry`).
+
+    Attributes:
+        value: the number that is kept under the metric's name; None: there is none.
+        further: numbers that are kept under ``NAME.KEY``, such as ``.paper`` and ``.arm``.
+        series: arrays (n, ...), a row a control step, that the trajectory gets: under the metric's name by the key
+            ``""``, under ``NAME.KEY`` by another. Series are called in lower case, with ``_`` for ``-``.
+        missing: what the metric needed and there was not, such as "samples"; empty: nothing was missing. It is the same
+            text for every episode that lacks it.
+    """
+
+    value: float | None
+    further: Mapping[str, float | None] = field(default_factory=dict)
+    series: "Mapping[str, NDArray[Any]]" = field(default_factory=dict)
+    missing: str = ""

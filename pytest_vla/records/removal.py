@@ -11,7 +11,7 @@ from pathlib import Path
 from pytest_vla.errors import VlaError
 from pytest_vla.records.runs import Run, is_alive
 from pytest_vla.records.store import Store
-from pytest_vla.util.interrupts import uninterrupted
+from pytest_vla.util.processes import uninterrupted
 
 _NAME = re.compile(r"[\w+][\w.+-]*", re.ASCII)
 

@@ -8,15 +8,20 @@ pytest session writes.
 
 import json
 import os
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.labels import task_key_of
-from pytest_vla.records.checks import OUTCOMES
+from pytest_vla.plan.case import task_key_of
+from pytest_vla.records.checks import OUTCOMES, is_run_name, is_time, parse_json
+from pytest_vla.records.counting import COMPLETE, Repeats, key_of, takes_over
 from pytest_vla.records.database import (
     INT,
     MAYBE_INT,
@@ -28,19 +33,335 @@ from pytest_vla.records.database import (
     damaged,
     told,
 )
-from pytest_vla.records.items import DECIDED, SHARED, STATUSES, Item, ending_of
-from pytest_vla.records.joining import Begun, add_record, encodable, insert, join, now
-from pytest_vla.records.names import LAST_RUN
-from pytest_vla.records.record import Record, parse_record
-from pytest_vla.records.runs import Run, is_alive, this_process
-from pytest_vla.records.stored_earlier import Earlier, read_before, read_earlier
-from pytest_vla.records.stored_runs import PROBE, read_invocations, read_runs
+from pytest_vla.records.items import DECIDED, SHARED, STATUSES, RunItem, ending_of
+from pytest_vla.records.record import Record, parse_record, record_line
+from pytest_vla.records.runs import LAST_RUN, Count, Run, is_alive, this_process
 from pytest_vla.util.text import did_you_mean, printable
 
 if TYPE_CHECKING:
     import sqlite3
 
-    from pytest_vla.records.writing import Ending
+    pass
+
+
+# Runs as the store has them: read, and looked at, since a store may be from elsewhere.
+
+# Null: no variation, whose label would stand before the seed. Only of others the record has to be read.
+PROBE = (
+    "CASE WHEN case_id LIKE '%[seed%' THEN NULL ELSE"
+    " (SELECT coalesce(json_extract(line, '$.variation.probe'), 0) FROM records WHERE episode = e.id) END"
+)
+# Of a label with parameters that a file of cases gives, as `pytest_vla.plan.case.chosen` writes it. A task as it is
+# has none: the record says that a file named it, and is read of runs with such a file alone.
+_HEX = "[0-9a-f]" * 8
+_HAS_FILE = (
+    "run IN (SELECT name FROM runs WHERE"
+    " CASE WHEN json_valid(invocation) THEN json_extract(invocation, '$.settings.cases') END IS NOT NULL)"
+)
+GIVEN = (
+    f"(case_id GLOB '*[[]*-x{_HEX}-seed*' OR case_id GLOB '*[[]*-x{_HEX}+*-seed*' OR {_HAS_FILE} AND"
+    " (SELECT coalesce(json_extract(line, '$.given'), 0) FROM records WHERE episode = e.id))"
+)
+_RUN_STATUSES = ("running", "finished", "stopped")
+# The columns of a run, with what they hold.
+_OF_RUNS = {
+    "name": TEXT,
+    "started": TEXT,
+    "ended": MAYBE_TEXT,
+    "status": TEXT,
+    "command": TEXT,
+    "model": TEXT,
+    "invocation": TEXT,
+    "host": TEXT,
+    "pid": INT,
+    "process": MAYBE_TEXT,
+    "planned": INT,
+    "picked": MAYBE_TEXT,
+}
+COMPLETE_SQL = f"({', '.join(map(repr, COMPLETE))})"
+
+
+def read_runs(database: Database, *name: str) -> tuple[Run, ...]:
+    """All runs, the newest first, or the one of this full name. Raises VlaError where one is none of ours."""
+    whose, which = ("WHERE run = ?", "WHERE name = ?") if name else ("", "")
+    counts: dict[str, list[Count]] = {}
+    rows = database.rows(
+        (TEXT, TEXT, INT, MAYBE_INT, INT, TEXT, MAYBE_TEXT, INT),
+        f"SELECT run, suite, of_suite, {PROBE}, {GIVEN}, outcome, reason, count(*) FROM results AS e {whose}"
+        " GROUP BY 1, 2, 3, 4, 5, 6, 7",
+        *name,
+    )
+    database.check_words(OUTCOMES, (row[5] for row in rows))
+    for run, suite, of_suite, probe, given, outcome, reason, number in rows:
+        count = Count(suite, bool(of_suite), probe is not None, bool(probe), bool(given), outcome, reason, number)
+        counts.setdefault(run, []).append(count)
+    repeats = {
+        run: Repeats(*numbers)
+        for run, *numbers in database.rows(
+            (TEXT, INT, INT, INT, INT),
+            "SELECT e.run, count(*), count(DISTINCT c.id), sum(e.outcome != c.outcome), sum(e.digest != c.digest)"
+            " FROM episodes AS e JOIN items AS i ON i.run = e.run AND i.node = e.node"
+            f" JOIN episodes AS c ON c.id = i.counting WHERE e.id != c.id AND e.outcome IN {COMPLETE_SQL}"
+            f" {'AND e.run = ?' if name else ''} GROUP BY 1",
+            *name,
+        )
+    }
+    # A digest that an unvaried task has twice is a copy, unless a policy that draws did the same by luck.
+    copies = dict(
+        database.rows(
+            (TEXT, INT),
+            "SELECT run, sum(n - 1) FROM"
+            f" (SELECT run, count(*) AS n FROM results AS e WHERE outcome IN {COMPLETE_SQL} AND {PROBE} IS NULL"
+            f" {'AND run = ?' if name else ''} GROUP BY run, suite, task, of_suite, digest) GROUP BY 1",
+            *name,
+        )
+    )
+    decided = dict(
+        database.rows(
+            (TEXT, INT),
+            "SELECT run, count(*) FROM items WHERE status = ? AND episode AND own IS NULL"
+            f" {'AND run = ?' if name else ''} GROUP BY 1",
+            *(DECIDED, *name),
+        )
+    )
+    statement = f"SELECT {', '.join(_OF_RUNS)} FROM runs {which} ORDER BY id DESC"
+    rows = database.rows([*_OF_RUNS.values()], statement, *name)
+    tables = [dict(zip(_OF_RUNS, row, strict=True)) for row in rows]
+    for table in tables:
+        _check_run(database, table)
+        table |= {"invocation": _invocation(database.file, table), "counts": tuple(counts.get(table["name"], ()))}
+        table |= {"repeats": repeats.get(table["name"], Repeats()), "decided": decided.get(table["name"], 0)}
+        table |= {"copies": copies.get(table["name"], 0)}
+    return tuple(Run(**table) for table in tables)
+
+
+def read_invocations(database: Database) -> dict[str, dict[str, Any]]:
+    """Return the invocation of each run, the oldest first. Raises VlaError where one is none of ours."""
+    rows = database.rows((TEXT, TEXT), "SELECT name, invocation FROM runs ORDER BY id")
+    return {name: _invocation(database.file, {"name": name, "invocation": text}) for name, text in rows}
+
+
+def _check_run(database: Database, table: Mapping[str, Any]) -> None:
+    """Refuse a run that we have not written; its name is a folder's, and a picture's."""
+    if not is_run_name(table["name"]):
+        expected = "expected letters, digits, _ . and - only"
+        raise damaged(database.file, f"a run is called {printable(repr(table['name'])[:60])}: {expected}")
+    database.check_words(_RUN_STATUSES, [table["status"]])
+    for name in ("started", "ended"):
+        if table[name] is not None and not is_time(table[name]):
+            raise damaged(database.file, f"run {table['name']} {name} at {printable(repr(table[name])[:60])}, no time")
+
+
+def _invocation(file: Path, table: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        found = parse_json(table["invocation"])
+    except VlaError as error:
+        raise damaged(file, f"the invocation of run {table['name']}: {error}") from error
+    settings = found.get("settings", {}) if isinstance(found, dict) else None
+    data = settings.get("data") if isinstance(settings, dict) else 0
+    if not isinstance(data, str | None) or "\0" in (data or ""):
+        raise damaged(file, f"the invocation of run {table['name']} is not as pytest-vla writes it")
+    return dict(found)
+
+
+# What counts for a run of what earlier runs did: records of theirs, where it ran what they had picked for it.
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What counts for an item of a run that ran what an earlier one picked for it: a record of an earlier run.
+
+    Attributes:
+        node: the item's id.
+        record: the first complete one of the case.
+        status: how its item ended in its run; None: that is not known.
+        equal: whether the item's own record is equal to it, bit for bit.
+    """
+
+    node: str
+    record: Record
+    status: str | None
+    equal: bool
+
+
+def read_earlier(
+    database: Database, name: str, parsed: Callable[[Sequence[int]], Iterator[Record]]
+) -> tuple[Earlier, ...]:
+    """The items of a run (its full name) for which a record of an earlier run counts."""
+    rows = database.rows(
+        (TEXT, INT, TEXT, MAYBE_TEXT, INT),
+        "SELECT i.node, c.id, c.run, first.status, c.digest = o.digest FROM items AS i"
+        " JOIN episodes AS c ON c.id = i.counting JOIN episodes AS o ON o.id = i.own"
+        " LEFT JOIN items AS first ON first.run = c.run AND first.node = c.node"
+        " WHERE i.run = ? AND i.counting != i.own ORDER BY c.id",
+        name,
+    )
+    records = parsed([number for _, number, *_ in rows])
+    return tuple(
+        Earlier(node, record, status, bool(equal))
+        for (node, _, _, status, equal), record in zip(rows, records, strict=True)
+    )
+
+
+def read_before(database: Database, name: str) -> tuple[int, int]:
+    """How many of a run's cases (its full name) had come to an end in an earlier run, and how many of these
+    otherwise."""
+    ((number, otherwise),) = database.rows(
+        (INT, INT),
+        "SELECT count(*), ifnull(sum(first.outcome != o.outcome), 0) FROM items AS i"
+        " JOIN episodes AS o ON o.id = i.own"
+        " JOIN episodes AS first ON first.id = (SELECT id FROM episodes WHERE case_key = o.case_key"
+        f" AND run != i.run AND started < o.started AND outcome IN {COMPLETE_SQL} ORDER BY started, id LIMIT 1)"
+        f" WHERE i.run = ? AND o.outcome IN {COMPLETE_SQL}",
+        name,
+    )
+    return number, otherwise
+
+
+# Records of other stores that become a run's, in one transaction: all of them or none.
+
+# Records that are written into the store, each with what it changes of what counts.
+
+_EPISODE = ("run", "of_suite", "suite", "task", "seed", "attempt", "outcome", "reason", "steps", "digest", "started")
+
+
+class _Before(NamedTuple):
+    """As `pytest_vla.records.counting.RecordAttempt`."""
+
+    outcome: str
+    started: str
+
+
+def add_record(connection: "sqlite3.Connection", record: Record) -> None:
+    """Write a record of a run that has begun, and which record of its item counts now; within a transaction."""
+    item = (record.run, encodable(record.node))
+    known = "SELECT 1 FROM items WHERE run = ? AND node = ? AND episode"
+    if connection.execute(known, item).fetchone() is None:
+        connection.execute(
+            "INSERT INTO items (run, node, position, episode)"
+            " SELECT ?, ?, ifnull(max(position), -1) + 1, 1 FROM items WHERE run = ?"
+            " ON CONFLICT DO UPDATE SET episode = 1",
+            (*item, record.run),
+        )
+        connection.execute("UPDATE runs SET planned = planned + 1 WHERE name = ?", (record.run,))
+    key = key_of(record).text
+    number = insert(
+        connection,
+        "episodes",
+        node=item[1],
+        case_id=record.case,
+        case_key=key,
+        wall=record.timings.get("wall"),
+        ended=now(),
+        **{name: getattr(record, name) for name in _EPISODE},
+    )
+    insert(connection, "records", episode=number, line=record_line(record))
+    own = "SELECT outcome, started FROM items AS i JOIN episodes AS e ON e.id = i.own WHERE i.run = ? AND i.node = ?"
+    before = connection.execute(own, item).fetchone()
+    if before is None or takes_over(record, _Before(*before)):
+        # Of what an earlier run picked, the first time counts that it came to an end.
+        earlier = connection.execute(
+            f"SELECT id FROM episodes WHERE case_key = ? AND run != ? AND outcome IN {COMPLETE_SQL}"
+            " AND (SELECT picked FROM runs WHERE name = ?) IS NOT NULL ORDER BY started, id LIMIT 1",
+            (key, record.run, record.run),
+        ).fetchone()
+        counting = number if earlier is None else earlier[0]
+        connection.execute(
+            "UPDATE items SET own = ?, counting = ? WHERE run = ? AND node = ?", (number, counting, *item)
+        )
+
+
+def insert(connection: "sqlite3.Connection", table: str, **columns: Any) -> int | None:
+    """Write a row. Returns its number."""
+    marks = ", ".join("?" * len(columns))
+    statement = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})"
+    return connection.execute(statement, tuple(columns.values())).lastrowid
+
+
+def now() -> str:
+    """UTC, ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def encodable(text: str) -> str:
+    """Names of files that are not UTF-8 have characters that SQLite does not take."""
+    return text.encode(errors="backslashreplace").decode()
+
+
+@dataclass(frozen=True)
+class NewRun:
+    """The run that records are joined to, where it is new.
+
+    Attributes:
+        started: when its first part began, UTC, ISO 8601.
+        command, model: see `pytest_vla.records.runs.Run`.
+        items: node ids in their order, each with whether it is an episode, and whether that is several tests'.
+    """
+
+    started: str
+    command: str
+    model: str
+    items: Sequence[tuple[str, bool, bool]]
+
+
+def join(
+    connection: "sqlite3.Connection",
+    name: str,
+    begun: NewRun | None,
+    records: Iterable[Record],
+    statuses: Mapping[str, str],
+    invocation: Mapping[str, Any],
+) -> None:
+    """Write records of a run, and how its items ended; within a transaction.
+
+    Args:
+        connection: to the store.
+        name: of the run, which is the records' too.
+        begun: where it is a new one; None: it is there.
+        records: in the order in which they are to be known.
+        statuses: by node id, of the items whose status is another than before.
+        invocation: which the run has from now on.
+    """
+    if begun is not None:
+        _begin(connection, name, begun)
+    for record in records:
+        add_record(connection, record)
+    connection.executemany(
+        "UPDATE items SET status = ? WHERE run = ? AND node = ?",
+        ((status, name, encodable(node)) for node, status in statuses.items()),
+    )
+    # Also what has come without a status is left, see `pytest_vla.records.items`.
+    left = connection.execute("SELECT 1 FROM items WHERE run = ? AND status IS NULL LIMIT 1", (name,)).fetchone()
+    connection.execute(
+        "UPDATE runs SET invocation = ?, status = ?, ended = ? WHERE name = ?",
+        (json.dumps(invocation), "finished" if left is None else "stopped", now(), name),
+    )
+
+
+def _begin(connection: "sqlite3.Connection", name: str, begun: NewRun) -> None:
+    host, pid, process = this_process()
+    insert(
+        connection,
+        "runs",
+        name=name,
+        started=begun.started,
+        status="stopped",
+        command=encodable(begun.command),
+        model=encodable(begun.model),
+        invocation="{}",
+        host=host,
+        pid=pid,
+        process=process,
+        planned=sum(episode for _, episode, _ in begun.items),
+    )
+    connection.executemany(
+        "INSERT INTO items (run, node, position, episode, status) VALUES (?, ?, ?, ?, ?)",
+        (
+            (name, encodable(node), position, episode, SHARED if shared else None)
+            for position, (node, episode, shared) in enumerate(begun.items)
+        ),
+    )
+
 
 STORE = "results.sqlite"
 LOCK_TIMEOUT = 30.0
@@ -178,13 +499,13 @@ class Store:
     def join(
         self,
         name: str,
-        begun: Begun | None,
+        begun: NewRun | None,
         records: Iterable[Record],
         statuses: Mapping[str, str],
         invocation: Mapping[str, Any],
         check: Callable[[], None],
     ) -> Run:
-        """Write records of other stores as those of a run, see `pytest_vla.records.joining.join`: all or none.
+        """Write records of other stores as those of a run, see `pytest_vla.records.store.join`: all or none.
 
         Args:
             name, begun, records, statuses, invocation: as there.
@@ -363,7 +684,7 @@ class Store:
                     raise damaged(self._database.file, f"episode {number} has no record")
                 yield lines[number]
 
-    def items(self, name: str) -> tuple[Item, ...]:
+    def items(self, name: str) -> tuple[RunItem, ...]:
         """The items of a run (its full name), episodes or not."""
         rows = self._database.rows(
             (TEXT, INT, MAYBE_TEXT, MAYBE_INT, MAYBE_TEXT, MAYBE_INT),
@@ -376,7 +697,7 @@ class Store:
         )
         self._database.check_words(OUTCOMES, (outcome for *_, outcome, _ in rows if outcome is not None))
         return tuple(
-            Item(
+            RunItem(
                 node,
                 bool(episode),
                 # Killed after its record was written: a suite's own item is its episode.
@@ -420,3 +741,154 @@ def _make_results_folder(results: Path) -> None:
 def no_runs(results: Path) -> VlaError:
     """What is said of a results folder without any run."""
     return VlaError(f"no runs in {results} yet: run pytest with --vla-suite and --vla-model, or give another folder")
+
+
+# Records and endings of a run, written in their order: one by one as long as they come slowly, else in groups.
+#
+# A transaction ends on the disk, which takes milliseconds whatever is in it. So there is a pause after each, and what
+# comes in it is written together when it is over: by the next call, or by a thread where none comes. What comes later
+# than that is on the disk when `Writer.put` returns. A killed process loses what came in one pause, a fraction of a
+# second, and of what it has no hole: whatever is on the disk, all that came before is there too.
+
+Ending = tuple[str, str]
+"""The node id of an item, and a status as `Store.mark` takes it."""
+
+LEAST_PAUSE, MOST_PAUSE = 0.01, 0.25
+"""Seconds from one transaction's end to the next one."""
+
+_TIMES = 4.0
+"""The pause, in the time that the last transaction took: writing takes a fifth of all time at most."""
+
+
+class Writer:
+    """Writes into an open store; the run has begun. Whatever cannot be written raises VlaError, from the next call on.
+
+    Of one thread, as the store is, but for `settle`.
+    """
+
+    def __init__(
+        self, store: "Store", run: str, *, in_groups: bool, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Nothing is begun.
+
+        Args:
+            store: of the caller's thread.
+            run: its full name.
+            in_groups: whether there are pauses; False: everything is on the disk when `put` returns.
+            clock: seconds, monotonic.
+        """
+        self._store, self._run, self._in_groups, self._clock = store, run, in_groups, clock
+        self._due = float("-inf")
+        """When the pause after the last transaction is over."""
+        self._pause = LEAST_PAUSE
+        self._changed = threading.Condition()
+        self._waiting: list[Record | Ending] = []
+        self._is_writing = self._is_closed = self._is_told = False
+        self._error: BaseException | None = None
+        self._thread: threading.Thread | None = None
+
+    def put(self, changes: Sequence[Record | Ending], *, at_once: bool = False) -> None:
+        """Write records and endings after all that came before.
+
+        Args:
+            changes: in their order.
+            at_once: whether they are to be on the disk when this returns, however many come.
+        """
+        if not changes:
+            return
+        with self._changed:
+            self._raise()
+            self._waiting += changes
+            if at_once or not self._in_groups or self._clock() >= self._due:
+                self._changed.wait_for(lambda: not self._is_writing)
+                self._raise()
+                self._write_here()
+            elif self._thread is None:
+                self._thread = threading.Thread(target=self._write_what_is_left, name="vla-store", daemon=True)
+                self._thread.start()
+            elif len(self._waiting) == len(changes):
+                self._changed.notify_all()
+
+    def settle(self, timeout: float | None = None) -> None:
+        """Return when all is on the disk that can be written, or after `timeout` seconds; raises nothing."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._waiting and not self._is_writing, timeout)
+
+    def close(self) -> None:
+        """All is on the disk, and no thread runs any more. Raises what could not be written, unless `put` has."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+        with self._changed:
+            if not self._is_told:
+                self._raise()
+                self._write_here()
+
+    def _raise(self) -> None:
+        if self._error is not None:
+            self._is_told = True
+            raise self._error
+
+    def _write_here(self) -> None:
+        try:
+            self._write(self._store)
+        except BaseException:
+            self._is_told = True
+            raise
+
+    def _fail(self, error: BaseException) -> None:
+        self._error = error
+        self._waiting.clear()
+        self._changed.notify_all()
+
+    def _write(self, store: "Store") -> None:
+        """Write what waits. The lock is held when this is called, and not while it writes."""
+        group, self._waiting = self._waiting, []
+        if not group:
+            return
+        self._is_writing = True
+        self._changed.release()
+        began, error = self._clock(), None
+        try:
+            _write_group(store, self._run, group)
+        except BaseException as raised:
+            error = raised
+        ended = self._clock()
+        self._changed.acquire()
+        self._pause = min(max(LEAST_PAUSE, _TIMES * (ended - began)), MOST_PAUSE)
+        self._due, self._is_writing = ended + self._pause, False
+        self._changed.notify_all()
+        if error is not None:
+            # Nothing is written after what could not be: there would be a hole.
+            self._fail(error)
+            raise error
+
+    def _write_what_is_left(self) -> None:
+        """Of a thread: write what nobody has written a pause after it could be."""
+        try:
+            # A connection belongs to its thread.
+            with self._store.again() as store, self._changed:
+                while not self._is_closed:
+                    left = self._due + self._pause - self._clock()
+                    if not self._waiting or self._is_writing:
+                        self._changed.wait()
+                    elif left > 0:
+                        self._changed.wait(left)
+                    else:
+                        self._write(store)
+        except BaseException as error:
+            with self._changed:
+                self._fail(error)
+
+
+def _write_group(store: "Store", run: str, group: Sequence[Record | Ending]) -> None:
+    try:
+        store.write(run, group)
+    except VlaError:
+        if len(group) == 1:
+            raise
+        # One that cannot be written takes nothing with it that came before.
+        for change in group:
+            store.write(run, [change])

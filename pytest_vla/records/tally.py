@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pytest_vla.records.counting import UNKNOWN, Repeats, conditions_of, is_complete, takes_over
-from pytest_vla.records.items import ERROR, FAILED, PASSED, Item, ending_of
+from pytest_vla.records.items import ERROR, FAILED, PASSED, RunItem, ending_of
 from pytest_vla.records.record import Record
 
 if TYPE_CHECKING:
-    from pytest_vla.records.stored_earlier import Earlier
+    from pytest_vla.records.store import Earlier
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Repetition:
 
     Attributes:
         repeats: its complete records that do not count.
-        mended: items of `Tally.mended`.
+        mended: items of `RunTally.mended`.
         picked: see `pytest_vla.records.runs.Run`.
         earlier: the items for which a record of an earlier run counts.
         before: of a run that picked nothing, how many of its cases had come to an end in an earlier run, and how many
@@ -45,19 +45,19 @@ class Repetition:
         """Whether earlier records count of a policy of which nobody says whether it is the same still."""
         return any(conditions_of(each.record)["policy_digest"] == UNKNOWN for each in self.earlier)
 
-    def judged(self, items: Sequence[Item]) -> tuple[Item, ...]:
+    def judged(self, items: Sequence[RunItem]) -> tuple[RunItem, ...]:
         """The run's items, with the endings and outcomes that count."""
         earlier = {each.node: each for each in self.earlier}
         return tuple(_judged(item, earlier[item.node]) if item.node in earlier else item for item in items)
 
-    def failed_at_first(self, items: Sequence[Item]) -> int:
+    def failed_at_first(self, items: Sequence[RunItem]) -> int:
         """How many of the run's items failed with the record that counts, and passed in this run with a later one."""
         judged = zip(items, self.judged(items), strict=True)
         passed = {before.node for before, after in judged if before.status == PASSED and after.failed}
         return len(passed | self.mended)
 
 
-def _judged(item: Item, earlier: "Earlier") -> Item:
+def _judged(item: RunItem, earlier: "Earlier") -> RunItem:
     # What broke now is told now; after the same episode, bit for bit, the test was changed and not the policy.
     status = item.status
     if status not in (None, ERROR) and not earlier.equal:
@@ -70,7 +70,7 @@ def _of_episode(record: Record, otherwise: str | None) -> str | None:
     return FAILED if record.of_suite and ending_of(record.outcome, record.is_probe) == FAILED else otherwise
 
 
-class Tally:
+class RunTally:
     """Items are named by `Record.node`.
 
     Args:

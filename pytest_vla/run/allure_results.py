@@ -18,10 +18,10 @@ from pytest_vla.plan.manifests import instruction_of
 from pytest_vla.records.record import VIDEO_SUFFIX, Record, parse_record
 from pytest_vla.reports import allure as told
 from pytest_vla.run.context import context_of
-from pytest_vla.run.handover import PROPERTY
+from pytest_vla.run.record_transport import PROPERTY
 from pytest_vla.util.extras import required
 from pytest_vla.util.files import whole_file
-from pytest_vla.util.told import warn
+from pytest_vla.util.warnings import warn
 
 INSTALL = "pip install 'pytest-vla[allure]'"
 

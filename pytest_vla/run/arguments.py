@@ -8,10 +8,10 @@ from typing import Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.choices import LABELS
+from pytest_vla.plan.case import parse_task_levels
 from pytest_vla.plan.choices import MOST_SHARDS
-from pytest_vla.plan.labels import parse_task_levels
-from pytest_vla.policies.choices import AUTO
-from pytest_vla.util.ranges import LAST_SEED, MAX_SEEDS, parse_seeds
+from pytest_vla.policies.devices import AUTO
+from pytest_vla.util.text import LAST_SEED, MAX_SEEDS, parse_seeds
 
 MOST_QUESTIONS = 9999
 
@@ -42,7 +42,7 @@ def dimension_list(text: str) -> tuple[str, ...]:
     return found
 
 
-class Joined(argparse.Action):
+class JoinAction(argparse.Action):
     """An argparse action: what is given several times means all of it. Of texts with commas, or of `comma_list`."""
 
     def __call__(
@@ -74,14 +74,14 @@ def level_list(text: str) -> tuple[str, ...]:
 
 def variation_labels(text: str) -> tuple[str, ...]:
     """Labels as `parse_vary` reads them. Raises VlaError."""
-    from pytest_vla.vary.parse import parse_vary
+    from pytest_vla.vary.registry import parse_vary
 
     return parse_vary(text)
 
 
 def folder_of(text: str) -> Path:
     """A path, with ``~`` replaced where there is a home, such as the system can have."""
-    from pytest_vla.util.folders import expanded
+    from pytest_vla.util.files import expanded
 
     folder = expanded(text) or Path(text)
     try:
@@ -271,7 +271,7 @@ def share_of_runs(text: str) -> float:
 
 def gate_measures(text: str) -> tuple[str, ...]:
     """Numbers that a gate judges beside success, with their margins."""
-    from pytest_vla.gate.measured import parse_measures
+    from pytest_vla.gate.measures import parse_measures
 
     names = comma_list(text)
     try:
@@ -356,7 +356,7 @@ def declare_results(parser: argparse.ArgumentParser, *further: str) -> None:
         parser: of the command.
         further: ways to say it beside that.
     """
-    from pytest_vla.records.names import DEFAULT_RESULTS
+    from pytest_vla.records.runs import DEFAULT_RESULTS
 
     parser.add_argument(
         *(*further, "--results", "--vla-results"),

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from pytest_vla.policies.price import Price
-    from pytest_vla.run.far_side import FarSide
-    from pytest_vla.run.gating import Gate
+    from pytest_vla.policies.trial import Price
+    from pytest_vla.run.gate import GateConfig
     from pytest_vla.run.resume import Resumption
     from pytest_vla.run.selection import Selection
     from pytest_vla.run.settings import Settings
-    from pytest_vla.run.so_far import SoFar
+    from pytest_vla.run.stored import RunState
     from pytest_vla.run.utilisation import Utilisation
     from pytest_vla.run.xdist.auto import AutoWorkers
-    from pytest_vla.run.xdist.policy import Served
-    from pytest_vla.scale.time_limit import TimeLimit
+    from pytest_vla.run.xdist.policy import ServedPolicy
+    from pytest_vla.run.xdist.worker import FarSide
+    from pytest_vla.scale.order import TimeLimit
 
 STDERR = 2
 """The descriptor of this process's stderr."""
@@ -78,13 +78,13 @@ class RunContext:
     arguments: tuple[str, ...]
     resumption: "Resumption | None"
     folder: Path
-    so_far: "SoFar"
+    so_far: "RunState"
     notes: tuple[str, ...] = ()
     limit: "TimeLimit | None" = None
-    gate: "Gate | None" = None
+    gate: "GateConfig | None" = None
     stderr: int = STDERR
     channel: Any = None
-    served: "Served | None" = None
+    served: "ServedPolicy | None" = None
     far_side: "FarSide | None" = None
     findings: RunFindings = field(default_factory=RunFindings)
 

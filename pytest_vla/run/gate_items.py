@@ -13,18 +13,18 @@ import pytest
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.choices import REQUIRED
 from pytest_vla.gate.min_success import NO_POLICY
-from pytest_vla.run.collected import Collected
 from pytest_vla.run.context import RunContext
-from pytest_vla.run.decided import write_decided
-from pytest_vla.run.gating import Gate, Gated, Judged, agree, judge_by, kept_of
-from pytest_vla.run.limits import InTime
-from pytest_vla.run.picked import picked_by
+from pytest_vla.run.early_stopping import write_decided
+from pytest_vla.run.gate import GateConfig, GateOutcome, GateVerdicts, agree, judge_by, kept_of
+from pytest_vla.run.nodes import Collected
+from pytest_vla.run.resume import lf_option
 from pytest_vla.run.stored import StoredRun
+from pytest_vla.run.time_budget import InTime
 from pytest_vla.util.text import counted, printable_lines
 
 if TYPE_CHECKING:
-    from pytest_vla.gate.verdicts import Group, Judgement
-    from pytest_vla.run.deciding import Deciding
+    from pytest_vla.gate.verdicts import GateGroup, GateJudgement
+    from pytest_vla.run.early_stopping import Deciding
 
 PLACE = "gate"
 """What their ids begin with."""
@@ -53,10 +53,10 @@ class RunGate:
         """What the run is compared with, and as soon as its items are known what was agreed."""
         self.deciding: Deciding | None = None
         """Of a sequential gate, what is decided by now."""
-        self.gated: Gated | None = None
+        self.gated: GateOutcome | None = None
         """How the run ended by it."""
         if self.gate is not None and context.settings.gate_summary:
-            from pytest_vla.run.gate_summary import check_summaries
+            from pytest_vla.run.gate import check_summaries
 
             check_summaries(context.settings.gate_summary)
 
@@ -66,7 +66,7 @@ class RunGate:
         if gate is None or gate.agreed is not None or (collected.searches and not collected.cases):
             return
         try:
-            if option := picked_by(self._context.config, collected.nodes):
+            if option := lf_option(self._context.config, collected.nodes):
                 raise VlaError(
                     f"{option} runs what an earlier run picked by how it ended, and against a baseline that says "
                     "nothing of the policy: leave it out, or run without --vla-baseline (-o vla_baseline=)"
@@ -84,7 +84,7 @@ class RunGate:
         gate, records = self.gate, self._so_far.tally.records
         if gate is None or gate.agreed is None or not gate.agreed.is_sequential:
             return
-        from pytest_vla.run.deciding import Deciding
+        from pytest_vla.run.early_stopping import Deciding
 
         self.deciding = Deciding(gate, self._so_far.episodes)
         if records:
@@ -129,25 +129,25 @@ class RunGate:
         if judged.judgement is not None:
             ours = session.config.pluginmanager.getplugin("vla-results")
             failed = report_groups(session, judged.judgement, gate.required, ours)
-        self.gated = Gated(gate, judged, failed, stopped)
+        self.gated = GateOutcome(gate, judged, failed, stopped)
 
-    def _judged(self, gate: Gate, session: pytest.Session) -> Judged:
+    def _judged(self, gate: GateConfig, session: pytest.Session) -> GateVerdicts:
         so_far = self._so_far
         # A sequential gate looks at any time: what is not decided yet is undecided.
         is_looking = self.deciding is not None and self._in_time.has_ended(session)
         if not self._stored.is_open:
             has_policy = self._context.settings.model is not None
-            return Judged(None, None, "no episode ran" if has_policy else NO_POLICY)
+            return GateVerdicts(None, None, "no episode ran" if has_policy else NO_POLICY)
         if not so_far.episodes:
-            return Judged(None, None, "no episode ran")
+            return GateVerdicts(None, None, "no episode ran")
         if so_far.left and not is_looking:
             were = "was" if so_far.left == 1 else "were"
             left = f"{so_far.left} of {counted(len(so_far.episodes), 'episode')} {were} not run"
-            return Judged(None, None, f"the gate was not judged: {left}")
+            return GateVerdicts(None, None, f"the gate was not judged: {left}")
         return judge_by(gate, self._context.folder, so_far.episodes, is_looking)
 
 
-def report_groups(session: pytest.Session, judgement: "Judgement", required: str, ours: object) -> int:
+def report_groups(session: pytest.Session, judgement: "GateJudgement", required: str, ours: object) -> int:
     """Report the groups. Returns how many failed.
 
     Args:
@@ -177,7 +177,7 @@ def report_groups(session: pytest.Session, judgement: "Judgement", required: str
     return failed
 
 
-def outcome_of(group: "Group", judgement: "Judgement", required: str) -> Outcome:
+def outcome_of(group: "GateGroup", judgement: "GateJudgement", required: str) -> Outcome:
     """How a group's item ends; one fails where all groups together do not show what is required."""
     met = REQUIRED[required]
     if judgement.verdict not in met and group.verdict not in met:
@@ -186,7 +186,7 @@ def outcome_of(group: "Group", judgement: "Judgement", required: str) -> Outcome
 
 
 def _reports(
-    nodeid: str, location: tuple[str, None, str], group: "Group", judgement: "Judgement", required: str
+    nodeid: str, location: tuple[str, None, str], group: "GateGroup", judgement: "GateJudgement", required: str
 ) -> Iterator[pytest.TestReport]:
     from pytest_vla.reports.gates import group_lines, group_reason
 

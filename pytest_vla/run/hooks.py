@@ -5,7 +5,7 @@
 
 Where to look next:
 - A record is written from `results.Results.pytest_runtest_logreport` on: that calls `Results.keep_record`, which calls
-  `stored.StoredRun.write_record`, which hands it to `pytest_vla.records.writing.Writer.put`.
+  `stored.StoredRun.write_record`, which hands it to `pytest_vla.records.store.Writer.put`.
 - An episode is run by the `rollout` fixture (`fixtures/episode.play`), which puts its record on pytest's report.
 - Messages of workers are listed in `xdist.messages` and taken by `xdist.hooks.Controller`.
 """
@@ -26,17 +26,17 @@ from pytest_vla import hook_modules
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.choices import SEQUENTIAL
 from pytest_vla.plan.manifests import load_suite, suite_names
-from pytest_vla.policies.live import Caller, find_caller, tell_run
+from pytest_vla.policies.in_memory import Caller, find_caller, tell_run
 from pytest_vla.records.counting import is_complete
 from pytest_vla.records.record import Record
-from pytest_vla.run import far_side, limits, marker, suite_items
+from pytest_vla.run import marker, suite_items, time_budget
+from pytest_vla.run.command_lines import lacking_plugins
+from pytest_vla.run.constants import new_run_name
 from pytest_vla.run.context import RUN_CONTEXT, STDERR, RunContext, context_of
-from pytest_vla.run.decided import SkipDecided
+from pytest_vla.run.early_stopping import SkipDecided
 from pytest_vla.run.failures import fail_over_cost, say_not_done, say_over_cost
-from pytest_vla.run.folder import new_run_name
-from pytest_vla.run.gating import is_gated, make_gate
-from pytest_vla.run.limits import BeginInTime, is_limited, make_limit
-from pytest_vla.run.misspelt import key_notes
+from pytest_vla.run.gate import is_gated, make_gate
+from pytest_vla.run.hints import key_notes, unheeded
 from pytest_vla.run.nodes import SuiteFile, SuiteModule
 from pytest_vla.run.preflight import check_ready, notes_before
 from pytest_vla.run.results import Results
@@ -51,14 +51,14 @@ from pytest_vla.run.resume import (
 from pytest_vla.run.selection import Selection, select, suite_of, suite_of_manifest
 from pytest_vla.run.settings import Settings, read_settings
 from pytest_vla.run.sharding import ShardItems, check_shard
-from pytest_vla.run.so_far import SoFar
-from pytest_vla.run.typed import lacking_plugins
-from pytest_vla.run.unheeded import unheeded
+from pytest_vla.run.stored import RunState
+from pytest_vla.run.time_budget import BeginInTime, is_limited, make_limit
 from pytest_vla.run.xdist import hooks as xdist_hooks
+from pytest_vla.run.xdist import worker as far_side
 from pytest_vla.run.xdist import worker as xdist_worker
 from pytest_vla.run.xdist.auto import widen_auto
-from pytest_vla.run.xdist.far import FarWorkers
 from pytest_vla.run.xdist.policy import PolicyOfWorkers
+from pytest_vla.run.xdist.ray_workers import FarWorkers
 from pytest_vla.util.text import printable, printable_lines
 
 # A run that is gone on with goes on in the same simulator, also where a suite brings its own.
@@ -99,7 +99,7 @@ def check_own_simulators(settings: Settings, run: str) -> None:
 
 def _said_now(settings: Settings, record: Record) -> dict[str, str] | None:
     """What the world of a record's task says of itself today; None: it cannot be asked, as its episodes will tell."""
-    from pytest_vla.episode.own_world import OwnWorld
+    from pytest_vla.episode.world_pool import OwnWorld
 
     if record.suite not in suite_names():
         return None
@@ -263,7 +263,7 @@ def _selected_context(config: pytest.Config, handed: xdist_worker.Handed | None)
     if selection.named or resumption is not None:
         config.args[:] = selection.arguments
         config.args_source = config.ArgsSource.ARGS
-    known = (config, selection, tuple(arguments), resumption, settings.results, SoFar())
+    known = (config, selection, tuple(arguments), resumption, settings.results, RunState())
     return RunContext(*known, notes=notes, channel=xdist_worker.channel_of(config))
 
 
@@ -344,7 +344,7 @@ def _controller_plugins(context: RunContext) -> _Plugins:
         ("vla-allure", _allure_of_items(context)),
         ("vla-decided", _skip_decided(context)),
         # In the controller of workers it is never called.
-        ("vla-in-time", None if limit is None else BeginInTime(lambda: limit.may_begin(limits.clock()))),
+        ("vla-in-time", None if limit is None else BeginInTime(lambda: limit.may_begin(time_budget.clock()))),
         ("vla-results", results),
         ("vla-tracking", results.tracking),
         ("vla-gate", results.gate),

@@ -11,19 +11,16 @@ import pytest
 
 from pytest_vla.errors import NO_CASE, VlaError
 from pytest_vla.metrics.pride import ACTION_TYPES, OBJECT_TYPES
-from pytest_vla.plan.case import Case
-from pytest_vla.plan.labels import parse_task_levels
+from pytest_vla.plan.case import Case, parse_task_levels
 from pytest_vla.plan.manifests import load_suite, named_suites
 from pytest_vla.plan.select import narrow, plan
 from pytest_vla.plan.task import Task
-from pytest_vla.run.about import EPISODE_FIXTURES, MARKER
+from pytest_vla.run.constants import EPISODE_FIXTURES, MARKER
 from pytest_vla.run.context import context_of
 from pytest_vla.run.nodes import Scope
 from pytest_vla.run.selection import Selection, prepared
-from pytest_vla.util.ranges import LAST_SEED, MAX_SEEDS, parse_seeds
-from pytest_vla.util.text import did_you_mean
-from pytest_vla.vary.parse import parse_vary
-from pytest_vla.vary.registry import labels_of
+from pytest_vla.util.text import LAST_SEED, MAX_SEEDS, did_you_mean, parse_seeds
+from pytest_vla.vary.registry import labels_of, parse_vary
 
 NAME = MARKER
 KEYWORDS = ("suite", "tasks", "task_levels", "seeds", "vary", "scope", "group")

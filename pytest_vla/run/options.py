@@ -6,26 +6,45 @@ What pytest is told, what `Settings` have, what a resumed run keeps, and the ref
 table. A new option is one attribute more, and whatever is to heed it.
 """
 
+import argparse
+import dataclasses
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Generic, Literal, TypeVar
 
 import pytest
 
+from pytest_vla.gate.choices import (
+    ALPHA,
+    BEYOND,
+    BY,
+    FIXED,
+    LABELS,
+    MARGIN,
+    NO_REGRESSION,
+    REGRESSIONS,
+    REQUIRED,
+    RULES,
+)
 from pytest_vla.kernels import KERNELS
+from pytest_vla.plan.case import PROTOCOLS
 from pytest_vla.plan.choices import COSTS, PREMISES, TEXTURES
-from pytest_vla.plan.labels import PROTOCOLS
-from pytest_vla.policies.choices import AUTO, DEFAULT_BATCH, REQUEST_TIMEOUT
-from pytest_vla.records.names import DEFAULT_RESULTS, LAST_RUN
-from pytest_vla.run.about import ALL, LIST, MODELS_KEY
+from pytest_vla.policies.devices import AUTO, DEFAULT_BATCH, REQUEST_TIMEOUT
+from pytest_vla.records.runs import DEFAULT_RESULTS, LAST_RUN
 from pytest_vla.run.arguments import (
+    JoinAction,
     comma_list,
     cost_amount,
     cpu_count,
     device_list,
     dimension_list,
     episode_count,
+    file_list,
     first_seeds,
     folder_of,
+    gate_labels,
+    gate_measures,
     hours_of,
     level_list,
     metric_names,
@@ -35,6 +54,7 @@ from pytest_vla.run.arguments import (
     one_seed,
     picture_count,
     plain_number,
+    points_of_success,
     question_count,
     ray_address,
     replica_count,
@@ -45,13 +65,277 @@ from pytest_vla.run.arguments import (
     seed_list,
     shard,
     shard_text,
+    share_of_runs,
     some_text,
     step_count,
     tracker_names,
     variation_labels,
 )
-from pytest_vla.run.gate_options import GateOptions
-from pytest_vla.run.option import declare, option, options_of, switch
+from pytest_vla.run.constants import ALL, LIST, MODELS_KEY
+
+# What an option is: all that is known of one, and how pytest is told of it. Light, as every project imports it.
+
+Value = TypeVar("Value")
+
+Belongs = Literal["case", "run", "resumption", "invocation"]
+"""To what an option belongs, which says what a resumed run does with it.
+
+case: an episode's outcome depends on it; run: it says which episodes there are. A resumed run is the same in both.
+resumption: how episodes are run and judged, as before where nothing else is said. invocation: of this call of pytest.
+"""
+
+RESUMED: Mapping[Belongs, str] = {
+    "case": "A resumed run keeps it.",
+    "run": "A resumed run keeps it.",
+    "resumption": "A resumed run keeps it unless it is given again.",
+    "invocation": "",
+}
+"""What a resumed run does with an option, for the reference page."""
+
+KEPT: tuple[Belongs, ...] = ("case", "run")
+"""To what those belong in which a resumed run is the same."""
+
+_METADATA = "option"
+
+
+# Methods that nobody calls take every project's time to make.
+@dataclass(frozen=True, eq=False, repr=False)
+class Option(Generic[Value]):
+    """One ``--vla-NAME``, and the ini key ``vla_NAME`` where it has one.
+
+    Attributes:
+        name: as in ``--vla-NAME``; the attribute that has the value is called the same, with ``_``.
+        help: for ``--help`` and the reference page.
+        metavar: how its value is shown; None: a switch.
+        parse: a text as the value. Raises ArgumentTypeError or VlaError. A relative path is relative to where it is
+            said.
+        default: the value where nothing is said; a relative path is relative to the rootdir.
+        belongs: see `Belongs`.
+        ini: the ini key's help; None: it has no key.
+        bare: what the option means where it is given without a value; None: it needs one.
+        joined: several of them mean all; of any other option the last stands.
+        checked: what reads the text at pytest's start instead, where `parse` is more than every project shall wait for.
+        write: the value as a text that `parse` reads.
+        again: whether the command that runs one episode again has it as it was typed.
+        asks: whether it asks for episodes by itself.
+        into: the name of the option that it is another way to say; its value is kept there.
+    """
+
+    name: str
+    help: str
+    metavar: str | None
+    parse: Callable[[str], Value]
+    default: Value
+    belongs: Belongs
+    ini: str | None = None
+    bare: str | None = None
+    joined: bool = False
+    checked: Callable[[str], Any] | None = None
+    write: Callable[[Any], str] | None = None
+    again: bool = False
+    asks: bool = False
+    into: str | None = None
+
+    @property
+    def attribute(self) -> str:
+        """The attribute that has its value."""
+        return self.name.replace("-", "_")
+
+    @property
+    def flag(self) -> str:
+        """The option as it is typed."""
+        return f"--vla-{self.name}"
+
+    @property
+    def key(self) -> str:
+        """The ini key, and the name in pytest's options."""
+        return f"vla_{self.attribute}"
+
+    @property
+    def kept_in(self) -> str:
+        """The attribute that has its value, or that of the option that it is another way to say."""
+        return self.attribute if self.into is None else self.into
+
+    def text(self, value: Any) -> str:
+        """A value of it as it could be typed; `parse` reads it."""
+        if self.write is not None:
+            return self.write(value)
+        return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+
+    def typed(self, value: Any) -> str:
+        """A value of it as pytest has it, as it could be typed: with the option."""
+        return self.flag if self.metavar is None else f"{self.flag}={self.text(value)}"
+
+
+def option(
+    help: str,
+    metavar: str,
+    parse: Callable[[str], Value],
+    *,
+    default: Value,
+    belongs: Belongs,
+    ini: str | None = None,
+    bare: str | None = None,
+    joined: bool = False,
+    checked: Callable[[str], Any] | None = None,
+    write: Callable[[Any], str] | None = None,
+    again: bool | None = None,
+    asks: bool = False,
+    into: str | None = None,
+) -> Value:
+    """An attribute of a table of options, see `Option`; what a case depends on is `again` unless it is said."""
+    again = belongs == "case" if again is None else again
+    declared = Option("", help, metavar, parse, default, belongs, ini, bare, joined, checked, write, again, asks, into)
+    return _attribute(declared)
+
+
+def switch(help: str, *, belongs: Belongs) -> bool:
+    """Likewise, an option without a value: given or not."""
+    return _attribute(Option("", help, None, bool, False, belongs, again=belongs == "case"))
+
+
+def _attribute(declared: Option[Value]) -> Value:
+    # dataclass takes what `field` gives; for types it is the value.
+    value: Value = dataclasses.field(default=declared.default, metadata={_METADATA: declared})
+    return value
+
+
+def options_of(table: type) -> tuple[Option[Any], ...]:
+    """The options of a table, by the names of its attributes."""
+    return tuple(
+        dataclasses.replace(field.metadata[_METADATA], name=field.name.replace("_", "-"))
+        for field in dataclasses.fields(table)
+        if _METADATA in field.metadata
+    )
+
+
+def declare(options: tuple[Option[Any], ...], parser: pytest.Parser) -> None:
+    """Tell pytest of options and ini keys."""
+    group = parser.getgroup("vla", "robot policies as tests (pytest-vla)")
+    for each in options:
+        if each.metavar is None:
+            group.addoption(each.flag, dest=each.key, action="store_true", default=False, help=each.help)
+        else:
+            value: dict[str, Any] = {"metavar": each.metavar, "type": each.checked or each.parse, "default": None}
+            if each.joined:
+                value |= {"action": JoinAction}
+            if each.bare is not None:
+                value |= {"nargs": "?", "const": each.bare}
+            group.addoption(each.flag, dest=each.key, help=each.help, **value)
+        if each.ini is not None:
+            parser.addini(each.key, each.ini, default="")
+
+
+def said(options: tuple[Option[Any], ...], typed: argparse.Namespace) -> dict[str, Any]:
+    """What was typed of them, by attribute. 0 is something; a switch that is not given is nothing."""
+    values = {each.attribute: getattr(typed, each.key, None) for each in options}
+    return {name: value for name, value in values.items() if value is not None and value is not False}
+
+
+def in_folder(value: Any, folder: Path) -> Any:
+    """A path, or each of several, relative to the folder that it was said for; any other value as it is."""
+    if isinstance(value, tuple):
+        return tuple(in_folder(each, folder) for each in value)
+    return folder / value if isinstance(value, Path) else value
+
+
+# The options of gates: what a run is compared with, and how. `options` has them among all others.
+
+
+# As `options.Options`.
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class GateOptions:
+    """Their values; the help of each says what it means."""
+
+    baseline: Path | None = option(
+        "compare the run with what `pytest-vla baseline save` wrote, or with an earlier run, case by case, as "
+        "pytest-vla gate does: each group of episodes is an item at the end, such as gate::libero_goal[camera]; a "
+        "failed episode of a suite is `not done` then, and fails nothing by itself",
+        "FILE|RUN",
+        folder_of,
+        default=None,
+        belongs="run",
+        ini="baseline for runs of suites, where --vla-baseline is not given; a file is relative to the ini file",
+        checked=some_text,
+    )
+    gate: str = option(
+        "when the run is judged by --vla-baseline: fixed (default), once, when all its episodes have ended; "
+        "sequential, after each round of one seed of every task: a group that is decided stops, and its other episodes "
+        "are skipped. Both promise the same",
+        "|".join(RULES),
+        one_of(RULES),
+        default=FIXED,
+        belongs="run",
+        ini="as --vla-gate, where that is not given",
+    )
+    margin: float = option(
+        "percentage points of success that may be lost against --vla-baseline (default: 5); a loss that is shown to "
+        "exceed them is a regression",
+        "POINTS",
+        points_of_success,
+        default=MARGIN,
+        belongs="run",
+        ini="points that may be lost, where --vla-margin is not given",
+        write=plain_number,
+    )
+    regression: str = option(
+        "which loss is a regression: margin (default), one that is shown to exceed --vla-margin; any, one that is "
+        "shown, however small. A loss that is shown and is no regression is named",
+        "|".join(REGRESSIONS),
+        one_of(REGRESSIONS),
+        default=BEYOND,
+        belongs="run",
+        ini="default of --vla-regression",
+    )
+    gate_alpha: float = option(
+        "share of runs in which a claim of the gate may be wrong, each way (default: .05)",
+        "A",
+        share_of_runs,
+        default=ALPHA,
+        belongs="run",
+        ini="as --vla-gate-alpha, where that is not given",
+        write=plain_number,
+    )
+    gate_by: tuple[str, ...] = option(
+        f"what makes a group of the gate: some of {', '.join(LABELS)} (default: {','.join(BY)})",
+        "LABEL[,LABEL]",
+        gate_labels,
+        default=BY,
+        belongs="run",
+        ini="as --vla-gate-by, where that is not given",
+    )
+    gate_require: str = option(
+        "what the gate has to show of every group: no-regression (default), which undecided meets; no-worse; better",
+        "|".join(REQUIRED),
+        one_of(tuple(REQUIRED)),
+        default=NO_REGRESSION,
+        belongs="run",
+        ini="as --vla-gate-require, where that is not given",
+    )
+    gate_measure: tuple[str, ...] = option(
+        "judge this too, of pairs: steps (where both succeed), cost, cost.ACCOUNT, cost.ACCOUNT.NAME, pride, or a "
+        "number that a plugin keeps, as lower:NAME or higher:NAME by what is better; such as steps=10: 10 steps more "
+        "are no worse. With --vla-gate=fixed",
+        "NAME[=MARGIN][,...]",
+        gate_measures,
+        default=(),
+        belongs="run",
+        ini="as --vla-gate-measure, where that is not given",
+        joined=True,
+        checked=some_text,
+    )
+    gate_summary: tuple[Path, ...] = option(
+        "write what the gate says to these files: .json for programs, to any other Markdown is appended, such as to "
+        "$GITHUB_STEP_SUMMARY",
+        "FILE[,FILE]",
+        file_list,
+        default=(),
+        belongs="invocation",
+        ini="as --vla-gate-summary, where that is not given; files are relative to the ini file",
+        joined=True,
+        checked=some_text,
+    )
+
 
 # The options of runs on many machines, and of runs that may end before their last episode. `options` has them all.
 

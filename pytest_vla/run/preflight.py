@@ -1,19 +1,27 @@
 """What can be known to be wrong before the first episode stops the run there, once, and not in every episode."""
 
 import dataclasses
+import json
 import os
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from pytest_vla import extensions
 from pytest_vla.errors import EpisodeError, VlaError
-from pytest_vla.plan.case import init_state_of
+from pytest_vla.plan.case import Case, init_state_of
+from pytest_vla.plan.data_roots import find_init_states, task_roots
 from pytest_vla.plan.manifests import data_advice, load_suite
+from pytest_vla.plan.task import Task
 from pytest_vla.run.failures import MISFIT
 from pytest_vla.run.marker import MODELS
 from pytest_vla.run.metrics import metrics_of
 from pytest_vla.run.selection import Selection, searched_task
 from pytest_vla.run.settings import Settings
+from pytest_vla.util.text import counted, ranges_text
+from pytest_vla.vary.registry import find_variation
 
 
 def check_ready(selection: Selection) -> None:
@@ -47,7 +55,7 @@ def check_ready(selection: Selection) -> None:
         raise VlaError(
             f"{', '.join(selection.named)}: which policy? Add {MODELS} (--collect-only lists the episodes without one)"
         )
-    from pytest_vla.util.folders import cache_limit
+    from pytest_vla.util.files import cache_limit
     from pytest_vla.versions import check_versions
 
     of_mujoco = [name for name in selection.named if _is_of_mujoco(name, settings)]
@@ -129,7 +137,7 @@ def check_starts(selection: Selection, draws: bool | None) -> tuple[str, ...]:
 
     Args:
         selection: what is to be collected.
-        draws: whether the policy samples its actions (`pytest_vla.policies.traits.Traits.draws`).
+        draws: whether the policy samples its actions (`pytest_vla.policies.fit.Traits.draws`).
 
     Returns:
         What is to be known of a run seed that a policy does not draw from, and of seeds that repeat a start, in a line
@@ -141,7 +149,6 @@ def check_starts(selection: Selection, draws: bool | None) -> tuple[str, ...]:
     settings = selection.settings
     if draws:
         return ()
-    from pytest_vla.run.starts import repeated_seeds
 
     repeated = repeated_seeds(selection.cases, settings)
     notes: tuple[str, ...] = ()
@@ -177,9 +184,8 @@ def check_fits(policy: object, selection: Selection, suites: Iterable[str]) -> t
     Raises:
         VlaError: it does not fit one of them; the message has a line for each cause.
     """
-    from pytest_vla.policies.fit import ERROR, check_fit, check_replan
+    from pytest_vla.policies.fit import ERROR, check_fit, check_replan, traits_of
     from pytest_vla.policies.load import known_to_draw
-    from pytest_vla.policies.traits import traits_of
 
     try:
         traits = traits_of(policy)
@@ -208,7 +214,7 @@ def _check_dimensions(selection: Selection) -> None:
     """Raises VlaError where no task that is searched has any of ``--vla-fuzz-dimensions``."""
     if not selection.settings.fuzz_dimensions:
         return
-    from pytest_vla.fuzz.propose import fuzzed_kinds
+    from pytest_vla.fuzz.sampler import fuzzed_kinds
 
     refused: VlaError | None = None
     for suite, keys in selection.searches.items():
@@ -228,8 +234,8 @@ def _is_of_mujoco(suite: str, settings: Settings) -> bool:
 
 
 def _check_data(settings: Settings, suites: Iterable[str]) -> None:
-    from pytest_vla.plan.data_folders import KINDS, data_bases
     from pytest_vla.plan.data_roots import BESIDE, data_roots, describe_search, holds_suite
+    from pytest_vla.plan.manifests import KINDS, data_bases
 
     roots = data_roots(settings.data)
     declared = {name: advice for name in suites if (advice := data_advice(name)) is not None}
@@ -251,3 +257,135 @@ def _check_results(results: Path) -> None:
     nearest = next(folder for folder in (results, *results.parents) if folder.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK):
         raise VlaError(f"--vla-results={results}: no folder can be made there; give one that can be written")
+
+
+# From how many distinct starts a run's episodes begin, before any of them runs. What a start is, counting says.
+
+
+class Repeated(NamedTuple):
+    """Seeds of a suite that begin as others of a task do.
+
+    Attributes:
+        suite: its name.
+        starts: how many starts a task has.
+        seeds: those of a larger number.
+    """
+
+    suite: str
+    starts: int
+    seeds: tuple[int, ...]
+
+    @property
+    def text(self) -> str:
+        """``tabletop has 200 starts a task; seeds 200-249 are the same ones``."""
+        seeds = ranges_text(self.seeds)
+        told = f"seed {seeds} is one of them again" if len(self.seeds) == 1 else f"seeds {seeds} are the same ones"
+        return f"{self.suite} has {counted(self.starts, 'start')} a task; {told}"
+
+
+def distinct_starts(cases: Sequence[Case], settings: Settings) -> int:
+    """Return from how many distinct starts cases begin; each counts where that is not known."""
+    return len(_by_start(cases, settings))
+
+
+def repeated_seeds(cases: Mapping[str, Sequence[Case]], settings: Settings) -> tuple[Repeated, ...]:
+    """Return the seeds that repeat the starts of others, by suite; benign twins of varied episodes may repeat one.
+
+    Args:
+        cases: by suite, those that are to run.
+        settings: of the invocation.
+    """
+    found = []
+    for suite, some in cases.items():
+        twins = {case.twin for case in some if case.variation}
+        repeating = [case for alike in _by_start(some, settings).values() for case in alike[1:] if case not in twins]
+        if repeating:
+            tasks = {load_suite(suite, data=settings.data).task(case.task_key) for case in repeating}
+            # Where a variation draws alike nothing need be known of the task.
+            starts = min((number for task in tasks if (number := starts_of(task)) is not None), default=1)
+            found.append(Repeated(suite, starts, tuple(sorted({case.seed for case in repeating}))))
+    return tuple(found)
+
+
+def distinct_seeds(task: Task, seeds: Iterable[int]) -> tuple[int, ...]:
+    """Return the seeds of a task that begin from different starts, in their order, the first of each."""
+    found: dict[Hashable, int] = {}
+    for seed in seeds:
+        found.setdefault(_start(task, seed), seed)
+    return tuple(found.values())
+
+
+def starts_of(task: Task) -> int | None:
+    """Return from how many starts a task's seeds begin; None: from one each, or it is not known."""
+    if task.world is not None or _is_placed(task):
+        return None
+    return 1 if task.protocol.init_state is not None else _init_states(task)
+
+
+def _by_start(cases: Iterable[Case], settings: Settings) -> dict[Hashable, list[Case]]:
+    """The cases of each start, by seed."""
+    tasks: dict[tuple[str, str, str], list[Case]] = {}
+    for case in cases:
+        tasks.setdefault((case.suite, case.task_key, case.variation), []).append(case)
+    found: dict[Hashable, list[Case]] = {}
+    for (suite, key, label), some in tasks.items():
+        # Of one seed nothing has to be read.
+        task = None if len(some) == 1 else load_suite(suite, data=settings.data).task(key)
+        for case in sorted(some, key=lambda case: case.seed):
+            start = case.seed if task is None else _start(task, case.seed)
+            found.setdefault((suite, key, label, start), []).append(case)
+    told: dict[Hashable, list[Case]] = {}
+    for began, alike in found.items():
+        for case in alike:
+            drawn = _drawn(case, settings) if case.variation and len(alike) > 1 else ""
+            told.setdefault((began, drawn), []).append(case)
+    return told
+
+
+def _start(task: Task, seed: int) -> Hashable:
+    """What a seed of a task begins from where nothing is varied."""
+    count = starts_of(task)
+    # Else the scene seed, which is the seed, decides too.
+    return seed if count is None else init_state_of(seed, count)
+
+
+@cache
+def _init_states(task: Task) -> int:
+    """How many init states a task has: as many as its file, or the suite's number if that cannot be read."""
+    from pytest_vla.scene.init_states import read_init_states
+
+    with suppress(VlaError):
+        path, member = find_init_states(task_roots(task), task)
+        return len(read_init_states(path, member))
+    return task.protocol.init_states
+
+
+@cache
+def _is_placed(task: Task) -> bool:
+    """Whether the scene seed decides how an episode of a task begins, beside its init state; so where nobody knows."""
+    from pytest_vla.scene.problem import problem_of
+
+    try:
+        problem = problem_of(task)
+    except VlaError:
+        return True
+    # As coded, a mover begins where the scene seed draws it.
+    moved = {fixture.name for fixture in problem.fixtures} | {mover.name for mover in problem.movers}
+    regions = {region.key: region for region in problem.regions}
+    for literal in problem.init:
+        region = regions.get(str(literal.arguments[-1]))
+        if str(literal.arguments[0]) in moved and region is not None:
+            points = {place for x0, y0, x1, y1 in region.ranges for place in ((x0, y0), (x1, y1))}
+            if len(points) > 1 or region.yaw_rotation[0] != region.yaw_rotation[1]:
+                return True
+    return problem.random_color or problem.noise is not None
+
+
+def _drawn(case: Case, settings: Settings) -> str:
+    """The parameters that a variation draws for a case, as text; its seed if they cannot be had."""
+    task = load_suite(case.suite, data=settings.data).task(case.task_key)
+    with suppress(VlaError):
+        variation = find_variation(task, case.variation, case.seed)
+        if variation is not None:
+            return json.dumps(variation.table()["parameters"], sort_keys=True)
+    return f"seed {case.seed}"

@@ -1,4 +1,4 @@
-"""Shows what takes long before an episode can begin (`pytest_vla.util.preparing`), from workers too."""
+"""Shows what takes long before an episode can begin (`pytest_vla.util.live_line`), from workers too."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -6,7 +6,7 @@ from contextlib import contextmanager, nullcontext
 
 from pytest_vla.run.context import RunContext
 from pytest_vla.run.xdist.messages import Preparing, wire
-from pytest_vla.util.preparing import LOGGER
+from pytest_vla.util.live_line import LOGGER
 
 Show = Callable[[str, bool], None]
 """Called with what is going on, and whether it has ended."""

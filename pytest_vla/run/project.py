@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.records.names import DEFAULT_RESULTS
-from pytest_vla.run.about import MODELS_KEY
-from pytest_vla.util.folders import expanded
+from pytest_vla.records.runs import DEFAULT_RESULTS
+from pytest_vla.run.constants import MODELS_KEY
+from pytest_vla.util.files import expanded
 
 if TYPE_CHECKING:
     from pytest_vla.policies.spec import ModelSpec
@@ -51,7 +51,7 @@ def typed_model(named: str, device: str | None = None) -> "ModelSpec":
     Raises:
         VlaError: the project's ini file cannot be read.
     """
-    from pytest_vla.policies.choices import AUTO
+    from pytest_vla.policies.devices import AUTO
     from pytest_vla.policies.spec import ModelSpec
 
     project = find_project(Path.cwd())

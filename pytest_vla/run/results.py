@@ -2,7 +2,7 @@
 
 Where a record is written, from pytest's hook on: `Results.pytest_runtest_logreport` takes the record off the report and
 calls `Results.keep_record`; that calls `stored.StoredRun.write_record`; that hands it to `Writer.put` of
-`pytest_vla.records.writing`, which writes it into the store. (The process that ran the episode has put the record on
+`pytest_vla.records.store`, which writes it into the store. (The process that ran the episode has put the record on
 the report: `handover.attach`, called by the `rollout` fixture.)
 
 Each part of the work is a module beside this one: `handover` (records on reports), `so_far` (the progress), `stored`
@@ -13,34 +13,134 @@ limit of time), `tracking` (trackers of experiments), `telling` (what is printed
 import dataclasses
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_vla import extensions
 from pytest_vla.errors import VlaError
+from pytest_vla.gate.min_success import against_others, judge, minimum_text, run_line, weigh
+from pytest_vla.metrics.selection import observations
 from pytest_vla.plan.case import Case
 from pytest_vla.records.items import DECIDED, SKIPPED, Endings
 from pytest_vla.records.record import Record
-from pytest_vla.run.collected import Collected, collected_of
 from pytest_vla.run.context import RunContext
-from pytest_vla.run.decided import was_decided
-from pytest_vla.run.failures import NOT_DONE, Failures, as_it_ended, is_not_done
+from pytest_vla.run.early_stopping import was_decided
+from pytest_vla.run.failures import NOT_DONE, FailedReports, as_it_ended, is_not_done
+from pytest_vla.run.gate import GateOutcome, gated_lines
 from pytest_vla.run.gate_items import RunGate
-from pytest_vla.run.handover import Unpacking
-from pytest_vla.run.judging import judge_run
-from pytest_vla.run.limits import InTime, kept_order
-from pytest_vla.run.sharding import kept_of_shard
-from pytest_vla.run.stored import StoredRun
-from pytest_vla.run.telling import Telling
+from pytest_vla.run.nodes import Collected, collected_of
+from pytest_vla.run.record_transport import RecordReceiver
+from pytest_vla.run.sharding import is_empty_shard, kept_of_shard
+from pytest_vla.run.stored import Closed, StoredRun
+from pytest_vla.run.terminal import RunReporter
+from pytest_vla.run.time_budget import InTime, kept_order
 from pytest_vla.run.tracking import make_tracking
 from pytest_vla.run.utilisation import closing_lines, scarce_now
-from pytest_vla.util.interrupts import uninterrupted
+from pytest_vla.util.processes import uninterrupted
 from pytest_vla.util.text import printable_lines
 
 if TYPE_CHECKING:
-    from pytest_vla.run.progress import Progress
-    from pytest_vla.run.xdist.far import Incoming
+    from pytest_vla.run.progress import ProgressLine
+    from pytest_vla.run.xdist.ray_workers import Incoming
+
+
+# Whether a run passes: by how all of its items ended, by a wanted success rate, by a gate, or by both of these.
+
+_CUT_SHORT = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
+"""Endings with which no run has passed, whatever its rates."""
+
+
+@dataclass(frozen=True)
+class RunVerdict:
+    """What is said of a run, and the code that pytest ends with."""
+
+    lines: tuple[str, ...]
+    exit_code: int
+
+
+def judge_run(
+    session: pytest.Session,
+    context: RunContext,
+    records: Sequence[Record],
+    closed: Closed,
+    failures: FailedReports,
+    gated: GateOutcome | None = None,
+) -> RunVerdict:
+    """How all items of the run ended decides; a wanted success rate or a gate stand for the failed episodes.
+
+    Args:
+        session: of pytest, which has run what it was to run.
+        context: of the run.
+        records: of each of the run's items the one that counts.
+        closed: how the run stands.
+        failures: of this invocation.
+        gated: what became of the gate; None: there is none.
+    """
+    selection, resumption = context.selection, context.resumption
+    settings, lines, code = selection.settings, tuple[str, ...](), session.exitstatus
+    # Where no suite is asked for, the user's tests have all episodes that there are.
+    all_own = settings.min_success_typed and not selection.named and not any(record.of_suite for record in records)
+    records = observations([record for record in records if record.of_suite or all_own])
+    if code == pytest.ExitCode.NO_TESTS_COLLECTED and resumption and not resumption.left:
+        code = pytest.ExitCode.OK
+    if code == pytest.ExitCode.NO_TESTS_COLLECTED and is_empty_shard(context):
+        code = pytest.ExitCode.OK
+    failed = [item for item in closed.repetition.judged(closed.items) if item.failed]
+    # Of earlier invocations, and those that passed when they were run again, which does not count.
+    unseen = [item for item in failed if not failures.of(item.node)]
+    # Such as those that were not collected again, or whose worker died and left nobody to run them.
+    unended = any(item.status is None for item in closed.items)
+    if closed.sample is not None:
+        # What ran stands for what did not; of nothing nothing can be said.
+        episodes = [item for item in closed.items if item.episode]
+        unended = bool(episodes) and not any(item.outcome for item in episodes)
+    # In the ini file it is for runs of suites, and the project's other tests are run as ever.
+    has_minimum = settings.min_success is not None and (settings.min_success_typed or selection.named or bool(records))
+    # pytest's own number has also what cannot be collected, and what other plugins object to.
+    others = session.testsfailed - failures.excused + sum(not item.is_failed_episode for item in unseen)
+    if gated is not None:
+        others -= gated.failed
+    was_stopped = session.shouldstop or session.shouldfail if gated is None else gated.stopped
+    stopped = bool(was_stopped or unended) or code in _CUT_SHORT
+    minimum, by_lower_end = settings.min_success or (0.0, False)
+    has_policy = settings.model is not None
+    if gated is not None:
+        asked = [f"--vla-baseline={gated.gate.name}{_undecided_text(gated)}"]
+        against = [gated.judged.against] * bool(gated.judged.against)
+        told: list[str] = []
+        if has_minimum:
+            wanted = minimum_text(minimum, by_lower_end)
+            told, below = weigh(records, minimum, by_lower_end, has_policy)
+            asked.append(wanted)
+            against += [f"{wanted}: {'; '.join(below)}"] * bool(below)
+        against += against_others(others, stopped, any(not record.of_suite for record in records))
+        from pytest_vla.run.html_report import replays
+
+        replay, verbosity = replays(settings, session.config, closed.items), session.config.get_verbosity()
+        lines, passed = (*told, *gated_lines(gated, verbosity, replay), run_line(asked, against)), not against
+    elif has_minimum and settings.shard is not None:
+        wanted = minimum_text(minimum, by_lower_end)
+        against = against_others(others, stopped, any(not record.of_suite for record in records))
+        passed = not against
+        already = f"; against it already: {'; '.join(against)}" if against else ""
+        lines = (f"not judged: {wanted} is of all shards; `pytest-vla merge` says how{already}",)
+    elif has_minimum:
+        lines, passed = judge(records, minimum, others, stopped, by_lower_end, has_policy)
+    else:
+        passed = not (session.testsfailed or failed or unended)
+    # Interrupted, a usage error, nothing collected: that stays.
+    if code in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        code = pytest.ExitCode.OK if passed else pytest.ExitCode.TESTS_FAILED
+    return RunVerdict(lines, code)
+
+
+def _undecided_text(gated: GateOutcome) -> str:
+    """What keeps ``passed`` from being read as no worse: ``: undecided``."""
+    judgement = gated.judged.judgement
+    return ": undecided" if judgement is not None and judgement.verdict == "undecided" else ""
+
 
 INTERRUPTED = "interrupted"
 """The outcome of a report of an item that Ctrl-C, or a KeyboardInterrupt, ended with its worker: it has not run."""
@@ -60,9 +160,9 @@ class Results:
     def __init__(self, context: RunContext, incoming: "Incoming | None" = None) -> None:
         self._context, self._config, self._settings = context, context.config, context.settings
         self._so_far, self._incoming = context.so_far, incoming
-        self._stored, self._telling = StoredRun(context), Telling(context)
-        self._unpacking, self._endings, self._failures = Unpacking(), Endings(), Failures()
-        self._progress: Progress | None = None
+        self._stored, self._telling = StoredRun(context), RunReporter(context)
+        self._unpacking, self._endings, self._failures = RecordReceiver(), Endings(), FailedReports()
+        self._progress: ProgressLine | None = None
         # By node id, the record of the attempt that is going on.
         self._current: dict[str, Record] = {}
         self._in_time = InTime(context)
@@ -100,10 +200,12 @@ class Results:
                 self.tracking.go_on(self._so_far.tally, self._stored.ended_before)
         self._telling.what_comes(collected, workers, self.gate.gate, self.gate.deciding)
         if self._telling.reporter is not None and (collected.cases or self._context.resumption is not None):
-            from pytest_vla.run.progress import Progress
+            from pytest_vla.run.progress import ProgressLine
 
             weights = {node: expected.seconds for node, expected in self._so_far.estimates.items()}
-            self._progress = Progress(self._telling.reporter, weights, scarce=self._scarce, until=self._in_time.until)
+            self._progress = ProgressLine(
+                self._telling.reporter, weights, scarce=self._scarce, until=self._in_time.until
+            )
             self._show_progress(None)
 
     def keep_record(self, record: Record, node: str) -> None:
@@ -229,8 +331,8 @@ class Results:
         settings = self._settings
         if self.gate.gated is None or not settings.gate_summary:
             return
-        from pytest_vla.run.gate_summary import write_summaries
-        from pytest_vla.run.replays import replays
+        from pytest_vla.run.gate import write_summaries
+        from pytest_vla.run.html_report import replays
 
         replay = replays(settings, self._config, self._stored.closed.items)
         try:
@@ -260,7 +362,7 @@ class Results:
         """Trackers are told how the run ended; whatever they make of it, its exit code stays."""
         if self.tracking is None or not self._stored.closed.items:
             return
-        from pytest_vla.run.tracked_files import run_ending, run_files
+        from pytest_vla.run.tracking import run_ending, run_files
 
         settings, run, closed = self._settings, self._context.folder, self._stored.closed
         ending = run_ending(self.records, closed.items, self._verdict, self.gate.gated, int(session.exitstatus), run)

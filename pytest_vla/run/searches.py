@@ -3,9 +3,10 @@
 A search's episodes are in no record: no rate, no report and no gate counts them.
 """
 
+import argparse
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,16 +14,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.labels import parse_search_id
+from pytest_vla.plan.case import parse_search_id
 from pytest_vla.plan.manifests import load_suite
+from pytest_vla.run.arguments import JoinAction, comma_list, one_seed, seed_list
+from pytest_vla.run.command_lines import pytest_command
 from pytest_vla.run.context import RunContext
-from pytest_vla.run.typed import pytest_command
 from pytest_vla.util.text import counted, printable_lines
 
 if TYPE_CHECKING:
     from pytest_vla.fuzz.case_file import ListedCase
     from pytest_vla.fuzz.found import Found, Searched
     from pytest_vla.plan.task import Task
+    from pytest_vla.policies.spec import ModelSpec
+
 
 PROPERTY = "vla_search"
 """The name of the user property that carries a search."""
@@ -34,7 +38,7 @@ _NOT_OF_CASES = ("--vla-fuzz", "--vla-fuzz-dimensions", "--vla-cases")
 
 
 @dataclass(frozen=True)
-class TaskSearch:
+class SearchResult:
     """The search of a task, ended: what the `vla_search` fixture gives to a test.
 
     Attributes:
@@ -74,7 +78,7 @@ class TaskSearch:
     def cases(self) -> "tuple[ListedCase, ...]":
         """The failures, as a file of cases has them."""
         from pytest_vla.fuzz.case_file import ListedCase
-        from pytest_vla.fuzz.told import boundary_text
+        from pytest_vla.fuzz.found import boundary_text
 
         return tuple(
             ListedCase(each.shrunk.candidate, f"{boundary_text(each)}; {self.about}") for each in self.failures
@@ -83,7 +87,7 @@ class TaskSearch:
     @property
     def lines(self) -> tuple[str, ...]:
         """The rate, each failure, and what told nothing."""
-        from pytest_vla.fuzz.told import aside_lines, failure_line, rate_text
+        from pytest_vla.fuzz.found import aside_lines, failure_line, rate_text
 
         before = {id(each) for each in self.known}
         found = [f"{failure_line(each)}{' (found before)' if id(each) in before else ''}" for each in self.found]
@@ -108,7 +112,7 @@ def replay_command(context: RunContext, key: str = "") -> str:
     return pytest_command(config, f"--vla-cases={file}", *([f"--vla-tasks={key}"] if key else []), *given)
 
 
-def attach_search(item: pytest.Item, search: TaskSearch) -> None:
+def attach_search(item: pytest.Item, search: SearchResult) -> None:
     """Put a search on its item, for the process that writes and tells it."""
     cases = [
         {
@@ -203,3 +207,79 @@ class Searches:
             raise VlaError(f"{self.file.parent}: no folder can be made there: {error.strerror}") from error
         write_cases(self.file, cases)
         self._written = len(cases)
+
+
+# What the commands that search for failures have in common: the policy, its tasks and seeds, and the file of cases.
+
+DEFAULT_SUITE = "tabletop"
+
+
+def declare_search(parser: argparse.ArgumentParser, drawn: str, seeds: str, file: Path) -> None:
+    """The options.
+
+    Args:
+        parser: of the command.
+        drawn: what is drawn by the run seed too, such as ``scenes``.
+        seeds: what is done with the seeds of cases.
+        file: the file of cases, if no other is asked for.
+    """
+    parser.add_argument("--vla-model", metavar="POLICY", help="as pytest's")
+    parser.add_argument(
+        "--vla-suite",
+        metavar="NAME[,NAME]",
+        type=comma_list,
+        action=JoinAction,
+        default=(DEFAULT_SUITE,),
+        help=f"as pytest's (default: {DEFAULT_SUITE})",
+    )
+    parser.add_argument(
+        "--vla-tasks", metavar="TASK[,TASK]", type=comma_list, action=JoinAction, default=(), help="as pytest's"
+    )
+    parser.add_argument(
+        "--vla-seeds", metavar="SEEDS", type=seed_list, default=(0,), help=f"as pytest's, {seeds} (default: 0)"
+    )
+    parser.add_argument(
+        "--vla-run-seed",
+        metavar="N",
+        type=one_seed,
+        default=0,
+        help=f"as pytest's; other {drawn} are drawn by it too (default: 0)",
+    )
+    parser.add_argument("--vla-device", metavar="DEVICE", help="as pytest's, one device (default: auto)")
+    parser.add_argument("--vla-data", metavar="DIR", type=Path, help="as pytest's")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=Path,
+        default=file,
+        help=f"the file of cases; what was there is replaced (default: {file})",
+    )
+    parser.add_argument("--json", action="store_true", help="print what was found for programs")
+
+
+def check_output(output: Path) -> None:
+    """Refuse before anything is loaded. Raises VlaError."""
+    if output.is_dir() or not output.absolute().parent.is_dir():
+        raise VlaError(f"{output}: expected a file in a folder that is there (-o)")
+
+
+def searched_model(options: argparse.Namespace) -> "ModelSpec":
+    """The policy that is searched. Raises VlaError: none is given."""
+    from pytest_vla.run.project import typed_model
+
+    if options.vla_model is None:
+        raise VlaError("which policy? Add --vla-model=POLICY, such as --vla-model=tiny")
+    return typed_model(options.vla_model, options.vla_device)
+
+
+def searched_tasks(options: argparse.Namespace) -> "Sequence[Task]":
+    """The tasks that are searched. Raises VlaError: there is none such, or one is varied by itself."""
+    from pytest_vla.plan.manifests import load_suite, named_suites
+    from pytest_vla.plan.select import select_tasks
+
+    names = [name for text in options.vla_suite for name in named_suites(text)]
+    tasks = select_tasks([load_suite(name, data=options.vla_data) for name in names], options.vla_tasks)
+    if varied := next((task for task in tasks if task.varied), None):
+        raise VlaError(f"{varied.suite} is varied by itself; take the suite {varied.files} for others")
+    return tasks

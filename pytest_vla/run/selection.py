@@ -12,15 +12,20 @@ import pytest
 from pytest_vla.entries import MANIFEST
 from pytest_vla.errors import UnfitError, VlaError
 from pytest_vla.fuzz.case_file import listed_cases
-from pytest_vla.plan.case import Case, parse_node_id
-from pytest_vla.plan.labels import but_last_part, parse_search_id
-from pytest_vla.plan.manifests import is_suite, load_suite, named_suites, suite_folder, suite_manifest, suite_names
-from pytest_vla.plan.sampling import Stratum, of_task, sample
-from pytest_vla.plan.select import narrow, plan, select_tasks, with_twins
-from pytest_vla.plan.suite import Suite
+from pytest_vla.plan.case import Case, but_last_part, parse_node_id, parse_search_id
+from pytest_vla.plan.manifests import (
+    Suite,
+    is_suite,
+    load_suite,
+    named_suites,
+    suite_folder,
+    suite_manifest,
+    suite_names,
+)
+from pytest_vla.plan.select import SamplingStratum, narrow, of_task, plan, sample, select_tasks, with_twins
 from pytest_vla.plan.task import Task, with_textures
 from pytest_vla.run import suite_items
-from pytest_vla.run.about import SUITES
+from pytest_vla.run.constants import SUITES
 from pytest_vla.run.settings import Settings
 from pytest_vla.util.text import counted, printable_lines
 from pytest_vla.vary.registry import find_variation, labels_of, listing, name_of, parts_told_apart, unavailable
@@ -141,19 +146,19 @@ def _told(refused: Sequence[UnfitError]) -> Iterable[str]:
         yield f"left out: {', '.join(names)} of {first}{more}: {reason}"
 
 
-def _stratum(case: Case, varied: Mapping[str, Task]) -> Stratum:
+def _stratum(case: Case, varied: Mapping[str, Task]) -> SamplingStratum:
     """What a sample is spread over."""
     if not case.variation:
         return of_task(case)
     if case.task_key not in varied:
-        return Stratum(*parts_told_apart(case.variation), case.task_key)
+        return SamplingStratum(*parts_told_apart(case.variation), case.task_key)
     found = find_variation(varied[case.task_key], case.variation, case.seed)
     if found is None:
         return of_task(case)
     if listing(varied[case.task_key].varied).by_lot:
         # Difficulties and tasks are as many as the list has, which is what a total of the list is made of.
-        return Stratum(found.dimension, found.kind)
-    return Stratum(found.dimension, but_last_part(case.variation), "", case.task_key)
+        return SamplingStratum(found.dimension, found.kind)
+    return SamplingStratum(found.dimension, but_last_part(case.variation), "", case.task_key)
 
 
 def task_of(case: Case, settings: Settings) -> Task:

@@ -10,14 +10,12 @@ import pytest
 
 from pytest_vla import hook_modules
 from pytest_vla.errors import VlaError
-from pytest_vla.policies.choices import REQUEST_TIMEOUT
+from pytest_vla.policies.devices import REQUEST_TIMEOUT
 from pytest_vla.policies.spec import ARGUMENTS_MARK, ModelSpec
-from pytest_vla.run.about import MODELS_KEY
-from pytest_vla.run.folder import shard_folder
-from pytest_vla.run.option import Option, in_folder, said
-from pytest_vla.run.options import OPTIONS, Options
+from pytest_vla.run.command_lines import pytest_command
+from pytest_vla.run.constants import MODELS_KEY, shard_folder
+from pytest_vla.run.options import OPTIONS, Option, Options, in_folder, said
 from pytest_vla.run.project import named_models
-from pytest_vla.run.typed import pytest_command
 
 SHOWN_ALONE = "--vla-video=all"
 """With what else an episode is run again alone: to be looked at."""

@@ -2,7 +2,8 @@
 
 import os
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -10,23 +11,22 @@ from typing import TYPE_CHECKING, Any
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import suite_names
-from pytest_vla.records.items import DECIDED, Item
+from pytest_vla.records.items import DECIDED, RunItem
 from pytest_vla.records.record import Record
-from pytest_vla.records.samples import BALANCED, ORDER, SAMPLE, Sample, sample_table
-from pytest_vla.records.tally import Repetition
-from pytest_vla.run.collected import Collected
+from pytest_vla.records.runs import BALANCED, ORDER, SAMPLE, TimeLimitSample, sample_table
+from pytest_vla.records.tally import Repetition, RunTally
+from pytest_vla.run.command_lines import resume_command
 from pytest_vla.run.context import RunContext
-from pytest_vla.run.invocation import invocation_of
-from pytest_vla.run.limits import longest_known
-from pytest_vla.run.picked import picked_by
+from pytest_vla.run.failures import FAILED, watch_exit
+from pytest_vla.run.nodes import Collected
+from pytest_vla.run.resume import invocation_of, lf_option
 from pytest_vla.run.sharding import planned_items, step_budgets
-from pytest_vla.run.sudden_exit import FAILED, watch_exit
-from pytest_vla.run.typed import resume_command
+from pytest_vla.run.time_budget import longest_known
 
 if TYPE_CHECKING:
-    from pytest_vla.plan.durations import Estimate
-    from pytest_vla.records.store import Store
-    from pytest_vla.records.writing import Writer
+    from pytest_vla.plan.durations import DurationEstimate
+    from pytest_vla.records.store import Store, Writer
+
 
 _EXIT_LOCK_SECONDS = 1.0
 
@@ -41,9 +41,9 @@ class Closed:
         sample: what ran, where time has ended it; None: it has not.
     """
 
-    items: tuple[Item, ...] = ()
+    items: tuple[RunItem, ...] = ()
     repetition: Repetition = field(default_factory=Repetition)
-    sample: Sample | None = None
+    sample: TimeLimitSample | None = None
 
 
 class StoredRun:
@@ -80,8 +80,7 @@ class StoredRun:
             agreed: what a new run keeps beside its invocation.
             workers: how many processes run them.
         """
-        from pytest_vla.records.store import open_store
-        from pytest_vla.records.writing import Writer
+        from pytest_vla.records.store import Writer, open_store
 
         so_far = self._so_far
         self._store = store = open_store(self._settings.results, create=True)
@@ -118,7 +117,7 @@ class StoredRun:
         if self._writer is not None:
             self._writer.settle()
 
-    def end(self, without_policy: bool, sample: Callable[[bool], Sample] | None = None) -> None:
+    def end(self, without_policy: bool, sample: Callable[[bool], TimeLimitSample] | None = None) -> None:
         """The invocation has ended: `closed` says how the run stands. Where nothing ran, the run is forgotten.
 
         Args:
@@ -165,7 +164,7 @@ class StoredRun:
                 invocation=invocation_of(settings, self._context.arguments, given.dir) | dict(agreed),
                 others=others,
                 shared=shared,
-                picked=picked_by(self._context.config, collected.nodes),
+                picked=lf_option(self._context.config, collected.nodes),
             )
             return
         store.resume(self._run.name)
@@ -176,7 +175,7 @@ class StoredRun:
         so_far.skipped = {node for node, status in statuses.items() if status == DECIDED}
         so_far.resume(((record, statuses.get(record.node)) for record in store.records(self._run.name)), episodes)
 
-    def _estimated(self, cases: Sequence[Case], store: "Store") -> "tuple[Estimate, ...]":
+    def _estimated(self, cases: Sequence[Case], store: "Store") -> "tuple[DurationEstimate, ...]":
         from pytest_vla.plan.durations import estimate
 
         settings = self._settings
@@ -221,3 +220,93 @@ class StoredRun:
         # A connection belongs to its thread.
         with suppress(VlaError), open_store(self._run.parent, create=False, timeout=_EXIT_LOCK_SECONDS) as store:
             store.end(self._run.name, "stopped")
+
+
+# How a run stands while it goes on: which episodes it has, which records count, what this invocation has done.
+
+
+class RunState:
+    """Counts in memory; nothing is read or written."""
+
+    def __init__(self) -> None:
+        self.estimates: dict[str, DurationEstimate] = {}
+        """By node id, how long each episode of this invocation is likely to take."""
+        self.shared: dict[str, str] = {}
+        """By the node ids of tests that share an episode, what that is recorded as."""
+        self.names: dict[str, str] = {}
+        """By the node ids of this invocation's items with an episode, those under which their endings are recorded."""
+        self.episodes: frozenset[str] = frozenset()
+        """As they are recorded, all of the run."""
+        self.tally = RunTally()
+        self.kept = 0
+        """How many of the run's episodes came to their end in earlier invocations."""
+        self.decided: set[str] = set()
+        """Episodes, as they are recorded, that are not to run any more, since a sequential gate has decided them."""
+        self.skipped: set[str] = set()
+        """Those of them that were skipped."""
+        self.reruns: Counter[str] = Counter()
+        """By node id, how often an episode was run again because its worker died."""
+        self._further = 0
+        # What has ended in this invocation: by node id, and as it is recorded.
+        self._ended: set[str] = set()
+        self._new: dict[str, None] = {}
+
+    def expect(self, collected: Collected) -> None:
+        """These items are this invocation's."""
+        self.names.update({node: node for node in collected.cases} | dict(collected.names))
+        self.shared.update(collected.shared)
+        own = [name for node, name in self.names.items() if node not in self.shared]
+        self._further = len(own) - len(set(own))
+
+    def recorded_as(self, node: str) -> str:
+        """What an item's ending is recorded as."""
+        return self.names.get(node, node)
+
+    @property
+    def episode_names(self) -> dict[str, str]:
+        """By the node ids of this invocation's items with an episode, what that episode is recorded as."""
+        return self.names | self.shared
+
+    def episodes_of(self, collected: Collected) -> dict[str, Case]:
+        """The cases of some items, by what their episodes are recorded as, each once."""
+        return {self.shared.get(node, self.names[node]): case for node, case in collected.cases.items()}
+
+    def resume(self, kept: Iterable[tuple[Record, str | None]], episodes: tuple[str, ...]) -> None:
+        """The run has these records, with the statuses of their items, and runs these episodes now."""
+        found = list(kept)
+        self.tally = RunTally(found)
+        self.kept = sum(record.node not in episodes for record, _ in found)
+
+    def attempt_of(self, record: Record, reruns: int) -> int:
+        """Which attempt a record is: after errors of earlier ones, and after as many that left none."""
+        before = self.tally.records.get(record.node)
+        errors = before.attempt if before is not None and before.outcome == "error" else 0
+        return max(record.attempt + reruns, errors + 1)
+
+    def add(self, record: Record, node: str) -> None:
+        """An item's episode has ended."""
+        self.tally.keep(record)
+        self.decided.discard(record.node)
+        self.skipped.discard(record.node)
+        self._ended.add(node)
+        self._new[record.node] = None
+
+    @property
+    def new(self) -> tuple[Record, ...]:
+        """What counts of that which has ended in this invocation, each episode once."""
+        return tuple(map(self.tally.records.__getitem__, self._new))
+
+    @property
+    def done(self) -> int:
+        """How many have ended, with those of earlier invocations. An item that is run several times is so many."""
+        return self.kept + len(self._ended)
+
+    @property
+    def total(self) -> int:
+        """How many there are to end; of a shared episode there are more where its tests are run by several workers."""
+        return max(len(self.episodes) + self._further - len(self.decided), self.done)
+
+    @property
+    def left(self) -> int:
+        """Episodes without a record that were not skipped as decided."""
+        return sum(node not in self.tally.records and node not in self.skipped for node in self.episodes)

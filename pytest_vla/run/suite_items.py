@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from pytest_vla.episode.ended import Rollout
-    from pytest_vla.run.searches import TaskSearch
+    from pytest_vla.episode.result import Rollout
+    from pytest_vla.run.searches import SearchResult
 
 pytestmark = pytest.mark.vla
 
@@ -18,7 +18,7 @@ def test_episode(rollout: "Rollout") -> None:
         pytest.fail(rollout.explanation, pytrace=False)
 
 
-def test_fuzz(vla_search: "TaskSearch") -> None:
+def test_fuzz(vla_search: "SearchResult") -> None:
     """No scene of the task was found that the policy should do and does not."""
     if vla_search.failures:
         pytest.fail(vla_search.explanation, pytrace=False)

@@ -6,6 +6,7 @@ are kept, and offered again at the run's end.
 
 import json
 import shlex
+import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -20,19 +21,23 @@ from pytest_vla import extensions
 from pytest_vla.entries import TrackerEntry
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import Case
+from pytest_vla.records.items import RunItem
 from pytest_vla.records.record import Record
 from pytest_vla.run.context import RunContext
+from pytest_vla.run.gate import GateOutcome
 from pytest_vla.run.options import OPTIONS
 from pytest_vla.run.settings import Settings
+from pytest_vla.track.tracker import Ending, final_numbers, reason_texts
 from pytest_vla.util.documents import read_plain
 from pytest_vla.util.extras import is_installed
 from pytest_vla.util.files import whole_file
 from pytest_vla.util.text import did_you_mean, printable_lines
-from pytest_vla.util.tracebacks import describe
+from pytest_vla.util.warnings import describe
 
 if TYPE_CHECKING:
-    from pytest_vla.records.tally import Tally
+    from pytest_vla.records.tally import RunTally
     from pytest_vla.track.tracker import Ending, Tracker
+
 
 KEPT = "track.json"
 """The file in a run's folder that says where trackers have it."""
@@ -113,12 +118,12 @@ class Tracking:
         command: str,
         tell: Callable[[str], None],
     ) -> None:
-        from pytest_vla.track.numbers import SoFarRates
+        from pytest_vla.track.tracker import SoFarRates
 
         self._entries, self._settings, self._run, self._command, self._tell = entries, settings, run, command, tell
         self._tracked: list[_Tracked] = []
         self._rates, self._step = SoFarRates(), 0
-        self._tally: Tally | None = None
+        self._tally: RunTally | None = None
         self._is_kept = False
         # Of suites whose protocol was told.
         self._known: set[str] = set()
@@ -153,7 +158,7 @@ class Tracking:
                     f"{entry.name} out"
                 ) from error
 
-    def go_on(self, tally: "Tally", ended: int) -> None:
+    def go_on(self, tally: "RunTally", ended: int) -> None:
         """The run is in the store.
 
         Args:
@@ -166,8 +171,7 @@ class Tracking:
 
     def pytest_vla_episode_finished(self, record: Record) -> None:
         """An episode of this run has ended, and its record is kept."""
-        from pytest_vla.track.numbers import episode_numbers, episode_texts, texts_of
-        from pytest_vla.track.tracker import Point
+        from pytest_vla.track.tracker import Point, episode_numbers, episode_texts, texts_of
 
         if not self._tracked or self._tally is None:
             return
@@ -283,3 +287,100 @@ def _kept(file: Path) -> dict[str, str]:
         for name, text in found.items()
         if isinstance(text, str) and text.isprintable() and len(text) <= _LONGEST_KEPT
     }
+
+
+# What goes into trackers when a run has ended: how it ended, and files of its numbers, its episodes and its page.
+
+
+def run_ending(
+    records: Sequence[Record],
+    items: Sequence[RunItem],
+    verdict: Sequence[str],
+    gated: GateOutcome | None,
+    code: int,
+    run: Path,
+) -> Ending:
+    """How a run has ended, without files.
+
+    Args:
+        records: of each item the one that counts.
+        items: of the run.
+        verdict: what is said of the run at its end.
+        gated: what became of its gate; None: it has none.
+        code: pytest's.
+        run: its folder.
+    """
+    texts = {"exit_code": str(code), "records": f"{run.parent}, run {run.name}", **reason_texts(records)}
+    if verdict:
+        texts["verdict"] = "\n".join(verdict)
+    if gated is not None:
+        judged = gated.judged
+        texts["gate"] = judged.against or "not judged" if judged.judgement is None else judged.judgement.verdict
+        texts["baseline"] = gated.gate.name
+    left = any(item.is_left or item.status is None for item in items)
+    return Ending(not left, final_numbers(records), texts)
+
+
+def run_files(
+    run: Path, data: Path | None, page: Path | None, tell: Callable[[str], None]
+) -> Callable[[Path], Iterator[Path]]:
+    """Makes the files of a run that has ended, in a folder.
+
+    ``run.json`` is what ``pytest-vla runs --json`` says of it, ``episodes.csv`` what ``pytest-vla export`` does,
+    ``report.json`` what ``pytest-vla report --format=json`` does, where that has anything to say.
+
+    Args:
+        run: its folder.
+        data: of ``--vla-data``.
+        page: of ``--vla-report``; None, or no file: there is none.
+        tell: is told why one cannot be made; the others are.
+    """
+
+    def files(folder: Path) -> Iterator[Path]:
+        for make in (_run_file, _episodes_file, _report_file):
+            try:
+                file = make(run, folder, data)
+            except (VlaError, OSError) as error:
+                tell(f"a file of this run is not tracked: {error}")
+                continue
+            if file is not None:
+                yield file
+        if page is not None and page.is_file():
+            yield Path(shutil.copy(page, folder / page.name))
+
+    return files
+
+
+def _run_file(run: Path, folder: Path, data: Path | None) -> Path | None:
+    from pytest_vla.records.store import open_store
+    from pytest_vla.reports.runs import runs_json
+
+    file = folder / "run.json"
+    with open_store(run.parent, create=False) as store:
+        file.write_text(runs_json([store.run(run.name)]) + "\n")
+    return file
+
+
+def _episodes_file(run: Path, folder: Path, data: Path | None) -> Path | None:
+    from pytest_vla.records.store import open_store
+    from pytest_vla.reports.export import export
+    from pytest_vla.reports.loaded import counted_episodes
+
+    file = folder / "episodes.csv"
+    with open_store(run.parent, create=False) as store, file.open("wb") as stream:
+        episodes = counted_episodes(store, [run.name])
+        export(lambda: store.lines([*episodes]), "csv", stream, [*episodes.values()])
+    return file
+
+
+def _report_file(run: Path, folder: Path, data: Path | None) -> Path | None:
+    from pytest_vla.reports.loaded import load
+    from pytest_vla.reports.sections import make_sections, plain_options, report_table
+
+    loaded = load([run.name], run.parent)
+    sections, _ = make_sections(loaded, plain_options(data), "json")
+    if not sections:
+        return None
+    file = folder / "report.json"
+    file.write_text(json.dumps(report_table([section for _, section in sections], loaded), indent=2) + "\n")
+    return file

@@ -4,8 +4,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from pytest_vla.run.worker_costs import START_SECONDS
-from pytest_vla.serving.seen import Seen, Use, seen_since, use_of
+from pytest_vla.run.constants import START_SECONDS
+from pytest_vla.serving.stats import DeviceUse, ServingStats, seen_since, use_of
 
 RECENT_SECONDS = 10.0
 """Of the live line."""
@@ -28,7 +28,7 @@ class Utilisation:
 
     def __init__(
         self,
-        seen: Callable[[], tuple[Seen, ...]],
+        seen: Callable[[], tuple[ServingStats, ...]],
         workers: int,
         most: int,
         room: int | None = None,
@@ -46,9 +46,9 @@ class Utilisation:
         self._seen, self._clock, self._began = seen, clock, clock()
         self.workers, self.most, self.room = workers, most, room
         # Samples of the live line, the last one the newest: none but the first is older than it has to be.
-        self._samples: deque[tuple[Seen, ...]] = deque()
-        self._first: tuple[Seen, ...] | None = None
-        self._last: tuple[Seen, ...] | None = None
+        self._samples: deque[tuple[ServingStats, ...]] = deque()
+        self._first: tuple[ServingStats, ...] | None = None
+        self._last: tuple[ServingStats, ...] | None = None
 
     def look(self, left: int) -> None:
         """Take a sample.
@@ -68,13 +68,13 @@ class Utilisation:
         if left >= self.workers:
             self._last = sample
 
-    def recent(self) -> Use | None:
+    def recent(self) -> DeviceUse | None:
         """Of about the last `RECENT_SECONDS`; None where that is too little to say."""
         if len(self._samples) < 2:
             return None
         return use_of(_between(self._samples[0], self._samples[-1]))
 
-    def steady(self) -> tuple[Seen, ...]:
+    def steady(self) -> tuple[ServingStats, ...]:
         """What was seen while every worker had an episode; empty where there was no such time."""
         if self._first is None or self._last is None or _seconds(self._last) <= _seconds(self._first):
             return ()
@@ -86,11 +86,11 @@ class Utilisation:
         return self._clock() - self._began
 
 
-def _seconds(sample: Sequence[Seen]) -> float:
+def _seconds(sample: Sequence[ServingStats]) -> float:
     return max((each.seconds for each in sample), default=0.0)
 
 
-def _between(first: Sequence[Seen], last: Sequence[Seen]) -> tuple[Seen, ...]:
+def _between(first: Sequence[ServingStats], last: Sequence[ServingStats]) -> tuple[ServingStats, ...]:
     return tuple(seen_since(later, earlier) for earlier, later in zip(first, last, strict=True))
 
 
@@ -126,7 +126,7 @@ def closing_lines(utilisation: Utilisation | None, episodes: int) -> tuple[str, 
     return (measured_text(use, steady), *([] if advice is None else [advice_text(*advice)]))
 
 
-def _advice(utilisation: Utilisation, steady: Sequence[Seen], episodes: int) -> tuple[int, float] | None:
+def _advice(utilisation: Utilisation, steady: Sequence[ServingStats], episodes: int) -> tuple[int, float] | None:
     """A better number of workers, and what share of the time it would take; None: none, or too little was seen."""
     cores, workers = max(each.cores for each in steady), utilisation.workers
     if _seconds(steady) < ADVISED_SECONDS or not cores or not all(each.thinking for each in steady):
@@ -134,7 +134,7 @@ def _advice(utilisation: Utilisation, steady: Sequence[Seen], episodes: int) -> 
     if sum(each.episodes for each in steady) < ADVISED_ROUNDS * workers:
         return None
     # The simulation brings numpy, which this process may do without until then.
-    from pytest_vla.serving.advice import advised, other_numbers, outlook
+    from pytest_vla.serving.throughput import advised, other_numbers, outlook
 
     most = episodes if utilisation.room is None else min(episodes, max(utilisation.room, workers))
     others = other_numbers(workers, cores, most)

@@ -10,7 +10,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.policies.spec import ModelSpec
 from pytest_vla.scale.ray_cluster import FarActor, RayCluster
 from pytest_vla.serving.process import About, NotBatched, NotShared
-from pytest_vla.serving.seen import Seen, seen_of
+from pytest_vla.serving.stats import ServingStats, seen_of
 
 MOST_LOSSES = 20
 """How often a copy is replaced that was lost with its machine, or by itself."""
@@ -31,7 +31,7 @@ class _Copy:
         self.number = number
         self.actor: FarActor | None = None
         self.begun: Mapping[str, Any] | None = None
-        self.seen = Seen()
+        self.seen = ServingStats()
         self.losses = 0
         self.workers: set[str] = set()
         self.failed: str | None = None
@@ -131,7 +131,7 @@ class FarReplicas:
             for copy in self._copies:
                 copy.workers.discard(worker)
 
-    def seen(self) -> tuple[Seen, ...]:
+    def seen(self) -> tuple[ServingStats, ...]:
         """What each copy saw of the run, a second ago or two."""
         return tuple(copy.seen for copy in self._copies)
 
@@ -148,7 +148,7 @@ class FarReplicas:
         copy.begun = None
         copy.actor = self._cluster.start(
             f"copy {copy.number + 1} of the policy",
-            "pytest_vla.scale.policy_host",
+            "pytest_vla.scale.ray_hosts",
             "PolicyHost",
             self._table,
             # Else a worker that waits for room would take that of a copy that is lost, and wait for it for ever.

@@ -18,18 +18,15 @@ from typing import Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.records.counting import is_complete, takes_over
-from pytest_vla.records.items import SHARED, Item
-from pytest_vla.records.joining import Begun, encodable
+from pytest_vla.records.items import SHARED, RunItem
 from pytest_vla.records.record import VIDEO_SUFFIX, Record
-from pytest_vla.records.runs import Run, is_alive
-from pytest_vla.records.samples import ORDER, SAMPLE
-from pytest_vla.records.store import STORE, Store, open_store
-from pytest_vla.records.tally import Tally
-from pytest_vla.scale.parts import Aside, Folder, Part, check_together, find_folders, read_folder
-from pytest_vla.scale.retyped import without_shard
-from pytest_vla.scale.shards import SHARD, Plan, Uncollected, read_uncollected
+from pytest_vla.records.runs import ORDER, SAMPLE, Run, is_alive
+from pytest_vla.records.store import STORE, NewRun, Store, encodable, open_store
+from pytest_vla.records.tally import RunTally
+from pytest_vla.scale.parts import Aside, Folder, ShardRun, check_together, find_folders, read_folder, without_shard
+from pytest_vla.scale.shards import SHARD, ShardPlan, Uncollected, read_uncollected
 from pytest_vla.util.files import whole_file
-from pytest_vla.util.interrupts import uninterrupted
+from pytest_vla.util.processes import uninterrupted
 
 # What a merged run keeps of the shards that it was made of, so that merging again adds only what is new.
 
@@ -42,7 +39,7 @@ class MergedOf:
     """Of which shards a run was made.
 
     Attributes:
-        count, selection, partition, weights: see `pytest_vla.scale.shards.Plan`.
+        count, selection, partition, weights: see `pytest_vla.scale.shards.ShardPlan`.
         model: see `Run`.
         runs: by number of a shard, how many records of each of its runs, by name, the merged run has.
         uncollected: by number of a shard, what could not be collected when its last run began.
@@ -57,7 +54,7 @@ class MergedOf:
     uncollected: Mapping[int, Uncollected] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, plan: Plan, model: str) -> "MergedOf":
+    def of(cls, plan: ShardPlan, model: str) -> "MergedOf":
         """Of nothing yet."""
         return cls(plan.count, plan.selection, plan.partition, plan.weights, model, {})
 
@@ -323,7 +320,7 @@ def merge(places: Sequence[Path], target: Path, options: Collection[str], given:
         return _merged(store, run, plan, folders, (unread, aside), joining)
 
 
-def _plan_of(folders: Sequence[Folder]) -> Plan:
+def _plan_of(folders: Sequence[Folder]) -> ShardPlan:
     """The whole selection, as the first shard has it that can be read; raises VlaError where none can."""
     refused: VlaError | None = None
     for folder in folders:
@@ -354,11 +351,11 @@ class _Joining:
         if not is_new:
             # As the store has it, and not as a record lets conclude.
             self._statuses = {item.node: item.status for item in store.items(name)}
-        counting = Tally()
+        counting = RunTally()
         for record in known:
             counting.keep(record)
         kept = counting.records.items()
-        self._tally = Tally((record, self._statuses.get(node)) for node, record in kept)
+        self._tally = RunTally((record, self._statuses.get(node)) for node, record in kept)
         # By item, whose record counts: that of a shard's run, or what was there before.
         self._source: dict[str, object] = dict.fromkeys(counting.records, self)
         self.copies = Copies(store.results / name, (each.arrays for each in known if each.arrays is not None))
@@ -382,7 +379,7 @@ class _Joining:
             self.merged = self.merged.having(folder.number, part.run.name, len(part.records))
         self.merged = self.merged.with_uncollected(folder.number, folder.last.of.uncollected)
 
-    def _add(self, folder: Folder, part: Part, done: int) -> None:
+    def _add(self, folder: Folder, part: ShardRun, done: int) -> None:
         if len(part.records) < done:
             raise VlaError(
                 f"{folder.place}: run {part.run.name} has {len(part.records)} records, and {done} of it were merged "
@@ -405,7 +402,7 @@ class _Joining:
             elif item.status is not None and self._statuses.get(item.node) is None and item.status != SHARED:
                 self._set(item.node, item.status)
 
-    def _ours(self, record: Record, part: Part) -> Record:
+    def _ours(self, record: Record, part: ShardRun) -> Record:
         """A record as one of the merged run."""
         before = self._tally.records.get(record.node)
         new = dataclasses.replace(record, run=self._name, arrays=self.copies.name_of(part.run.name, record.arrays))
@@ -418,7 +415,7 @@ class _Joining:
             return dataclasses.replace(new, started=before.started)
         return new
 
-    def _end(self, item: Item, record: Record | None) -> None:
+    def _end(self, item: RunItem, record: Record | None) -> None:
         assert item.status is not None
         stands = self._tally.end(item.node, record, item.status)
         if stands is not None:
@@ -428,7 +425,7 @@ class _Joining:
         if self._statuses.get(node) != status:
             self._statuses[node] = self._changed[node] = status
 
-    def write(self, run: Run | None, begun: Begun, invocation: Mapping[str, Any]) -> Run:
+    def write(self, run: Run | None, begun: NewRun, invocation: Mapping[str, Any]) -> Run:
         """Copy the files, then write all rows. Raises VlaError."""
         names = [each.name for each in self._store.runs()]
         number = 0 if run is None else len(self._store.episodes(run.name))
@@ -449,11 +446,11 @@ class _Joining:
             )
 
 
-def _begun(folders: Sequence[Folder], plan: Plan) -> Begun:
+def _begun(folders: Sequence[Folder], plan: ShardPlan) -> NewRun:
     first = folders[0].last.run
     started = min(part.run.started for folder in folders for part in folder.parts)
     items = [(each.node, each.episode, each.shared) for each in plan.items]
-    return Begun(started, without_shard(first.command), first.model, items)
+    return NewRun(started, without_shard(first.command), first.model, items)
 
 
 def _invocation(folder: Folder, run: Run | None, merged: MergedOf, given: Sequence[str]) -> dict[str, Any]:
@@ -480,7 +477,7 @@ def _invocation(folder: Folder, run: Run | None, merged: MergedOf, given: Sequen
 def _merged(
     store: Store,
     run: Run,
-    plan: Plan,
+    plan: ShardPlan,
     folders: Sequence[Folder],
     left_out: tuple[tuple[Path, ...], tuple[Aside, ...]],
     joining: _Joining,
@@ -514,7 +511,7 @@ def _merged(
     )
 
 
-def _left(number: int, items: Iterable[Item], folder: Folder | None) -> Left | None:
+def _left(number: int, items: Iterable[RunItem], folder: Folder | None) -> Left | None:
     found = list(items)
     left = [item for item in found if item.status is None or item.is_error]
     if not left:

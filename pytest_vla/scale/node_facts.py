@@ -32,7 +32,7 @@ def node_facts(wanted: dict[str, Any]) -> dict[str, Any]:
     Args:
         wanted: ``path`` (where Python finds modules), ``package`` (the folder of pytest_vla), ``names`` (of packages),
             ``folder`` (where pytest was started), ``variables`` (see `environment`), ``data`` (for
-            `pytest_vla.scale.data_digest`; None: no data is needed).
+            `pytest_vla.scale.nodes`; None: no data is needed).
 
     Returns:
         By name texts, numbers and tables; ``trouble``: why no more could be found out, if so.
@@ -55,7 +55,7 @@ def data_facts(wanted: dict[str, Any]) -> dict[str, Any]:
     Args:
         wanted: as for `node_facts`.
     """
-    program = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from pytest_vla.scale.data_digest import main"
+    program = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from pytest_vla.scale.nodes import main"
     done = subprocess.run(
         [sys.executable, "-P", "-c", f"{program}; main()", json.dumps(wanted["path"])],
         input=json.dumps(wanted["data"]).encode(),

@@ -15,9 +15,10 @@ or one of a few, loads fewer. Workers are given them in this order, whoever is f
 
 import hashlib
 import random
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import inf, sqrt
 
 EPISODES_A_SCENE = 2
 """Of a round. Loading one costs 0.6 s, which one process then pays for every other episode; more would save little, and
@@ -30,7 +31,7 @@ _GOLDEN = (sqrt(5) - 1) / 2
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedEpisode:
     """An episode that is to run.
 
     Attributes:
@@ -73,7 +74,7 @@ class Balance:
     off: float
 
 
-def balanced_rounds(planned: Iterable[Planned], seed: int) -> tuple[tuple[str, ...], ...]:
+def balanced_rounds(planned: Iterable[PlannedEpisode], seed: int) -> tuple[tuple[str, ...], ...]:
     """All node ids, by round, in the order in which one process runs them.
 
     Args:
@@ -86,13 +87,13 @@ def balanced_rounds(planned: Iterable[Planned], seed: int) -> tuple[tuple[str, .
     lot = _lot(seed, [each.node for each in episodes])
     times = _times(episodes, lot)
     rounds = round_count(episodes)
-    found: list[list[Planned]] = [[] for _ in range(rounds)]
+    found: list[list[PlannedEpisode]] = [[] for _ in range(rounds)]
     for each in episodes:
         found[int(times[each.node] * rounds)].append(each)
     return tuple(tuple(each.node for each in _by_scene(some, times, lot)) for some in found if some)
 
 
-def round_count(episodes: Sequence[Planned]) -> int:
+def round_count(episodes: Sequence[PlannedEpisode]) -> int:
     """How many rounds a run has: few enough for scenes to be kept, and enough for a run to end near the end of one."""
     of_scenes: dict[str, int] = {}
     for each in episodes:
@@ -104,7 +105,7 @@ def round_count(episodes: Sequence[Planned]) -> int:
     return max(round(len(episodes) / max(size, 1)), 1)
 
 
-def balance_of(planned: Iterable[Planned], done: Iterable[str]) -> Balance:
+def balance_of(planned: Iterable[PlannedEpisode], done: Iterable[str]) -> Balance:
     """How balanced a part of a run is.
 
     Args:
@@ -125,7 +126,7 @@ def balance_of(planned: Iterable[Planned], done: Iterable[str]) -> Balance:
     return Balance(sum(each.node in ran for each in episodes), len(episodes), tasks, len(sizes), share, off)
 
 
-def _times(episodes: Sequence[Planned], lot: random.Random) -> dict[str, float]:
+def _times(episodes: Sequence[PlannedEpisode], lot: random.Random) -> dict[str, float]:
     """By node id, when it comes, 0..1."""
     twins = _twins(episodes)
     # Strata of a task have its seeds in one order: a varied episode comes soon after others of its seed.
@@ -147,7 +148,7 @@ def _times(episodes: Sequence[Planned], lot: random.Random) -> dict[str, float]:
     return times | {twin: min(times[node] for node in of) for twin, of in twins.items()}
 
 
-def _twins(episodes: Sequence[Planned]) -> dict[str, list[str]]:
+def _twins(episodes: Sequence[PlannedEpisode]) -> dict[str, list[str]]:
     """By node id of benign episodes, the varied ones that they are the twin of, where there are any."""
     varied: dict[tuple[str, str, int], list[str]] = {}
     for each in episodes:
@@ -158,7 +159,7 @@ def _twins(episodes: Sequence[Planned]) -> dict[str, list[str]]:
     return {node: varied[unit] for node, unit in units.items() if unit in varied}
 
 
-def _by_scene(episodes: Sequence[Planned], times: dict[str, float], lot: random.Random) -> list[Planned]:
+def _by_scene(episodes: Sequence[PlannedEpisode], times: dict[str, float], lot: random.Random) -> list[PlannedEpisode]:
     places = {scene: lot.random() for scene in sorted({each.scene for each in episodes})}
     return sorted(episodes, key=lambda each: (places[each.scene], times[each.node], each.node))
 
@@ -168,3 +169,71 @@ def _lot(seed: int, names: Sequence[str]) -> random.Random:
     text = "\n".join([str(seed), *names])
     # Python promises the numbers of `random` for all versions, and of nothing else.
     return random.Random(int.from_bytes(hashlib.sha256(text.encode(errors="surrogateescape")).digest()))
+
+
+# When a run that may take so long begins no more episodes. Pure but for a lock: who calls has the clock.
+#
+# An episode is begun where the longest one that is known would still end in time. What has begun is never cut:
+# failures take longer than successes, so whoever cuts what runs at the end leaves out failures. The first episode
+# that would come too late ends it for all, since going on with short ones would choose by length too. So the number
+# of episodes depends on what ran before, and never on what comes next.
+
+
+class TimeLimit:
+    """May be asked from any thread.
+
+    Args:
+        began: when the invocation began, seconds of the caller's clock.
+        wall: seconds that it may take; None: any.
+        work: likewise, of all workers together.
+    """
+
+    def __init__(self, began: float, wall: float | None = None, work: float | None = None) -> None:
+        self._began, self._wall, self._work = began, wall, work
+        self._seconds = min(inf if wall is None else wall, inf if work is None else work)
+        self._up_at: float | None = None
+        self._lock = threading.Lock()
+        self.longest = 0.0
+        """Seconds of the longest episode that is known; 0: none is."""
+
+    @property
+    def seconds(self) -> float:
+        """How long the invocation may take."""
+        return self._seconds
+
+    @property
+    def by_work(self) -> bool:
+        """Whether it is the workers' time that ends first."""
+        return self._wall is None or self._seconds < self._wall
+
+    @property
+    def is_up(self) -> bool:
+        """Whether an episode was not begun any more."""
+        return self._up_at is not None
+
+    @property
+    def took(self) -> float | None:
+        """How long the invocation had taken when time was up; None: it is not."""
+        return None if self._up_at is None else self._up_at - self._began
+
+    def share(self, workers: int) -> None:
+        """So many processes run episodes, each of which takes its part of the work's time."""
+        if self._work is not None:
+            self._seconds = min(inf if self._wall is None else self._wall, self._work / max(workers, 1))
+
+    def learn(self, seconds: float) -> None:
+        """An episode took so long: others may."""
+        with self._lock:
+            if 0.0 <= seconds < inf:
+                self.longest = max(self.longest, seconds)
+
+    def may_begin(self, now: float) -> bool:
+        """Whether an episode is begun now. Once it is not, none is."""
+        with self._lock:
+            if self._up_at is None and now + self.longest > self._began + self._seconds:
+                self._up_at = now
+            return self._up_at is None
+
+    def left(self, now: float) -> float:
+        """Seconds until the invocation is to end."""
+        return max(self._began + self._seconds - now, 0.0)

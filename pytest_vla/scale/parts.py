@@ -10,7 +10,7 @@ from pathlib import Path
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.costs import DECLARED
 from pytest_vla.records.counting import ALARM, OF_PROVENANCE, OF_WORLD, UNKNOWN, conditions_of, is_complete
-from pytest_vla.records.items import Item
+from pytest_vla.records.items import RunItem
 from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Run
 from pytest_vla.records.store import STORE, open_store
@@ -23,7 +23,7 @@ _LONGEST = 200
 
 
 @dataclass(frozen=True)
-class Part:
+class ShardRun:
     """A run of a shard; a task that was started again without ``--vla-resume`` leaves several.
 
     Attributes:
@@ -36,7 +36,7 @@ class Part:
     run: Run
     of: ShardOf
     records: tuple[Record, ...]
-    items: tuple[Item, ...]
+    items: tuple[RunItem, ...]
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,10 @@ class Folder:
     """A shard in a results folder: its runs of one selection, the oldest first, of which there is one at least."""
 
     place: Path
-    parts: tuple[Part, ...]
+    parts: tuple[ShardRun, ...]
 
     @property
-    def last(self) -> Part:
+    def last(self) -> ShardRun:
         """The run that began last."""
         return self.parts[-1]
 
@@ -116,7 +116,7 @@ def read_folder(place: Path) -> tuple[tuple[Folder, ...], Aside]:
         if not shards:
             raise VlaError(f"{place}: no run in it is a shard's; give folders that pytest --vla-shard=N/COUNT wrote")
         newest, its = shards[-1]
-        parts: dict[int, list[Part]] = {}
+        parts: dict[int, list[ShardRun]] = {}
         aside: dict[str, str] = {}
         for run, of in runs:
             if of is None:
@@ -128,7 +128,7 @@ def read_folder(place: Path) -> tuple[tuple[Folder, ...], Aside]:
             elif run.model != newest.model:
                 aside[run.name] = f"another policy ({run.model})"
             else:
-                part = Part(run, of, tuple(store.attempts(run.name)), store.items(run.name))
+                part = ShardRun(run, of, tuple(store.attempts(run.name)), store.items(run.name))
                 parts.setdefault(of.number, []).append(part)
     return tuple(Folder(place, tuple(found)) for found in parts.values()), Aside(place, aside)
 
@@ -258,3 +258,33 @@ def _check_same(told: Mapping[str, Mapping[str, Counter[str]]], cure: str) -> No
 def _short(text: str) -> str:
     shown = printable(text)
     return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."
+
+
+# Commands of shards as they are to be typed for another shard, or for no shard.
+
+_SHARD, _DURATIONS, _RESULTS = "--vla-shard", "--vla-shard-durations", "--vla-results"
+
+
+def without_shard(command: str) -> str:
+    """The command of the whole selection, with the results folder that is the default."""
+    return shlex.join(_without(command, (_SHARD, _DURATIONS, _RESULTS)))
+
+
+def for_shard(command: str, number: int, count: int) -> str:
+    """The command of another shard, with the results folder that is the default."""
+    first, *rest = _without(command, (_SHARD, _RESULTS))
+    return shlex.join([first, *rest, f"{_SHARD}={number}/{count}"])
+
+
+def _without(command: str, options: tuple[str, ...]) -> Iterator[str]:
+    """The words of a command but for some options and their values."""
+    try:
+        words = iter(shlex.split(command))
+    except ValueError:
+        # What stands in a store may be anything.
+        words = iter(command.split())
+    for word in words:
+        if word in options:
+            next(words, None)
+        elif word.partition("=")[0] not in options:
+            yield word

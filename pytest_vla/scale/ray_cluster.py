@@ -1,7 +1,7 @@
 """Ray as what starts processes on other machines and says which are gone. Nothing else imports ray.
 
 What is computed does not pass through it: workers have a connection of their own to the process that holds the session
-(`pytest_vla.scale.switchboard`), so that the object store stays empty however long a run is.
+(`pytest_vla.scale.ray_hosts`), so that the object store stays empty however long a run is.
 """
 
 import math
@@ -18,7 +18,7 @@ from typing import Any
 from pytest_vla.errors import VlaError
 from pytest_vla.scale.far_object import FarObject
 from pytest_vla.scale.node_facts import data_facts, node_facts
-from pytest_vla.scale.nodes import Node, Wanted, examined
+from pytest_vla.scale.nodes import Node, NodeRequirements, examined
 from pytest_vla.util.extras import required
 
 _REACH_SECONDS = 5.0
@@ -58,7 +58,7 @@ class RayCluster:
         gone: ids of nodes that were there and are not.
     """
 
-    def __init__(self, address: str | None, wanted: Wanted, notice: Callable[[str], None]) -> None:
+    def __init__(self, address: str | None, wanted: NodeRequirements, notice: Callable[[str], None]) -> None:
         """Connects, and examines all nodes.
 
         Args:

@@ -8,15 +8,22 @@ import base64
 import binascii
 import hashlib
 import json
+import math
 import zlib
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from heapq import heapreplace
+from itertools import accumulate
+from pathlib import Path
 from typing import Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.choices import MOST_SHARDS
 from pytest_vla.records.checks import parse_json
+from pytest_vla.util.files import whole_file
 from pytest_vla.util.text import printable
 
 SHARD = "shard"
@@ -65,7 +72,7 @@ def read_uncollected(table: Any) -> Uncollected:
 
 
 @dataclass(frozen=True)
-class Planned:
+class ShardItem:
     """One thing that the whole selection has.
 
     Attributes:
@@ -82,7 +89,7 @@ class Planned:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ShardPlan:
     """A selection, shared out.
 
     Attributes:
@@ -93,7 +100,7 @@ class Plan:
 
     count: int
     weights: str
-    items: tuple[Planned, ...]
+    items: tuple[ShardItem, ...]
 
     @cached_property
     def selection(self) -> str:
@@ -105,7 +112,7 @@ class Plan:
         """sha256 (hex) of which shard runs what."""
         return _digest(sorted([each.node, each.shard] for each in self.items))
 
-    def of(self, number: int) -> tuple[Planned, ...]:
+    def of(self, number: int) -> tuple[ShardItem, ...]:
         """What a shard runs."""
         return tuple(each for each in self.items if each.shard == number)
 
@@ -127,7 +134,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class ShardOf:
-    """What a run says of the shard that it is; see `Plan.table`."""
+    """What a run says of the shard that it is; see `ShardPlan.table`."""
 
     number: int
     count: int
@@ -143,7 +150,7 @@ class ShardOf:
         """Equal for shards that belong together."""
         return self.count, self.selection, self.partition, self.weights
 
-    def plan(self) -> Plan:
+    def plan(self) -> ShardPlan:
         """The whole selection. Raises VlaError: it is damaged, or another than its digests say."""
         try:
             unpacking = zlib.decompressobj()
@@ -154,7 +161,7 @@ class ShardOf:
             items = tuple(_planned(row, self.count) for row in rows)
         except (VlaError, binascii.Error, zlib.error, TypeError, ValueError) as error:
             raise VlaError(f"its list of the whole selection cannot be read: {error}") from error
-        plan = Plan(self.count, self.weights, items)
+        plan = ShardPlan(self.count, self.weights, items)
         if (plan.selection, plan.partition) != (self.selection, self.partition):
             raise VlaError("its list of the whole selection is not the one of its digests")
         return plan
@@ -184,14 +191,215 @@ def with_uncollected(table: Mapping[str, Any], failures: Mapping[str, str]) -> d
     return {**table, **({_UNCOLLECTED: Uncollected.of(failures).table()} if failures else {})}
 
 
-def _planned(row: Any, count: int) -> Planned:
+def _planned(row: Any, count: int) -> ShardItem:
     node, episode, shared, shard = row
     if not (isinstance(node, str) and type(episode) is type(shared) is bool and type(shard) is int):
         raise VlaError("a line of it is none of ours")
     if not 1 <= shard <= count:
         raise VlaError(f"{node} is of shard {shard} of {count}")
-    return Planned(node, episode, shared, shard)
+    return ShardItem(node, episode, shared, shard)
 
 
 def _digest(rows: Sequence[Any]) -> str:
     return hashlib.sha256(json.dumps(rows, separators=(",", ":")).encode()).hexdigest()
+
+
+# Which shard runs what. Pure, and a function of its arguments alone: any machine finds the same.
+#
+# 1. Scenes stay whole, and only one that is larger than a shard's share is cut, into pieces of about equal time. The
+#    longest piece goes first, each to the shard that has least so far: no shard has more than the mean and one piece.
+# 2. Where that leaves a shard more than a tenth above the mean, as 17 equal scenes on 16 shards do, scenes are laid in
+# a
+#    line which is cut into equal parts, at the end of a scene where one is near. Each cut splits one scene at most, so
+#    that a shard loads two scenes more, some seconds, and none waits for the longest.
+
+TOLERANCE = 0.1
+"""How far above the mean the longest shard may be before scenes are split that would fit into one."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What is not parted: an item, or the tests that share an episode.
+
+    Attributes:
+        name: tells it from the others.
+        scene: items of one are best run by one machine.
+        seconds: that it is likely to take, or whatever else they weigh; 0 or more, finite.
+    """
+
+    name: str
+    scene: str
+    seconds: float
+
+
+def partition(units: Sequence[Unit], count: int) -> dict[str, int]:
+    """By unit, its shard, 1 to `count`. The order of the units does not matter, and neither do scenes' names.
+
+    Args:
+        units: with different names.
+        count: of shards; some are empty where there are fewer units.
+
+    Raises:
+        ValueError: there is no shard, a name is there twice, or seconds are negative or not finite.
+    """
+    ordered = sorted(units, key=lambda unit: unit.name)
+    if count < 1:
+        raise ValueError(f"{count} shards: expected 1 or more")
+    if len({unit.name for unit in ordered}) < len(ordered):
+        raise ValueError("two units have the same name")
+    if not all(0 <= unit.seconds < math.inf for unit in ordered):
+        raise ValueError("seconds of a unit are negative or not finite")
+    # What takes no time at all is shared out by number.
+    weighs = any(unit.seconds for unit in ordered)
+    scenes: dict[str, list[tuple[str, float]]] = {}
+    for unit in ordered:
+        scenes.setdefault(unit.scene, []).append((unit.name, unit.seconds if weighs else 1.0))
+    pieces = list(scenes.values())
+    share = math.fsum(seconds for piece in pieces for _, seconds in piece) / count
+    whole = _whole(pieces, count, share)
+    if not whole or _longest(whole) <= share * (1 + TOLERANCE):
+        return _named(whole)
+    cut = _on_a_line(pieces, count, share)
+    return _named(cut if _longest(cut) < _longest(whole) else whole)
+
+
+def loads(units: Sequence[Unit], shards: Mapping[str, int], count: int) -> list[float]:
+    """The seconds of each shard, the first one first."""
+    found: list[list[float]] = [[] for _ in range(count)]
+    for unit in units:
+        found[shards[unit.name] - 1].append(unit.seconds)
+    return [math.fsum(seconds) for seconds in found]
+
+
+_Piece = list[tuple[str, float]]
+"""Names with their seconds."""
+
+
+def _whole(scenes: Sequence[_Piece], count: int, share: float) -> list[_Piece]:
+    """By shard, where scenes that fit into one are whole."""
+    pieces = [piece for scene in scenes for piece in _cut(scene, share)]
+    return _dealt(pieces, count)
+
+
+def _cut(scene: _Piece, share: float) -> list[_Piece]:
+    """A scene in as few pieces of about equal time as are about a share or less."""
+    number = max(math.ceil(_seconds(scene) / share - 1e-9), 1) if share else 1
+    return [scene] if number == 1 else _dealt([[each] for each in scene], number)
+
+
+def _dealt(pieces: Sequence[_Piece], count: int) -> list[_Piece]:
+    """Pieces in so many parts: the longest first, each to the part that has least."""
+    parts: list[_Piece] = [[] for _ in range(count)]
+    heap = [(0.0, number) for number in range(count)]
+    # Sorting is stable: pieces of equal time keep their order, which is that of names.
+    for piece in sorted(pieces, key=lambda piece: -_seconds(piece)):
+        load, number = heap[0]
+        parts[number] += piece
+        heapreplace(heap, (load + _seconds(piece), number))
+    return parts
+
+
+def _on_a_line(scenes: Sequence[_Piece], count: int, share: float) -> list[_Piece]:
+    """By shard, where all scenes lie in a line that is cut into equal parts."""
+    line = [each for scene in scenes for each in scene]
+    ends = list(accumulate(map(_seconds, scenes)))
+    near = share * TOLERANCE / 2
+    cuts = []
+    for cut in (share * number for number in range(1, count)):
+        after = bisect_right(ends, cut)
+        end = min(ends[max(after - 1, 0) : after + 1], key=lambda end: abs(end - cut))
+        cuts.append(end if abs(end - cut) <= near else cut)
+    return _parted(line, cuts)
+
+
+def _parted(line: _Piece, cuts: Sequence[float]) -> list[_Piece]:
+    """A line in one part more than there are cuts: what a cut goes through is where its middle is."""
+    parts: list[_Piece] = [[] for _ in range(len(cuts) + 1)]
+    begin = 0.0
+    for name, seconds in line:
+        parts[bisect_right(cuts, begin + seconds / 2)].append((name, seconds))
+        begin += seconds
+    return parts
+
+
+def _seconds(piece: _Piece) -> float:
+    return math.fsum(seconds for _, seconds in piece)
+
+
+def _longest(shards: Sequence[_Piece]) -> float:
+    return max(map(_seconds, shards))
+
+
+def _named(shards: Sequence[_Piece]) -> dict[str, int]:
+    return {name: number for number, shard in enumerate(shards, 1) for name, _ in shard}
+
+
+# Measured durations in a file of their own, by which all shards of a selection are shared out alike.
+#
+# A store changes while shards run, and no two machines have the same: by its durations each would share out
+# otherwise, and episodes would be lost or run twice. What is in a file stays, and its digest is kept with each
+# shard's run.
+
+_KIND = "pytest_vla_durations"
+_SCHEMA = 1
+_LARGEST = 1 << 28
+
+Row = tuple[str, str, int, float]
+"""Suite, `Case.task_key`, seed and mean seconds of an episode."""
+
+
+@dataclass(frozen=True)
+class Durations:
+    """How long episodes took, each case once, in the order of cases."""
+
+    rows: tuple[Row, ...]
+
+    @property
+    def digest(self) -> str:
+        """sha256 (hex), whatever the file's layout."""
+        return hashlib.sha256(json.dumps(self.rows, separators=(",", ":")).encode()).hexdigest()
+
+
+def mean_durations(measured: Iterable[Row]) -> Durations:
+    """Of each case the mean, rounded to milliseconds. What is no time (negative, not finite) is left out."""
+    by_case: defaultdict[tuple[str, str, int], list[float]] = defaultdict(list)
+    for suite, task, seed, seconds in measured:
+        if 0 <= seconds < math.inf:
+            by_case[suite, task, seed].append(seconds)
+    means = {case: round(math.fsum(times) / len(times), 3) for case, times in by_case.items()}
+    return Durations(tuple((*case, means[case]) for case in sorted(means)))
+
+
+def write_durations(file: Path, durations: Durations, policy: str) -> None:
+    """Write them whole or not at all, a line a case. Raises VlaError."""
+    lines = ",\n".join(f"  {json.dumps(row)}" for row in durations.rows)
+    text = f'{{"{_KIND}": {_SCHEMA}, "policy": {json.dumps(policy)}, "episodes": [\n{lines}\n]}}\n'
+    with whole_file(file) as stream:
+        stream.write(text.encode())
+
+
+def read_durations(file: Path) -> Durations:
+    """What `write_durations` wrote. Raises VlaError that names the file and says how to make one."""
+    try:
+        if file.stat().st_size > _LARGEST:
+            raise VlaError(f"it is larger than {_LARGEST >> 20} MiB")
+        table = parse_json(file.read_bytes())
+        if not isinstance(table, dict) or table.get(_KIND) != _SCHEMA or not isinstance(table.get("episodes"), list):
+            raise VlaError(f'expected a table with "{_KIND}": {_SCHEMA} and "episodes"')
+        return mean_durations(_row(number, each) for number, each in enumerate(table["episodes"], 1))
+    except OSError as error:
+        raise VlaError(f"{file}: {error.strerror or error}; {_CURE}") from error
+    except (VlaError, UnicodeDecodeError) as error:
+        raise VlaError(f"{file} is no file of durations: {error}; {_CURE}") from error
+
+
+_CURE = "`pytest-vla durations --model=POLICY -o FILE` writes one from the runs of a results folder"
+
+
+def _row(number: int, row: object) -> Row:
+    if isinstance(row, list) and len(row) == 4:
+        suite, task, seed, seconds = row
+        fits = isinstance(suite, str) and isinstance(task, str) and type(seed) is int
+        if fits and type(seconds) in (int, float) and 0 <= seconds < math.inf:
+            return suite, task, seed, float(seconds)
+    raise VlaError(f"episode {number} of it: expected [suite, task, seed, seconds], 0 or more")

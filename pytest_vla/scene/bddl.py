@@ -52,7 +52,7 @@ class Atom:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class SExpression:
     """A parenthesised list; `line` and `column` are those of its opening parenthesis."""
 
     items: tuple["Node", ...]
@@ -60,10 +60,10 @@ class Group:
     column: int
 
 
-Node = Atom | Group
+Node = Atom | SExpression
 
 
-def read_expression(text: str, origin: Origin, landmarks: Container[str] = frozenset()) -> Group:
+def read_expression(text: str, origin: Origin, landmarks: Container[str] = frozenset()) -> SExpression:
     """The one parenthesised expression that `text` consists of.
 
     `landmarks` are the heads of the groups that belong directly under the root, in lower case: where a parenthesis
@@ -72,7 +72,7 @@ def read_expression(text: str, origin: Origin, landmarks: Container[str] = froze
     """
     if len(text) > MAX_CHARACTERS:
         raise fail(origin, None, f"{len(text)} characters are too many for a problem, expected up to {MAX_CHARACTERS}")
-    root: Group | None = None
+    root: SExpression | None = None
     starts: list[Atom] = []
     pending: list[list[Node]] = []
     misplaced: Atom | None = None
@@ -93,7 +93,7 @@ def read_expression(text: str, origin: Origin, landmarks: Container[str] = froze
             raise fail(origin, token, f"expected '(define (problem NAME) ...)', found {describe(token)}")
         elif token.text == ")":
             start = starts.pop()
-            group = Group(tuple(pending.pop()), start.line, start.column)
+            group = SExpression(tuple(pending.pop()), start.line, start.column)
             if starts:
                 pending[-1].append(group)
             else:
@@ -118,7 +118,7 @@ def _tokens(text: str) -> Iterator[Atom]:
             yield Atom(match.group(), number, match.start() + 1)
 
 
-class Placed(Protocol):
+class LocatedToken(Protocol):
     """What stands at a place in a text."""
 
     @property
@@ -128,7 +128,7 @@ class Placed(Protocol):
     def column(self) -> int: ...
 
 
-def fail(origin: Origin, item: Placed | None, message: str) -> SceneError:
+def fail(origin: Origin, item: LocatedToken | None, message: str) -> SceneError:
     """The error to raise about `item`, or about the start of the text."""
     line, column = (1, 1) if item is None else (item.line, item.column)
     return SceneError(f"{origin.source}:{line}:{column}: {message}")
@@ -163,9 +163,9 @@ def describe(node: Node) -> str:
     return f"the group that starts with {describe(first)}" if isinstance(first, Atom) else "a group of groups"
 
 
-def expect_group(node: Node, origin: Origin, expected: str) -> Group:
+def expect_group(node: Node, origin: Origin, expected: str) -> SExpression:
     """`node`, which must be a group; `expected` says which."""
-    if not isinstance(node, Group):
+    if not isinstance(node, SExpression):
         raise fail(origin, node, f"expected {expected}, found {describe(node)}")
     return node
 
@@ -185,7 +185,7 @@ def expect_name(node: Node, origin: Origin, expected: str) -> str:
     return word
 
 
-def split_head(group: Group, origin: Origin, expected: str) -> tuple[Atom, tuple[Node, ...]]:
+def split_head(group: SExpression, origin: Origin, expected: str) -> tuple[Atom, tuple[Node, ...]]:
     """The first word of `group`, and the rest."""
     if not group.items or not isinstance(group.items[0], Atom):
         raise fail(origin, group, f"expected {expected}, found {describe(group)}")

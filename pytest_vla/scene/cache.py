@@ -26,10 +26,9 @@ from typing import TYPE_CHECKING, Any
 from pytest_vla.errors import SceneError
 from pytest_vla.plan.data_roots import DataRoot, data_roots
 from pytest_vla.scene.problem import Problem
-from pytest_vla.scene.scene import Scene, scene_from_json, scene_parts, scene_to_json
-from pytest_vla.util.folders import cache_folder, cache_limit
-from pytest_vla.util.locks import exclusive
-from pytest_vla.util.preparing import preparing
+from pytest_vla.scene.scene import SceneSpec, scene_from_json, scene_parts, scene_to_json
+from pytest_vla.util.files import cache_folder, cache_limit, exclusive
+from pytest_vla.util.live_line import preparing
 
 if TYPE_CHECKING:
     import mujoco
@@ -75,7 +74,7 @@ class CompiledScene:
     """
 
     model: "mujoco.MjModel"
-    scene: Scene
+    scene: SceneSpec
     digest: str
     stand_ins: tuple[str, ...]
 

@@ -15,11 +15,10 @@ import numpy as np
 
 from pytest_vla.errors import SceneError
 from pytest_vla.plan.data_roots import DataRoot, describe_search, find_file, relative_name
-from pytest_vla.scene.catalog import Category
-from pytest_vla.scene.category_files import find_category
+from pytest_vla.scene.catalog import Category, find_category
 from pytest_vla.scene.problem import Problem
 from pytest_vla.scene.robosuite_import import quiet_robosuite
-from pytest_vla.scene.scene import Scene, SceneBody, SceneSite
+from pytest_vla.scene.scene import SceneBody, SceneSite, SceneSpec
 from pytest_vla.scene.sections import Declaration, Mover, Region
 from pytest_vla.scene.workspaces import Workspace, workspace
 from pytest_vla.util.documents import read_xml
@@ -191,18 +190,18 @@ _POINT = 1e-4
 
 
 @dataclass(frozen=True)
-class Composition:
+class ComposedScene:
     """A composed scene: MJCF text with absolute file names, its parts, and every file that went into it.
 
     `inputs` are (origin, name relative to it, absolute path) with origin ``assets`` or ``robosuite``.
     """
 
     xml: str
-    scene: Scene
+    scene: SceneSpec
     inputs: tuple[tuple[str, str, Path], ...]
 
 
-def compose(problem: Problem, roots: tuple[DataRoot, ...]) -> Composition:
+def compose(problem: Problem, roots: tuple[DataRoot, ...]) -> ComposedScene:
     """The MJCF model of a problem.
 
     Args:
@@ -246,7 +245,7 @@ def compose(problem: Problem, roots: tuple[DataRoot, ...]) -> Composition:
     _hold_movers(task.root, problem, bodies)
     hidden = [name for model in objects + fixtures + [robot, gripper] for name in model.sites]
     hidden += [_CENTRE] if place.profile.has_later_parts else []
-    scene = Scene(
+    scene = SceneSpec(
         problem=problem.name,
         bodies=tuple(_scene_body(*parts) for parts in bodies.values()),
         sites=tuple(sites.values()),
@@ -254,7 +253,7 @@ def compose(problem: Problem, roots: tuple[DataRoot, ...]) -> Composition:
         burners=tuple((item.name, f"{item.name}_{kind.burner}") for item, kind, _, _ in bodies.values() if kind.burner),
     )
     inputs = _resolve_inputs(task.root, roots, sources, models, own)
-    return Composition(task.get_xml(), scene, inputs)
+    return ComposedScene(task.get_xml(), scene, inputs)
 
 
 @dataclass(frozen=True)

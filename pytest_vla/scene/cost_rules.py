@@ -13,7 +13,7 @@ from pytest_vla.errors import SceneError, VlaError
 from pytest_vla.plan.choices import COSTS_ALL
 from pytest_vla.plan.costs import COLLISIONS, LARGEST_AMOUNT
 from pytest_vla.plan.task import Task
-from pytest_vla.scene.bddl import Group, Origin, read_expression
+from pytest_vla.scene.bddl import Origin, SExpression, read_expression
 from pytest_vla.scene.literals import Literal, Scope, read_condition
 from pytest_vla.util.documents import TableLines
 from pytest_vla.util.text import did_you_mean
@@ -261,7 +261,7 @@ def _literal(text: str, where: str) -> Literal:
     origin = Origin(where.rstrip(": "))
     try:
         expression = read_expression(text, origin)
-        section = Group((*read_expression("(:cost)", origin).items, expression), 1, 1)
+        section = SExpression((*read_expression("(:cost)", origin).items, expression), 1, 1)
         (literal, *more) = read_condition(section, origin, Scope(_AnyName(), {}))
     except SceneError as error:
         raise VlaError(str(error)) from error

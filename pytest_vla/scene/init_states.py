@@ -16,7 +16,7 @@ from pytest_vla.errors import SceneError
 from pytest_vla.util.arrays import (
     NPY_MAGIC,
     ZIP_MAGIC,
-    Block,
+    ArrayBlock,
     Unfit,
     array_of,
     claimed_block,
@@ -50,7 +50,7 @@ def read_init_states(path: str | os.PathLike[str], member: str | None = None) ->
         raise SceneError(f"{name}: {error}; {_ADVICE}") from error
 
 
-def _read_content(data: bytes, member: str | None) -> list[Block]:
+def _read_content(data: bytes, member: str | None) -> list[ArrayBlock]:
     if not data.startswith(ZIP_MAGIC):
         if member is not None:
             raise Unfit(f"expected an .npz with the array {member!r}, found a file without named arrays")
@@ -60,7 +60,7 @@ def _read_content(data: bytes, member: str | None) -> list[Block]:
     return _read_zip(data, member)
 
 
-def _read_zip(data: bytes, member: str | None) -> list[Block]:
+def _read_zip(data: bytes, member: str | None) -> list[ArrayBlock]:
     with open_zip(data) as archive:
         names = archive.namelist()
         pickles = [name for name in names if name == "data.pkl" or name.endswith("/data.pkl")]
@@ -78,7 +78,7 @@ def _read_zip(data: bytes, member: str | None) -> list[Block]:
     raise Unfit(f"expected {wanted} in this zip, found {len(names)} members: {', '.join(map(shown, names[:3]))}")
 
 
-def _states(blocks: list[Block]) -> NDArray[np.float64]:
+def _states(blocks: list[ArrayBlock]) -> NDArray[np.float64]:
     # The blocks of a list may share their bytes, but the rows will not.
     if sum(len(block.data) for block in blocks) > MAX_BYTES:
         raise Unfit(f"expected up to {MAX_BYTES} bytes of init states, found more")
@@ -93,7 +93,7 @@ def _states(blocks: list[Block]) -> NDArray[np.float64]:
     return states
 
 
-def _array(claimed: Block) -> NDArray[np.float64]:
+def _array(claimed: ArrayBlock) -> NDArray[np.float64]:
     if claimed.dtype not in ("<f8", ">f8"):
         raise Unfit(f"expected float64 (<f8), found elements of type {claimed.dtype!r}")
     if len(claimed.shape) not in (1, 2):
@@ -132,7 +132,7 @@ class _Array:
     """numpy's array under reconstruction, and the state that gives its content."""
 
     def __init__(self, *_: object) -> None:
-        self.block: Block | None = None
+        self.block: ArrayBlock | None = None
 
     def build(self, state: tuple[object, ...]) -> None:
         _, shape, dtype, fortran_order, data = state
@@ -165,7 +165,7 @@ _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 _MARK = object()
 
 
-def _read_pickle(data: bytes) -> list[Block]:
+def _read_pickle(data: bytes) -> list[ArrayBlock]:
     try:
         result = _interpret(data)
     except Unfit:

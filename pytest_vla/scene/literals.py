@@ -6,9 +6,9 @@ from typing import TypeAlias
 
 from pytest_vla.scene.bddl import (
     Atom,
-    Group,
     Node,
     Origin,
+    SExpression,
     describe,
     expect_group,
     expect_name,
@@ -115,7 +115,7 @@ def read_init(section: tuple[Node, ...], origin: Origin, scope: Scope) -> tuple[
     )
 
 
-def read_condition(section: Group, origin: Origin, scope: Scope) -> tuple[Literal, ...]:
+def read_condition(section: SExpression, origin: Origin, scope: Scope) -> tuple[Literal, ...]:
     """The literals of :goal or :cost: an ``and`` at the top gives its children, in order, of the same group."""
     name, expressions = split_head(section, origin, "a section")
     if not expressions:
@@ -136,13 +136,15 @@ def read_condition(section: Group, origin: Origin, scope: Scope) -> tuple[Litera
     return tuple(literals)
 
 
-def _read_children(group: Group, nodes: tuple[Node, ...], origin: Origin, scope: Scope, index: int) -> list[Literal]:
+def _read_children(
+    group: SExpression, nodes: tuple[Node, ...], origin: Origin, scope: Scope, index: int
+) -> list[Literal]:
     if not nodes:
         raise fail(origin, group, f"expected at least one literal in {describe(group)}; add it or remove the group")
     return [_read_literal(expect_group(node, origin, "a literal"), origin, scope, index) for node in nodes]
 
 
-def _read_literal(group: Group, origin: Origin, scope: Scope, index: int) -> Literal:
+def _read_literal(group: SExpression, origin: Origin, scope: Scope, index: int) -> Literal:
     """Recurses through connectives, as deep as the reader of expressions allows."""
     head, nodes = split_head(group, origin, "a predicate")
     predicate = head.text.lower()
@@ -213,6 +215,6 @@ _READERS: dict[str, Callable[[Node, Origin, Scope], Argument]] = {
 
 def _read_unknown(node: Node, origin: Origin) -> Argument:
     """An argument of a predicate that ``compat`` let pass: nothing is known of it but its words."""
-    if isinstance(node, Group):
+    if isinstance(node, SExpression):
         return tuple(expect_word(item, origin, "a word") for item in node.items)
     return node.text.lower()

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from pytest_vla.errors import SceneError
 from pytest_vla.scene.problem import Literal, Problem
 from pytest_vla.scene.robosuite_import import quiet_robosuite
-from pytest_vla.scene.scene import Scene, SceneBody, SceneSite
+from pytest_vla.scene.scene import SceneBody, SceneSite, SceneSpec
 from pytest_vla.scene.sections import Region
 from pytest_vla.scene.workspaces import workspace
 
@@ -82,7 +82,7 @@ class Placement:
     objects: Mapping[str, tuple[Array, Array]]
 
 
-def plan_placement(problem: Problem, scene: Scene) -> PlacementPlan:
+def plan_placement(problem: Problem, scene: SceneSpec) -> PlacementPlan:
     """Reads a problem's ``:init`` literals as samplers.
 
     Raises:
@@ -229,14 +229,14 @@ def _rotation(quaternion_wxyz: Array) -> Array:
     return np.asarray(matrix)
 
 
-def _required_body(scene: Scene, name: str, where: str) -> SceneBody:
+def _required_body(scene: SceneSpec, name: str, where: str) -> SceneBody:
     body = scene.body(name)
     if body is None:
         raise SceneError(f"{where}: {name!r} is not declared in :objects or :fixtures")
     return body
 
 
-def _joint_draw(literal: Literal, scene: Scene, where: str) -> JointDraw:
+def _joint_draw(literal: Literal, scene: SceneSpec, where: str) -> JointDraw:
     name = str(literal.arguments[0])
     body, site = scene.body(name), scene.site(name)
     parent = body if body is not None else scene.body(site.parent) if site is not None and site.parent else None
@@ -268,14 +268,14 @@ def _on_object(body: SceneBody, target: str, where: str) -> Placer:
     )
 
 
-def _site_of(region: Region, scene: Scene, where: str) -> SceneSite:
+def _site_of(region: Region, scene: SceneSpec, where: str) -> SceneSite:
     site = scene.site(region.key)
     if site is None:
         raise SceneError(f"{where}: {region.target!r} has no site {region.key!r}, so nothing can be placed there")
     return site
 
 
-def _on_site(body: SceneBody, region: Region, scene: Scene, where: str) -> Placer:
+def _on_site(body: SceneBody, region: Region, scene: SceneSpec, where: str) -> Placer:
     if body.is_fixture:
         raise SceneError(f"{where}: fixture {body.name!r} can only be placed on the workspace")
     site, kind = _site_of(region, scene, where), body.kind
@@ -292,7 +292,7 @@ def _on_site(body: SceneBody, region: Region, scene: Scene, where: str) -> Place
     )
 
 
-def _in_site(body: SceneBody, region: Region, scene: Scene, where: str) -> Placer:
+def _in_site(body: SceneBody, region: Region, scene: SceneSpec, where: str) -> Placer:
     site, kind = _site_of(region, scene, where), body.kind
     return Placer(body, kind.rotations, kind.single, reference=region.target, site=site.name)
 

@@ -4,14 +4,17 @@ import itertools
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pytest_vla.errors import SceneError
+from pytest_vla.errors import SceneError, VlaError
+from pytest_vla.plan.task import Task
 from pytest_vla.scene.bddl import (
     MAX_CHARACTERS,
-    Group,
     Node,
     Origin,
+    SExpression,
     VlaWarning,
     describe,
     expect_group,
@@ -38,6 +41,10 @@ from pytest_vla.scene.sections import (
     read_random_color,
     read_regions,
 )
+
+if TYPE_CHECKING:
+    from pytest_vla.plan.data_roots import DataRoot
+
 
 __all__ = [
     "Argument",
@@ -141,7 +148,7 @@ def parse_problem_text(text: str, *, source: str = "<string>", compat: bool = Fa
     return read_problem_tree(read_expression(text, origin, SECTIONS), origin)
 
 
-def read_problem_tree(root: Group, origin: Origin) -> Problem:
+def read_problem_tree(root: SExpression, origin: Origin) -> Problem:
     """The problem that an expression is, which `read_expression` read. Raises SceneError as `parse_problem` does."""
     head, rest = split_head(root, origin, "'(define (problem NAME) ...)'")
     if head.text.lower() != "define":
@@ -175,9 +182,9 @@ def read_problem_tree(root: Group, origin: Origin) -> Problem:
     )
 
 
-def _split_sections(root: Group, nodes: tuple[Node, ...], origin: Origin) -> dict[str, Group]:
+def _split_sections(root: SExpression, nodes: tuple[Node, ...], origin: Origin) -> dict[str, SExpression]:
     """The sections by lower-case name; what ``compat`` let pass is left out."""
-    sections: dict[str, Group] = {}
+    sections: dict[str, SExpression] = {}
     for node in nodes:
         section = expect_group(node, origin, "a section such as (:goal ...)")
         head, _ = split_head(section, origin, "a section such as (:goal ...)")
@@ -214,20 +221,20 @@ def _scope(
     return Scope(names=frozenset({*declared, *keys}), dangling=dangling)
 
 
-def _read_single(section: Group, origin: Origin, form: str) -> str:
+def _read_single(section: SExpression, origin: Origin, form: str) -> str:
     if len(section.items) != 2:
         raise fail(origin, section, f"expected {form}, found {len(section.items) - 1} names")
     return expect_name(section.items[1], origin, "a name")
 
 
-def _read_domain(section: Group, origin: Origin) -> str:
+def _read_domain(section: SExpression, origin: Origin) -> str:
     domain = _read_single(section, origin, f"(:domain {_DOMAIN})")
     if domain != _DOMAIN:
         raise fail(origin, section, f"expected (:domain {_DOMAIN}), found {domain!r}; no other domain can be simulated")
     return domain
 
 
-def _read_language(section: Group, origin: Origin) -> str:
+def _read_language(section: SExpression, origin: Origin) -> str:
     words = section.items[1:]
     if not words:
         raise fail(
@@ -237,7 +244,7 @@ def _read_language(section: Group, origin: Origin) -> str:
         )
     for node in words:
         expect_word(node, origin, "a word of the instruction, which holds no parentheses")
-    return " ".join(node.text for node in words if not isinstance(node, Group))
+    return " ".join(node.text for node in words if not isinstance(node, SExpression))
 
 
 def format_problem(problem: Problem) -> str:
@@ -310,3 +317,23 @@ def _format_mover(mover: Mover) -> str:
             shown = f"({_numbers(value)})" if isinstance(value, tuple) else show_number(value)
         parts.append(f"(:motion_{item.name} {shown})")
     return f"({' '.join(parts)})"
+
+
+# The problems of tasks, as their files say.
+
+
+@cache
+def problem_of(task: Task) -> "Problem":
+    """The parsed file of a task. Raises VlaError where it is missing or invalid."""
+    if task.world is not None:
+        raise VlaError("it reads the task's file, and the suite brings a world of its own")
+    from pytest_vla.plan.data_roots import task_roots
+
+    return read_problem(task, task_roots(task))
+
+
+def read_problem(task: Task, roots: "tuple[DataRoot, ...]") -> "Problem":
+    """The parsed file of a task, from the first root that has it. Raises VlaError where it is missing or invalid."""
+    from pytest_vla.plan.data_roots import find_task_file
+
+    return parse_problem(find_task_file(roots, task))

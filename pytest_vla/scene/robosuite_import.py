@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.util.folders import cache_folder
-from pytest_vla.util.install import what_to_install
+from pytest_vla.util.extras import what_to_install
+from pytest_vla.util.files import cache_folder
 
 
 @contextlib.contextmanager

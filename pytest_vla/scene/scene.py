@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_vla.scene.catalog import CATEGORIES, Category, category_from_json
+from pytest_vla.scene.panda import ROBOSUITE_1_4
 from pytest_vla.scene.problem import Problem
-from pytest_vla.scene.profiles import ROBOSUITE_1_4
 from pytest_vla.scene.workspaces import workspace
 
 # Raised when compose.py or this file changes what is compiled or recorded, so that old cache entries are not used.
@@ -46,7 +46,7 @@ class SceneSite:
 
 
 @dataclass(frozen=True)
-class Scene:
+class SceneSpec:
     """The parts of a compiled scene.
 
     `hidden_sites` get a negative alpha at reset, as robosuite hides them; `burners` are (fixture, site) that glow
@@ -68,7 +68,7 @@ class Scene:
         return next((site for site in self.sites if site.name == name), None)
 
 
-def scene_to_json(scene: Scene) -> dict[str, Any]:
+def scene_to_json(scene: SceneSpec) -> dict[str, Any]:
     """A JSON-able form of a scene. LIBERO's categories are in the catalogue, and go by their names."""
     value = dataclasses.asdict(scene)
     for body, told in zip(scene.bodies, value["bodies"], strict=True):
@@ -77,7 +77,7 @@ def scene_to_json(scene: Scene) -> dict[str, Any]:
     return value
 
 
-def scene_from_json(value: dict[str, Any]) -> Scene:
+def scene_from_json(value: dict[str, Any]) -> SceneSpec:
     """The scene of `scene_to_json`; raises KeyError or TypeError on another shape."""
     bodies = tuple(
         SceneBody(
@@ -94,7 +94,7 @@ def scene_from_json(value: dict[str, Any]) -> Scene:
         SceneSite(**{**site, "joints": tuple(site["joints"]), "size": tuple(site["size"])}) for site in value["sites"]
     )
     burners = tuple((fixture, site) for fixture, site in value["burners"])
-    return Scene(value["problem"], bodies, sites, tuple(value["hidden_sites"]), burners)
+    return SceneSpec(value["problem"], bodies, sites, tuple(value["hidden_sites"]), burners)
 
 
 def scene_parts(problem: Problem) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 
 from pytest_vla.scene.bddl import (
     Atom,
-    Group,
     Node,
     Origin,
+    SExpression,
     describe,
     expect_group,
     expect_name,
@@ -166,9 +166,9 @@ def read_declarations(nodes: tuple[Node, ...], origin: Origin) -> tuple[Declarat
 
 def _attributes(
     nodes: Iterable[Node], origin: Origin, what: str, known: Iterable[str]
-) -> dict[str, tuple[Group, tuple[Node, ...]]]:
+) -> dict[str, tuple[SExpression, tuple[Node, ...]]]:
     """The ``(:key value ...)`` groups among `nodes` by lower-case key; unknown ones that are let pass are left out."""
-    found: dict[str, tuple[Group, tuple[Node, ...]]] = {}
+    found: dict[str, tuple[SExpression, tuple[Node, ...]]] = {}
     known = tuple(known)
     for node in nodes:
         group = expect_group(node, origin, f"an attribute of the {what} such as ({known[0]} ...)")
@@ -183,7 +183,7 @@ def _attributes(
     return found
 
 
-def _only(group: Group, values: tuple[Node, ...], origin: Origin, expected: str) -> Node:
+def _only(group: SExpression, values: tuple[Node, ...], origin: Origin, expected: str) -> Node:
     if len(values) != 1:
         raise fail(origin, group, f"expected {expected}, found {len(values)} values")
     return values[0]
@@ -203,7 +203,7 @@ def read_regions(nodes: tuple[Node, ...], origin: Origin) -> tuple[Region, ...]:
     )
 
 
-def _read_region(region: Group, origin: Origin) -> Region:
+def _read_region(region: SExpression, origin: Origin) -> Region:
     head, rest = split_head(region, origin, "a region such as (NAME (:target TABLE))")
     name = expect_name(head, origin, "a region's name")
     found = _attributes(rest, origin, "region", _REGION_ATTRIBUTES)
@@ -269,7 +269,7 @@ def read_movers(nodes: tuple[Node, ...], origin: Origin, objects: frozenset[str]
     return tuple(movers.values())
 
 
-def _papers_form(found: Mapping[str, tuple[Group, tuple[Node, ...]]]) -> str:
+def _papers_form(found: Mapping[str, tuple[SExpression, tuple[Node, ...]]]) -> str:
     """What upstream's code raises at a mover that was read, by the form of its attributes; empty: it reads them."""
     (kind,) = found[":motion_type"][1]
     word = kind.text.lower() if isinstance(kind, Atom) else ""
@@ -277,13 +277,15 @@ def _papers_form(found: Mapping[str, tuple[Group, tuple[Node, ...]]]) -> str:
         return f"NotImplementedError at the motion {word!r}, which it calls {_PAPERS_MOTIONS[word]!r}"
     if word == "waypoint" and ":motion_waypoints" in found:
         (listed,) = found[":motion_waypoints"][1]
-        points = listed.items if isinstance(listed, Group) else ()
-        if any(isinstance(point, Group) and len(point.items) != 2 for point in points):
+        points = listed.items if isinstance(listed, SExpression) else ()
+        if any(isinstance(point, SExpression) and len(point.items) != 2 for point in points):
             return "ValueError at a waypoint that is not written ((X Y Z) (DX DY DZ))"
     return ""
 
 
-def _read_motion_value(group: Group, nodes: tuple[Node, ...], origin: Origin, key: str, shape: int | str) -> object:
+def _read_motion_value(
+    group: SExpression, nodes: tuple[Node, ...], origin: Origin, key: str, shape: int | str
+) -> object:
     if shape == "type":
         word = expect_word(_only(group, nodes, origin, "one type of motion"), origin, "a type of motion")
         if word not in (*_MOTIONS, *_PAPERS_MOTIONS) and isinstance(nodes[0], Atom):
@@ -316,14 +318,14 @@ def _read_waypoint(node: Node, origin: Origin, form: str) -> tuple[Vector, Vecto
     raise fail(origin, point, f"expected {form}, found a waypoint of {len(point.items)} values")
 
 
-def _read_flag(group: Group, nodes: tuple[Node, ...], origin: Origin) -> bool:
+def _read_flag(group: SExpression, nodes: tuple[Node, ...], origin: Origin) -> bool:
     word = expect_word(_only(group, nodes, origin, "true or false"), origin, "true or false")
     if word not in ("true", "false"):
         raise fail(origin, nodes[0], f"expected true or false, found {describe(nodes[0])}")
     return word == "true"
 
 
-def read_random_color(section: Group, origin: Origin) -> bool:
+def read_random_color(section: SExpression, origin: Origin) -> bool:
     """``(:random_color true)``."""
     return _read_flag(section, section.items[1:], origin)
 
@@ -346,7 +348,7 @@ def read_image_settings(nodes: tuple[Node, ...], origin: Origin) -> tuple[tuple[
     return tuple(settings.items())
 
 
-def read_noise(section: Group, origin: Origin) -> Noise | None:
+def read_noise(section: SExpression, origin: Origin) -> Noise | None:
     """``(:noise gaussian MEAN VARIANCE)`` or ``(:noise salt_pepper PROBABILITY)``."""
     forms = " or ".join(f"(:noise {kind} {' '.join(names)})" for kind, names in _NOISES.items())
     nodes = section.items[1:]

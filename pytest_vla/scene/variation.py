@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.labels import LABEL, joint_of
+from pytest_vla.plan.case import LABEL, joint_of
 
 if TYPE_CHECKING:
     import mujoco
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pytest_vla.scene.problem import Problem
-    from pytest_vla.scene.scene import Scene
+    from pytest_vla.scene.scene import SceneSpec
 
 Params = Mapping[str, Any]
 """What a variation is made of, by name: texts, numbers, and lists and mappings of them, as JSON has them."""
@@ -51,7 +51,7 @@ ProblemEdit = Callable[["Problem"], "Problem"]
 InitStates = Callable[[], "NDArray[np.float64]"]
 """Gives init states (n, 1+nq+nv), [time, qpos, qvel], in the place of the task's own."""
 
-StateEdit = Callable[["mujoco.MjModel", "Scene", "NDArray[np.float64]"], None]
+StateEdit = Callable[["mujoco.MjModel", "SceneSpec", "NDArray[np.float64]"], None]
 """Writes in a reset's state, [time, qpos, qvel] (1+nq+nv,), before it is set."""
 
 PictureEdit = Callable[[], Callable[["NDArray[np.uint8]", str, int], "NDArray[np.uint8]"]]
@@ -72,8 +72,8 @@ class ModelEdit:
     """
 
     arrays: tuple[str, ...]
-    apply: Callable[["mujoco.MjModel", "Scene"], None]
-    textures: Callable[["mujoco.MjModel", "Scene"], tuple[str, ...]] | None = None
+    apply: Callable[["mujoco.MjModel", "SceneSpec"], None]
+    textures: Callable[["mujoco.MjModel", "SceneSpec"], tuple[str, ...]] | None = None
 
     def __post_init__(self) -> None:
         if unknown := sorted(set(self.arrays) - VISUAL_ARRAYS):

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from pytest_vla import extensions, hook_modules
 from pytest_vla.errors import SceneError, VlaError
 from pytest_vla.scene.catalog import Categories
-from pytest_vla.scene.panda import REST_JOINTS
-from pytest_vla.scene.profiles import ROBOSUITE_1_4, Profile
+from pytest_vla.scene.panda import REST_JOINTS, ROBOSUITE_1_4, Profile
 
 # How the code of a benchmark judges literals, where benchmarks differ. Values of a problem class.
 # Facts of LIBERO's from hf-libero 0.1.4, ``envs/object_states/base_object_states.py``.

@@ -1,7 +1,7 @@
 """Form batches: keep the questions that wait for a policy, and decide which of them go to it next.
 
-Two servers use it: the desk of a run (`pytest_vla.serving.desk`), whose workers share memory with it, and the policy's
-thread behind the websocket server (`pytest_vla.serving.batching`). How long an incomplete batch waits for more
+Two servers use it: the desk of a run (`pytest_vla.serving.batch_server`), whose workers share memory with it, and the
+policy's thread behind the websocket server (`pytest_vla.serving.batching`). How long an incomplete batch waits for more
 questions is a rule of its own (`pytest_vla.serving.dispatch`).
 """
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from pytest_vla.policies.base import Answer, BatchPolicy, Observation
 from pytest_vla.serving.batch_former import BatchFormer
-from pytest_vla.serving.calls import call_policy, late
+from pytest_vla.serving.computing import call_policy, late
 from pytest_vla.serving.dispatch import Dispatch
 
 _PARTS = 4  # Of a plan, before a call.

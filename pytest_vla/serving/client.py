@@ -14,15 +14,23 @@ from numpy.typing import NDArray
 
 from pytest_vla.errors import POLICY_TIMEOUT, SERVER_DIED, EpisodeError, VlaError, WireError
 from pytest_vla.policies.base import Answer, Episode, Observation
-from pytest_vla.policies.noise import pack_noise
-from pytest_vla.serving.hello import HELLO_SECONDS, Welcome, greet
-from pytest_vla.serving.network import NetworkAddress, connect, is_this_host
+from pytest_vla.policies.generators import pack_noise
+from pytest_vla.serving.handshake import HELLO_SECONDS, NetworkAddress, Welcome, connect, greet, is_this_host
 from pytest_vla.serving.process import About, PolicyAddress
 from pytest_vla.serving.replicas import lost_file
-from pytest_vla.serving.squeeze import Squeezer, known_codecs
-from pytest_vla.serving.wire import HEARD, WAIT, SharedPictures, allocate, inlined, receive, send, unpack_answer
-from pytest_vla.util.told import warn
-from pytest_vla.util.tracebacks import ServerTraceback
+from pytest_vla.serving.wire import (
+    HEARD,
+    WAIT,
+    ImageCompressor,
+    SharedPictures,
+    allocate,
+    inlined,
+    known_codecs,
+    receive,
+    send,
+    unpack_answer,
+)
+from pytest_vla.util.warnings import ServerTraceback, warn
 
 # How a worker's pictures go over one connection: by shared memory, as they are, or squeezed, by what is faster.
 # A network and two processors are faster or slower than each other by what else they do: nobody can be told
@@ -46,7 +54,7 @@ class Link:
         squeezes: what is chosen; None: nothing yet.
     """
 
-    def __init__(self, squeezer: Squeezer | None) -> None:
+    def __init__(self, squeezer: ImageCompressor | None) -> None:
         """`squeezer`: None: everything goes as it is."""
         self._squeezer = squeezer
         self._times: dict[bool, list[float]] = {False: [], True: []}
@@ -335,10 +343,10 @@ class _ServedSession:
         self._policy.end(self._number)
 
 
-def _squeezer(connection: socket.socket, welcome: Welcome) -> Squeezer | None:
+def _squeezer(connection: socket.socket, welcome: Welcome) -> ImageCompressor | None:
     """None: the memory of one host is faster than any codec, or there is none that both sides have."""
     common = [codec for codec in welcome.codecs if codec in known_codecs()]
-    return None if is_this_host(connection) or not common else Squeezer(common[0])
+    return None if is_this_host(connection) or not common else ImageCompressor(common[0])
 
 
 def _listed(places: Places) -> tuple[PolicyAddress | NetworkAddress, ...]:

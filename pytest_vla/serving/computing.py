@@ -1,14 +1,14 @@
 """What the policy's process does: it calls the policy, one order of the desk after the other, and nothing else.
 
-The desk (`pytest_vla.serving.desk`) is a process of its own that talks to workers and forms batches. A batch's pictures
-lie in memory that both have mapped, as one array of all; answers go back packed as workers read them.
+The desk (`pytest_vla.serving.batch_server`) is a process of its own that talks to workers and forms batches. A batch's
+pictures lie in memory that both have mapped, as one array of all; answers go back packed as workers read them.
 """
 
 import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -16,13 +16,84 @@ import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_vla.errors import EpisodeError, WireError
-from pytest_vla.policies.base import BatchPolicy, Episode, Wishes
-from pytest_vla.policies.global_seeds import seed_globals
-from pytest_vla.policies.noise import set_noise
-from pytest_vla.policies.observations import Lent, Observations
-from pytest_vla.serving.calls import as_episode_error, call_policy, details_of, late
+from pytest_vla.errors import BATCH_FAILED, EpisodeError, WireError
+from pytest_vla.policies.base import (
+    Answer,
+    BatchPolicy,
+    Episode,
+    Lent,
+    Observation,
+    Observations,
+    Wishes,
+    as_observations,
+    check_answer,
+    counted_answers,
+)
+from pytest_vla.policies.generators import seed_globals, set_noise
 from pytest_vla.serving.wire import SharedPictures, outlined, pack_answer, receive, send
+from pytest_vla.util.warnings import describe, full_traceback
+
+# One call of a policy for a batch: answers that are checked, or what is told each of those who asked.
+
+
+def call_policy(
+    policy: BatchPolicy,
+    states: Sequence[Any],
+    observations: Sequence[Observation],
+    noises: Sequence[np.random.Generator],
+) -> list[Answer | BaseException]:
+    """The answers of a batch, each checked, or what is raised for it; nothing is raised here.
+
+    Raised on a batch of several it becomes an EpisodeError `BATCH_FAILED` of each: a policy that broke off may have
+    left any of their states half changed, and generators drawn from.
+
+    Args:
+        policy: that is asked.
+        states: of the sessions.
+        observations: of each.
+        noises: of the sessions; the global generators are seeded by them.
+    """
+    count = len(states)
+    try:
+        seed_globals(noises)
+        given = policy.act(states, as_observations(observations))
+    except BaseException as error:
+        failure: BaseException = error
+        if count > 1:
+            failure = EpisodeError(BATCH_FAILED, f"on a batch of {count} the policy raised {describe(error)}")
+            failure.__cause__ = error
+        return [failure] * count
+    try:
+        return [_checked(answer) for answer in counted_answers(given, count)]
+    except EpisodeError as error:
+        return [error] * count
+
+
+def as_episode_error(error: BaseException, moment: str = "") -> EpisodeError:
+    """What a policy raised as an episode's error; `moment` says where, such as "at the episode's begin: "."""
+    if isinstance(error, EpisodeError):
+        return error
+    raised = EpisodeError("policy-raised", f"{moment}{describe(error)}")
+    raised.__cause__ = error
+    return raised
+
+
+def late(seconds: float) -> EpisodeError:
+    """That of an episode whose answer took longer than it may."""
+    return EpisodeError("policy-timeout", f"no answer of the policy in {seconds:g} s (--vla-policy-timeout)")
+
+
+def details_of(error: EpisodeError) -> str:
+    """The traceback behind an error, for whoever has to mend the policy; empty where nothing was raised."""
+    return full_traceback(error.__cause__) if error.__cause__ else ""
+
+
+def _checked(answer: object) -> Answer | BaseException:
+    try:
+        return check_answer(answer, None)
+    except BaseException as error:
+        return error
+
 
 BEGIN, ACT, END = "begin", "act", "end"
 """What the desk orders."""

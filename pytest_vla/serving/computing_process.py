@@ -1,7 +1,7 @@
 """The policy's process: ``python -m pytest_vla.serving.computing_process``, started by `pytest_vla.serving.process`.
 
 It calls the policy and does nothing else: workers are served by a process of its own, the desk, which it starts
-(`pytest_vla.serving.desk_process`).
+(`pytest_vla.serving.batch_server_process`).
 """
 
 import faulthandler
@@ -22,13 +22,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pytest_vla.errors import VlaError, WireError
 from pytest_vla.policies.spec import ModelSpec
-from pytest_vla.serving.desk_process import DeskProcess
+from pytest_vla.serving.batch_server_process import DeskProcess
 from pytest_vla.serving.process import BACKSTOP_SECONDS, DESK_GONE, HUNG, About
-from pytest_vla.util.tracebacks import describe
+from pytest_vla.util.warnings import describe
 
 if TYPE_CHECKING:
-    from pytest_vla.policies.base import BatchPolicy, Episode
-    from pytest_vla.policies.observations import Observations
+    from pytest_vla.policies.base import BatchPolicy, Episode, Observations
     from pytest_vla.serving.computing import Computer
 
 _FAREWELL_SECONDS = 0.5  # For the answers on their way.
@@ -102,8 +101,8 @@ def _watch(computer: "Computer", limit: float) -> None:
 
 def _load(spec: ModelSpec, orders: Mapping[str, Any]) -> "tuple[dict[str, Any], BatchPolicy | None]":
     from pytest_vla.policies.base import is_batch_policy, own_number
+    from pytest_vla.policies.fit import traits_of
     from pytest_vla.policies.load import digest_of, load_policy, may_batch, policy_digest
-    from pytest_vla.policies.traits import traits_of
 
     # After our own imports: a user's file may have the name of a module of Python's.
     sys.path[:] = orders["path"]

@@ -26,9 +26,9 @@ from typing import Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.policies.spec import ModelSpec
-from pytest_vla.serving.network import NetworkAddress, reachable
-from pytest_vla.serving.seen import Seen, read_seen
-from pytest_vla.util.processes import Patience
+from pytest_vla.serving.handshake import NetworkAddress, reachable
+from pytest_vla.serving.stats import ServingStats, read_seen
+from pytest_vla.util.processes import ObservedTime
 
 _SOCKET = "policy.sock"
 _POLL_SECONDS = 1.0
@@ -130,7 +130,7 @@ class PolicyProcess:
         """Whether the process still runs."""
         return self._process.poll() is None
 
-    def wait(self, silence: float | None = None, seen: Callable[[Seen], None] = lambda seen: None) -> int:
+    def wait(self, silence: float | None = None, seen: Callable[[ServingStats], None] = lambda seen: None) -> int:
         """Waits until the process has ended; to be called once.
 
         Args:
@@ -140,7 +140,7 @@ class PolicyProcess:
         Returns:
             Its exit code, negative for a signal; `FROZEN`: it was killed.
         """
-        patience, still, rest = Patience(), 0.0, b""
+        patience, still, rest = ObservedTime(), 0.0, b""
         with selectors.DefaultSelector() as selector, self._signs:
             selector.register(self._signs, selectors.EVENT_READ)
             # What it started may keep its pipe open.
@@ -157,7 +157,7 @@ class PolicyProcess:
                         seen(found)
                 still = 0.0 if heard else still + patience.passed()
                 if heard:
-                    patience = Patience()
+                    patience = ObservedTime()
                 elif silence is not None and still > silence:
                     _kill(self._process)
                     self._process.wait()

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import IO, Any, Self
 
-from pytest_vla.policies.live import Caller, told_run, write_caller
+from pytest_vla.policies.in_memory import Caller, told_run, write_caller
 
 _USAGE_ERROR = 4
 _KEPT_LINES = 60

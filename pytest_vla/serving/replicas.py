@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.policies.choices import AUTO
+from pytest_vla.policies.devices import AUTO
 from pytest_vla.policies.spec import ModelSpec
 from pytest_vla.serving.process import (
     DESK_GONE,
@@ -23,7 +23,7 @@ from pytest_vla.serving.process import (
     longest_silence,
     start,
 )
-from pytest_vla.serving.seen import Seen
+from pytest_vla.serving.stats import ServingStats
 
 RESTARTS = 1
 """How often a process is started again that died. One that gave up a call that hung, or was frozen, is, however often.
@@ -79,7 +79,7 @@ class Replicas:
         self._specs = [dataclasses.replace(spec, device=device) for device in devices]
         self.addresses = [PolicyAddress.new() for _ in devices]
         self._processes: list[PolicyProcess | None] = [None for _ in devices]
-        self._seen, self._lost = [Seen() for _ in devices], dict[int, str]()
+        self._seen, self._lost = [ServingStats() for _ in devices], dict[int, str]()
         self._cores, self._many = cores, processes or len(devices)
         self._listen, self._ports = listen, [0 for _ in devices]
         self._lock, self._closing = threading.Lock(), threading.Event()
@@ -124,7 +124,7 @@ class Replicas:
         """Why a process will not listen any more; None: it does, or will again."""
         return self._lost.get(number)
 
-    def seen(self) -> tuple[Seen, ...]:
+    def seen(self) -> tuple[ServingStats, ...]:
         """What each process saw of the run, a second ago at most; of one that was started again since then."""
         return tuple(self._seen)
 
@@ -184,7 +184,7 @@ class Replicas:
                     return
                 self._processes[number] = started
 
-    def _note(self, number: int, seen: Seen) -> None:
+    def _note(self, number: int, seen: ServingStats) -> None:
         self._seen[number] = seen
 
     def _ending(self, code: int) -> str:

@@ -58,7 +58,7 @@ class Foreseen:
     seconds: float
 
 
-class Rule(Protocol):
+class BatchRule(Protocol):
     """Says when a batch is to go; see `pytest_vla.serving.dispatch.Dispatch`. Sessions are worker numbers here."""
 
     def asked(self, session: int, now: float) -> None: ...
@@ -99,7 +99,13 @@ class AtLeast:
 
 
 def simulate(
-    load: Load, workers: int, rule: Rule, rng: np.random.Generator, *, episodes: int | None = None, questions: int = 0
+    load: Load,
+    workers: int,
+    rule: BatchRule,
+    rng: np.random.Generator,
+    *,
+    episodes: int | None = None,
+    questions: int = 0,
 ) -> Foreseen:
     """A run of so many workers.
 
@@ -121,7 +127,13 @@ def simulate(
 
 
 def simulate_in_parts(
-    load: Load, workers: int, rule: Rule, rng: np.random.Generator, *, episodes: int | None = None, questions: int = 0
+    load: Load,
+    workers: int,
+    rule: BatchRule,
+    rng: np.random.Generator,
+    *,
+    episodes: int | None = None,
+    questions: int = 0,
 ) -> Generator[None, None, Foreseen]:
     """As `simulate`, a millisecond or so at a time, for who has something else to do in between."""
     return _Run(load, workers, rule, rng, episodes, questions or max(4000, 60 * workers)).go()
@@ -131,7 +143,7 @@ class _Run:
     """One simulation. Thinking goes on a clock that is slower the more workers share the cores."""
 
     def __init__(
-        self, load: Load, workers: int, rule: Rule, rng: np.random.Generator, episodes: int | None, questions: int
+        self, load: Load, workers: int, rule: BatchRule, rng: np.random.Generator, episodes: int | None, questions: int
     ) -> None:
         self._load, self._rule, self._rng = load, rule, rng
         self._thinking, self._away = _drawn(load.thinking, rng), _drawn(load.away, rng)

@@ -19,22 +19,82 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_vla.errors import EpisodeError, VlaError
-from pytest_vla.policies.base import Answer, BatchPolicy, Episode, Observation, Wishes, own_number
-from pytest_vla.policies.global_seeds import seed_globals
+from pytest_vla.policies.base import (
+    Answer,
+    BatchPolicy,
+    Episode,
+    Observation,
+    Policy,
+    Session,
+    Wishes,
+    is_batch_policy,
+    own_number,
+)
+from pytest_vla.policies.fit import traits_of
+from pytest_vla.policies.generators import noise_generator, reseed, seed_globals, set_noise
 from pytest_vla.policies.msgpack_arrays import pack, unpack
-from pytest_vla.policies.noise import noise_generator, reseed, set_noise
-from pytest_vla.policies.openpi_connection import limit_sending, require_websockets
-from pytest_vla.policies.openpi_protocol import OBSERVATIONS, OURS, PROMPT, Served
+from pytest_vla.policies.openpi_connection import (
+    OBSERVATIONS,
+    OURS,
+    PROMPT,
+    ServerInfo,
+    limit_sending,
+    require_websockets,
+)
 from pytest_vla.policies.tokens import statistics_table
-from pytest_vla.policies.traits import traits_of
 from pytest_vla.serving.batching import Batcher
-from pytest_vla.serving.calls import as_episode_error, details_of
-from pytest_vla.serving.plain import PlainPolicy
-from pytest_vla.util.tracebacks import describe
+from pytest_vla.serving.computing import as_episode_error, details_of
+from pytest_vla.util.warnings import describe
 
 if TYPE_CHECKING:
     from websockets.http11 import Request, Response
     from websockets.sync.server import ServerConnection
+
+
+# A policy that answers one question after the other, as a `BatchPolicy`, so that it can be served like one.
+
+EVERYTHING = (
+    *("agentview_image", "robot0_eye_in_hand_image", "state"),
+    *("robot0_eef_pos", "robot0_eef_quat", "robot0_gripper_qpos", "robot0_joint_pos"),
+)
+"""What a session may read, since it does not say what it does read."""
+
+
+def as_batch_policy(policy: Policy | BatchPolicy) -> BatchPolicy:
+    """A policy with batches of one; one that answers in batches as it is."""
+    return policy if is_batch_policy(policy) else PlainPolicy(policy)  # type: ignore[arg-type]
+
+
+class PlainPolicy:
+    """Batches of one question; an episode's state is its session.
+
+    Attributes:
+        policy: as it was.
+        replan: its own.
+        digest: its own.
+    """
+
+    max_batch: int = 1
+    reads: Sequence[str] = EVERYTHING
+
+    def __init__(self, policy: Policy) -> None:
+        """Asks `policy`."""
+        self.policy = policy
+        self.replan = getattr(policy, "replan", None)
+        self.digest = getattr(policy, "digest", None)
+
+    def begin(self, episode: Episode) -> Session:
+        """The episode's session."""
+        session = self.policy(episode)
+        if not callable(session):
+            raise EpisodeError(
+                "policy-protocol", f"a policy returns a session; this one returned {type(session).__name__}"
+            )
+        return session
+
+    def act(self, states: Sequence[Any], observations: Sequence[Observation]) -> Sequence[NDArray[Any] | Answer]:
+        """The sessions' answers."""
+        return [session(observation) for session, observation in zip(states, observations, strict=True)]
 
 
 # Sessions at a policy that others ask from afar, and what goes wrong in them: the same behind every kind of server.
@@ -46,7 +106,7 @@ LOOK_SECONDS = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class Session:
+class ClientSession:
     """An episode's; belongs to it alone.
 
     Attributes:
@@ -71,7 +131,7 @@ class Sessions:
     def __init__(self, policy: BatchPolicy, batcher: Batcher) -> None:
         self._policy, self._batcher = policy, batcher
 
-    def begin(self, episode: Episode, waiting: Callable[[], None]) -> Session:
+    def begin(self, episode: Episode, waiting: Callable[[], None]) -> ClientSession:
         """A session of an episode, whose generator becomes the session's.
 
         Args:
@@ -87,23 +147,23 @@ class Sessions:
             return self._policy.begin(episode)
 
         begun = self._batcher.call(begin)
-        session = Session(_awaited(begun, waiting, "at the episode's begin: "), episode.rng, episode.alone)
+        session = ClientSession(_awaited(begun, waiting, "at the episode's begin: "), episode.rng, episode.alone)
         self._batcher.begin(session)
         return session
 
-    def ask(self, session: Session, observation: Observation, waiting: Callable[[], None]) -> Answer:
+    def ask(self, session: ClientSession, observation: Observation, waiting: Callable[[], None]) -> Answer:
         """The answer to a session's question. As `begin`."""
         question = self._batcher.ask(session.state, observation, session, alone=session.alone, noise=session.noise)
         return _awaited(question, waiting, "")
 
-    def end(self, session: Session, waiting: Callable[[], None]) -> None:
+    def end(self, session: ClientSession, waiting: Callable[[], None]) -> None:
         """Ends a session. As `begin`."""
         self._batcher.end(session)
         close = getattr(session.state, "close", None)
         if close is not None:
             _awaited(self._batcher.call(close), waiting, "at the episode's end: ")
 
-    def abandon(self, session: Session) -> None:
+    def abandon(self, session: ClientSession) -> None:
         """Ends a session whose episode is gone; nobody waits for it."""
         self._batcher.end(session)
         close = getattr(session.state, "close", None)
@@ -330,7 +390,7 @@ class WebsocketServer:
         self._key, self._run_seed, self._told = key, run_seed, told
         self._reads = None if isinstance(policy, PlainPolicy) else tuple(policy.reads)
         traits = traits_of(policy.policy if isinstance(policy, PlainPolicy) else policy)
-        self._greeting = pack(Served(self._reads, replan, digest, traits).metadata())
+        self._greeting = pack(ServerInfo(self._reads, replan, digest, traits).metadata())
         self._numbers = itertools.count(1)
         self._lock, self._open = threading.Lock(), 0
         listener.listen(128)
@@ -464,7 +524,7 @@ class _Conversation:
     ) -> None:
         self._connection, self._sessions, self._reads = connection, sessions, reads
         self._number, self._run_seed, self._requests = number, run_seed, itertools.count()
-        self._session: Session | None = None
+        self._session: ClientSession | None = None
         # Of a client that knows no begin: what its session is about.
         self._prompt: str | None = None
         self.mishap: EpisodeError | None = None
@@ -524,7 +584,7 @@ class _Conversation:
         self._close()
         return {}
 
-    def _asked(self, session: Session, observation: Mapping[str, Any]) -> dict[str, Any]:
+    def _asked(self, session: ClientSession, observation: Mapping[str, Any]) -> dict[str, Any]:
         began = time.perf_counter()
         answer = self._sessions.ask(session, observation, self._waiting)
         spent = 1000 * (time.perf_counter() - began)

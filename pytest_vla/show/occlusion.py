@@ -1,12 +1,20 @@
 """Occlusion maps of recorded episodes: their first moment, taken again, and the policy asked again."""
 
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pytest_vla.episode.again import taken_again
-from pytest_vla.episode.occlusion import Occlusion, occlusions
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_vla.episode.resimulate import resimulate
 from pytest_vla.errors import VlaError
-from pytest_vla.policies.base import Policy
+from pytest_vla.plan.task import Task
+from pytest_vla.policies.base import Episode, Observation, Policy
+from pytest_vla.policies.generators import globals_put_back, noise_generator, reseed, seed_globals
+from pytest_vla.policies.session import ask_session, begin_session, close_session, own_replan
+from pytest_vla.policies.view import policy_view
 from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Run
 from pytest_vla.records.trajectory import load_trajectory, trajectory_file
@@ -14,6 +22,134 @@ from pytest_vla.show.restored import data_of, restored_task, restored_variation
 
 if TYPE_CHECKING:
     from pytest_vla.episode.world_pool import WorldPool
+
+
+# Where a policy looks: how much its first answer changes when a patch of a picture is covered (LIBERO-Plus, App. G).
+#
+# Each question is the episode's first one anew: a session of its own, the same instruction, state and noise, and one
+# patch of one picture in plain grey. A policy that draws its noise elsewhere answers otherwise by itself; how much is
+# measured by asking twice with nothing covered.
+
+GRID = 8
+"""Patches in a row, and in a column."""
+
+GREY = 128
+
+_IMAGE = "_image"
+
+
+@dataclass(frozen=True)
+class Occlusion:
+    """Of one picture.
+
+    Attributes:
+        camera: its name.
+        picture: (H, W, 3) uint8, upright: what the policy was first shown.
+        changes: (GRID, GRID): of each patch how far the answer is from the one with nothing covered: the Euclidean
+            distance of actions, the mean over the steps that are executed.
+        floor: how far two answers with nothing covered are from each other; 0: it answers the same.
+    """
+
+    camera: str
+    picture: NDArray[np.uint8]
+    changes: NDArray[np.float64]
+    floor: float
+
+
+def occlusions(policy: Policy, task: Task, record: Record, observation: Observation) -> tuple[Occlusion, ...]:
+    """A map of each picture that the policy reads; none where it reads no picture.
+
+    Args:
+        policy: one that is asked by one episode at a time, and does not look at the simulator itself.
+        task: of the record.
+        record: of an episode.
+        observation: what it was first shown.
+
+    Raises:
+        VlaError: the policy looks at the simulator itself.
+        EpisodeError: it raises, or its answer is none.
+    """
+    if getattr(policy, "privileged", False):
+        raise VlaError("the policy looks at the simulator itself, which no patch covers")
+    shown = {name: np.array(observation[name]) for name in observation}
+    read: set[str] = set()
+    with globals_put_back():
+        first = _answer(policy, task, record, _Reading(shown, read))
+        again = _answer(policy, task, record, shown)
+        floor = _apart(first, again)
+        return tuple(
+            Occlusion(
+                name.removesuffix(_IMAGE),
+                shown[name],
+                np.array(
+                    [
+                        [_apart(first, _answer(policy, task, record, _covered(shown, name, at))) for at in row]
+                        for row in _patches(shown[name])
+                    ]
+                ),
+                floor,
+            )
+            for name in sorted(read)
+        )
+
+
+def _answer(policy: Policy, task: Task, record: Record, shown: Observation) -> NDArray[np.float64]:
+    """The steps that an episode would execute of its first answer."""
+    run_seed, size = record.seeds.get("run", 0), task.protocol.action_size
+    noise = noise_generator(run_seed, record.case)
+    replan = record.replan or own_replan(policy)
+    episode = Episode(
+        *(record.case, record.suite, record.task, record.instruction, record.seed),
+        noise,
+        action_size=size,
+        replan=replan,
+    )
+    seed_globals([noise])
+    session = begin_session(policy, episode)
+    try:
+        reseed(noise, run_seed, record.case, 0)
+        seed_globals([noise])
+        actions = ask_session(session, policy_view(shown, task.protocol.image_transform), size).actions
+    finally:
+        close_session(session)
+    return actions[: replan or len(actions)]
+
+
+def _apart(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+    steps = min(len(one), len(other))
+    return float(np.linalg.norm(one[:steps] - other[:steps], axis=1).mean())
+
+
+def _patches(picture: NDArray[np.uint8]) -> list[list[tuple[slice, slice]]]:
+    tall, wide = (np.linspace(0, size, GRID + 1).round().astype(int) for size in picture.shape[:2])
+    return [
+        [(slice(tall[row], tall[row + 1]), slice(wide[column], wide[column + 1])) for column in range(GRID)]
+        for row in range(GRID)
+    ]
+
+
+def _covered(shown: Mapping[str, NDArray[Any]], name: str, at: tuple[slice, slice]) -> Observation:
+    picture = shown[name].copy()
+    picture[at] = GREY
+    return {**shown, name: picture}
+
+
+class _Reading(Mapping[str, NDArray[Any]]):
+    """An observation that takes down which pictures are read."""
+
+    def __init__(self, shown: Mapping[str, NDArray[Any]], read: set[str]) -> None:
+        self._shown, self._read = shown, read
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        if name.endswith(_IMAGE):
+            self._read.add(name)
+        return self._shown[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._shown)
+
+    def __len__(self) -> int:
+        return len(self._shown)
 
 
 def episode_occlusions(
@@ -40,5 +176,5 @@ def episode_occlusions(
     variation = restored_variation(task, record)
     world = pool(task, variation if variation is not None and variation.changes_world else None)
     trajectory = load_trajectory(trajectory_file(folder, record.arrays))
-    begun = next(taken_again(world, record, trajectory, variation))
+    begun = next(resimulate(world, record, trajectory, variation))
     return occlusions(policy, task, record, begun.observation)

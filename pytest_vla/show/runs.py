@@ -5,27 +5,22 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pytest_vla.errors import VlaError
-from pytest_vla.metrics.rates import interval_text, left_out_text, share_text
-from pytest_vla.metrics.runs import rate_of
+from pytest_vla.metrics.rates import interval_text, left_out_text, rate_of, share_text
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.select import select_tasks
 from pytest_vla.plan.task import Task, with_textures
 from pytest_vla.records.load import is_run_folder, open_runs
-from pytest_vla.records.names import ALL_RUNS, LAST_RUN
 from pytest_vla.records.record import Record
-from pytest_vla.records.runs import Run
+from pytest_vla.records.runs import ALL_RUNS, LAST_RUN, Run
 from pytest_vla.records.trajectory import load_trajectory, trajectory_file
-from pytest_vla.show.charged import charged_between, cost_label, headline_charges, outlined
 from pytest_vla.show.restored import data_of, restored_task, restored_variation, textures_of
-from pytest_vla.show.sheet import Cell, Picture, blank, check_layout, in_rows, sheet
-
-if TYPE_CHECKING:
-    from pytest_vla.episode.world_pool import WorldPool
-    from pytest_vla.scene.variation import Variation
-
+from pytest_vla.show.sheet import Picture, SheetCell, blank, check_layout, in_rows, sheet
 from pytest_vla.show.tasks import (
     Drawing,
     ShownWorld,
@@ -36,6 +31,12 @@ from pytest_vla.show.tasks import (
     open_pool,
     told_of,
 )
+from pytest_vla.show.video import charged_between, cost_label, headline_charges, outlined
+
+if TYPE_CHECKING:
+    from pytest_vla.episode.world_pool import WorldPool
+    from pytest_vla.scene.variation import Variation
+
 
 _LISTED = 6
 _BLANK = 235
@@ -112,10 +113,10 @@ def run_sheet(
     together = frames * len(runs)
     columns = columns_of(len(cases) * together, together)
 
-    def rows(moments: Callable[[Task, Record, Path], list[Cell | None]]) -> list[list[Cell | None]]:
-        cells: list[Cell | None] = []
+    def rows(moments: Callable[[Task, Record, Path], list[SheetCell | None]]) -> list[list[SheetCell | None]]:
+        cells: list[SheetCell | None] = []
         for case in cases:
-            task, block = tasks[case[:2]], list[Cell | None]()
+            task, block = tasks[case[:2]], list[SheetCell | None]()
             found = [records.get(case) for records in by_case]
             for run, record in zip(runs, found, strict=True):
                 block += [None] * frames if record is None else moments(task, record, run.folder)
@@ -215,22 +216,22 @@ def _steps(last: int, frames: int) -> list[int]:
     return [*(round(last * number / (frames - 1)) for number in range(frames - 1)), last]
 
 
-def _moments(task: Task, record: Record, steps: Sequence[int]) -> list[Cell | None]:
+def _moments(task: Task, record: Record, steps: Sequence[int]) -> list[SheetCell | None]:
     """The places of an episode's pictures after these steps; the last one says how it ended."""
     verdict = record.outcome if record.reason is None else f"{record.outcome}, {record.reason},"
     tone = {"success": "good", "invalid": "plain"}.get(record.outcome, "bad")
     cost = cost_label(headline_charges(record.costs), record.steps)
     ending = {"label": f"{verdict} after {record.steps} steps{f', {cost}' if cost else ''}", "tone": tone}
     picture = blank(task.protocol.image_size, _BLANK)
-    end = Cell(picture, **ending)  # type: ignore[arg-type]
+    end = SheetCell(picture, **ending)  # type: ignore[arg-type]
     if record.arrays is None:
         return [end, *[None] * (len(steps) - 1)]
     charges = headline_charges(record.costs)
     told = [", ".join(filter(None, [f"step {step}", cost_label(charges, step)])) for step in steps[:-1]]
-    return [*(Cell(picture, text) for text in told), end]
+    return [*(SheetCell(picture, text) for text in told), end]
 
 
-def _shown(pool: "WorldPool", task: Task, record: Record, folder: Path, frames: int) -> list[Cell | None]:
+def _shown(pool: "WorldPool", task: Task, record: Record, folder: Path, frames: int) -> list[SheetCell | None]:
     """An episode's pictures, drawn from its recorded states."""
     if record.arrays is None:
         return _moments(task, record, _steps(record.steps, frames))
@@ -278,7 +279,7 @@ def _heads(runs: Sequence[RunEpisodes]) -> list[str]:
     return models if len(set(models)) == len(models) else [run.run.name for run in runs]
 
 
-def _named(block: Sequence[Cell | None], task: Task, record: Record) -> list[Cell | None]:
+def _named(block: Sequence[SheetCell | None], task: Task, record: Record) -> list[SheetCell | None]:
     """The pictures of one episode: below the first of them it says which."""
     first, cell = next((at, cell) for at, cell in enumerate(block) if cell is not None)
     label = _label_of(record)
@@ -330,3 +331,54 @@ def _asked(patterns: Sequence[str], seeds: Sequence[int] | None, labels: Sequenc
     tasks = f"tasks {', '.join(patterns)}" if patterns else "all tasks"
     varied = f", variations {', '.join(labels)}" if labels else ""
     return tasks + varied + (f", seeds {', '.join(map(str, seeds))}" if seeds is not None else "")
+
+
+# Where the things that a task is about were over an episode: from its recorded states, without physics.
+
+
+def episode_objects(
+    pool: "WorldPool", run: Run, record: Record, folder: Path, drawing: Drawing, rows: Sequence[int]
+) -> dict[str, NDArray[np.float64]]:
+    """By name, the path of each object, drawer, door or knob that the goal names: (len(rows), 3), m, world's frame.
+
+    A suite's own world has none, and neither has an episode without states.
+
+    Args:
+        pool: of `pytest_vla.show.tasks.open_pool`.
+        run: of the record.
+        record: of an episode.
+        folder: of its run.
+        drawing: says where the data is.
+        rows: of the trajectory.
+
+    Raises:
+        VlaError: its data is missing, or its variation cannot be made.
+    """
+    task = as_drawn(restored_task(record, data_of(run, drawing.data)), drawing, 1)
+    if record.arrays is None or task.world is not None:
+        return {}
+    qpos = load_trajectory(trajectory_file(folder, record.arrays)).qpos[list(rows)]
+    world: Any = pool(task, drawn_variation(task, record))
+    world.reset(init_state=seed_of(record, "init_state"), scene_seed=seed_of(record, "scene"), settle=False)
+    return _object_paths(world, qpos)
+
+
+def _object_paths(world: Any, qpos: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    import mujoco
+
+    from pytest_vla.episode.visibility import parts
+    from pytest_vla.errors import VlaError
+
+    if qpos.shape[1] != world.model.nq:
+        raise VlaError(f"a recorded state has {qpos.shape[1]} numbers, expected {world.model.nq}")
+    # Of a region that stands still the fixture's body says nothing new, but it is where things are to go.
+    bodies = {part.name: min(part.bodies) for part in parts(world) if part.recognised}
+    data = mujoco.MjData(world.model)
+    paths = {name: np.empty((len(qpos), 3)) for name in bodies}
+    for row, pose in enumerate(qpos):
+        data.qpos[:] = pose
+        mujoco.mj_kinematics(world.model, data)
+        for name, body in bodies.items():
+            # The centre of mass: a door's frame does not move.
+            paths[name][row] = data.xipos[body]
+    return paths

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from pytest_vla.errors import VlaError
 from pytest_vla.records.record import VIDEO_SUFFIX
+from pytest_vla.util.extras import what_to_install
 from pytest_vla.util.files import whole_file
-from pytest_vla.util.install import what_to_install
 
 if TYPE_CHECKING:
     from PIL.ImageFont import FreeTypeFont, ImageFont
@@ -41,7 +41,7 @@ _LONGEST_NAME = 120
 
 
 @dataclass(frozen=True)
-class Cell:
+class SheetCell:
     """A picture, and what stands below it: a name, and a label in the colour of its tone."""
 
     picture: Picture
@@ -76,12 +76,12 @@ class _Layout:
     """Where texts and pictures (left, top) of a sheet are, and its width and height."""
 
     lines: tuple[_Line, ...]
-    pictures: tuple[tuple[Cell, int, int], ...]
+    pictures: tuple[tuple[SheetCell, int, int], ...]
     size: tuple[int, int]
 
 
 def sheet(
-    rows: Sequence[Sequence[Cell | None]],
+    rows: Sequence[Sequence[SheetCell | None]],
     *,
     title: str = "",
     subtitle: str = "",
@@ -105,7 +105,7 @@ def sheet(
 
 
 def check_layout(
-    rows: Sequence[Sequence[Cell | None]], *, title: str = "", subtitle: str = "", heads: Sequence[str] = ()
+    rows: Sequence[Sequence[SheetCell | None]], *, title: str = "", subtitle: str = "", heads: Sequence[str] = ()
 ) -> None:
     """Refuse what `sheet` would refuse, before its pictures are drawn: `blank` ones stand for them. Raises VlaError."""
     width, height = _layout(rows, title, subtitle, heads).size
@@ -117,7 +117,7 @@ def blank(size: tuple[int, int], grey: int = 0) -> Picture:
     return np.broadcast_to(np.uint8(grey), (*size, 3))
 
 
-def _layout(rows: Sequence[Sequence[Cell | None]], title: str, subtitle: str, heads: Sequence[str]) -> _Layout:
+def _layout(rows: Sequence[Sequence[SheetCell | None]], title: str, subtitle: str, heads: Sequence[str]) -> _Layout:
     if not any(cell is not None for row in rows for cell in row):
         raise VlaError("a picture sheet needs a picture")
     for picture in (cell.picture for row in rows for cell in row if cell is not None):
@@ -128,7 +128,7 @@ def _layout(rows: Sequence[Sequence[Cell | None]], title: str, subtitle: str, he
     lefts = [style.margin + sum(widths[:at]) + style.gap * at for at in range(len(widths))]
     text_width = max(lefts[-1] + widths[-1] - style.margin, _NARROWEST_TEXT)
     lines: list[_Line] = []
-    placed: list[tuple[Cell, int, int]] = []
+    placed: list[tuple[SheetCell, int, int]] = []
 
     def write(text: str, x: int, y: int, width: int, colour: str, size: int = style.label) -> int:
         """Adds a text and returns where it ends."""
@@ -162,7 +162,7 @@ def _check_size(width: int, height: int) -> None:
         )
 
 
-def in_rows(cells: Sequence[Cell | None], columns: int) -> list[list[Cell | None]]:
+def in_rows(cells: Sequence[SheetCell | None], columns: int) -> list[list[SheetCell | None]]:
     """Cells one after the other, so many in a row; the last row may have fewer."""
     return [list(cells[start : start + columns]) for start in range(0, len(cells), columns)]
 

@@ -17,7 +17,7 @@ from pytest_vla.plan.case import init_state_of
 from pytest_vla.plan.manifests import is_suite, load_suite, named_suites, suite_folder, suite_names
 from pytest_vla.plan.select import select_tasks
 from pytest_vla.plan.task import Task
-from pytest_vla.show.sheet import Cell, Picture, blank, check_layout, in_rows, sheet
+from pytest_vla.show.sheet import Picture, SheetCell, blank, check_layout, in_rows, sheet
 from pytest_vla.util.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def task_sheet(tasks: Sequence[Task], seeds: Sequence[int] | None, drawing: Draw
     each = len(seeds) * len(cameras)
     check_number(len(tasks) * each)
     cells = [
-        Cell(
+        SheetCell(
             blank(task.protocol.image_size),
             f"seed {seed}, {camera}" if one or each > 1 else "",
             name="" if one else told_of(task),

@@ -15,20 +15,21 @@ import numpy as np
 from pytest_vla.episode.start import NothingToMeasure, begin
 from pytest_vla.episode.trace import Trace
 from pytest_vla.errors import NO_DRAW, OUT_OF_SIGHT, EpisodeError, UnfitError, VlaError
-from pytest_vla.plan.case import Case
-from pytest_vla.plan.labels import UPSTREAM, joint_of, parts_of
+from pytest_vla.fuzz.candidate import Candidate
+from pytest_vla.plan.case import UPSTREAM, Case, joint_of, parts_of
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.variation import Variation
-from pytest_vla.show.sheet import Cell, Picture, blank, check_layout, in_rows, sheet
+from pytest_vla.show.sheet import Picture, SheetCell, blank, check_layout, in_rows, sheet
 from pytest_vla.show.tasks import Drawing, camera_picture, check_number, open_pool
 from pytest_vla.util.text import did_you_mean
+from pytest_vla.vary.chosen import remembering
 from pytest_vla.vary.kind import MOST_DRAWS
-from pytest_vla.vary.parse import parse_vary
-from pytest_vla.vary.registry import find_variation, kinds, labels_of
+from pytest_vla.vary.registry import find_variation, kinds, labels_of, parse_vary
 
 if TYPE_CHECKING:
     from pytest_vla.episode.world_pool import WorldPool
     from pytest_vla.sim.world import World
+
 
 BENIGN = "benign"
 """What stands for no variation, below pictures and among patterns of labels."""
@@ -117,7 +118,7 @@ def vary_sheet(tasks: Sequence[Task], vary: str, seeds: Sequence[int] | None, dr
         for block in blocks
     ]
 
-    def rows(of_block: "Mapping[int, Mapping[str, Sequence[Cell]]]") -> list[list[Cell | None]]:
+    def rows(of_block: "Mapping[int, Mapping[str, Sequence[SheetCell]]]") -> list[list[SheetCell | None]]:
         return list(
             chain.from_iterable(
                 _rows(block, of_block[at], cameras, names)
@@ -208,10 +209,10 @@ def _drawn(task: Task, drawing: Drawing) -> Task:
 
 
 def _rows(
-    block: _Block, cells: Mapping[str, Sequence[Cell]], cameras: Sequence[str], named: str
-) -> list[list[Cell | None]]:
+    block: _Block, cells: Mapping[str, Sequence[SheetCell]], cameras: Sequence[str], named: str
+) -> list[list[SheetCell | None]]:
     """The rows of a task and seed; `cells`: by label, the empty one for the task as it is, one for each camera."""
-    rows: list[list[Cell | None]] = []
+    rows: list[list[SheetCell | None]] = []
     for number, camera in enumerate(cameras):
         pictured = worded = False
         benign = cells[""][number]
@@ -222,7 +223,7 @@ def _rows(
             # Beside words it is words too.
             words = all(cell.picture.shape[0] == _CARD_HEIGHT for cell in beside)
             # Once is enough: what stands beside nothing is beside the one above.
-            first: Cell | None = None
+            first: SheetCell | None = None
             if words and not worded:
                 first = dataclasses.replace(told, picture=beside[0].picture)
             elif not words and not pictured:
@@ -238,10 +239,10 @@ def _behind(text: str) -> str:
     return f", {text}" if text else ""
 
 
-def _empty(block: _Block, task: Task, cameras: int) -> dict[str, list[Cell]]:
+def _empty(block: _Block, task: Task, cameras: int) -> dict[str, list[SheetCell]]:
     """The places of a block's pictures, with the texts of what is drawn first."""
     picture = blank(task.protocol.image_size)
-    cells = {"": [Cell(picture, name=BENIGN)] * cameras}
+    cells = {"": [SheetCell(picture, name=BENIGN)] * cameras}
     for each in block.shown:
         card = _card(each, task)
         assert each.variation is not None or card is not None
@@ -249,12 +250,12 @@ def _empty(block: _Block, task: Task, cameras: int) -> dict[str, list[Cell]]:
     return cells
 
 
-def _cells(pool: "WorldPool", block: _Block, task: Task, cameras: Sequence[str]) -> dict[str, list[Cell]]:
+def _cells(pool: "WorldPool", block: _Block, task: Task, cameras: Sequence[str]) -> dict[str, list[SheetCell]]:
     """A block's cells by label, of each camera one."""
     case = Case(task.suite, task.name, block.seed, task_level=task.task_level)
     benign, _, ending = begun(pool, task, case, None, cameras)
     assert benign is not None
-    cells = {"": [Cell(picture, ending, name=BENIGN) for picture in benign]}
+    cells = {"": [SheetCell(picture, ending, name=BENIGN) for picture in benign]}
     for each in block.shown:
         card = _card(each, task)
         if card is not None:
@@ -307,22 +308,22 @@ def _present(world: "World") -> Mapping[str, Any] | None:
         return None
 
 
-def _cell(picture: Picture, variation: Variation | None, wrong: str = "", same: bool = False) -> Cell:
+def _cell(picture: Picture, variation: Variation | None, wrong: str = "", same: bool = False) -> SheetCell:
     assert variation is not None
     told = [f'"{variation.instruction}"'] if variation.instruction is not None else []
     noted = ["the same picture as benign"] if same else []
     label = "; ".join(filter(None, (in_short(variation.parameters), *told, *noted, wrong)))
-    return Cell(picture, label, "bad" if wrong else "plain", variation.label)
+    return SheetCell(picture, label, "bad" if wrong else "plain", variation.label)
 
 
-def _card(shown: _Shown, task: Task) -> Cell | None:
+def _card(shown: _Shown, task: Task) -> SheetCell | None:
     """The words in the place of a picture; None: it has one."""
     if shown.has_picture:
         return None
     line = blank((_CARD_HEIGHT, task.protocol.image_size[1]), _CARD_GREY)
     variation = shown.variation
     if variation is None:
-        return Cell(line, shown.refusal, "bad", shown.label)
+        return SheetCell(line, shown.refusal, "bad", shown.label)
     told = (
         []
         if variation.instruction is None
@@ -330,7 +331,7 @@ def _card(shown: _Shown, task: Task) -> Cell | None:
     )
     if variation.actions:
         told.append(f"no picture, it changes actions: {in_short(variation.parameters)}")
-    return Cell(line, "; ".join(told), name=shown.label)
+    return SheetCell(line, "; ".join(told), name=shown.label)
 
 
 def in_short(parameters: Mapping[str, Any]) -> str:
@@ -371,3 +372,45 @@ def _reason(task: Task, label: str, error: Exception) -> str:
     text = error.reason if isinstance(error, UnfitError) else str(error).removeprefix(f"{label}: ")
     text = text.replace(f"{task.id}", "this task")
     return textwrap.shorten(text, _LONGEST, placeholder=" ...")
+
+
+# Pictures of scenes that a search tried, as their episodes begin.
+
+
+@dataclass(frozen=True)
+class SceneView:
+    """A scene as it is seen.
+
+    Attributes:
+        picture: of the suite's first camera; None: there is none.
+        why: there is no picture; or what is wrong with it; empty: nothing.
+    """
+
+    picture: Picture | None
+    why: str = ""
+
+
+def scene_pictures(candidates: Sequence[Candidate]) -> list[SceneView]:
+    """A picture of each, in their order; equal ones are drawn once. What cannot be drawn says why."""
+    drawn: dict[tuple[str, int, tuple[str, ...]], SceneView] = {}
+    found = []
+    with closing(open_pool(Drawing())) as pool:
+        for candidate in candidates:
+            key = candidate.task.id, candidate.seed, tuple(change.label for change in candidate.changes)
+            if key not in drawn:
+                with remembering(candidate.changes):
+                    drawn[key] = _changes_drawn(candidate, pool)
+            found.append(drawn[key])
+    return found
+
+
+def _changes_drawn(candidate: Candidate, pool: "WorldPool") -> SceneView:
+    task, case = candidate.task, candidate.case
+    try:
+        variation = find_variation(task, case.variation, case.seed)
+        if variation is not None and not changes_picture(variation):
+            return SceneView(None, "it looks as it does without the change")
+        pictures, _, wrong = begun(pool, task, case, variation, task.protocol.cameras[:1])
+    except VlaError as error:
+        return SceneView(None, str(error))
+    return SceneView(None if pictures is None else pictures[0], wrong)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from pytest_vla.errors import EpisodeError
 from pytest_vla.scene import panda
-from pytest_vla.scene.profiles import PROFILES, ROBOSUITE_1_4, Profile
+from pytest_vla.scene.panda import PROFILES, ROBOSUITE_1_4, Profile
 from pytest_vla.sim.native import control_step, load_step
 from pytest_vla.sim.robosuite_control import make_pose, pose_in_A_to_pose_in_B, pose_inv, set_goal_orientation
 from pytest_vla.sim.substeps import SUBSTEPS, NativeSubsteps, nothing_recorded

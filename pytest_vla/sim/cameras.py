@@ -6,9 +6,8 @@ import mujoco
 import numpy as np
 import numpy.typing as npt
 
+from pytest_vla.sim.culling import SECOND_PASS, SceneGeoms, view_of
 from pytest_vla.sim.gl import make_gl_context
-from pytest_vla.sim.scene_geoms import SceneGeoms
-from pytest_vla.sim.visible import SECOND_PASS, view_of
 
 Picture = npt.NDArray[np.uint8]
 

@@ -18,13 +18,11 @@ import mujoco
 import numpy as np
 import numpy.typing as npt
 
-from pytest_vla.plan.costs import ARM_CONTACT, DISPLACED, HELD_CONTACT, IMPACT, Charge
-from pytest_vla.plan.ledger import Ledger
-from pytest_vla.sim.costs.containers import Interior
+from pytest_vla.plan.costs import ARM_CONTACT, DISPLACED, HELD_CONTACT, IMPACT, Charge, Ledger
+from pytest_vla.sim.contacts import Things, body_of, goal_things, held_things, held_within, moving_bodies, things_of
 from pytest_vla.sim.costs.setting import Setting
-from pytest_vla.sim.costs.stances import SETTLES
+from pytest_vla.sim.costs.stances import SETTLES, Interior
 from pytest_vla.sim.substeps import Ids, Pairs, Press
-from pytest_vla.sim.touching import Things, body_of, goal_things, held_things, held_within, moving_bodies, things_of
 
 if TYPE_CHECKING:
     from pytest_vla.sim.world import World

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.costs import Charge, Kind, Point
-from pytest_vla.plan.ledger import Ledger
+from pytest_vla.plan.costs import Charge, Kind, Ledger, Point
 from pytest_vla.scene.cost_rules import (
     ARM,
     GOAL,
@@ -31,11 +30,11 @@ from pytest_vla.scene.literals import GRIPPER as GRIPPER_NAME
 from pytest_vla.scene.literals import Literal
 from pytest_vla.scene.workspaces import workspace
 from pytest_vla.sim.arm import ARM_JOINTS
-from pytest_vla.sim.costs.as_written import judged_as_written, leaves, stances_of
+from pytest_vla.sim.contacts import Mask, Things, goal_things, held_within, things_of
+from pytest_vla.sim.costs.paper import judged_as_written, leaves, stances_of
 from pytest_vla.sim.costs.setting import Setting
 from pytest_vla.sim.costs.stances import Stances
 from pytest_vla.sim.substeps import UPWARD, VELOCITY, Contacts, Present, Press, Substeps, velocities_at
-from pytest_vla.sim.touching import Mask, Things, goal_things, held_within, things_of
 from pytest_vla.util.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
 _KINDS: dict[str, Kind] = {INSTANT: "instant", ONCE: "rule", TERMINAL: "terminal"}
 
 
-class Finding(NamedTuple):
+class RuleFinding(NamedTuple):
     """What a rule found: what is charged once a control step."""
 
     bodies: tuple[str, ...] = ()
@@ -55,13 +54,13 @@ class Finding(NamedTuple):
     substep: int | None = None
 
 
-def _pressing(bodies: tuple[str, ...], text: str | None, press: Press) -> Finding:
-    return Finding(bodies, text, press.force, press.position, press.impulse, press.substep)
+def _pressing(bodies: tuple[str, ...], text: str | None, press: Press) -> RuleFinding:
+    return RuleFinding(bodies, text, press.force, press.position, press.impulse, press.substep)
 
 
 _Saved = tuple[frozenset[str], dict[int, np.ndarray], "dict[str, dict[int, _Fall]]", tuple[object, ...]]
 
-Check = Callable[[], list[Finding]]
+Check = Callable[[], list[RuleFinding]]
 """Judges the present state; an empty list: it does not hold."""
 
 
@@ -260,7 +259,7 @@ class Declared:
         for each, saved in zip(self._stances, stances, strict=True):
             each.restore(saved)
 
-    def _charge(self, ledger: Ledger, step: int, rule: CostRule, findings: list[Finding]) -> None:
+    def _charge(self, ledger: Ledger, step: int, rule: CostRule, findings: list[RuleFinding]) -> None:
         for each in findings[:1] if rule.when == ONCE else findings:
             ledger.charge(
                 step,
@@ -282,11 +281,11 @@ def _literal(rule: CostRule, setting: Setting, stances: Stances) -> Check:
     assert rule.literal is not None
     judged = judged_as_written(rule.literal, setting, stances)
 
-    def check() -> list[Finding]:
+    def check() -> list[RuleFinding]:
         if not judged.holds():
             return []
         told = judged.told()
-        return [Finding(told.bodies, told.text, told.force, told.position, told.impulse, told.substep)]
+        return [RuleFinding(told.bodies, told.text, told.force, told.position, told.impulse, told.substep)]
 
     return check
 
@@ -316,7 +315,7 @@ def _touch(rule: CostRule, scene: _Scene) -> Check:
     if by == HELD:
         scene.watch_grasps()
 
-    def check() -> list[Finding]:
+    def check() -> list[RuleFinding]:
         touched: dict[int, list[int]] = {}
         for contact, thing in _contacts(scene, one(), wanted):
             touched.setdefault(thing, []).append(contact)
@@ -341,7 +340,7 @@ def _force(rule: CostRule, scene: _Scene) -> Check:
     if HELD in names:
         scene.watch_grasps()
 
-    def check() -> list[Finding]:
+    def check() -> list[RuleFinding]:
         one = pressed() if pressed is not None else fixed
         assert one is not None
         other = (pressing() if pressing is not None else ~one) & ~excepted
@@ -382,7 +381,7 @@ def _speed(rule: CostRule, scene: _Scene) -> Check:
     if of not in (GRIPPER, ARM, ROBOT):
         bodies = scene.bodies(of)
         return lambda: [
-            Finding((name,), text)
+            RuleFinding((name,), text)
             for name, body in bodies().items()
             if _fastest(contacts.motion(body)[:, VELOCITY]) > above
         ]
@@ -396,10 +395,10 @@ def _speed(rule: CostRule, scene: _Scene) -> Check:
     for body in (hand, *links):
         scene.follow(body)
 
-    def check() -> list[Finding]:
+    def check() -> list[RuleFinding]:
         speeds = [_fastest(velocities_at(contacts.motion(hand), grip))]
         speeds += [_fastest(contacts.motion(body)[:, VELOCITY]) for body in links]
-        return [Finding((of,), text)] if max(speeds) > above else []
+        return [RuleFinding((of,), text)] if max(speeds) > above else []
 
     return check
 
@@ -416,7 +415,7 @@ def _tilt(rule: CostRule, scene: _Scene) -> Check:
         return float((scene.contacts.motion(body)[:, UPWARD] @ scene.uprights[body]).min())
 
     text = f"tilted by more than {above:g} degrees"
-    return lambda: [Finding((name,), text) for name, body in bodies().items() if upright(body) < least]
+    return lambda: [RuleFinding((name,), text) for name, body in bodies().items() if upright(body) < least]
 
 
 def _dropped(rule: CostRule, scene: _Scene) -> Check:
@@ -434,10 +433,10 @@ def _dropped(rule: CostRule, scene: _Scene) -> Check:
         scene.watch(things.geoms(thing), others & ~things.geoms(thing))
         scene.follow(body)
 
-    def check() -> list[Finding]:
+    def check() -> list[RuleFinding]:
         falling = scene.falling.setdefault(rule.name, {})
         held = held_within(things, contacts)
-        found: list[Finding] = []
+        found: list[RuleFinding] = []
         for thing, body in bodies.items():
             own, pairs = things.geoms(thing), contacts.geoms
             met = np.flatnonzero((own[pairs[:, 0]] & others[pairs[:, 1]]) | (own[pairs[:, 1]] & others[pairs[:, 0]]))
@@ -484,11 +483,12 @@ def _joint(rule: CostRule, scene: _Scene) -> Check:
     margin = within * (high - low)
     texts = [str(model.joint(joint).name) for joint in joints]
 
-    def check() -> list[Finding]:
+    def check() -> list[RuleFinding]:
         values = data.qpos[addresses]
         near = (values < low + margin) | (values > high - margin)
         return [
-            Finding((texts[number],), f"within {within:.3g} of its limit") for number in np.flatnonzero(near).tolist()
+            RuleFinding((texts[number],), f"within {within:.3g} of its limit")
+            for number in np.flatnonzero(near).tolist()
         ]
 
     return check

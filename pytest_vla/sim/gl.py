@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from pytest_vla.errors import VlaError
-from pytest_vla.util.install import DEBIAN, FEDORA
+from pytest_vla.util.extras import DEBIAN, FEDORA
 
 Loader = Callable[[str], Any]
 """Loads a shared library by name and returns an object with its functions; OSError where it is absent."""

@@ -4,23 +4,79 @@ They are part of the task as it is: a variation's changes come after them. As VL
 number which it draws from its process's generator follows here from the scene seed, the camera and the step.
 """
 
+import hashlib
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import mujoco
+import numpy as np
+from numpy.typing import NDArray
 
 from pytest_vla.errors import SceneError
 from pytest_vla.scene.problem import Problem
-from pytest_vla.scene.scene import Scene
+from pytest_vla.scene.scene import SceneSpec
 from pytest_vla.scene.sections import CameraOffset, Noise
 from pytest_vla.scene.variation import ModelEdit
-from pytest_vla.sim.pixels import Picture, frame_generator, gaussian_noise, salted
-from pytest_vla.sim.readings import PictureChange
+from pytest_vla.sim.observations import PictureChange
 
 if TYPE_CHECKING:
     import mujoco
 
-    from pytest_vla.sim.pixels import Picture
+
+# Noise of pictures (H, W, 3) uint8, as VLA-Arena's: pure functions that give a new picture.
+
+Picture = NDArray[np.uint8]
+Floats = NDArray[np.float32]
+
+WHITE = np.float32(255.0)
+
+
+def frame_generator(seed: int, camera: str, step: int) -> np.random.Generator:
+    """What a frame's noise is drawn from: the same whichever other frames are read, and in whatever order."""
+    digest = hashlib.sha256(f"{seed}/{camera}/{step}".encode()).digest()
+    return np.random.Generator(np.random.PCG64(int.from_bytes(digest[:16], "big")))
+
+
+def gaussian_noise(picture: Picture, mean: float, variance: float, generator: np.random.Generator) -> Picture:
+    """To each value in [0, 1] one of a normal distribution added; clipped, truncated. As VLA-Arena's.
+
+    Args:
+        picture: (H, W, 3).
+        mean: of what is added.
+        variance: of what is added, 0 or more.
+        generator: draws it.
+    """
+    added = generator.standard_normal(picture.shape, dtype=np.float32)
+    added *= np.float32(math.sqrt(variance))
+    added += np.float32(mean)
+    added += as_floats(picture)
+    return as_pixels(added)
+
+
+def salted(picture: Picture, share: float, generator: np.random.Generator) -> Picture:
+    """Values set to 255 with a probability, and then to 0 with the same one, each channel by itself.
+
+    Args:
+        picture: (H, W, 3).
+        share: the probability of either, 0 to 1.
+        generator: draws which.
+    """
+    noisy = picture.copy()
+    for value in (255, 0):
+        noisy[generator.random(picture.shape, dtype=np.float32) < np.float32(share)] = value
+    return noisy
+
+
+def as_floats(picture: Picture) -> Floats:
+    """A picture's values in [0, 1]."""
+    return np.divide(picture, WHITE, dtype=np.float32)
+
+
+def as_pixels(values: Floats) -> Picture:
+    """Values in [0, 1] as uint8, truncated as published code does."""
+    pixels: Picture = (np.clip(values, 0.0, 1.0) * WHITE).astype(np.uint8)
+    return pixels
 
 
 # The light of a picture, adjusted after it was drawn, as VLA-Arena does it. Imports no numpy before it is used.
@@ -113,7 +169,7 @@ class Looks:
         if not self.has_random_colours:
             return self.cameras
 
-        def colour(model: mujoco.MjModel, scene: Scene) -> None:
+        def colour(model: mujoco.MjModel, scene: SceneSpec) -> None:
             colour_geoms(model, scene_seed)
 
         return (*self.cameras, ModelEdit(("geom_rgba",), colour))
@@ -171,7 +227,7 @@ def _is_moved(problem: Problem, camera: CameraOffset, model: mujoco.MjModel) -> 
 def _moved(camera: CameraOffset, model: mujoco.MjModel) -> ModelEdit:
     identifier = model.camera(camera.name).id
 
-    def move(model: mujoco.MjModel, scene: Scene) -> None:
+    def move(model: mujoco.MjModel, scene: SceneSpec) -> None:
         model.cam_pos[identifier] += camera.offset
 
     return ModelEdit(("cam_pos",), move)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from pytest_vla.errors import SceneError
 from pytest_vla.scene.catalog import Articulation
 from pytest_vla.scene.problem import Literal, Problem
-from pytest_vla.scene.scene import Scene, SceneBody, SceneSite
+from pytest_vla.scene.scene import SceneBody, SceneSite, SceneSpec
 from pytest_vla.scene.workspaces import workspace
 
 Verdict = Callable[[], bool]
@@ -30,7 +30,7 @@ STATES = ("true", "false", "on", "in", "up", "open", "close", "turnon", "turnoff
 
 
 def compile_premises(
-    problem: Problem, scene: Scene, model: mujoco.MjModel, data: mujoco.MjData
+    problem: Problem, scene: SceneSpec, model: mujoco.MjModel, data: mujoco.MjData
 ) -> tuple[tuple[str, Verdict], ...]:
     """The premises that ``:init`` states (see `pytest_vla.plan.premises`), judged as a goal's literals are.
 
@@ -48,7 +48,7 @@ def located(problem: Problem, literal: Literal) -> str:
     return f"{problem.source}:{literal.line}:{literal.column}"
 
 
-def _is_premise(literal: Literal, scene: Scene) -> bool:
+def _is_premise(literal: Literal, scene: SceneSpec) -> bool:
     """Whether it relates two things or states a joint; what stands in a region of table or floor does neither.
 
     Nor does what is poured: a ball of water has no geom that counts as contact, and so is on nothing.
@@ -62,7 +62,7 @@ def _is_premise(literal: Literal, scene: Scene) -> bool:
 
 
 def compile_state(
-    literal: Literal, problem: Problem, scene: Scene, model: mujoco.MjModel, data: mujoco.MjData
+    literal: Literal, problem: Problem, scene: SceneSpec, model: mujoco.MjModel, data: mujoco.MjData
 ) -> Verdict:
     """A function that gives the verdict of one of `STATES` on the present state of `data`.
 
@@ -93,7 +93,7 @@ def compile_state(
     raise SceneError(f"{where}: {literal}: expected one of {', '.join(STATES)}")
 
 
-def _body(scene: Scene, name: str, where: str) -> SceneBody:
+def _body(scene: SceneSpec, name: str, where: str) -> SceneBody:
     body = scene.body(name)
     if body is None:
         raise SceneError(f"{where}: {name!r} is no object or fixture of this scene")
@@ -132,7 +132,7 @@ def _on_body(
     return verdict
 
 
-def _on_site(body: SceneBody, site: SceneSite, scene: Scene, model: mujoco.MjModel, data: mujoco.MjData) -> Verdict:
+def _on_site(body: SceneBody, site: SceneSite, scene: SceneSpec, model: mujoco.MjModel, data: mujoco.MjData) -> Verdict:
     parent = scene.body(site.parent) if site.parent is not None else None
     touches = contact_between(model, data, parent.contact_geoms, body.contact_geoms) if parent is not None else None
     identifier, frame, size = model.body(body.root_body).id, model.site(site.name).id, _size(site)
@@ -164,7 +164,7 @@ def _size(site: SceneSite) -> npt.NDArray[np.float64]:
     return np.array(site.size)
 
 
-def _articulated(literal: Literal, scene: Scene, model: mujoco.MjModel, data: mujoco.MjData, where: str) -> Verdict:
+def _articulated(literal: Literal, scene: SceneSpec, model: mujoco.MjModel, data: mujoco.MjData, where: str) -> Verdict:
     name = str(literal.arguments[0])
     body, site = scene.body(name), scene.site(name)
     owner = body if body is not None else scene.body(site.parent) if site is not None and site.parent else None

@@ -14,7 +14,7 @@ from pytest_vla.errors import SceneError
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.placement import Placer, plan_placement
 from pytest_vla.scene.problem import Problem
-from pytest_vla.scene.scene import Scene
+from pytest_vla.scene.scene import SceneSpec
 from pytest_vla.scene.workspaces import workspace
 from pytest_vla.sim.arm import ARM_JOINTS, FINGERS, REST_FINGERS
 
@@ -26,7 +26,7 @@ class Stepped(Protocol):
 
     model: mujoco.MjModel
     data: mujoco.MjData
-    scene: Scene
+    scene: SceneSpec
     problem: Problem
     task: Task
 

@@ -3,32 +3,204 @@
 import hashlib
 import json
 import weakref
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeGuard
 
 import mujoco
 import numpy as np
 import numpy.typing as npt
 
-from pytest_vla.errors import RedrawError, SceneError, VlaError
+from pytest_vla.errors import EpisodeError, RedrawError, SceneError, VlaError
 from pytest_vla.plan.data_roots import DataRoot, find_init_states
 from pytest_vla.scene.init_states import read_init_states
-from pytest_vla.scene.placement import draw_placement, plan_placement
+from pytest_vla.scene.placement import Placement, draw_placement, plan_placement
 from pytest_vla.scene.problem import Problem, format_problem
-from pytest_vla.scene.scene import Scene
+from pytest_vla.scene.scene import SceneBody, SceneSpec
 from pytest_vla.scene.variation import Variation
-from pytest_vla.sim.arguments import is_index, vector
-from pytest_vla.sim.placing import site_positions
+from pytest_vla.sim.arm import ARM_JOINTS, FINGERS, REST_FINGERS
 from pytest_vla.sim.settle import Limits, Stepped, settled_state
 from pytest_vla.util.arrays import Unfit, array_of, parse_npy, read_bytes
-from pytest_vla.util.files import whole_file
-from pytest_vla.util.folders import cache_folder
+from pytest_vla.util.files import cache_folder, whole_file
 from pytest_vla.versions import installed_versions
 
+# Drawn placements written into a model and its data, as a reset of robosuite does.
+
 Array = npt.NDArray[np.float64]
+Point = tuple[float, float, float]
+
+_AWAY = 1e5
+"""m. It would take a thing more than two minutes to fall from there; the longest episode lasts 30 seconds."""
+
+
+def site_positions(
+    model: mujoco.MjModel, scratch: mujoco.MjData, joints: Mapping[str, float]
+) -> Callable[[str], Array]:
+    """World positions (3,) of sites by name, with fixtures where `model` has them and these joints set.
+
+    `scratch` is overwritten at the first question; most scenes ask none.
+    """
+    moved = False
+
+    def position(name: str) -> Array:
+        nonlocal moved
+        if not moved:
+            moved = True
+            mujoco.mj_resetData(model, scratch)
+            for joint, value in joints.items():
+                scratch.joint(joint).qpos[0] = value
+            mujoco.mj_kinematics(model, scratch)
+        return np.array(scratch.site(name).xpos)
+
+    return position
+
+
+def place_fixtures(model: mujoco.MjModel, scene: SceneSpec, placement: Placement) -> None:
+    """Moves fixtures: they have no joints, so that their poses are the model's."""
+    for name, (position, quaternion) in placement.fixtures.items():
+        identifier = model.body(_body(scene, name).root_body).id
+        model.body_pos[identifier] = position
+        model.body_quat[identifier] = quaternion
+
+
+def place_objects(
+    model: mujoco.MjModel, qpos: Array, scene: SceneSpec, placement: Placement, rest_joints: Array
+) -> None:
+    """Writes in `qpos` (nq,) the arm (7,) and the fingers at rest, and drawn joints and free objects at their poses."""
+    qpos[:ARM_JOINTS] = rest_joints
+    qpos[ARM_JOINTS : ARM_JOINTS + FINGERS] = REST_FINGERS
+    for joint, value in placement.joints.items():
+        qpos[model.joint(joint).qposadr[0]] = value
+    for name, (position, quaternion) in placement.objects.items():
+        address = model.joint(_body(scene, name).joints[-1]).qposadr[0]
+        qpos[address : address + 7] = np.concatenate([position, quaternion])
+
+
+def take_away(model: mujoco.MjModel, scene: SceneSpec, state: Array, names: Iterable[str]) -> dict[str, Point]:
+    """Takes objects out of the world: so far up that nothing sees or meets them, where they fall freely.
+
+    All else moves as it does beside them, bit for bit, as long as it would not touch them.
+
+    Args:
+        model, scene: of the world.
+        state: (1+nq+nv,), [time, qpos, qvel], written.
+        names: of the objects.
+
+    Returns:
+        Where each of them was (m).
+    """
+    places: dict[str, Point] = {}
+    for number, name in enumerate(names, 1):
+        joint = model.joint(_body(scene, name).joints[-1])
+        position = 1 + joint.qposadr[0]
+        x, y, z = (float(value) for value in state[position : position + 3])
+        places[name] = (x, y, z)
+        # Apart from each other, as they fall side by side.
+        state[position : position + 3] = _AWAY * number, 0.0, _AWAY
+        state[1 + model.nq + joint.dofadr[0] :][:6] = 0.0
+    return places
+
+
+def placed_number(model: mujoco.MjModel, data: mujoco.MjData, beside: int) -> int:
+    """Return a number of 48 bits that names how everything is placed: equal for equal starts, by luck for no others.
+
+    Args:
+        model: with its fixtures where they stand.
+        data: reset to where the episode begins.
+        beside: what else the start follows from, such as the seed of drawn colours.
+    """
+    parts = (
+        model.body_pos,
+        model.body_quat,
+        data.mocap_pos,
+        data.mocap_quat,
+        data.qpos,
+        data.qvel,
+        data.qacc_warmstart,
+    )
+    found = hashlib.sha256(str(beside).encode())
+    for part in parts:
+        # Zeros without a sign are as many bits.
+        found.update(np.ascontiguousarray(part + 0.0).tobytes())
+    return int.from_bytes(found.digest()[:6])
+
+
+def hide_sites(model: mujoco.MjModel, scene: SceneSpec) -> None:
+    """Gives sites of robot and objects a negative alpha: robosuite's way to hide them."""
+    for name in scene.hidden_sites:
+        rgba = model.site(name).rgba
+        if rgba[3] > 0:
+            rgba[3] = -rgba[3]
+
+
+def _body(scene: SceneSpec, name: str) -> SceneBody:
+    body = scene.body(name)
+    assert body is not None, f"{name} was placed, so it is in the scene"
+    return body
+
+
+# What callers give to a world, as numbers of the right shape.
+
+ACTION_SIZE = 7
+# What every OpenGL draws.
+MAX_PICTURE_SIDE = 4096
+
+
+def numbers(value: npt.ArrayLike) -> Array | None:
+    """The value as float64; None where it is no array of real numbers."""
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError):
+        return None
+    return array.astype(np.float64) if array.dtype.kind in "fiu" else None
+
+
+def is_index(value: object) -> TypeGuard[int]:
+    """Whether it is the number of something, and not an array or a truth value."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def vector(value: npt.ArrayLike, size: int, what: str) -> Array:
+    """The value as `size` finite numbers; raises VlaError, which begins with `what`."""
+    values = numbers(value)
+    if values is None or values.shape != (size,) or not np.isfinite(values).all():
+        got = repr(value) if values is None or values.ndim == 0 else f"shape {values.shape}"
+        raise VlaError(f"{what} of {size} finite numbers, got {got}")
+    return values
+
+
+def checked_action(action: npt.ArrayLike) -> Array:
+    """An action (7,) of finite numbers; raises EpisodeError, ``action-dtype``, ``action-shape`` or ``action-nan``."""
+    values = numbers(action)
+    if values is None:
+        raise EpisodeError("action-dtype", f"expected seven real numbers, got {action!r:.200}")
+    if values.shape != (ACTION_SIZE,):
+        raise EpisodeError("action-shape", f"expected an action of shape (7,), got {values.shape}")
+    if not np.isfinite(values).all():
+        raise EpisodeError("action-nan", f"expected finite numbers, got {values.tolist()}")
+    return values
+
+
+def checked_seed(scene_seed: int) -> int:
+    """The scene seed, as upstream's generators take it; raises VlaError."""
+    if not isinstance(scene_seed, int | np.integer) or not 0 <= scene_seed < 2**32:
+        raise VlaError(f"scene seed {scene_seed!r}: expected an integer from 0 to {2**32 - 1}")
+    return int(scene_seed)
+
+
+def checked_size(size: tuple[int, int]) -> tuple[int, int]:
+    """Height and width in pixels; raises VlaError where no picture has them."""
+    try:
+        height, width = size
+    except (TypeError, ValueError):
+        height = width = 0
+    if not all(isinstance(side, int | np.integer) and 1 <= side <= MAX_PICTURE_SIDE for side in (height, width)):
+        raise VlaError(f"image_size={size!r}: expected height and width in pixels, 1 to {MAX_PICTURE_SIDE}")
+    return int(height), int(width)
+
 
 Origin = Literal["own", "with-added", "settled"]
 """The task's own; its own, with objects that the scene has beside them; made here, since what stands where is other."""
@@ -179,7 +351,7 @@ class Starts:
 
 def with_added(
     model: mujoco.MjModel,
-    scene: Scene,
+    scene: SceneSpec,
     problem: Problem,
     state: Array,
     added: tuple[str, ...],

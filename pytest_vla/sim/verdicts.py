@@ -7,15 +7,14 @@ from functools import cache, partial
 import mujoco
 
 from pytest_vla.errors import UPSTREAM_CRASHES, EpisodeError, SceneError
-from pytest_vla.plan.labels import OURS, PAPER, UPSTREAM
+from pytest_vla.plan.case import OURS, PAPER, UPSTREAM
 from pytest_vla.scene.literals import CONNECTIVES
 from pytest_vla.scene.problem import Literal, Problem
-from pytest_vla.scene.scene import Scene
+from pytest_vla.scene.scene import SceneSpec
 from pytest_vla.scene.variation import Variation
-from pytest_vla.sim.costs.as_coded import judged_as_coded
-from pytest_vla.sim.costs.as_written import connected, judged_as_written
-from pytest_vla.sim.costs.judged import Crash, Judged
-from pytest_vla.sim.costs.setting import Poses, Setting
+from pytest_vla.sim.costs.paper import connected, judged_as_written
+from pytest_vla.sim.costs.setting import Crash, JudgedLiteral, Poses, Setting
+from pytest_vla.sim.costs.upstream import judged_as_coded
 from pytest_vla.sim.predicates import STATES, Verdict, compile_premises, compile_state
 
 # Goals of tasks, judged by the rules that count: upstream's code, the paper, or ours.
@@ -23,7 +22,7 @@ from pytest_vla.sim.predicates import STATES, Verdict, compile_premises, compile
 
 def compile_goal(
     problem: Problem,
-    scene: Scene,
+    scene: SceneSpec,
     model: mujoco.MjModel,
     data: mujoco.MjData,
     rules: str = OURS,
@@ -38,7 +37,7 @@ def compile_goal(
 
     Args:
         problem, scene, model, data: of the world.
-        rules: one of `pytest_vla.plan.labels.PROTOCOLS`.
+        rules: one of `pytest_vla.plan.case.PROTOCOLS`.
         drawn: see `Setting`.
 
     Raises:
@@ -65,14 +64,14 @@ def _is_in_body(literal: Literal, setting: Setting) -> bool:
     return literal.predicate == "in" and setting.scene.body(str(literal.arguments[1])) is not None
 
 
-def _as_upstream(literal: Literal, where: str, judged: Judged) -> bool:
+def _as_upstream(literal: Literal, where: str, judged: JudgedLiteral) -> bool:
     try:
         return judged.holds()
     except Crash as crash:
         raise EpisodeError(UPSTREAM_CRASHES, f"{where}: {literal}: upstream's code raises {crash}") from crash
 
 
-def _ours(literal: Literal, setting: Setting) -> Judged:
+def _ours(literal: Literal, setting: Setting) -> JudgedLiteral:
     """As coded; where that crashes, as written."""
     if literal.predicate in CONNECTIVES:
         return connected(literal, partial(_ours, setting=setting))
@@ -87,7 +86,7 @@ def _ours(literal: Literal, setting: Setting) -> Judged:
         except Crash:
             return written().holds()
 
-    return Judged(holds, coded.told)
+    return JudgedLiteral(holds, coded.told)
 
 
 Named = tuple[tuple[str, Verdict], ...]
@@ -111,7 +110,7 @@ class Verdicts:
 def compile_verdicts(
     problem: Problem,
     variation: Variation | None,
-    scene: Scene,
+    scene: SceneSpec,
     model: mujoco.MjModel,
     data: mujoco.MjData,
     rules: str = OURS,
@@ -123,7 +122,7 @@ def compile_verdicts(
         problem: the task's, as the variation has changed it.
         variation: of the task; None: it is as it is.
         scene, model, data: of the world.
-        rules: by which goals are judged, one of `pytest_vla.plan.labels.PROTOCOLS`.
+        rules: by which goals are judged, one of `pytest_vla.plan.case.PROTOCOLS`.
         drawn: see `pytest_vla.sim.costs.setting.Setting`.
 
     Raises:

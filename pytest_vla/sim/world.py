@@ -20,44 +20,42 @@ from pytest_vla.plan.data_roots import task_roots
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.cache import compiled_scene, scene_key
 from pytest_vla.scene.placement import draw_placement, plan_placement
-from pytest_vla.scene.problem import Problem
-from pytest_vla.scene.task_files import read_problem
+from pytest_vla.scene.problem import Problem, read_problem
 from pytest_vla.scene.variation import Variation, changed_problem
 from pytest_vla.scene.workspaces import workspace
-from pytest_vla.sim.arguments import checked_action, checked_seed, checked_size, is_index, vector
 from pytest_vla.sim.arm import HAND_BODY, Arm, ArmState, reset_warm_start
 from pytest_vla.sim.cameras import ignore_colour_spaces
-from pytest_vla.sim.changes import ModelChanges
-from pytest_vla.sim.cost_meters import cost_meters
-from pytest_vla.sim.faults import check_physics, redirect_warnings
-from pytest_vla.sim.library import copy_data
 from pytest_vla.sim.looks import looks_of
-from pytest_vla.sim.metering import (
-    MakeMeters,
-    Meter,
-    Metering,
-)
+from pytest_vla.sim.meters import MakeMeters, Meter, Metering, cost_meters
 from pytest_vla.sim.movers import Movement, plan_movers
-from pytest_vla.sim.observation import Observation
-from pytest_vla.sim.placing import (
+from pytest_vla.sim.native import copy_data
+from pytest_vla.sim.observations import Observation, Readings, Sampled, alphas_at, find_burners, get_alphas, light
+from pytest_vla.sim.start_states import (
     Point,
+    Starts,
+    checked_action,
+    checked_seed,
+    checked_size,
     hide_sites,
+    is_index,
     place_fixtures,
     place_objects,
     placed_number,
     site_positions,
     take_away,
+    vector,
 )
-from pytest_vla.sim.readings import Readings, Sampled, alphas_at, find_burners, get_alphas, light
-from pytest_vla.sim.start_states import Starts
 from pytest_vla.sim.substeps import SUBSTEPS, NativeSubsteps, Substeps
 from pytest_vla.sim.verdicts import all_of, compile_verdicts, each_of
 from pytest_vla.sim.world_state import (
+    ModelChanges,
     WorldState,
+    check_physics,
     copied_data,
     copied_samples,
     fixture_poses,
     put_fixtures,
+    redirect_warnings,
 )
 from pytest_vla.versions import check_versions
 

@@ -8,11 +8,10 @@ import numpy.typing as npt
 
 from pytest_vla.errors import EpisodeError
 from pytest_vla.sim.arm import Arm, ArmState
-from pytest_vla.sim.faults import check_physics
-from pytest_vla.sim.library import copy_data
 from pytest_vla.sim.movers import Movement
+from pytest_vla.sim.native import copy_data
 from pytest_vla.sim.verdicts import compile_goal, each_of
-from pytest_vla.sim.world_state import copied_data
+from pytest_vla.sim.world_state import check_physics, copied_data
 
 if TYPE_CHECKING:
     from pytest_vla.sim.world import World

@@ -1,17 +1,21 @@
 """A world's exact moment, kept apart from the world, and where its fixtures stand."""
 
+import collections
+import logging
 from dataclasses import dataclass
 
 import mujoco
 import numpy as np
 import numpy.typing as npt
 
-from pytest_vla.scene.variation import Variation
+from pytest_vla.errors import EpisodeError
+from pytest_vla.scene.scene import SceneSpec
+from pytest_vla.scene.variation import ModelEdit, Variation, model_array
 from pytest_vla.sim.arm import ArmState
-from pytest_vla.sim.library import copy_data
-from pytest_vla.sim.metering import Metered
+from pytest_vla.sim.meters import Metered
 from pytest_vla.sim.movers import Movement
-from pytest_vla.sim.readings import Sampled
+from pytest_vla.sim.native import copy_data
+from pytest_vla.sim.observations import Sampled
 
 FixturePoses = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float32]]
 """All of a model that a reset writes, as it stands: body positions and quaternions, and colours of sites."""
@@ -55,3 +59,106 @@ def copied_samples(sampled: Sampled) -> Sampled:
     """A copy of what an observation is made of."""
     before, after, alphas = sampled
     return before.copy(), after.copy(), alphas.copy()
+
+
+# What a variation changes of a compiled model, and how it is undone: the next reset finds the model as it was.
+
+
+class ModelChanges:
+    """The changes of one model that are in force."""
+
+    def __init__(self, model: mujoco.MjModel) -> None:
+        self._model = model
+        # As compiled: what was changed once is kept, so that a thousand resets copy it once.
+        self._arrays: dict[str, npt.NDArray[np.generic]] = {}
+        self._textures: dict[int, npt.NDArray[np.uint8]] = {}
+        self._changed: list[str] = []
+        self._painted: list[int] = []
+        self._edits: tuple[ModelEdit, ...] = ()
+
+    def replace(self, edits: tuple[ModelEdit, ...], scene: SceneSpec) -> tuple[int, ...]:
+        """Undoes what is in force, and makes these changes.
+
+        Returns:
+            The textures whose pixels are others than before, to be sent to the graphics side.
+        """
+        if edits is self._edits:
+            return ()
+        model, self._edits = self._model, edits
+        repainted = set(self._painted)
+        for name in self._changed:
+            model_array(model, name)[:] = self._arrays[name]
+        for texture in self._painted:
+            _pixels(model, texture)[:] = self._textures[texture]
+        self._changed, self._painted = [], []
+        for edit in edits:
+            for name in edit.arrays:
+                if name not in self._arrays:
+                    self._arrays[name] = model_array(model, name).copy()
+                self._changed.append(name)
+            for texture_name in edit.textures(model, scene) if edit.textures is not None else ():
+                texture = model.texture(texture_name).id
+                if texture not in self._textures:
+                    self._textures[texture] = _pixels(model, texture).copy()
+                self._painted.append(texture)
+            edit.apply(model, scene)
+        return tuple(sorted(repainted | set(self._painted)))
+
+
+def _pixels(model: mujoco.MjModel, texture: int) -> npt.NDArray[np.uint8]:
+    """A texture's part of ``tex_data``."""
+    size = model.tex_height[texture] * model.tex_width[texture] * model.tex_nchannel[texture]
+    start = model.tex_adr[texture]
+    pixels: npt.NDArray[np.uint8] = model.tex_data[start : start + size]
+    return pixels
+
+
+# Physics trouble made visible: MuJoCo goes on after NaN and writes a log file; here it ends the episode by name.
+
+logger = logging.getLogger(__name__)
+
+# In the order in which they are reported, the cause before its consequences.
+_REASONS = {
+    mujoco.mjtWarning.mjWARN_BADQPOS: ("physics-nan", "NaN or a huge number in qpos"),
+    mujoco.mjtWarning.mjWARN_BADQVEL: ("physics-nan", "NaN or a huge number in qvel"),
+    mujoco.mjtWarning.mjWARN_BADQACC: ("physics-bad-acceleration", "NaN or a huge number in qacc"),
+    mujoco.mjtWarning.mjWARN_BADCTRL: ("physics-bad-control", "NaN or a huge number in ctrl"),
+    mujoco.mjtWarning.mjWARN_CONTACTFULL: ("physics-contacts-full", "the buffer of contacts is full"),
+    mujoco.mjtWarning.mjWARN_CNSTRFULL: ("physics-constraints-full", "the buffer of constraints is full"),
+    mujoco.mjtWarning.mjWARN_INERTIA: ("physics-bad-inertia", "the inertia matrix is singular"),
+}
+
+_messages: collections.deque[str] = collections.deque(maxlen=20)
+
+
+def redirect_warnings() -> None:
+    """Sends MuJoCo's warnings of this process to the logger of this module, not to MUJOCO_LOG.TXT."""
+    mujoco.set_mju_user_warning(_receive)
+
+
+def _receive(message: str) -> None:
+    _messages.append(message)
+    logger.debug("MuJoCo: %s", message)
+
+
+def check_physics(data: mujoco.MjData, time_before: float) -> None:
+    """Looks at MuJoCo's warnings and at time after a control step.
+
+    Args:
+        data: after the step; its warning counters are cleared when it raises.
+        time_before: `data.time` (s) before the step.
+
+    Raises:
+        EpisodeError: with a reason code, the value's index and MuJoCo's message.
+    """
+    numbers = data.warning.number
+    if not numbers.any() and data.time > time_before:
+        return
+    for kind, (reason, meaning) in _REASONS.items():
+        if numbers[kind]:
+            index = int(data.warning.lastinfo[kind])
+            numbers[:] = 0
+            said = f" MuJoCo: {_messages[-1]}" if _messages else ""
+            raise EpisodeError(reason, f"{meaning} (index {index}) after {time_before:.2f} s.{said}")
+    if not data.time > time_before:
+        raise EpisodeError("physics-time", f"time went from {time_before:.3f} s to {data.time:.3f} s in a step")

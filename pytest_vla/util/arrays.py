@@ -36,7 +36,7 @@ class Unfit(Exception):
 
 
 @dataclass(frozen=True)
-class Block:
+class ArrayBlock:
     """An array as a file claims it: `shape`, numpy's name of the element type, and the bytes."""
 
     shape: tuple[int, ...]
@@ -127,7 +127,7 @@ def unpack(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
     return data
 
 
-def parse_npy(data: bytes) -> Block:
+def parse_npy(data: bytes) -> ArrayBlock:
     """The array of an .npy file, versions 1 to 3; its header is a literal that `ast` reads. Raises Unfit."""
     if not data.startswith(NPY_MAGIC):
         raise Unfit("expected an .npy array, found something else")
@@ -146,16 +146,16 @@ def parse_npy(data: bytes) -> Block:
     return claimed_block(shape, dtype, fortran_order, memoryview(data)[end:])
 
 
-def claimed_block(shape: object, dtype: object, fortran_order: object, data: object) -> Block:
+def claimed_block(shape: object, dtype: object, fortran_order: object, data: object) -> ArrayBlock:
     """Checks types only; `array_of` checks what they say. Raises Unfit."""
     if not isinstance(shape, tuple) or not all(type(size) is int for size in shape):
         raise Unfit("expected a shape of integers, found another one")
     if not isinstance(dtype, str) or not isinstance(fortran_order, bool) or not isinstance(data, bytes | memoryview):
         raise Unfit(f"expected plain numbers, found elements of type {shown(dtype)} in {type(data).__name__}")
-    return Block(shape, dtype, fortran_order, data)
+    return ArrayBlock(shape, dtype, fortran_order, data)
 
 
-def array_of(claimed: Block) -> NDArray[Any]:
+def array_of(claimed: ArrayBlock) -> NDArray[Any]:
     """The array, in native byte order. Raises Unfit where the bytes are not as many as it claims."""
     if not _NUMBERS.fullmatch(claimed.dtype) and not _TEXTS.fullmatch(claimed.dtype):
         raise Unfit(f"expected numbers, found elements of type {shown(claimed.dtype)}")

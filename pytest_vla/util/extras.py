@@ -6,6 +6,7 @@ from types import ModuleType
 from typing import Any
 
 from pytest_vla.errors import VlaError
+from pytest_vla.versions import DEFAULT
 
 INSTALL = "pip install 'pytest-vla[language]'"
 
@@ -30,3 +31,24 @@ def required(module: str, install: str = INSTALL) -> Any:
 def is_installed(module: str) -> bool:
     """Whether a top-level module is there; it is not imported."""
     return importlib.util.find_spec(module) is not None
+
+
+# What to install where an import fails: a package, or the system's libraries behind one that is there.
+
+DEBIAN = "apt-get install libegl1 libegl-mesa0 libgl1 libgl1-mesa-dri libosmesa6 libglib2.0-0 libxcb1"
+
+FEDORA = "dnf install libglvnd-egl libglvnd-glx libglvnd-opengl mesa-libEGL mesa-dri-drivers glib2 libxcb"
+"""The packages behind EGL and OSMesa, and libglib and libxcb, which robosuite's opencv-python loads."""
+
+_PACKAGES = {"PIL": "pillow", "cv2": "opencv-python"}
+
+
+def what_to_install(error: ImportError) -> str:
+    """What mends a failed import, as a sentence without its full stop."""
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        module, dot, _ = error.name.partition(".")
+        package = _PACKAGES.get(module, module)
+        pin = f"=={DEFAULT[package]}" if package in DEFAULT else ""
+        # Of a package that is there a part is not.
+        return f"pip install {'--force-reinstall ' if dot else ''}{package}{pin}"
+    return f"Where a system library is missing: {DEBIAN} (Fedora: {FEDORA})"

@@ -1,5 +1,6 @@
 """A line for people who wait: nothing of what takes less than a second."""
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -91,3 +92,24 @@ def progress(stream: TextIO, of_all: bool = False) -> Iterator[Callable[[str], N
         if in_place:
             stream.write("\r\x1b[K")
             stream.flush()
+
+
+# What takes long before an episode can begin, told while it happens: as log records, which whoever runs may show.
+
+LOGGER = logging.getLogger("pytest_vla.preparing")
+"""Its records have `preparing`: what is going on, and `ended`: whether it has come to its end."""
+
+
+@contextmanager
+def preparing(what: str) -> Iterator[None]:
+    """A block that takes long.
+
+    Args:
+        what: such as ``compiling the scene of turn_on_the_stove``.
+    """
+    LOGGER.info("%s", what, extra={"preparing": what, "ended": False})
+    began = time.monotonic()
+    try:
+        yield
+    finally:
+        LOGGER.info("%s: %.1f s", what, time.monotonic() - began, extra={"preparing": what, "ended": True})

@@ -28,10 +28,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.util.files import whole_file
-from pytest_vla.util.folders import cache_folder
-from pytest_vla.util.locks import exclusive
-from pytest_vla.util.preparing import preparing
+from pytest_vla.util.files import cache_folder, exclusive, whole_file
+from pytest_vla.util.live_line import preparing
 
 SHIPPED = Path(__file__).parents[1] / "compiled"
 """Code that came with the package. It is as trusted as the package's sources beside it."""
@@ -53,7 +51,7 @@ _kept: dict[str, "_Kept"] = {}
 
 
 @dataclass(frozen=True, eq=False)
-class Code:
+class MachineCode:
     """Machine code of one function for one signature.
 
     Attributes:
@@ -119,19 +117,19 @@ def keep(
     return function
 
 
-def codes(function: Any) -> tuple[Code, ...]:
+def codes(function: Any) -> tuple[MachineCode, ...]:
     """All that is kept of a function, in the order of its signatures; none where numba is switched off."""
     kept = getattr(function, "_cache", None)
     return kept.codes if isinstance(kept, _Kept) else ()
 
 
-def codes_of(module: str) -> tuple[Code, ...]:
+def codes_of(module: str) -> tuple[MachineCode, ...]:
     """All that a module, which is imported now, asks to be kept."""
     importlib.import_module(module)
     return tuple(code for kept in _kept.values() for code in kept.codes if code.module == module)
 
 
-def make_ready(wanted: Sequence[Code]) -> None:
+def make_ready(wanted: Sequence[MachineCode]) -> None:
     """Loads code into this process. What is not there is made before, by one process; in vain, by this one."""
     missing = [code for code in wanted if code.signature not in code.dispatcher.overloads]
     lacking = make(missing)
@@ -140,7 +138,7 @@ def make_ready(wanted: Sequence[Code]) -> None:
             code.dispatcher.compile(code.signature)
 
 
-def make(wanted: Sequence[Code]) -> list[Code]:
+def make(wanted: Sequence[MachineCode]) -> list[MachineCode]:
     """Has code made that is not there, by a process of its own, and by one at a time on this machine.
 
     Returns:
@@ -161,7 +159,7 @@ def make(wanted: Sequence[Code]) -> list[Code]:
     return _missing(missing)
 
 
-def require(wanted: Sequence[Code]) -> None:
+def require(wanted: Sequence[MachineCode]) -> None:
     """As `make`. Raises VlaError: some cannot be made."""
     if lacking := make(wanted):
         names = ", ".join(code.name for code in lacking)
@@ -171,7 +169,7 @@ def require(wanted: Sequence[Code]) -> None:
         )
 
 
-def ship(wanted: Sequence[Code], folder: Path) -> None:
+def ship(wanted: Sequence[MachineCode], folder: Path) -> None:
     """Copies code into a folder, which has no other then; made before where it is not there. Raises VlaError."""
     require(wanted)
     folder.mkdir(parents=True, exist_ok=True)
@@ -235,7 +233,7 @@ class _Kept:
         functions = [each.py_func for each in (dispatcher, *uses)]
         sources = tuple(dict.fromkeys(Path(inspect.getfile(each)) for each in functions))
         self.codes = tuple(
-            Code(module, functions[0].__name__, number, about, tuple(signature), sources, dispatcher)
+            MachineCode(module, functions[0].__name__, number, about, tuple(signature), sources, dispatcher)
             for number, signature in enumerate(signatures)
         )
         # What numba would have done, for other types of arguments.
@@ -279,12 +277,12 @@ class _Kept:
     def flush(self) -> None:
         self._others.flush()
 
-    def _code(self, sig: Any) -> Code | None:
+    def _code(self, sig: Any) -> MachineCode | None:
         types = tuple(getattr(sig, "args", sig))
         return next((code for code in self.codes if code.signature == types), None)
 
 
-def _compiled(code: Code) -> bytes:
+def _compiled(code: MachineCode) -> bytes:
     from numba.core.serialize import dumps
 
     code.dispatcher.compile(code.signature)
@@ -294,17 +292,17 @@ def _compiled(code: Code) -> bytes:
     return zlib.compress(dumps(result._reduce()))
 
 
-def _write(path: Path, code: Code, payload: bytes) -> None:
+def _write(path: Path, code: MachineCode, payload: bytes) -> None:
     with whole_file(path) as file:
         file.write(_head(code) + hashlib.sha256(payload).digest() + payload)
     path.chmod(0o644)
 
 
-def _head(code: Code) -> bytes:
+def _head(code: MachineCode) -> bytes:
     return f"{_FORMAT}\n{code.key}\n".encode()
 
 
-def _read(code: Code) -> bytes | None:
+def _read(code: MachineCode) -> bytes | None:
     """What was written after the head and its digest; None where none is there that is whole, trusted, and of this."""
     try:
         name, head = code.file, _head(code)
@@ -332,11 +330,11 @@ def _content(path: Path) -> bytes:
         return b""
 
 
-def _about(wanted: Iterable[Code]) -> str:
+def _about(wanted: Iterable[MachineCode]) -> str:
     return " and ".join(dict.fromkeys(code.about for code in wanted))
 
 
-def _missing(wanted: Iterable[Code]) -> list[Code]:
+def _missing(wanted: Iterable[MachineCode]) -> list[MachineCode]:
     return [code for code in wanted if _read(code) is None]
 
 
@@ -387,7 +385,7 @@ def _newer(path: Path, moment: float) -> bool:
         return False
 
 
-def _start_compiler(folder: Path, wanted: Sequence[Code]) -> bool:
+def _start_compiler(folder: Path, wanted: Sequence[MachineCode]) -> bool:
     """Starts a process that compiles, and waits for it; whether all is there then.
 
     A process of its own has the pinned target whatever numba was told here, and gives its memory back.

@@ -1,13 +1,18 @@
 """Other processes: whether they are stopped, and how long they have been still."""
 
+import signal
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 MOST_OF_A_LOOK = 2.0
 """Seconds that count between two looks, however long it was: this process may have been stopped itself."""
 
 
-class Patience:
+class ObservedTime:
     """Time as it passes for somebody who looks at others now and then.
 
     A look that comes late, as this process was stopped or the machine was busy, is not held against those.
@@ -30,3 +35,77 @@ def is_stopped(pid: int) -> bool:
     except OSError:
         return False
     return state[:1] == ["T"]
+
+
+# Ctrl-C at moments when half of something is written.
+
+
+@contextmanager
+def ended_as_interrupted() -> Iterator[None]:
+    """SIGTERM is a KeyboardInterrupt, as SIGINT is; afterwards it is as before. In the main thread only."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    earlier = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, earlier)
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits until the block has ended; then it does what it would have done. In the main thread only."""
+    earlier = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(earlier):
+        yield
+        return
+    held: list[tuple[Any, ...]] = []
+    signal.signal(signal.SIGINT, lambda *came: held.append(came))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, earlier)
+        if held:
+            earlier(*held[0])
+
+
+# How much memory there is for further processes.
+
+_UNLIMITED = 1 << 60  # Version 1 of cgroups says about 2**63 where there is no limit.
+
+
+def available_bytes(root: Path = Path("/")) -> int | None:
+    """What further processes may take without swapping, also within a container; None where nobody can tell.
+
+    Args:
+        root: of the file system that has ``proc`` and ``sys``.
+    """
+    known = [_of_machine(root / "proc" / "meminfo"), *_of_container(root / "sys" / "fs" / "cgroup")]
+    return min((each for each in known if each is not None), default=None)
+
+
+def _of_machine(file: Path) -> int | None:
+    try:
+        lines = file.read_text(encoding="ascii", errors="replace").splitlines()
+        found = next(line.split() for line in lines if line.startswith("MemAvailable:"))
+        return int(found[1]) * 1024
+    except (OSError, StopIteration, IndexError, ValueError):
+        return None
+
+
+def _of_container(folder: Path) -> tuple[int | None, ...]:
+    """What the control group leaves, by either version: what it may have, without what it has and cannot give back."""
+    ways = (("memory.max", "memory.current", ""), ("memory.limit_in_bytes", "memory.usage_in_bytes", "memory"))
+    return tuple(_left(folder / below, limit, used) for limit, used, below in ways)
+
+
+def _left(folder: Path, limit: str, used: str) -> int | None:
+    try:
+        most, taken = int((folder / limit).read_text()), int((folder / used).read_text())
+        lines = (line.split() for line in (folder / "memory.stat").read_text().splitlines())
+        files = next((int(value) for name, value in lines if name == "inactive_file"), 0)
+    except (OSError, ValueError):
+        # "max" is no limit.
+        return None
+    return None if most >= _UNLIMITED else max(0, most - taken + files)

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.labels import chosen, chosen_name
+from pytest_vla.plan.case import chosen, chosen_name
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.variation import Params, Variation
-from pytest_vla.vary.kind import Kind
+from pytest_vla.vary.kind import VariationKind
 from pytest_vla.vary.space import complaints
 
 _DIGITS = 6
@@ -80,7 +80,7 @@ def remembering(changes: Iterable[Change]) -> Iterator[None]:
             _KNOWN.pop(label, None)
 
 
-def chosen_variation(kind: Kind, task: Task, label: str) -> Variation:
+def chosen_variation(kind: VariationKind, task: Task, label: str) -> Variation:
     """The variation of a label as `chosen` writes it.
 
     Raises:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_vla.plan.labels import chosen_name, dimension_of, level_of, levelled, part_of, parted, within
+from pytest_vla.plan.case import chosen_name, dimension_of, level_of, levelled, part_of, parted, within
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.variation import INSTRUCTION, Edits, Params, Variation, varied
 from pytest_vla.vary.space import Space
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 LEVELS = (1, 2, 3, 4, 5)
-"""Of every kind of ours, even steps, see `Draw.share`; what is not even about them, `Kind.uneven` says."""
+"""Of every kind of ours, even steps, see `Draw.share`; what is not even about them, `VariationKind.uneven` says."""
 
 AMOUNT, PICTURE = "the amount", "what is seen"
 """What may grow evenly from level to level."""
@@ -88,7 +88,7 @@ def always(task: Task, params: Params) -> bool:
 
 
 @dataclass(frozen=True)
-class Kind:
+class VariationKind:
     """A kind of variation that any task may have: what is drawn, apart from what that does.
 
     What is drawn is plain data, which a record keeps: `given` makes the variation of it again, without drawing.
@@ -202,7 +202,7 @@ class Kind:
 
 
 @dataclass(frozen=True)
-class Listing:
+class VariationListing:
     """What suites consist of that are varied by themselves.
 
     Attributes:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from pytest_vla import extensions, hook_modules
 from pytest_vla.errors import UnchangedError, UnfitError, VlaError
-from pytest_vla.plan.labels import (
+from pytest_vla.plan.case import (
     OURS,
     PAPER,
     UPSTREAM,
@@ -24,7 +24,7 @@ from pytest_vla.plan.task import Task
 from pytest_vla.scene.variation import Variation, changed_problem, joined
 from pytest_vla.util.text import did_you_mean
 from pytest_vla.vary.chosen import chosen_variation, is_chosen
-from pytest_vla.vary.kind import Draw, Kind, Listing
+from pytest_vla.vary.kind import Draw, VariationKind, VariationListing
 
 _WIDTH = 100
 
@@ -32,14 +32,14 @@ _OF_MUJOCO = "it changes a MuJoCo scene, and the suite brings a world of its own
 
 
 @hook_modules.until_changed
-def kinds() -> tuple[Kind, ...]:
+def kinds() -> tuple[VariationKind, ...]:
     """All kinds, in the order of their dimensions. Raises VlaError where a package's cannot be used."""
-    found: dict[str, tuple[Kind, str]] = {}
+    found: dict[str, tuple[VariationKind, str]] = {}
     for entry in extensions.variations():
         for kind in extensions.load(entry):
-            if not isinstance(kind, Kind):
+            if not isinstance(kind, VariationKind):
                 what = type(kind).__name__
-                raise VlaError(f"{entry.origin}: {entry.load} has {what}, expected pytest_vla.vary.kind.Kind")
+                raise VlaError(f"{entry.origin}: {entry.load} has {what}, expected pytest_vla.vary.kind.VariationKind")
             if kind.name in found:
                 raise VlaError(
                     f"two packages have a variation {kind.name!r}: {found[kind.name][1]} and {entry.origin}. Uninstall "
@@ -50,15 +50,15 @@ def kinds() -> tuple[Kind, ...]:
 
 
 @hook_modules.until_changed
-def listing(name: str) -> Listing:
+def listing(name: str) -> VariationListing:
     """What suites with ``varied = "NAME"`` consist of. Raises VlaError where nobody says."""
     entries = extensions.lists()
     if name not in entries:
         raise VlaError(f"a suite is varied by {name!r}, which nobody has.{did_you_mean(name, entries)}")
     found = extensions.load(entries[name])
-    if not isinstance(found, Listing):
+    if not isinstance(found, VariationListing):
         whose = f"{entries[name].origin}: {entries[name].load}"
-        raise VlaError(f"{whose} is {type(found).__name__}, expected pytest_vla.vary.kind.Listing")
+        raise VlaError(f"{whose} is {type(found).__name__}, expected pytest_vla.vary.kind.VariationListing")
     return found
 
 
@@ -68,7 +68,7 @@ def labels_of(task: Task, vary: Sequence[str] = (), protocol: str = OURS) -> tup
     Args:
         task: of any suite.
         vary: labels that ``--vla-vary`` asks for, from `parse_vary`; a suite that is varied by itself takes none.
-        protocol: one of `pytest_vla.plan.labels.PROTOCOLS`: of suites that are varied by themselves; and by `PAPER`
+        protocol: one of `pytest_vla.plan.case.PROTOCOLS`: of suites that are varied by themselves; and by `PAPER`
             and `UPSTREAM` kinds give way to those that are as published, or as upstream's code has them.
 
     Raises:
@@ -223,7 +223,7 @@ def _single(draw: Draw) -> Variation:
     return made
 
 
-def _made(kind: Kind, draw: Draw) -> Variation:
+def _made(kind: VariationKind, draw: Draw) -> Variation:
     if is_chosen(draw.label):
         return chosen_variation(kind, draw.task, draw.label)
     level, part = level_of(draw.label) if kind.levels else 0, "" if kind.levels else part_of(draw.label, kind.name)
@@ -233,25 +233,25 @@ def _made(kind: Kind, draw: Draw) -> Variation:
 def _changes_world(task: Task, variation: Variation) -> bool:
     if not variation.problem:
         return variation.changes_world
-    from pytest_vla.scene.task_files import problem_of
+    from pytest_vla.scene.problem import problem_of
 
     original = problem_of(task)
     return changed_problem(original, variation) != original
 
 
 @hook_modules.until_changed
-def kinds_by_label() -> Mapping[str, Kind]:
+def kinds_by_label() -> Mapping[str, VariationKind]:
     """Every label that a single variation can have, with its kind."""
     return {label: kind for kind in kinds() for label in kind.labels()}
 
 
-def kind_of(label: str) -> Kind | None:
+def kind_of(label: str) -> VariationKind | None:
     """The kind of a single variation's label; None where no kind has it."""
     name = chosen_name(label)
     return _kinds_by_name().get(name) if name else kinds_by_label().get(label)
 
 
-def kind_named(name: str) -> Kind:
+def kind_named(name: str) -> VariationKind:
     """The kind of a name, such as ``camera.azimuth``. Raises VlaError, with close matches, where there is none."""
     found = _kinds_by_name().get(name)
     if found is None:
@@ -260,7 +260,7 @@ def kind_named(name: str) -> Kind:
 
 
 @hook_modules.until_changed
-def _kinds_by_name() -> Mapping[str, Kind]:
+def _kinds_by_name() -> Mapping[str, VariationKind]:
     return {kind.name: kind for kind in kinds()}
 
 
@@ -286,7 +286,7 @@ def in_order(labels: Sequence[str]) -> list[str]:
     return sorted(labels, key=lambda label: order.index(dimensions_of(label)) if kind_of(label) else -1)
 
 
-def known_kind(label: str) -> Kind:
+def known_kind(label: str) -> VariationKind:
     """As `kind_of`. Raises VlaError, with close matches, where no kind has it."""
     kind = kind_of(label)
     if kind is None:
@@ -307,3 +307,120 @@ def kinds_table() -> tuple[str, ...]:
             first, rest = f"  {kind.name + levels:26}", " " * 28
             lines += textwrap.wrap(told, _WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
     return tuple(lines)
+
+
+# Which variations ``--vla-vary`` asks for: its text, as labels.
+
+PAIRS = "pairs"
+"""``--vla-vary=pairs``: every two of these dimensions at once."""
+
+PAIRED = ("layout", "background", "light", "camera", "robot", "noise")
+"""The six dimensions of LIBERO-Plus's Tables 7 and 8, which leave language out: fifteen pairs."""
+
+PAIRS_LEVEL = 3
+
+
+def parse_vary(text: str) -> tuple[str, ...]:
+    """Labels from ``camera,light:3,noise:1-5``, ``camera+light:3`` or ``pairs``. Raises VlaError, with close matches.
+
+    A name is a dimension, a kind or a label. The parts of a joint variation have the same level, where none is given.
+    """
+    labels: dict[str, None] = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        if item.partition(":")[0].strip() == PAIRS and item != PAIRS:
+            raise VlaError(f"{PAIRS} are of level {PAIRS_LEVEL}: leave {item.removeprefix(PAIRS).strip()} out")
+        if item == PAIRS:
+            pairs = itertools.combinations(PAIRED, 2)
+            found = [label for pair in pairs for label in _joint([f"{name}:{PAIRS_LEVEL}" for name in pair])]
+        else:
+            found = _joint([part.strip() for part in parts_of(item)])
+        labels.update(dict.fromkeys(found))
+    if not labels:
+        raise VlaError("nothing to vary is given; `--vla-vary=list` lists what there is")
+    return tuple(labels)
+
+
+def _joint(parts: Sequence[str]) -> list[str]:
+    """The labels of one item of ``--vla-vary``."""
+    if len(parts) == 1:
+        return _expanded(parts[0])
+    some_level = any(":" in part for part in parts[:-1]) or any(part in kinds_by_label() for part in parts)
+    if ":" in parts[-1] and not some_level:
+        # One level at the end is that of all.
+        shared = parts[-1].rpartition(":")[2]
+        parts = [part if ":" in part else f"{part}:{shared}" for part in parts]
+    choices = [[label for label in _expanded(part) if _goes_with_others(label)] for part in parts]
+    if empty := [part for part, found in zip(parts, choices, strict=True) if not found]:
+        raise VlaError(f"{empty[0]} makes another task of it, and goes with no other variation")
+    joint = []
+    for chosen in itertools.product(*choices):
+        levels = {level for level in map(_level_of, chosen) if level}
+        if len(levels) > 1 and not some_level:
+            continue
+        ordered = in_order(chosen)
+        label = joint_of(ordered)
+        check_joint(label, ordered)
+        joint.append(label)
+    return joint
+
+
+def _goes_with_others(label: str) -> bool:
+    kind = kind_of(label)
+    return kind is not None and not kind.alone
+
+
+def _level_of(label: str) -> int:
+    kind = kind_of(label)
+    return level_of(label) if kind is not None and kind.levels else 0
+
+
+def _expanded(text: str) -> list[str]:
+    """The labels of a dimension, kind or label, of all its levels or of those that stand behind a colon."""
+    name, colon, levels = (part.strip() for part in text.partition(":"))
+    if not name:
+        raise VlaError("a part of a joint variation is missing; expected, for example, camera+light:3")
+    if name in kinds_by_label():
+        if colon:
+            raise VlaError(f"{name} is of one level: leave :{levels} out")
+        return [name]
+    named = [kind for kind in kinds() if kind.name == name]
+    of_name = [kind for kind in kinds() if kind.dimension == name]
+    # Benchmarks' own kinds, and some probes, come only where they are named; some dimensions are theirs alone.
+    of_dimension = [kind for kind in of_name if not (kind.needs_files or kind.published or kind.by_name)] or of_name
+    if not named and not of_dimension:
+        known = [*dict.fromkeys(kind.dimension for kind in kinds()), *(kind.name for kind in kinds()), PAIRS]
+        raise VlaError(f"no variation is {name!r}.{did_you_mean(name, known)} `--vla-vary=list` lists them")
+    if named or not colon:
+        return [
+            label for kind in named or of_dimension for label in kind.labels(_levels(kind, levels) if colon else ())
+        ]
+    # Of a dimension some kinds are not graded, or not as far.
+    wanted = _numbers(levels)
+    found = [
+        label
+        for kind in of_dimension
+        for label in (
+            kind.labels([level for level in wanted if level in kind.levels]) if set(wanted) & set(kind.levels) else ()
+        )
+    ]
+    if not found:
+        raise VlaError(f"{name} has no level {levels}; `--vla-vary=list` lists what there is")
+    return found
+
+
+def _levels(kind: VariationKind, text: str) -> tuple[int, ...]:
+    if not kind.levels:
+        raise VlaError(f"{kind.name} has no levels: leave :{text} out")
+    levels = _numbers(text)
+    if wrong := [level for level in levels if level not in kind.levels]:
+        raise VlaError(f"{kind.name} has levels {kind.levels[0]} to {kind.levels[-1]}, and not {wrong[0]}")
+    return levels
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    from pytest_vla.util.text import parse_seeds
+
+    try:
+        return parse_seeds(text)
+    except VlaError as error:
+        raise VlaError(f"levels {text!r}: expected a level such as 3, or some such as 1-3") from error

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_vla.episode.again import taken_again
+from pytest_vla.episode.resimulate import resimulate
 from pytest_vla.episode.world_pool import WorldPool
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.task import Task
@@ -165,7 +165,7 @@ def _frames(pool: WorldPool, episode: Recorded, pictures: bool) -> Iterator[Fram
         )
     variation = restored_variation(task, record)
     world = pool(task, variation if variation is not None and variation.changes_world else None)
-    moments = taken_again(world, record, trajectory, variation)
+    moments = resimulate(world, record, trajectory, variation)
     # What is seen after the last action is asked of nobody.
     for action, moment in zip(trajectory.actions, moments, strict=False):
         view = policy_view(moment.observation, task.protocol.image_transform)

@@ -16,20 +16,17 @@ from markupsafe import Markup
 from pytest_vla.fuzz.amounts import Component, components, scaled_components, value_at
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.fuzz.causes import space_of
-from pytest_vla.fuzz.coverage import Axis, Both, Coverage, Tally, amount_of
-from pytest_vla.fuzz.found import Found, Searched
-from pytest_vla.fuzz.guide import CROWDED, EVEN, FORESEEN, NEIGHBOUR, SOURCES
-from pytest_vla.fuzz.journal import read_head, read_lines
-from pytest_vla.fuzz.retold import Retold, Told, retell
-from pytest_vla.fuzz.shares import Share
-from pytest_vla.fuzz.told import often_text, params_text, rival_text
+from pytest_vla.fuzz.found import Found, Searched, often_text, params_text, rival_text
+from pytest_vla.fuzz.journal import ReplayedSearch, Retold, read_head, read_lines, retell
+from pytest_vla.fuzz.sampler import CROWDED, EVEN, FORESEEN, NEIGHBOUR, SOURCES
+from pytest_vla.fuzz.shares import Axis, Both, Coverage, CoverageTally, DimensionShare, amount_of
 from pytest_vla.metrics.statistics import wilson_interval
 from pytest_vla.plan.task import Task
 from pytest_vla.reports.blocks import NONE, Cell, Table, table_of
 from pytest_vla.reports.html.media import picture_uri
 from pytest_vla.reports.html.parts import PageBlock, PageSection, block_of, p_text, percent_text, rendered
 from pytest_vla.reports.html.svg import LINE, TEXT, drawing, framed, interval_bar, shade
-from pytest_vla.show.changes import Scene, scene_pictures
+from pytest_vla.show.variations import SceneView, scene_pictures
 from pytest_vla.util.text import counted, printable
 from pytest_vla.vary.chosen import remembering
 from pytest_vla.vary.space import Parameter
@@ -149,7 +146,7 @@ def bin_text(axis: Axis, place: int) -> str:
     return f"{(low + high) / 2:g}" if axis.is_whole else f"{low:g} to {high:g}"
 
 
-def tally_text(tally: Tally) -> str:
+def tally_text(tally: CoverageTally) -> str:
     """``3 of 40 fail, 2 aside``."""
     aside = f", {tally.aside} aside" * bool(tally.aside)
     return f"{tally.failed} of {tally.counted} fail{aside}"
@@ -256,7 +253,7 @@ def _scenes_of(found: Found) -> tuple[Candidate, ...]:
     return smallest.having(()), smallest, found.first
 
 
-def _shots(scenes: Sequence[Scene]) -> tuple[Shot, ...]:
+def _shots(scenes: Sequence[SceneView]) -> tuple[Shot, ...]:
     abouts = "without any change", "at its smallest", "as it was found"
     return tuple(
         Shot(about, "" if scene.picture is None else picture_uri(scene.picture), scene.why)
@@ -543,7 +540,7 @@ def _ways(search: Search, found: Sequence[Found]) -> tuple[PageBlock, ...]:
         tallies = [told.sources[source] for told in search.retold.tasks.values() if source in told.sources]
         if not tallies:
             continue
-        whole = Tally(*(sum(getattr(each, name) for each in tallies) for name in ("tried", "failed", "aside")))
+        whole = CoverageTally(*(sum(getattr(each, name) for each in tallies) for name in ("tried", "failed", "aside")))
         distinct = sum(each.source == source for each in found)
         rows.append((source, *_numbers(whole), str(distinct)))
     text = (
@@ -555,7 +552,7 @@ def _ways(search: Search, found: Sequence[Found]) -> tuple[PageBlock, ...]:
     return (block_of(texts=(text,), drawings=(growth_curve(search.retold.growth),), tables=(table,)),)
 
 
-def _coverage(task: str, told: Told, found: Sequence[Found]) -> Iterator[PageBlock]:
+def _coverage(task: str, told: ReplayedSearch, found: Sequence[Found]) -> Iterator[PageBlock]:
     coverage = told.coverage
     untried = [f"nobody tried {', '.join(coverage.untried_kinds)}"] * bool(coverage.untried_kinds)
     pairs = ", ".join(" with ".join(pair) for pair in coverage.untried_pairs)
@@ -573,7 +570,7 @@ def _coverage(task: str, told: Told, found: Sequence[Found]) -> Iterator[PageBlo
     yield block_of(f"{task}: the numbers, of every kind", tables=(table, *_amounts(task, told, drawn)), is_open=False)
 
 
-def _histogram(told: Told, kind: str, found: Sequence[Found]) -> Markup:
+def _histogram(told: ReplayedSearch, kind: str, found: Sequence[Found]) -> Markup:
     axis = told.coverage.axes[kind]
     assert axis is not None
     space = told.coverage.spaces[kind]
@@ -582,7 +579,7 @@ def _histogram(told: Told, kind: str, found: Sequence[Found]) -> Markup:
     return histogram(kind, axis, told.coverage.bins[kind], marks)
 
 
-def _amounts(task: str, told: Told, kinds: Sequence[str]) -> Iterator[Table]:
+def _amounts(task: str, told: ReplayedSearch, kinds: Sequence[str]) -> Iterator[Table]:
     """The numbers of what is drawn; --json has those of all kinds."""
     rows: list[tuple[str, ...]] = []
     for kind in kinds:
@@ -597,7 +594,7 @@ def _amounts(task: str, told: Told, kinds: Sequence[str]) -> Iterator[Table]:
         yield table_of(f"{task}: by amount, where some scene was tried", head, tuple(rows), names=2)
 
 
-def _shares(task: str, told: Told) -> Iterator[PageBlock]:
+def _shares(task: str, told: ReplayedSearch) -> Iterator[PageBlock]:
     shares = told.shares
     if shares.why:
         yield block_of(task, texts=(f"Not known: {shares.why}.",))
@@ -620,7 +617,7 @@ def _shares(task: str, told: Told) -> Iterator[PageBlock]:
     yield block_of(task, texts=(text,), tables=tuple(tables), notes=notes)
 
 
-def _share_row(each: Share) -> tuple[Cell, ...]:
+def _share_row(each: DimensionShare) -> tuple[Cell, ...]:
     name = " with ".join(each.of)
     if each.share is None or each.interval is None:
         return name, NONE, "", NONE, each.why
@@ -655,5 +652,5 @@ def _reasons(aside: Mapping[str, int]) -> dict[str, int]:
     return found
 
 
-def _numbers(tally: Tally) -> tuple[str, str, str]:
+def _numbers(tally: CoverageTally) -> tuple[str, str, str]:
     return str(tally.tried), str(tally.failed), str(tally.aside)

@@ -5,13 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_vla.fuzz.coverage import Both, Coverage, Tally
-from pytest_vla.fuzz.found import Found, Searched
-from pytest_vla.fuzz.retold import Told
-from pytest_vla.fuzz.shares import Share, Shares
-from pytest_vla.fuzz.told import aside_lines, excess_of, failure_line, rate_text
+from pytest_vla.fuzz.found import Found, Searched, aside_lines, excess_of, failure_line, rate_text
+from pytest_vla.fuzz.journal import ReplayedSearch
+from pytest_vla.fuzz.shares import Both, Coverage, CoverageTally, DimensionShare, DimensionShares
 from pytest_vla.metrics.statistics import wilson_interval
-from pytest_vla.plan.labels import joint_of
+from pytest_vla.plan.case import joint_of
 from pytest_vla.util.text import counted
 
 
@@ -78,7 +76,7 @@ def task_lines(name: str, seen: Searched, rival: str = "") -> Iterator[str]:
     yield from (f"  {failure_line(each, rival)}" for each in seen.found)
 
 
-def task_table(name: str, seen: Searched, told: Told) -> dict[str, Any]:
+def task_table(name: str, seen: Searched, told: ReplayedSearch) -> dict[str, Any]:
     """A task's search: ``fails`` are of the ``scenes`` that were drawn evenly, and are a rate of that space.
 
     Args:
@@ -122,7 +120,7 @@ def coverage_table(coverage: Coverage) -> dict[str, Any]:
     }
 
 
-def shares_table(shares: Shares) -> dict[str, Any]:
+def shares_table(shares: DimensionShares) -> dict[str, Any]:
     """What matters, shares from 0 to 1; ``why``: it cannot be told."""
     return {
         "scenes": shares.scenes,
@@ -133,7 +131,7 @@ def shares_table(shares: Shares) -> dict[str, Any]:
     }
 
 
-def _share(each: Share) -> dict[str, Any]:
+def _share(each: DimensionShare) -> dict[str, Any]:
     return {
         "of": joint_of(each.of),
         "share": each.share,
@@ -156,7 +154,7 @@ def _both(both: Both) -> dict[str, Any]:
     return {"even": _tally(both.even), "guided": _tally(both.guided)}
 
 
-def _tally(tally: Tally) -> list[int]:
+def _tally(tally: CoverageTally) -> list[int]:
     return [tally.tried, tally.failed, tally.aside]
 
 

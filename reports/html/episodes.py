@@ -14,8 +14,8 @@ from typing import Any
 
 from pytest_vla.metrics.rates import group_of
 from pytest_vla.metrics.selection import by_model, run_of, that_count, twin_of
+from pytest_vla.plan.case import names_of
 from pytest_vla.plan.costs import cumulative
-from pytest_vla.plan.labels import names_of
 from pytest_vla.records.record import Record
 
 ANCHOR = 12

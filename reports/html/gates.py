@@ -12,8 +12,8 @@ from pytest_vla.gate.choices import ALPHA, BEYOND, BY, MARGIN
 from pytest_vla.gate.losses import Flip, TaskChange
 from pytest_vla.gate.manifest import Manifest, manifest_text, read_manifest
 from pytest_vla.gate.manifest import baseline_digest as digest_of
-from pytest_vla.gate.measured import Measured
-from pytest_vla.gate.verdicts import Group, Judgement, Terms, judge
+from pytest_vla.gate.measures import GatedMetric
+from pytest_vla.gate.verdicts import GateGroup, GateJudgement, Terms, judge
 from pytest_vla.metrics.selection import by_model
 from pytest_vla.records.load import open_runs
 from pytest_vla.records.record import Record
@@ -32,7 +32,7 @@ MOST_FLIPPED = 300
 _FLIPS = ("lost", "gained")
 
 
-def groups_table(judgement: Judgement, one: str, other: str) -> Table:
+def groups_table(judgement: GateJudgement, one: str, other: str) -> Table:
     """The groups of a judgement, a row each; where no case is in both there are none that flipped.
 
     Args:
@@ -58,7 +58,7 @@ def groups_table(judgement: Judgement, one: str, other: str) -> Table:
     return table_of(caption, head, rows, 1, frozenset({len(head) - 1}))
 
 
-def _row(group: Group, judgement: Judgement) -> tuple[str, ...]:
+def _row(group: GateGroup, judgement: GateJudgement) -> tuple[str, ...]:
     evidence, is_paired = group.evidence, judgement.is_paired
     if evidence is None:
         return (group.name, *[NONE] * (8 if is_paired else 6), group.verdict)
@@ -134,7 +134,7 @@ def comparison(
 
 def _blocks(
     title: str,
-    judgement: Judgement,
+    judgement: GateJudgement,
     sides: tuple[Side, Side],
     anchor_of: Callable[[Record], str],
     command_of: Callable[[Record], str],
@@ -226,8 +226,8 @@ class GateTold:
     line: str
     about: str
     passed: bool
-    judgement: Judgement | None = None
-    measured: tuple[Measured, ...] = ()
+    judgement: GateJudgement | None = None
+    measured: tuple[GatedMetric, ...] = ()
     baseline: Baseline | None = None
     new: Baseline | None = None
     name: str = ""

@@ -176,7 +176,7 @@ def _paths(record: Record, folder: Path) -> list[dict[str, Any]]:
 
 def _with_objects(paths: list[dict[str, Any]], of: "_Of") -> list[dict[str, Any]]:
     """The paths with those of what the goal names."""
-    from pytest_vla.show.paths import episode_objects
+    from pytest_vla.show.runs import episode_objects
 
     assert of.record.arrays is not None
     number = len(load_trajectory(trajectory_file(of.folder, of.record.arrays)).qpos)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from pytest_vla.metrics.hidden import hidden_notes
+from pytest_vla.metrics.extra_metrics import hidden_notes
 from pytest_vla.metrics.selection import by_model, that_count
+from pytest_vla.records.explain import notes_after
 from pytest_vla.records.load import open_runs
-from pytest_vla.records.premises import notes_after
 from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Run
 from pytest_vla.reports.html.episodes import anchor_of, episodes_table, twin_places

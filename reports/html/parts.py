@@ -12,7 +12,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from pytest_vla.metrics.listening import Estimate
+from pytest_vla.metrics.language_grounding import GroundingEstimate
 from pytest_vla.reports.blocks import (
     NONE,
     P_VALUE,
@@ -32,7 +32,7 @@ from pytest_vla.util.text import printable_lines
 
 def percent_text(value: float | None, interval: tuple[float, float] | None = None) -> str:
     """Return ``63.6 [35.4, 84.8]`` for percentages, or a dash."""
-    return estimate_text(None if value is None else Estimate(value, interval), ".1f")
+    return estimate_text(None if value is None else GroundingEstimate(value, interval), ".1f")
 
 
 def p_text(p: float | None) -> str:

@@ -9,10 +9,18 @@ from typing import Any
 from markupsafe import Markup
 
 from pytest_vla.errors import ERROR_REASONS, INVALID_REASONS
-from pytest_vla.metrics.further import by_origin
-from pytest_vla.metrics.rate_rows import RateRow, rate_rows
-from pytest_vla.metrics.rates import GIVEN, ends_text, interval_text, judged_apart, left_out_text, share_text
-from pytest_vla.metrics.runs import suites_of
+from pytest_vla.metrics.extra_metrics import by_origin
+from pytest_vla.metrics.rates import (
+    GIVEN,
+    RateRow,
+    ends_text,
+    interval_text,
+    judged_apart,
+    left_out_text,
+    rate_rows,
+    share_text,
+    suites_of,
+)
 from pytest_vla.metrics.selection import by_model, that_count
 from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
 from pytest_vla.records.record import Record

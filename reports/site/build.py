@@ -13,8 +13,7 @@ from pytest_vla.metrics.rates import BENIGN, VARIED
 from pytest_vla.metrics.success import SuccessRate
 from pytest_vla.records.checks import is_count, is_number, is_plain, is_run_name, parse_json
 from pytest_vla.records.load import open_run, open_runs
-from pytest_vla.records.names import ALL_RUNS
-from pytest_vla.records.runs import Run
+from pytest_vla.records.runs import ALL_RUNS, Run
 from pytest_vla.records.store import STORE, no_runs, open_store
 from pytest_vla.reports.html.gates import GateTold, gates_told
 from pytest_vla.reports.html.media import Shown
@@ -24,8 +23,7 @@ from pytest_vla.reports.site.entries import Entry, Result, Verdict
 from pytest_vla.reports.site.page import TITLE, index_html
 from pytest_vla.reports.site.summarise import digest_of, summarise
 from pytest_vla.util.documents import read_plain
-from pytest_vla.util.files import whole_file
-from pytest_vla.util.locks import exclusive
+from pytest_vla.util.files import exclusive, whole_file
 from pytest_vla.util.text import counted, printable
 from pytest_vla.versions import installed
 

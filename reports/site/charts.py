@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from pytest_vla.gate.conditions import CONDITIONS, row_of
+from pytest_vla.gate.comparable import CONDITIONS, row_of
 from pytest_vla.metrics.rates import BENIGN, ends_text, interval_text, left_out_text, share_text
 from pytest_vla.reports.blocks import NONE, Table, table_of
 from pytest_vla.reports.html.parts import PageBlock, block_of

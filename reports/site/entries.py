@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pytest_vla.gate.baseline import CaseResult
-from pytest_vla.gate.comparable import OF_DRAW, OF_SEED
-from pytest_vla.gate.conditions import row_of
+from pytest_vla.gate.comparable import OF_DRAW, OF_SEED, row_of
 from pytest_vla.metrics.rates import BENIGN
 from pytest_vla.metrics.success import SuccessRate
 

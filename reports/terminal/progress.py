@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 from pytest_vla.metrics.rates import VariedOutcome, interval_text, judged_apart, share_text
 from pytest_vla.metrics.success import success_rate
-from pytest_vla.serving.seen import Seen, Use, mean
+from pytest_vla.serving.stats import DeviceUse, ServingStats, mean
 
 SCARCE = 0.85
 """Share of the time from which on a part is scarce: whatever else is there waits for it."""
 
 
-def scarce_text(use: Use | None) -> str:
+def scarce_text(use: DeviceUse | None) -> str:
     """``device 93% busy, mean batch 14; cores wait`` or ``cores 97% busy, device 40% busy``; empty: not known."""
     if use is None:
         return ""
@@ -35,7 +35,7 @@ def shortened(text: str, width: int) -> str:
     return ""
 
 
-def measured_text(use: Use, seen: Sequence[Seen]) -> str:
+def measured_text(use: DeviceUse, seen: Sequence[ServingStats]) -> str:
     """What was scarce in a run, and the times that it follows from.
 
     Args:

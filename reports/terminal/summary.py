@@ -12,31 +12,32 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from pytest_vla import extensions
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.clustered import CONFIDENCE
-from pytest_vla.metrics.costs import cost_summaries
 from pytest_vla.metrics.discrimination import timings
-from pytest_vla.metrics.further import by_origin, further_means
-from pytest_vla.metrics.hidden import silent_rules
-from pytest_vla.metrics.rate_rows import MAX_TASK_ROWS, RateRow, VariedTask, kind_rows, rate_rows
+from pytest_vla.metrics.extra_metrics import by_origin, further_means, silent_rules
 from pytest_vla.metrics.rates import (
     BENIGN,
     GIVEN,
+    MAX_TASK_ROWS,
+    RateRow,
+    VariedTask,
     bounds_text,
     ends_text,
     group_of,
     interval_text,
     is_plain,
+    kind_rows,
+    rate_rows,
     share_text,
 )
+from pytest_vla.metrics.safety import cost_summaries
 from pytest_vla.metrics.selection import copies_text, observations, of_several_simulators, repeats_text, stopped_text
 from pytest_vla.metrics.statistics import median_interval
 from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
 from pytest_vla.plan.case import Case
-from pytest_vla.plan.durations import Estimate, total_seconds
-from pytest_vla.policies.price import Price
-from pytest_vla.records.charges import account_text, amount_text
-from pytest_vla.records.explain import clipped_note
-from pytest_vla.records.items import DECIDED, FAILED, Item
-from pytest_vla.records.premises import notes_after
+from pytest_vla.plan.durations import DurationEstimate, total_seconds
+from pytest_vla.policies.trial import Price
+from pytest_vla.records.explain import account_text, amount_text, clipped_note, notes_after
+from pytest_vla.records.items import DECIDED, FAILED, RunItem
 from pytest_vla.records.record import METRIC_SECONDS, VIDEO_SUFFIX, Record
 from pytest_vla.records.tally import Repetition
 from pytest_vla.reports.terminal.progress import about
@@ -226,7 +227,7 @@ def opening_line(
     cases: Sequence[Case],
     model: str,
     workers: int,
-    estimates: Sequence[Estimate],
+    estimates: Sequence[DurationEstimate],
     resumed: tuple[str, int] | None = None,
     left: bool = True,
 ) -> str:
@@ -283,7 +284,7 @@ def uncollected_line(nodes: Sequence[str], command: str) -> str:
 def closing_lines(
     records: Sequence[Record],
     run: Path,
-    items: Sequence[Item],
+    items: Sequence[RunItem],
     resume: str,
     verbosity: int,
     width: int | None,
@@ -421,7 +422,7 @@ def _further_lines(records: Sequence[Record]) -> Iterator[str]:
         yield from block_lines(means_blocks(found, about))
 
 
-def _counting_notes(repetition: Repetition, items: Sequence[Item]) -> list[str]:
+def _counting_notes(repetition: Repetition, items: Sequence[RunItem]) -> list[str]:
     notes = []
     if repetition.picked is not None:
         episodes = sum(item.episode for item in items)
@@ -445,7 +446,7 @@ def _counting_notes(repetition: Repetition, items: Sequence[Item]) -> list[str]:
     return notes
 
 
-def _notes(records: Sequence[Record], run: Path, items: Sequence[Item], resume: str) -> list[str]:
+def _notes(records: Sequence[Record], run: Path, items: Sequence[RunItem], resume: str) -> list[str]:
     notes = []
     arrays = [run / record.arrays for record in records if record.arrays is not None]
     videos = [file for file in arrays if file.with_suffix(VIDEO_SUFFIX).exists()]

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_vla.errors import VlaError
-from pytest_vla.records.importing import Imported, ImportedLog, Importer
+from pytest_vla.records.load import Imported, ImportedLog, Importer
 from pytest_vla.util.text import printable
 
 if TYPE_CHECKING:
     from pytest_vla.language.published import Published
     from pytest_vla.records.record import Record
-    from pytest_vla.suites.libero_para.logs import ParaEpisode
+    from pytest_vla.suites.libero_para.variations import ParaEpisode
 
 # What reading needs is imported when it is done: --help has to come at once.
 
@@ -35,7 +35,7 @@ def _declare(parser: argparse.ArgumentParser) -> None:
 def read(options: argparse.Namespace) -> Imported:
     """All logs of a folder. Raises VlaError."""
     from pytest_vla.language.published import csv_of, load_published, missing_paraphrases
-    from pytest_vla.suites.libero_para.logs import find_para_logs, in_rounds, published_outcomes, read_para_log
+    from pytest_vla.suites.libero_para.variations import find_para_logs, in_rounds, published_outcomes, read_para_log
 
     folders = find_para_logs(options.folder)
     if options.seed is not None and len(folders) > 1:
@@ -65,7 +65,7 @@ def read(options: argparse.Namespace) -> Imported:
 def _named(folder: Path, options: argparse.Namespace) -> tuple[str, int, str]:
     """Model, seed and a remark where the log's name does not say them."""
     from pytest_vla.plan.manifests import load_suite
-    from pytest_vla.suites.libero_para.logs import log_name
+    from pytest_vla.suites.libero_para.variations import log_name
 
     model, said = log_name(folder)
     seed, remark = said if options.seed is None else options.seed, ""
@@ -117,7 +117,7 @@ def records_of_log(
     """The records of a log's episodes, in their order.
 
     Args:
-        episodes: of `pytest_vla.suites.libero_para.logs.in_rounds`: one of each paraphrase.
+        episodes: of `pytest_vla.suites.libero_para.variations.in_rounds`: one of each paraphrase.
         run: name of the run.
         model: the policy's name.
         seed: of the log.
@@ -134,8 +134,7 @@ def records_of_log(
 
     from pytest_vla.language.published import numbered_tasks
     from pytest_vla.plan.case import Case
-    from pytest_vla.records.migrations import SCHEMA
-    from pytest_vla.records.record import Record
+    from pytest_vla.records.record import SCHEMA, Record
     from pytest_vla.records.trajectory import Trajectory, digest_of
     from pytest_vla.suites.libero_para.variations import variation_of
 

@@ -1,7 +1,10 @@
 """LIBERO-Para's paraphrases (arXiv 2603.28301) as variations of LIBERO-Goal's tasks, from the user's CSV."""
 
+import json
+import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,27 +12,32 @@ from typing import TYPE_CHECKING, Any
 from pytest_vla.errors import VlaError
 from pytest_vla.language.published import (
     FILE,
-    Paraphrase,
     Published,
+    PublishedParaphrase,
+    cell_of,
     find_csv,
     load_published,
     missing_paraphrases,
+    texts_key,
 )
+from pytest_vla.metrics.pride import ParaphraseOutcome
+from pytest_vla.plan.data_roots import find_given
 from pytest_vla.plan.task import Task
-from pytest_vla.plan.user_files import find_given
 from pytest_vla.scene.variation import Variation
-from pytest_vla.vary.kind import Listing
+from pytest_vla.vary.kind import VariationListing
 
 if TYPE_CHECKING:
-    from pytest_vla.suites.libero_para.logs import ParaEpisode
+    pass
 
 
-def label_of(row: "Paraphrase | ParaEpisode") -> str:
+def label_of(row: "PublishedParaphrase | ParaEpisode") -> str:
     """``OBJECT_TYPE.ACTION_TYPE.BATCH_IDX``, unique within a task."""
     return f"{row.object_type}.{row.action_type}.{row.batch_idx}"
 
 
-def variation_of(row: "Paraphrase | ParaEpisode", original: str, published: "Published | None" = None) -> Variation:
+def variation_of(
+    row: "PublishedParaphrase | ParaEpisode", original: str, published: "Published | None" = None
+) -> Variation:
     """A row of the CSV, or an episode of a log, as a variation of the task with this instruction.
 
     Args:
@@ -79,5 +87,216 @@ def _by_task(file: Path, changed: int) -> Mapping[str, Mapping[str, Variation]]:
     return found
 
 
-LISTING = Listing(lambda task, protocol: paraphrases(task))
+LISTING = VariationListing(lambda task, protocol: paraphrases(task))
 """As the registry of variations takes it."""
+
+
+# LIBERO-Para's logs as upstream writes them: a folder of ``eval0.json`` to ``eval9.json``, a file a task.
+
+_EXPECTED = "expected a log of LIBERO-Para's evaluation"
+_OTHER_CSV = "expected the CSV with which the log was made"
+_FILE = r"eval([0-9]{1,4})\.json"
+_BDDL = re.compile(r"(act|obj|comp)_([a-z+]+?)_([a-z_+]+)_eval([0-9]{1,4})_ver([0-9]{1,6})\.bddl")
+
+
+@dataclass(frozen=True)
+class ParaEpisode:
+    """An episode of a log.
+
+    Attributes:
+        task: LIBERO-Para's number, as `pytest_vla.language.published.PublishedParaphrase.task`.
+        object_type: one of `pytest_vla.metrics.pride.OBJECT_TYPES`.
+        action_type: one of `pytest_vla.metrics.pride.ACTION_TYPES`.
+        batch_idx: number of the paraphrase within cell and task.
+        instruction: what the policy was told.
+        success: whether the task was done.
+        steps: of the policy.
+        init_state: index of the init state.
+        episode: number among those of one paraphrase and init state.
+        place: file, and number in it, for messages.
+    """
+
+    task: int
+    object_type: str
+    action_type: str
+    batch_idx: int
+    instruction: str
+    success: bool
+    steps: int
+    init_state: int
+    episode: int
+    place: str
+
+    @property
+    def key(self) -> tuple[str, str, int, int]:
+        """Of the paraphrase, as `pytest_vla.language.published.PublishedParaphrase.key`."""
+        return self.object_type, self.action_type, self.task, self.batch_idx
+
+
+def read_para_log(folder: Path) -> tuple[ParaEpisode, ...]:
+    """The episodes of a log, task by task, in the files' order.
+
+    Raises:
+        VlaError: there is no such file, or one that is not as upstream writes it, or an episode is there twice; names
+            the file and the episode, counted from 0.
+    """
+    files = _files(folder)
+    if not files:
+        raise VlaError(f"{folder}: no eval0.json or the like; {_EXPECTED}, a file a task")
+    episodes: list[ParaEpisode] = []
+    for task, file in files:
+        episodes.extend(_episodes(file, task))
+    seen: dict[tuple[object, ...], ParaEpisode] = {}
+    for each in episodes:
+        if (same := seen.setdefault((each.key, each.init_state, each.episode), each)) is not each:
+            raise VlaError(
+                f"{each.place}: {_paraphrase(each)} is there twice for init state {each.init_state} and episode_idx "
+                f"{each.episode}; the first is {same.place}. Take one of them out, or give it another episode_idx"
+            )
+    return tuple(episodes)
+
+
+def find_para_logs(folder: Path) -> tuple[Path, ...]:
+    """The logs of a folder: itself, or the folders in it, one deep or two, that are logs; by name.
+
+    Raises:
+        VlaError: it cannot be read, or there is none.
+    """
+    if _files(folder):
+        return (folder,)
+    found = {path.parent for depth in ("*", "*/*") for path in folder.glob(f"{depth}/eval*.json")}
+    logs = sorted((each for each in found if _files(each)), key=lambda each: [_natural(part) for part in each.parts])
+    if not logs:
+        raise VlaError(f"{folder}: no eval0.json or the like, nor in a folder of it; {_EXPECTED}, a file a task")
+    return tuple(logs)
+
+
+def log_name(folder: Path) -> tuple[str, int | None]:
+    """Model and seed of a folder such as ``xiaomi-robotics-0_seed7``, or ``xiaomi-robotics-0/seed7``.
+
+    The seed is None where the name has none; then the model is the whole name.
+    """
+    folder = folder.resolve()
+    match = re.fullmatch(r"(?:(.+?)[\s_-]*)?seed[\s_-]*([0-9]{1,9})", folder.name, re.IGNORECASE)
+    if match is None:
+        return folder.name, None
+    return match[1] or folder.parent.name or folder.name, int(match[2])
+
+
+def in_rounds(episodes: Sequence[ParaEpisode]) -> tuple[tuple[ParaEpisode, ...], ...]:
+    """The first episode of each paraphrase, the second of each that has one, and so on; by number and init state."""
+    of_paraphrase: dict[tuple[object, ...], list[ParaEpisode]] = {}
+    for each in episodes:
+        of_paraphrase.setdefault(each.key, []).append(each)
+    ordered = [sorted(some, key=lambda each: (each.episode, each.init_state)) for some in of_paraphrase.values()]
+    longest = max(map(len, ordered), default=0)
+    return tuple(tuple(some[index] for some in ordered if index < len(some)) for index in range(longest))
+
+
+def published_outcomes(
+    episodes: Sequence[ParaEpisode], published: Published, backend: str
+) -> tuple[ParaphraseOutcome, ...]:
+    """The episodes with the published similarities of their paraphrases; tasks are named by their instructions.
+
+    Args:
+        episodes: of one log or of several.
+        published: the CSV.
+        backend: text of the backend, for the tables.
+
+    Raises:
+        VlaError: a paraphrase is not in the CSV, or has another text there; names the log's file.
+    """
+    outcomes = []
+    for each in episodes:
+        row = published.by_key.get(each.key)
+        if row is None:
+            raise VlaError(
+                f"{each.place}: task {each.task}, {_paraphrase(each)} is not in LIBERO-Para's CSV: "
+                f"{each.instruction!r}; {_OTHER_CSV}"
+            )
+        if texts_key("", row.instruction) != texts_key("", each.instruction):
+            raise VlaError(
+                f"{each.place}: task {each.task}, {_paraphrase(each)}: the log has {each.instruction!r}, LIBERO-Para's "
+                f"CSV {row.instruction!r}; {_OTHER_CSV}"
+            )
+        types = (row.object_type, row.action_type)
+        outcomes.append(ParaphraseOutcome(each.success, row.keyword, row.structural, *types, row.original, backend))
+    return tuple(outcomes)
+
+
+def _paraphrase(episode: ParaEpisode) -> str:
+    return f"{episode.object_type} with {episode.action_type}, paraphrase {episode.batch_idx}"
+
+
+def _files(folder: Path) -> list[tuple[int, Path]]:
+    """The files of a log by their tasks' numbers."""
+    named = {path: re.fullmatch(_FILE, path.name) for path in _listed(folder)}
+    return sorted((int(match[1]), path) for path, match in named.items() if match is not None)
+
+
+def _natural(text: str) -> list[tuple[int, str]]:
+    """A key for names with numbers: seed7 before seed10."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"([0-9]+)", text)]
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError as error:
+        raise VlaError(f"{folder} cannot be read: {error.strerror}; {_EXPECTED}, a folder of eval0.json ...") from error
+
+
+def _episodes(file: Path, task: int) -> list[ParaEpisode]:
+    try:
+        value = json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise VlaError(f"{file} cannot be read: {error}; {_EXPECTED}") from error
+    if not isinstance(value, dict) or not isinstance(value.get("episodes"), list):
+        raise VlaError(f"{file} has no list of episodes; {_EXPECTED}")
+    if _whole(value.get("eval_id")) != task:
+        raise VlaError(f"{file}: its eval_id is {value.get('eval_id')!r}, its name says {task}; {_EXPECTED}")
+    if not value["episodes"]:
+        raise VlaError(f"{file} has no episode; {_EXPECTED}")
+    return [_episode(each, task, f"{file}, episode {number}") for number, each in enumerate(value["episodes"])]
+
+
+def _episode(value: Any, task: int, place: str) -> ParaEpisode:
+    if not isinstance(value, dict):
+        raise VlaError(f"{place} is no table; {_EXPECTED}")
+    name = value.get("bddl_file")
+    match = _BDDL.fullmatch(name) if isinstance(name, str) else None
+    if match is None:
+        raise VlaError(f"{place}: bddl_file is {name!r}, such as act_lexical_coordination_eval0_ver0.bddl; {_EXPECTED}")
+    high, mid, low, of_task, variant = match.groups()
+    told = {
+        "paraphrase_type": (value.get("paraphrase_type"), high),
+        "categories": (_joined(value.get("categories")), mid),
+        "subcategories": (_joined(value.get("subcategories")), low),
+        "variant_id": (_whole(value.get("variant_id")), int(variant)),
+        "eval_id": (task, int(of_task)),
+    }
+    for field, (said, in_name) in told.items():
+        if said != in_name:
+            raise VlaError(f"{place}: {field} is {said!r}, but {name} says {in_name!r}; {_EXPECTED}")
+    cell = cell_of(high, low)
+    if cell is None:
+        raise VlaError(f"{place}: no cell of LIBERO-Para has {high} with {low}")
+    instruction, success = value.get("paraphrased_instruction"), value.get("success")
+    if not isinstance(instruction, str) or not instruction.strip():
+        raise VlaError(f"{place}: paraphrased_instruction is {instruction!r}, expected a text; {_EXPECTED}")
+    if not isinstance(success, bool):
+        raise VlaError(f"{place}: success is {success!r}, expected true or false; {_EXPECTED}")
+    numbers = {field: _whole(value.get(field)) for field in ("num_steps", "initial_state_idx", "episode_idx")}
+    for field, found in numbers.items():
+        if found is None:
+            raise VlaError(f"{place}: {field} is {value.get(field)!r}, expected a whole number; {_EXPECTED}")
+    steps, init_state, number = (int(found or 0) for found in numbers.values())
+    return ParaEpisode(task, *cell, int(variant), instruction, success, steps, init_state, number, place)
+
+
+def _joined(value: Any) -> str | None:
+    return "+".join(map(str, value)) if isinstance(value, list) else None
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**9 else None

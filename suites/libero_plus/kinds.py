@@ -1,21 +1,102 @@
 """LIBERO-Plus's kinds of variation that any task may have: its fifty noises, and its rewritten instructions."""
 
 import functools
+import hashlib
+import math
+import re
 from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.task import Task
-from pytest_vla.scene.variation import Edits, Params, PictureEdit
-from pytest_vla.suites.libero_plus.numbers import PLUS_NAMES, PLUS_SEVERITIES, plus_parts
-from pytest_vla.suites.libero_plus.rewrites import draw_rewrite
+from pytest_vla.scene.problem import parse_problem
+from pytest_vla.scene.variation import INSTRUCTION, Edits, Params, PictureEdit
+from pytest_vla.sim.looks import Picture
+from pytest_vla.suites.libero_plus.listing import entries_of, find_checkout, section_of
+from pytest_vla.suites.libero_plus.names import PLUS_NAMES, PLUS_SEVERITIES, SUITES, plus_parts
+from pytest_vla.suites.libero_pro.tables import as_bddl
 from pytest_vla.vary.axes.language import space_of_text, told
-from pytest_vla.vary.kind import Draw, Kind
+from pytest_vla.vary.effects.pictures import (
+    copied_glass,
+    fog,
+    gaussian_blur,
+    moved_copies,
+    plasma,
+    plasma_side,
+    zoom_blur,
+)
+from pytest_vla.vary.kind import Draw, VariationKind
 from pytest_vla.vary.space import LISTED, SEED, Parameter
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+# LIBERO-Plus's rewritten instructions as variations of LIBERO's tasks, from the BDDL files of the user's checkout.
+
+# What a language model said before its list: it stands in two of upstream's files in place of a rewrite.
+_PREAMBLE = re.compile(r"\bhere (are|is)\b.*\b(variation|rewrite|version|paraphrase)s?\b|\bthe given instruction\b")
+
+
+def draw_rewrite(draw: Draw) -> Params:
+    """One of the rewrites of a task that LIBERO-Plus's list of tasks has.
+
+    What is no instruction, or is the task's own, is passed over for the next one drawn, which the parameters say.
+
+    Raises:
+        VlaError: the checkout is nowhere or not whole, has no rewrite of this task, or none that can be used.
+    """
+    task, label = draw.task, draw.label
+    given = find_checkout(task.data)
+    listed = {entry.language: entry for entry in entries_of(given, task) if entry.language is not None}
+    passed_over: list[int] = []
+    for index in draw.generator().sample(sorted(listed), len(listed)):
+        bddl, name = given.bddl(listed[index]), f"{listed[index].file}.bddl"
+        if bddl is None:
+            raise VlaError(f"{label}: {given.file} lists {name}, which is not there. Give a whole checkout")
+        text, digest = read_rewrite(bddl)
+        if text == task.language or is_preamble(text):
+            passed_over.append(index)
+            continue
+        difficulty = listed[index].difficulty
+        return {
+            "file": name,
+            "digest": digest,
+            "index": index,
+            **({} if difficulty is None else {"difficulty": difficulty}),
+            **({"passed_over": ", ".join(map(str, passed_over))} if passed_over else {}),
+            "original": task.language,
+            INSTRUCTION: text,
+        }
+    if passed_over:
+        raise VlaError(
+            f"{label}: {given.file} has only rewrites of {task.files}/{task.name} that are no instruction, or the "
+            f"task's own: {', '.join(map(str, passed_over))}"
+        )
+    why = "the list of its checkout has" if task.files in SUITES else f"it has rewrites of {', '.join(SUITES)} alone"
+    raise VlaError(f"{label}: {given.file} lists no rewrite of {task.files}/{task.name}; {why}")
+
+
+def read_rewrite(bddl: Path) -> tuple[str, str]:
+    """The instruction of a BDDL file as upstream's reader gives it, and the file's digest. Raises VlaError."""
+    return _read(bddl, bddl.stat().st_mtime_ns)
+
+
+def is_preamble(text: str) -> bool:
+    """Whether it is no instruction, but what a language model said before its list."""
+    return _PREAMBLE.search(text) is not None
+
+
+@cache
+def _read(bddl: Path, changed: int) -> tuple[str, str]:
+    text = section_of(bddl, ":language") or parse_problem(bddl).language
+    return as_bddl(text), hashlib.sha256(bddl.read_bytes()).hexdigest()[:16]
+
 
 DIMENSION = "noise"
 
@@ -32,7 +113,7 @@ _SEED_BITS = 48
 def plus_noise(number: int, seed: int, cameras: Sequence[str] = PLUS_CAMERAS) -> PictureEdit:
     """LIBERO-Plus's noise of a number, as ``noise_NUMBER`` in its tasks' names.
 
-    `pytest_vla.suites.libero_plus.noise` says what differs.
+    `pytest_vla.suites.libero_plus.kinds` says what differs.
 
     Args:
         number: 1 to 50: ten severities of each of `PLUS_NAMES`.
@@ -46,8 +127,7 @@ def plus_noise(number: int, seed: int, cameras: Sequence[str] = PLUS_CAMERAS) ->
     chosen = frozenset(cameras)
 
     def begin() -> "Callable[[NDArray[np.uint8], str, int], NDArray[np.uint8]]":
-        from pytest_vla.sim.pixels import frame_generator
-        from pytest_vla.suites.libero_plus.noise import plus_picture
+        from pytest_vla.sim.looks import frame_generator
 
         def change(picture: "NDArray[np.uint8]", camera: str, step: int) -> "NDArray[np.uint8]":
             if camera not in chosen:
@@ -93,8 +173,8 @@ def _plus_labels() -> tuple[str, ...]:
     return tuple(f"{name}-{severity}" for name in PLUS_NAMES for severity in PLUS_SEVERITIES)
 
 
-def _plus_kind(kind: str, about: str, cameras: Sequence[str]) -> Kind:
-    return Kind(
+def _plus_kind(kind: str, about: str, cameras: Sequence[str]) -> VariationKind:
+    return VariationKind(
         f"{DIMENSION}.{kind}",
         about,
         "LIBERO-Plus",
@@ -114,7 +194,7 @@ NOISE = (
 """The kinds of noise."""
 
 LANGUAGE = (
-    Kind(
+    VariationKind(
         "language.plus",
         "a rewritten instruction of your LIBERO-Plus's BDDL files",
         "LIBERO-Plus",
@@ -127,3 +207,89 @@ LANGUAGE = (
     ),
 )
 """Of the dimension `language`."""
+
+
+# LIBERO-Plus's five kinds of picture noise at its ten severities, after its code. Pure functions of a generator.
+#
+# As published but for this: each frame has a generator of its own instead of numpy's global one; a picture may have
+# any size and shape, for which fog's field is of the next power of two from 256 on; motion blur is ImageMagick's
+# formula without ImageMagick; sums are in 32 bit, so that here and there a value is one grey level off. Lengths are
+# in pixels at whatever resolution is rendered, and glass copies pixels where it was meant to swap them, both as
+# published.
+
+MOTION = ((5, 2), (8, 3), (10, 4), (12, 5), (15, 6), (18, 8), (20, 10), (25, 12), (30, 15), (35, 20))
+"""ImageMagick's radius and sigma, pixels."""
+
+MOTION_ANGLE = 45.0
+"""Degrees: the angle is drawn between minus and plus this."""
+
+GAUSSIAN = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
+"""Sigma, pixels."""
+
+ZOOM = (
+    *((1.11, 0.01), (1.16, 0.01), (1.21, 0.02), (1.26, 0.02), (1.31, 0.03)),
+    *((1.36, 0.01), (1.41, 0.01), (1.46, 0.02), (1.51, 0.02), (1.56, 0.03)),
+)
+"""Stop and step of the factors, which `numpy.arange` makes from 1 on, without the stop."""
+
+FOG = ((0.5, 3), (1, 2.8), (1.5, 2.5), (2, 2.2), (2.5, 2), (3, 1.8), (3.5, 1.6), (4, 1.5), (4.5, 1.4), (5, 1.3))
+"""Amount, and decay of the field."""
+
+GLASS = (
+    *((0.5, 1, 3), (0.7, 1, 3), (0.9, 2, 3), (1.0, 2, 2), (1.1, 3, 2)),
+    *((1.3, 3, 2), (1.5, 4, 2), (1.8, 4, 2), (2.2, 5, 1), (2.5, 5, 1)),
+)
+"""Sigma and delta, pixels, and iterations."""
+
+
+def plus_picture(picture: Picture, name: str, severity: int, generator: np.random.Generator) -> Picture:
+    """A picture with LIBERO-Plus's noise.
+
+    Args:
+        picture: (H, W, 3) uint8, as LIBERO-Plus has it: the lowest row first.
+        name: of `PLUS_NAMES`.
+        severity: of `PLUS_SEVERITIES`.
+        generator: of this frame.
+
+    Raises:
+        VlaError: there is no such kind or severity.
+    """
+    if name not in PLUS_NAMES or severity not in PLUS_SEVERITIES:
+        raise VlaError(
+            f"LIBERO-Plus's noise is {', '.join(PLUS_NAMES)} with severity 1 to {len(PLUS_SEVERITIES)}, "
+            f"not {name} with {severity}"
+        )
+    at = severity - 1
+    if name == "motion":
+        return imagemagick_motion_blur(picture, *MOTION[at], generator.uniform(-MOTION_ANGLE, MOTION_ANGLE))
+    if name == "gaussian":
+        return gaussian_blur(picture, GAUSSIAN[at])
+    if name == "zoom":
+        return zoom_blur(picture, zoom_factors(severity))
+    if name == "fog":
+        amount, decay = FOG[at]
+        return fog(picture, amount, plasma(plasma_side(picture), decay, generator))
+    sigma, delta, iterations = GLASS[at]
+    return copied_glass(picture, sigma, delta, iterations, generator)
+
+
+def zoom_factors(severity: int) -> tuple[float, ...]:
+    """Those of a severity; by rounding the last one is sometimes the stop itself."""
+    stop, step = ZOOM[severity - 1]
+    return tuple(np.arange(1.0, stop, step).tolist())
+
+
+def imagemagick_motion_blur(picture: Picture, radius: float, sigma: float, angle: float) -> Picture:
+    """ImageMagick's MotionBlurImage: half a Gaussian to one side, so that the picture moves too.
+
+    Args:
+        picture: (H, W, 3) uint8; its edge is repeated.
+        radius: pixels, of the kernel.
+        sigma: pixels.
+        angle: degrees.
+    """
+    along = np.arange(2 * math.ceil(radius) + 1)
+    weights = np.exp(-(along**2) / (2.0 * sigma**2))
+    rows = np.ceil(along * math.sin(math.radians(angle)) - 0.5).astype(int)
+    columns = np.ceil(along * math.cos(math.radians(angle)) - 0.5).astype(int)
+    return moved_copies(picture, list(zip(rows.tolist(), columns.tolist(), strict=True)), weights / weights.sum())

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.task import Task
-from pytest_vla.scene.task_files import problem_of
+from pytest_vla.scene.problem import problem_of
 from pytest_vla.scene.variation import InitStates, ProblemEdit
 from pytest_vla.suites.libero_plus.listing import section_of
 from pytest_vla.suites.libero_plus.names import PlusTask

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.data_folders import given_folders
+from pytest_vla.plan.data_roots import find_given, first_at
+from pytest_vla.plan.manifests import given_folders
 from pytest_vla.plan.task import Task
-from pytest_vla.plan.user_files import find_given, first_at
 from pytest_vla.suites.libero_plus.names import CATEGORIES, SUITES, PlusTask, parse_name
 
 FILE = "task_classification.json"

@@ -7,13 +7,33 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.labels import joint_of
+from pytest_vla.plan.case import joint_of
 from pytest_vla.plan.manifests import load_suite
-from pytest_vla.suites.libero_plus.numbers import PLUS_NAMES
 from pytest_vla.util.text import did_you_mean
+
+if TYPE_CHECKING:
+    pass
+
+
+# The numbers of LIBERO-Plus's fifty noises: ten severities of five kinds.
+
+PLUS_NAMES = ("motion", "gaussian", "zoom", "fog", "glass")
+"""LIBERO-Plus's kinds of noise, in the order of its numbers."""
+
+PLUS_SEVERITIES = tuple(range(1, 11))
+
+
+def plus_parts(number: int) -> tuple[str, int]:
+    """The kind and the severity of a number of LIBERO-Plus's. Raises VlaError where there is no such number."""
+    count = len(PLUS_NAMES) * len(PLUS_SEVERITIES)
+    if not 1 <= number <= count:
+        raise VlaError(f"LIBERO-Plus's noise has numbers 1 to {count}, and not {number}")
+    kind, severity = divmod(number - 1, len(PLUS_SEVERITIES))
+    return PLUS_NAMES[kind], PLUS_SEVERITIES[severity]
+
 
 SUITES = ("libero_spatial", "libero_object", "libero_goal", "libero_10")
 """In the order of its list."""

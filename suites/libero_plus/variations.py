@@ -8,7 +8,7 @@ whole of the task's name.
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.task import Task, language_of
 from pytest_vla.scene.panda import REST_JOINTS
-from pytest_vla.scene.task_files import problem_of
+from pytest_vla.scene.problem import problem_of
 from pytest_vla.scene.variation import ModelEdit, Params, StateEdit, Variation
 from pytest_vla.suites.libero_plus.listing import FILE, Given, entries_of, find_list, read_list
 from pytest_vla.suites.libero_plus.names import PlusTask, parse_name
-from pytest_vla.suites.libero_plus.poses import CAMERA, camera_pose, robot_qpos
+from pytest_vla.suites.libero_plus.scenes import CAMERA, camera_pose, robot_qpos
+from pytest_vla.vary.kind import VariationListing
 from pytest_vla.vary.space import TEXT, Parameter
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from pytest_vla.scene.scene import Scene
+    from pytest_vla.scene.scene import SceneSpec
+
 
 __all__ = [
     "PROTOCOLS",
@@ -204,7 +206,7 @@ def _distractors(data: Path | None) -> tuple[str, ...]:
 
 
 def _camera(task: Task, entry: PlusTask) -> ModelEdit:
-    def apply(model: "mujoco.MjModel", scene: "Scene") -> None:
+    def apply(model: "mujoco.MjModel", scene: "SceneSpec") -> None:
         import numpy as np
 
         position, quaternion = camera_pose(problem_of(task).name, entry.h, entry.v, entry.scale, entry.r, entry.e)
@@ -217,7 +219,7 @@ def _camera(task: Task, entry: PlusTask) -> ModelEdit:
 
 
 def _arm_at(joints: tuple[float, ...]) -> StateEdit:
-    def changed(model: "mujoco.MjModel", scene: "Scene", state: "NDArray[np.float64]") -> None:
+    def changed(model: "mujoco.MjModel", scene: "SceneSpec", state: "NDArray[np.float64]") -> None:
         state[1 : 1 + len(joints)] = joints
 
     return changed
@@ -290,16 +292,15 @@ def _is_whole(bddl: Path, task: Task) -> bool:
 @cache
 def _categories(data: Path | None) -> frozenset[str]:
     from pytest_vla.plan.data_roots import data_roots
-    from pytest_vla.scene.catalog import CATEGORIES
-    from pytest_vla.scene.category_files import FILE as CATEGORY_FILE
-    from pytest_vla.scene.category_files import FOLDER
+    from pytest_vla.scene.catalog import CATEGORIES, FOLDER
+    from pytest_vla.scene.catalog import FILE as CATEGORY_FILE
 
     folders = [root.assets / FOLDER for root in data_roots(data) if root.assets is not None]
     return frozenset(CATEGORIES) | {path.parent.name for each in folders for path in each.glob(f"*/{CATEGORY_FILE}")}
 
 
 def _with_rewrite(made: Variation, entry: PlusTask, given: Given) -> Variation:
-    from pytest_vla.suites.libero_plus.rewrites import is_preamble, read_rewrite
+    from pytest_vla.suites.libero_plus.kinds import is_preamble, read_rewrite
 
     bddl = given.bddl(entry)
     assert bddl is not None
@@ -311,7 +312,7 @@ def _with_rewrite(made: Variation, entry: PlusTask, given: Given) -> Variation:
 
 def _with_noise(made: Variation, entry: PlusTask) -> Variation:
     from pytest_vla.suites.libero_plus.kinds import plus_noise
-    from pytest_vla.suites.libero_plus.numbers import plus_parts
+    from pytest_vla.suites.libero_plus.names import plus_parts
 
     assert entry.noise is not None
     effect, severity = plus_parts(entry.noise)
@@ -322,3 +323,19 @@ def _with_noise(made: Variation, entry: PlusTask) -> Variation:
 
 def _with(made: Variation, parameters: Mapping[str, Any], **changes: Any) -> Variation:
     return dataclasses.replace(made, parameters={**made.parameters, **parameters}, **changes)
+
+
+# LIBERO-Plus's list as the registry of variations takes it; read when it is used.
+
+
+def _variations(task: Task, protocol: str) -> Mapping[str, Variation]:
+
+    return variations(task, protocol)
+
+
+def _unavailable(tasks: Sequence[Task]) -> Mapping[str, int]:
+
+    return unavailable(tasks)
+
+
+LISTING = VariationListing(_variations, two_protocols=True, unavailable=_unavailable, by_lot=True)

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from pytest_vla.metrics.selection import by_model, is_counted, that_count
 from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
-from pytest_vla.plan.labels import UPSTREAM, last_part
+from pytest_vla.plan.case import UPSTREAM, last_part
 from pytest_vla.records.record import Record
 from pytest_vla.util.text import counted
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pytest_vla.errors import VlaError
+from pytest_vla.plan.data_roots import find_given, first_at
 from pytest_vla.plan.task import Task
-from pytest_vla.plan.user_files import find_given, first_at
 from pytest_vla.util.documents import read_plain, read_yaml
 from pytest_vla.util.text import did_you_mean
 
@@ -45,7 +45,7 @@ class NewTask:
 
 
 @dataclass(frozen=True)
-class Table:
+class OodTable:
     """One of the files, by (suite, task).
 
     Attributes:
@@ -67,7 +67,7 @@ class Table:
         return f"LIBERO-PRO's {self.file.name}"
 
 
-def table_of(task: Task, name: Name) -> Table | None:
+def table_of(task: Task, name: Name) -> OodTable | None:
     """The user's file of a kind; None where there is none, or it says nothing of the task's suite.
 
     Raises:
@@ -81,7 +81,7 @@ def table_of(task: Task, name: Name) -> Table | None:
     return table if task.files in suites else None
 
 
-def entries_of(table: Table, task: Task) -> tuple[Any, ...]:
+def entries_of(table: OodTable, task: Task) -> tuple[Any, ...]:
     """A task's entries. Raises VlaError: it has none, or any of them is malformed, whichever were drawn."""
     key = (task.files, task.name)
     if wrong := table.malformed.get(key):
@@ -95,12 +95,12 @@ def entries_of(table: Table, task: Task) -> tuple[Any, ...]:
     return table.entries[key]
 
 
-def source_of(table: Table | None) -> dict[str, Any]:
+def source_of(table: OodTable | None) -> dict[str, Any]:
     """Where parameters are from, as they say it."""
     return {"source": OURS} if table is None else {"source": table.source, "digest": table.digest}
 
 
-def load_table(name: Name, file: Path) -> Table:
+def load_table(name: Name, file: Path) -> OodTable:
     """Reads a file, ``suite: {task: ...}``.
 
     Raises:
@@ -124,7 +124,7 @@ def load_table(name: Name, file: Path) -> Table:
                 malformed[suite, task] = complaints
             else:
                 entries[suite, task] = typed(value)
-    return Table(file, hashlib.sha256(content).hexdigest()[:16], entries, malformed)
+    return OodTable(file, hashlib.sha256(content).hexdigest()[:16], entries, malformed)
 
 
 def as_bddl(text: str) -> str:
@@ -147,7 +147,7 @@ def _found(data: Path | None, environment: str, name: Name) -> Path | None:
 
 
 @cache
-def _loaded(name: Name, file: Path, changed: int) -> Table:
+def _loaded(name: Name, file: Path, changed: int) -> OodTable:
     return load_table(name, file)
 
 

@@ -13,12 +13,12 @@ from typing import Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.task import Task
-from pytest_vla.scene.task_files import problem_of
+from pytest_vla.scene.problem import problem_of
 from pytest_vla.scene.variation import INSTRUCTION, Edits, Params
-from pytest_vla.suites.libero_pro.other_tasks import draw_task, edited, other_task, space_of_tasks
-from pytest_vla.suites.libero_pro.tables import OURS, Table, entries_of, source_of, table_of
+from pytest_vla.suites.libero_pro.choices import draw_task, edited, other_task, space_of_tasks
+from pytest_vla.suites.libero_pro.tables import OURS, OodTable, entries_of, source_of, table_of
 from pytest_vla.vary.axes.language import space_of_text, told
-from pytest_vla.vary.kind import Draw, Kind, always
+from pytest_vla.vary.kind import Draw, VariationKind, always
 from pytest_vla.vary.space import CHOICE, LISTED, NUMBER, TEXT, Parameter, Space
 
 DIMENSION = "pro"
@@ -86,7 +86,7 @@ def draw_environment(draw: Draw) -> Params:
     return {**source_of(table), "environment": draw.generator().choice(own_environments(draw.task))}
 
 
-def _environment_table(task: Task) -> Table | None:
+def _environment_table(task: Task) -> OodTable | None:
     """The user's file of environments. Raises VlaError if it names another one than the task's."""
     from pytest_vla.scene.workspaces import workspace
 
@@ -317,12 +317,14 @@ def _kind(
     space: Space,
     scene: bool = True,
     **more: Any,
-) -> Kind:
+) -> VariationKind:
     source = "LIBERO-PRO"
-    return Kind(f"{DIMENSION}.{name}", about, source, sample, apply, space, scene=scene, published=True, **more)
+    return VariationKind(
+        f"{DIMENSION}.{name}", about, source, sample, apply, space, scene=scene, published=True, **more
+    )
 
 
-def _displacing(axis: str, about: str) -> Kind:
+def _displacing(axis: str, about: str) -> VariationKind:
     return _kind(
         f"displace_{axis}",
         about,

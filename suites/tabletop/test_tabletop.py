@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_vla.episode.ended import Rollout
+from pytest_vla.episode.result import Rollout
 
 pytestmark = pytest.mark.vla
 

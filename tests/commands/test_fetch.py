@@ -13,11 +13,10 @@ import pytest
 
 from pytest_vla.cli import main
 from pytest_vla.commands import fetch
-from pytest_vla.commands.fetch import RECEIPT, REPOSITORY, HubFile, Listing, Sources, fetch_libero
+from pytest_vla.commands.fetch import RECEIPT, REPOSITORY, DataSetListing, HubFile, Sources, fetch_libero
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.data_folders import KINDS
 from pytest_vla.plan.data_roots import data_roots
-from pytest_vla.plan.manifests import load_suite
+from pytest_vla.plan.manifests import KINDS, load_suite
 from tests.support.hub_files import CONTENT, REVISION, hub_file, make_wheel
 from tests.support.waiting import HANG
 
@@ -40,9 +39,11 @@ class Fake:
     def sources(self) -> Sources:
         return Sources("https://hub.example", self.listing, self.assets, self.package)
 
-    def listing(self) -> Listing:
+    def listing(self) -> DataSetListing:
         self.asked.append("listing")
-        return Listing(REVISION, "cc-by-4.0", tuple(hub_file(name, content) for name, content in CONTENT.items()))
+        return DataSetListing(
+            REVISION, "cc-by-4.0", tuple(hub_file(name, content) for name, content in CONTENT.items())
+        )
 
     def assets(self, revision: str, folder: Path) -> None:
         assert revision == REVISION
@@ -209,7 +210,7 @@ def test_a_package_without_a_task_is_told(hub: Fake, tmp_path: Path, monkeypatch
 def test_a_data_set_that_is_another_is_refused_before_the_question(
     hub: Fake, tmp_path: Path, files: dict[str, bytes], message: str
 ) -> None:
-    listing = Listing(REVISION, None, tuple(hub_file(name, content) for name, content in files.items()))
+    listing = DataSetListing(REVISION, None, tuple(hub_file(name, content) for name, content in files.items()))
     with pytest.raises(VlaError, match=message):
         fetch_libero(tmp_path / "libero", False, str, unasked, replace(hub.sources, listing=lambda: listing))
 
@@ -227,7 +228,7 @@ def test_a_folder_of_somebody_else_is_left_alone(hub: Fake, tmp_path: Path) -> N
 @pytest.mark.parametrize("odd", [{"size": -1}, {"digest": "../x"}, {"algorithm": "md5"}])
 def test_a_listing_without_sizes_or_digests_is_refused(hub: Fake, tmp_path: Path, odd: dict[str, Any]) -> None:
     first, *others = hub.listing().files
-    listing = Listing(REVISION, None, (replace(first, **odd), *others))
+    listing = DataSetListing(REVISION, None, (replace(first, **odd), *others))
     with pytest.raises(VlaError, match="without its size and digest"):
         fetch_libero(tmp_path / "libero", True, str, None, replace(hub.sources, listing=lambda: listing))
 
@@ -285,7 +286,7 @@ def test_of_two_that_fetch_one_does_and_the_other_waits(hub: Fake, tmp_path: Pat
 
 
 def test_a_disk_without_room_is_told_before_the_download(hub: Fake, tmp_path: Path) -> None:
-    huge = Listing(REVISION, None, (*hub.listing().files, HubFile("scenes/huge", 10**18, "sha256", "0" * 64)))
+    huge = DataSetListing(REVISION, None, (*hub.listing().files, HubFile("scenes/huge", 10**18, "sha256", "0" * 64)))
     with pytest.raises(VlaError, match=r"1000000000.0 GB are needed, and .* are free"):
         fetch_libero(tmp_path / "libero", True, str, None, replace(hub.sources, listing=lambda: huge))
     assert "package" not in hub.asked

@@ -11,13 +11,12 @@ import pytest
 from pytest_vla.commands import import_ as import_command
 from pytest_vla.errors import VlaError
 from pytest_vla.language.published import FILE, load_published
-from pytest_vla.metrics.language_records import subjects
+from pytest_vla.metrics.language import subjects
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.records.record import Record, record_line
 from pytest_vla.records.store import Store, open_store
 from pytest_vla.suites.libero_para.import_log import log_digest
-from pytest_vla.suites.libero_para.logs import read_para_log
-from pytest_vla.suites.libero_para.variations import variation_of
+from pytest_vla.suites.libero_para.variations import read_para_log, variation_of
 from tests.support.data import data_root
 from tests.support.libero_para import EPISODE
 from tests.support.runs import records_of, run_names

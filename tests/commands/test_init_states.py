@@ -10,7 +10,7 @@ from pytest_vla.cli import main
 from pytest_vla.commands.init_states import write_init_states
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.manifests import suite_folder
-from pytest_vla.run.starts import starts_of
+from pytest_vla.run.preflight import starts_of
 from pytest_vla.scene.init_states import read_init_states
 
 TASK = load_suite("tabletop").task("turn_on_the_stove")

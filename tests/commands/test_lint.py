@@ -8,7 +8,7 @@ import pytest
 
 from pytest_vla.cli import main
 from pytest_vla.commands.lint import FORMATS, _lines
-from pytest_vla.scene.lint.finding import Finding
+from pytest_vla.scene.lint.reading import LintFinding
 from tests.support.lint_tasks import TASK, changed
 
 TWO = changed("(And (On butter_1 => (And (In butter_1", "(And (Fall plate_1)) => (Fall plate_1) (Fall butter_1)")
@@ -96,7 +96,7 @@ def test_github_annotates(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_github_s_own_characters_are_escaped() -> None:
-    (line,) = _lines([Finding("a,b:c%.bddl", 1, 2, "S002", "100%\nof it, here: there")], "github")
+    (line,) = _lines([LintFinding("a,b:c%.bddl", 1, 2, "S002", "100%\nof it, here: there")], "github")
     assert line == "::error file=a%2Cb%3Ac%25.bddl,line=1,col=2,title=S002::100%25%0Aof it, here: there"
 
 

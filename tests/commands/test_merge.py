@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_vla import cli
-from pytest_vla.records.samples import BALANCED, ORDER, SAMPLE, Sample, sample_table
+from pytest_vla.records.runs import BALANCED, ORDER, SAMPLE, TimeLimitSample, sample_table
 from pytest_vla.records.store import open_store
 from tests.support.shards import PLAN, write_shard
 
@@ -49,7 +49,7 @@ def test_all_that_is_missing_is_named_with_its_command(here: Path, capsys: pytes
 
 
 def test_shards_that_time_ended_are_named_with_what_goes_on(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    sample = sample_table(Sample("--vla-max-hours=2", 1, 3, True, 1, 1, 0.33, 0.5, 1))
+    sample = sample_table(TimeLimitSample("--vla-max-hours=2", 1, 3, True, 1, 1, 0.33, 0.5, 1))
     write_shard(Path("out/a"), 1, "run-1", {0: "success"}, end=False, kept={ORDER: BALANCED, SAMPLE: sample})
     with open_store(Path("out/a"), create=True) as store:
         store.end("run-1", "stopped")

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from pytest_vla.cli import main
 from pytest_vla.commands.premises import Settled, _tell, measured_text, ranges, settle_all, with_measured
-from pytest_vla.plan.premises import Finding, Measured, _findings
+from pytest_vla.plan.premises import PremiseFinding, PremiseMeasurement, _findings
 from pytest_vla.scene.problem import parse_problem
-from pytest_vla.util.ranges import parse_seeds
+from pytest_vla.util.text import parse_seeds
 from pytest_vla.versions import DEFAULT, check_versions
 from tests.support.data import libero_data
 from tests.support.worlds import libero_task, tabletop, world_of
@@ -78,7 +78,7 @@ _found = st.dictionaries(st.sampled_from(["(on a_1 b_1)", "(open c_1)"]), _state
 @given(st.lists(st.builds(Settled, st.sampled_from("xy"), st.just(()), _found, _found, st.just({})), max_size=2))
 def test_a_table_is_read_back_and_versions_replace_their_own(found: list[Settled]) -> None:
     found = list({each.task: each for each in found}.values())
-    once = with_measured(Measured(), found, "3.3.7")
+    once = with_measured(PremiseMeasurement(), found, "3.3.7")
     both = with_measured(once, found, "3.8.1")
     for measured in (once, both):
         table = tomllib.loads(measured_text("any", measured))
@@ -114,7 +114,7 @@ def test_slips_of_the_keyboard(arguments: list[str], complaint: str, capsys: pyt
 def test_findings_are_of_one_version_each() -> None:
     row = {"task": "a", "about": "b", "mujoco": ["1", "2"], "init_states": "0-2,7"}
     numbers = frozenset({0, 1, 2, 7})
-    assert list(_findings([row])) == [Finding("a", "b", "1", numbers), Finding("a", "b", "2", numbers)]
+    assert list(_findings([row])) == [PremiseFinding("a", "b", "1", numbers), PremiseFinding("a", "b", "2", numbers)]
 
 
 def test_one_premise_is_one(capsys: pytest.CaptureFixture[str]) -> None:

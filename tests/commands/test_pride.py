@@ -10,8 +10,8 @@ import pytest
 
 from pytest_vla.commands import pride as pride_command
 from pytest_vla.errors import UnloadedError, VlaError
-from pytest_vla.language import backends, embeddings
-from pytest_vla.language.backends import NAMES, Choice, parser_backend
+from pytest_vla.language import backends, models
+from pytest_vla.language.backends import NAMES, BackendChoice, parser_backend
 from pytest_vla.language.published import FILE
 from tests.support.libero_para import HEADER, ROWS
 from tests.support.parsers import FlatParser
@@ -59,11 +59,11 @@ def test_words_alone(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_trees_side_by_side(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("zss", reason="zss is not installed (make language)")
-    monkeypatch.setattr(embeddings, "find_model", lambda: Path("model"))
+    monkeypatch.setattr(models, "find_model", lambda: Path("model"))
     monkeypatch.setattr(backends, "is_installed", lambda module: True)
-    choice = Choice(parser_backend(FlatParser()), {"published": "it was not given"})
+    choice = BackendChoice(parser_backend(FlatParser()), {"published": "it was not given"})
     monkeypatch.setattr(backends, "choose_backend", lambda prefer, csv, pairs, **loading: choice)
-    monkeypatch.setattr(embeddings, "_encode", lambda words: pytest.importorskip("numpy").eye(384)[: len(words)])
+    monkeypatch.setattr(models, "_encode", lambda words: pytest.importorskip("numpy").eye(384)[: len(words)])
     pride("open the drawer", "Gently open the stove")
     assert capsys.readouterr().out.splitlines() == [
         "original    open the drawer",
@@ -103,10 +103,10 @@ def test_what_is_loaded_is_said_only_if_it_is(
         told.append(what)
         yield
 
-    def chosen(prefer: object, csv: object, pairs: object, loading: bool = True) -> Choice:
+    def chosen(prefer: object, csv: object, pairs: object, loading: bool = True) -> BackendChoice:
         if loads and not loading:
             raise UnloadedError("a parser would have to be loaded")
-        return Choice(backends.template_backend(), {})
+        return BackendChoice(backends.template_backend(), {})
 
     monkeypatch.setattr("pytest_vla.util.live_line.told_when_slow", slow)
     monkeypatch.setattr(backends, "choose_backend", chosen)

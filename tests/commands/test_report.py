@@ -14,7 +14,7 @@ from pytest_vla.cli import main
 from pytest_vla.commands.report import FORMATS
 from pytest_vla.entries import SectionEntry
 from pytest_vla.errors import VlaError
-from pytest_vla.language import template
+from pytest_vla.language import similarity
 from pytest_vla.records.record import Record
 from pytest_vla.records.trajectory import Trajectory
 from pytest_vla.reports import figures
@@ -400,7 +400,7 @@ def test_who_waits_is_told_what_for(capsys: pytest.CaptureFixture[str], monkeypa
     monkeypatch.setattr(waiting, "PATIENCE", HANG)
     report("--backend=template")
     assert capsys.readouterr().err == ""
-    compare = template.compare_words
+    compare = similarity.compare_words
     told = io.StringIO()
     monkeypatch.setattr(sys, "stderr", told)
 
@@ -408,7 +408,7 @@ def test_who_waits_is_told_what_for(capsys: pytest.CaptureFixture[str], monkeypa
         until(told.getvalue)
         return compare(*texts)
 
-    monkeypatch.setattr(template, "compare_words", slow)
+    monkeypatch.setattr(similarity, "compare_words", slow)
     monkeypatch.setattr(waiting, "PATIENCE", 0.01)
     report("--backend=template", "--format=json")
     out = capsys.readouterr().out

@@ -11,8 +11,8 @@ import pytest
 from pytest_vla.commands import import_ as import_command
 from pytest_vla.errors import VlaError
 from pytest_vla.language.published import load_published
-from pytest_vla.metrics.pride import ALPHAS, Group, pride_table
-from pytest_vla.suites.libero_para.logs import published_outcomes, read_para_log
+from pytest_vla.metrics.pride import ALPHAS, PrideGroup, pride_table
+from pytest_vla.suites.libero_para.variations import published_outcomes, read_para_log
 from tests.support.golden import check_golden
 from tests.support.libero_para import published_csv
 from tests.support.paraphrased import PLATE, STOVE, para_record, paraphrased
@@ -76,7 +76,7 @@ def test_the_numbers_of_the_real_log(imported: Path, capsys: pytest.CaptureFixtu
     assert model["of_list"] is None, "all 43 cells were told, but of six tasks of ten"
 
 
-def same(table: dict[str, Any], group: Group) -> bool:
+def same(table: dict[str, Any], group: PrideGroup) -> bool:
     """Whether a group's numbers are those, and lie in their intervals."""
     for name in ("sr", "pd", "pride"):
         interval = table[f"{name}_interval"]

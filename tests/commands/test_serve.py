@@ -20,10 +20,10 @@ import pytest
 from pytest_vla.commands import serve
 from pytest_vla.commands.serve import declare, run
 from pytest_vla.errors import EpisodeError, VlaError
-from pytest_vla.policies.address import KEY
 from pytest_vla.policies.base import Episode
-from pytest_vla.policies.noise import noise_generator
+from pytest_vla.policies.generators import noise_generator
 from pytest_vla.policies.openpi import check_openpi, openpi_policy
+from pytest_vla.policies.openpi_connection import KEY
 from tests.support.waiting import HANG
 
 POLICIES = """

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_vla.episode.again import taken_again
+from pytest_vla.episode.resimulate import resimulate
 from pytest_vla.episode.world_pool import WorldPool
 from pytest_vla.errors import VlaError
 from pytest_vla.policies.view import policy_view
@@ -46,7 +46,7 @@ def test_what_the_policy_was_shown_comes_again(
             task = restored_task(record, None)
             variation = restored_variation(task, record)
             world = pool(task, variation if variation is not None and variation.changes_world else None)
-            moments = taken_again(world, record, trajectory, variation)
+            moments = resimulate(world, record, trajectory, variation)
             # Without strict: what follows the last action nobody was shown.
             for number, (shown, moment) in enumerate(zip(seen, moments, strict=False)):
                 view = policy_view(moment.observation, task.protocol.image_transform)
@@ -85,4 +85,4 @@ def test_what_is_no_recorded_episode_is_refused(tmp_path: Path) -> None:
             (seedless, trajectory, r"its record has no seeds\.init_state"),
         ):
             with pytest.raises(VlaError, match=message):
-                next(taken_again(world, which, arrays, None))
+                next(resimulate(world, which, arrays, None))

@@ -9,13 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_vla import extensions
-from pytest_vla.episode.alarm import live_value
-from pytest_vla.episode.given import given_series
-from pytest_vla.episode.measured import needs_of, wishes_of, with_metrics
+from pytest_vla.episode.apply_metrics import answer_series, live_value, needs_of, wishes_of, with_metrics
 from pytest_vla.errors import STOPPED, VlaError
-from pytest_vla.metrics.alarms import Rule, first_alarm, parse_rule
-from pytest_vla.metrics.naming import live_rule, with_own_name
-from pytest_vla.metrics.padding import without_padding
+from pytest_vla.metrics.alarms import AlarmRule, first_alarm, parse_rule
+from pytest_vla.metrics.extra_metrics import live_rule, with_own_name
+from pytest_vla.metrics.failure_prediction import without_padding
 from pytest_vla.policies.base import NO_WISHES, Answer, Episode
 from pytest_vla.policies.tokens import token_statistics
 from pytest_vla.records.counting import is_complete
@@ -76,13 +74,13 @@ def test_a_policy_that_tells_nothing_is_never_stopped() -> None:
 
 def test_a_rule_needs_a_metric_that_is_known_in_time() -> None:
     entries = extensions.metrics()
-    rule, entry = live_rule(Rule("ev.arm", ">", 0.5), entries)
+    rule, entry = live_rule(AlarmRule("ev.arm", ">", 0.5), entries)
     assert (rule.metric, entry.name) == ("execution_variability.arm", "execution_variability")
     with pytest.raises(VlaError, match=r"there is no metric token_entrpy. Did you mean token_entropy"):
-        live_rule(Rule("token_entrpy", ">", 0.5), entries)
+        live_rule(AlarmRule("token_entrpy", ">", 0.5), entries)
     with pytest.raises(VlaError, match="trajectory_instability is known only when an episode is over"):
-        live_rule(Rule("TI", ">", 0.5), entries)
-    assert with_own_name(Rule("mine.own", ">", 0.5), entries).metric == "mine.own"
+        live_rule(AlarmRule("TI", ">", 0.5), entries)
+    assert with_own_name(AlarmRule("mine.own", ">", 0.5), entries).metric == "mine.own"
 
 
 @given(st.sampled_from(LIVE), st.integers(1, 24), st.integers(1, 5), st.integers(0, 2**32 - 1))
@@ -94,7 +92,7 @@ def test_what_is_looked_at_is_what_the_series_has(name: str, steps: int, execute
         for step in range(0, steps, executed)
     ]
     nowhere = np.zeros((steps + 1, 0))
-    whole = Trajectory(nowhere, nowhere, nowhere, actions, given_series(answers, steps))
+    whole = Trajectory(nowhere, nowhere, nowhere, actions, answer_series(answers, steps))
     said = extensions.load(entry)(None, whole)
     for key, series in said.series.items():
         for step in range(1, steps + 1):

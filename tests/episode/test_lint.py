@@ -9,7 +9,7 @@ import pytest
 
 from pytest_vla.episode.lint import lint_file, simulate_file
 from pytest_vla.plan.manifests import suite_folder
-from pytest_vla.scene.lint.finding import Finding
+from pytest_vla.scene.lint.reading import LintFinding
 from tests.support.data import REPOSITORY, arena_data, libero_data
 from tests.support.lint_tasks import changed
 
@@ -33,7 +33,7 @@ def task_of(home: Path) -> Path:
     return home / "bddl_files" / "tabletop" / f"{PLATE}.bddl"
 
 
-def codes(found: tuple[Finding, ...]) -> list[str]:
+def codes(found: tuple[LintFinding, ...]) -> list[str]:
     return [each.code for each in found]
 
 

@@ -15,16 +15,14 @@ from hypothesis import strategies as st
 from pytest_vla import World, load_suite
 from pytest_vla.episode.lint import lint_file
 from pytest_vla.errors import SceneError
-from pytest_vla.plan.labels import PROTOCOLS, UPSTREAM
+from pytest_vla.plan.case import PROTOCOLS, UPSTREAM
 from pytest_vla.plan.manifests import suite_names
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.literals import GRIPPER, SIGNATURES, Literal
 from pytest_vla.scene.problem import Problem, format_problem, parse_problem_text
-from pytest_vla.sim.costs.as_coded import judged_as_coded
-from pytest_vla.sim.costs.as_written import leaves
-from pytest_vla.sim.costs.paper import PaperMeter
+from pytest_vla.sim.costs.paper import PaperMeter, leaves
 from pytest_vla.sim.costs.setting import Setting
-from pytest_vla.sim.costs.upstream import UpstreamMeter
+from pytest_vla.sim.costs.upstream import UpstreamMeter, judged_as_coded
 from pytest_vla.sim.predicates import STATES
 from pytest_vla.sim.verdicts import compile_goal
 from tests.support.costs import begun, problem_with

@@ -9,16 +9,15 @@ import pytest
 
 from pytest_vla import extensions
 from pytest_vla.entries import MetricEntry
-from pytest_vla.episode.ended import Rollout
-from pytest_vla.episode.measured import needs_of, records_remaining, wishes_of, with_metrics
+from pytest_vla.episode.apply_metrics import needs_of, records_remaining, wishes_of, with_metrics
+from pytest_vla.episode.result import Rollout
 from pytest_vla.errors import VlaError
-from pytest_vla.metrics import inputs
+from pytest_vla.metrics import instability, uncertainty
 from pytest_vla.metrics.extension import pytest_vla_metrics
-from pytest_vla.metrics.uncertainty import samples, tokens
-from pytest_vla.metrics.uncertainty.samples import action_instability
+from pytest_vla.metrics.uncertainty import action_instability
 from pytest_vla.policies.base import NO_WISHES, Answer, Episode, Wishes
 from pytest_vla.policies.tokens import token_statistics
-from pytest_vla.records.measured import Measured
+from pytest_vla.records.record import MetricResult
 from pytest_vla.records.trajectory import load_trajectory, save_trajectory
 from tests.support.point_episodes import SLOW, run
 
@@ -74,9 +73,9 @@ def test_numbers_and_series_are_kept_and_the_episode_is_the_same() -> None:
         assert metrics[name] == pytest.approx(series[name].mean())
     answers = [answer for _, answer in ended.answers]
     entropy = np.stack([answer.token_statistics.entropy for answer in answers])  # type: ignore[union-attr]
-    assert series["token_entropy"][::3] == pytest.approx(tokens.token_entropy(entropy, 11))
+    assert series["token_entropy"][::3] == pytest.approx(uncertainty.token_entropy(entropy, 11))
     draws = np.concatenate([answer.samples.transpose(1, 0, 2) for answer in answers])  # type: ignore[union-attr]
-    assert series["execution_variability.arm"] == pytest.approx(samples.execution_variability(draws, dims="arm"))
+    assert series["execution_variability.arm"] == pytest.approx(uncertainty.execution_variability(draws, dims="arm"))
     assert metrics["action_position_instability"] == action_instability(found.trajectory.actions, 1).mean()
     assert metrics["static_robot"] == 0.0
     # One is two rows shorter, and begins where it can.
@@ -203,7 +202,8 @@ def test_an_answer_without_what_others_have_leaves_the_episode_without_a_number(
     assert "token_pcs" not in found.record.metrics
     # What there was is kept, with gaps.
     assert (
-        np.isnan(found.trajectory.series[inputs.FIRST]).all(axis=1).tolist() == [False] * 3 + [True] * 3 + [False] * 3
+        np.isnan(found.trajectory.series[instability.FIRST]).all(axis=1).tolist()
+        == [False] * 3 + [True] * 3 + [False] * 3
     )
 
 
@@ -225,7 +225,7 @@ def measuring(monkeypatch: pytest.MonkeyPatch, said: Any) -> tuple[Rollout, list
 
 
 def test_other_packages_may_say_more_than_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = Measured(2, {"most": 3.0, "none": None}, {"": np.arange(9.0), "each": np.zeros((9, 2), bool)})
+    said = MetricResult(2, {"most": 3.0, "none": None}, {"": np.arange(9.0), "each": np.zeros((9, 2), bool)})
     found, told = measuring(monkeypatch, said)
     assert told == []
     assert {name: value for name, value in found.record.metrics.items() if "Mine" in name} == {
@@ -240,10 +240,13 @@ def test_other_packages_may_say_more_than_a_number(monkeypatch: pytest.MonkeyPat
     ("said", "complaint"),
     [
         (True, "gave True, no finite number"),
-        (Measured(float("nan")), "gave nan, no finite number"),
-        (Measured(1.0, {"more": "much"}), "metric Mine-1.more, of a test, gave 'much'"),  # type: ignore[dict-item]
-        (Measured(1.0, series={"": np.zeros(3)}), "expected (9, ...): a row a control step: its series are left out"),
-        (Measured(1.0, series={"A b": np.zeros(9)}), "is no name of a series"),
+        (MetricResult(float("nan")), "gave nan, no finite number"),
+        (MetricResult(1.0, {"more": "much"}), "metric Mine-1.more, of a test, gave 'much'"),  # type: ignore[dict-item]
+        (
+            MetricResult(1.0, series={"": np.zeros(3)}),
+            "expected (9, ...): a row a control step: its series are left out",
+        ),
+        (MetricResult(1.0, series={"A b": np.zeros(9)}), "is no name of a series"),
     ],
 )
 def test_what_is_no_number_and_no_series_is_told(monkeypatch: pytest.MonkeyPatch, said: object, complaint: str) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_vla.episode.occlusion import GRID, occlusions
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.records.record import Record
+from pytest_vla.show.occlusion import GRID, occlusions
 from tests.support.point_episodes import a_task
 from tests.support.records import record_of
 

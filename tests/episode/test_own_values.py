@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vla.episode.own_world import RESERVED, own_charges, own_provenance, own_series
 from pytest_vla.episode.trace import Trace
+from pytest_vla.episode.world_pool import RESERVED, own_charges, own_provenance, own_series
 from pytest_vla.errors import EpisodeError
 from pytest_vla.plan.costs import LARGEST_AMOUNT, MOST_CHARGES, Charge
 from pytest_vla.plan.manifests import load_suite

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pytest_vla.episode.own_world import OwnWorld
 from pytest_vla.episode.rollout import Conditions, run_episode
+from pytest_vla.episode.world_pool import OwnWorld
 from pytest_vla.errors import UnfitError
 from pytest_vla.plan.case import Case
 from pytest_vla.records.record import parse_record, record_line

@@ -5,11 +5,11 @@ import dataclasses
 import numpy as np
 import pytest
 
-from pytest_vla.episode.rescore import rescored
+from pytest_vla.episode.resimulate import rescored
 from pytest_vla.errors import VlaError
 from pytest_vla.records.trajectory import Trajectory
 from pytest_vla.scene.cost_rules import Charging
-from pytest_vla.sim.accounts import meters_of
+from pytest_vla.sim.meters import meters_of
 from tests.support.records import RECORD
 from tests.support.worlds import tabletop
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pytest_vla import World
-from pytest_vla.episode.visibility import SEEN, SHARE, Part, added, hidden, out_of_sight, parts, wanted
+from pytest_vla.episode.visibility import SEEN, SHARE, VisiblePart, added, hidden, out_of_sight, parts, wanted
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.scene.variation import joined
 from pytest_vla.vary.registry import find_variation
@@ -126,11 +126,11 @@ def test_no_seed_s_distractor_stands_behind_the_cabinet() -> None:
             assert out_of_sight(world) == ""
 
 
-def part_of(world: World, name: str) -> Part:
+def part_of(world: World, name: str) -> VisiblePart:
     return next(part for part in parts(world) if part.name == name)
 
 
-def pixels(world: World, part: Part, **how: Any) -> int:
+def pixels(world: World, part: VisiblePart, **how: Any) -> int:
     return int(np.isin(world.segmentation("agentview", **how), list(part.bodies)).sum())
 
 

@@ -6,9 +6,8 @@ import pytest
 
 from pytest_vla import World, load_suite
 from pytest_vla.errors import VlaError
-from pytest_vla.expert.answers import Answers
+from pytest_vla.expert.answers import Answers, Carry
 from pytest_vla.expert.policy import next_literal
-from pytest_vla.expert.steady import Carry
 from tests.support.slow import all_slow_but
 from tests.support.worlds import tabletop
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from pytest_vla import World, load_suite
-from pytest_vla.episode.ended import Rollout
+from pytest_vla.episode.result import Rollout
 from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.errors import VlaError
-from pytest_vla.expert.care import Care, Hazard, care_of
+from pytest_vla.expert.lookout import Care, Hazard, care_of
 from pytest_vla.expert.policy import careless_policy, expert_policy
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.costs import of_account

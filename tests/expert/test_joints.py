@@ -5,10 +5,9 @@ import numpy as np
 import pytest
 
 from pytest_vla.expert.articulated import handle_of, part_of
+from pytest_vla.expert.attempts import SkillAttempt, Stage, leading
 from pytest_vla.expert.hand import Hand
-from pytest_vla.expert.joints import leading
-from pytest_vla.expert.stage import Attempt, Stage
-from pytest_vla.scene.scene import Scene
+from pytest_vla.scene.scene import SceneSpec
 
 SCENE = """
 <mujoco><worldbody>
@@ -31,14 +30,14 @@ def stage_of(part: str) -> Stage:
     model = mujoco.MjModel.from_xml_string(SCENE.format(part=part))
     data = mujoco.MjData(model)
     mujoco.mj_forward(model, data)
-    return Stage(model, data, Scene("none", (), (), (), ()))
+    return Stage(model, data, SceneSpec("none", (), (), (), ()))
 
 
-def attempts_of(stage: Stage, goal: float, predicate: str) -> list[Attempt]:
+def attempts_of(stage: Stage, goal: float, predicate: str) -> list[SkillAttempt]:
     return list(leading(stage, part_of(stage.model, "part"), goal, predicate))
 
 
-def first_actions(stage: Stage, attempt: Attempt, count: int = 5) -> np.ndarray:
+def first_actions(stage: Stage, attempt: SkillAttempt, count: int = 5) -> np.ndarray:
     """Of a hand that stays where it is."""
     motion = attempt.motion(Hand(stage.model, stage.data))
     return np.array([action for action, _ in zip(motion, range(count), strict=False)])

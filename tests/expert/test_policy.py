@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from pytest_vla import load_suite
-from pytest_vla.episode.ended import Rollout
+from pytest_vla.episode.result import Rollout
 from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.errors import EpisodeError
 from pytest_vla.expert.policy import choose, expert_policy, next_literal
 from pytest_vla.plan.case import Case
 from pytest_vla.policies.base import Episode
-from pytest_vla.policies.noise import noise_generator
+from pytest_vla.policies.generators import noise_generator
 from pytest_vla.scene.problem import Literal
 from pytest_vla.sim.world import World
 from tests.support.slow import all_slow_but

@@ -4,16 +4,16 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_vla.expert.routes import Boxes, Reach, cost, crosses, find_way, joined, sampled
+from pytest_vla.expert.routes import KeepOutBoxes, Reach, cost, crosses, find_way, joined, sampled
 from tests.support.examples import scaled
 
 REACH = Reach(np.array([0.0, 0.0, 1.0]), length=3.0, nearest=0.0)
 START, END = np.array([-0.3, 0.0, 1.0]), np.array([0.3, 0.0, 1.0])
 
 
-def boxes(*parts: tuple[tuple[float, ...], tuple[float, ...]], weight: float = 20.0) -> Boxes:
+def boxes(*parts: tuple[tuple[float, ...], tuple[float, ...]], weight: float = 20.0) -> KeepOutBoxes:
     low, high = (np.array([part[side] for part in parts]).reshape(-1, 3) for side in (0, 1))
-    return Boxes(low, high, np.full(len(parts), weight))
+    return KeepOutBoxes(low, high, np.full(len(parts), weight))
 
 
 def length(way: np.ndarray) -> float:

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from pytest_vla.expert.timing import HORIZON, Passing, step_by_step
+from pytest_vla.expert.routes import HORIZON, Passing, step_by_step
 
 SMALL = [(np.full(3, -0.02), np.full(3, 0.02))]
 WAY = np.array([[0.0, -0.3, 1.0], [0.0, 0.3, 1.0]])

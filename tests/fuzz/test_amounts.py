@@ -16,10 +16,10 @@ from pytest_vla.fuzz.amounts import (
     value_at,
     without,
 )
-from pytest_vla.plan.labels import levelled
+from pytest_vla.plan.case import levelled
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.scene.variation import Params
-from pytest_vla.vary.kind import Draw, Kind
+from pytest_vla.vary.kind import Draw, VariationKind
 from pytest_vla.vary.registry import kinds
 from pytest_vla.vary.space import NUMBER, WHOLE, Parameter, complaints
 from tests.support.examples import scaled
@@ -28,7 +28,7 @@ TASK = load_suite("tabletop").task("put_the_bowl_on_the_stove")
 GRADED = [kind for kind in kinds() if kind.levels and not kind.published and kind.name != "background.floor"]
 
 
-def drawn(kind: Kind, level: int, seed: int) -> tuple[tuple[Parameter, ...], Params]:
+def drawn(kind: VariationKind, level: int, seed: int) -> tuple[tuple[Parameter, ...], Params]:
     params = kind.sample(Draw(TASK, levelled(kind.name, level), seed, level))
     space = kind.space(TASK)
     assert complaints(space, params) == ()
@@ -38,7 +38,7 @@ def drawn(kind: Kind, level: int, seed: int) -> tuple[tuple[Parameter, ...], Par
 @pytest.mark.parametrize("kind", GRADED, ids=lambda kind: kind.name)
 @settings(max_examples=scaled(10))
 @given(level=st.integers(1, 3), seed=st.integers(0, 99), share=st.floats(0, 1))
-def test_less_is_within_bounds_and_nearer_to_benign(kind: Kind, level: int, seed: int, share: float) -> None:
+def test_less_is_within_bounds_and_nearer_to_benign(kind: VariationKind, level: int, seed: int, share: float) -> None:
     space, params = drawn(kind, level, seed)
     made = less(space, params, share)
     assert complaints(space, made) == ()
@@ -53,7 +53,7 @@ def test_less_is_within_bounds_and_nearer_to_benign(kind: Kind, level: int, seed
 
 
 @pytest.mark.parametrize("kind", GRADED, ids=lambda kind: kind.name)
-def test_without_all_of_its_components_nothing_is_left(kind: Kind) -> None:
+def test_without_all_of_its_components_nothing_is_left(kind: VariationKind) -> None:
     space, params = drawn(kind, 3, 7)
     found = components(space, params)
     assert found, "a graded kind says how much"
@@ -102,7 +102,9 @@ def _has_things(space: tuple[Parameter, ...], params: Params) -> bool:
 @pytest.mark.parametrize("kind", GRADED, ids=lambda kind: kind.name)
 @settings(max_examples=scaled(10))
 @given(level=st.integers(1, 3), seed=st.integers(0, 99), reach=st.floats(0, 3))
-def test_nearby_is_within_bounds_and_of_the_same_numbers(kind: Kind, level: int, seed: int, reach: float) -> None:
+def test_nearby_is_within_bounds_and_of_the_same_numbers(
+    kind: VariationKind, level: int, seed: int, reach: float
+) -> None:
     space, params = drawn(kind, level, seed)
     made = nearby(space, params, Random(seed), reach)
     assert complaints(space, made) == ()

@@ -4,9 +4,9 @@ from random import Random
 
 from pytest_vla.fuzz.campaign import Campaign, drive
 from pytest_vla.fuzz.candidate import Candidate
-from pytest_vla.fuzz.hunt import Hunt, Job, Result, Rules, perform
 from pytest_vla.fuzz.journal import Line
-from pytest_vla.fuzz.propose import fuzzed_kinds
+from pytest_vla.fuzz.sampler import fuzzed_kinds
+from pytest_vla.fuzz.task_search import Job, Result, SearchRules, TaskSearch, perform
 from pytest_vla.fuzz.trial import Trial
 from pytest_vla.plan.manifests import load_suite
 
@@ -48,14 +48,20 @@ class ManyHands:
         first = self.given.count((task, job.what, job.proposal.number)) == 1
         if self.drops and first and len(self.given) % 3 == 0:
             return task, job, None
-        return task, job, perform(job, attempt, Rules(None))
+        return task, job, perform(job, attempt, SearchRules(None))
 
 
 def campaign(number: int | None = 12) -> Campaign:
     kinds = ("camera.azimuth", "light.direction", "action.delay")
     return Campaign(
         [
-            Hunt(task, (0,), [kind for kind in fuzzed_kinds(task) if kind.name in kinds], f"0/{task.id}", Rules(number))
+            TaskSearch(
+                task,
+                (0,),
+                [kind for kind in fuzzed_kinds(task) if kind.name in kinds],
+                f"0/{task.id}",
+                SearchRules(number),
+            )
             for task in TASKS
         ]
     )

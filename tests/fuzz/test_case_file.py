@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pytest_vla.errors import VlaError
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.fuzz.case_file import ListedCase, read_cases, write_cases
-from pytest_vla.plan.labels import levelled
+from pytest_vla.plan.case import levelled
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.vary.chosen import change_of
 from pytest_vla.vary.kind import Draw

@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_vla.fuzz.candidate import Candidate
-from pytest_vla.fuzz.coverage import BINS, SHARE, Axis, Coverage, amount_of, axis_of
-from pytest_vla.fuzz.guide import EVEN, FORESEEN
-from pytest_vla.fuzz.propose import fuzzed_kinds
+from pytest_vla.fuzz.sampler import EVEN, FORESEEN, fuzzed_kinds
+from pytest_vla.fuzz.shares import BINS, SHARE, Axis, Coverage, amount_of, axis_of
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.vary.chosen import Change
 from pytest_vla.vary.registry import kind_named

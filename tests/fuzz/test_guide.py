@@ -7,8 +7,16 @@ import pytest
 
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.fuzz.causes import has_more
-from pytest_vla.fuzz.guide import CROWDED, EVEN, NEARNESS_OF_SUCCESS, SOURCES, Guide, Proposal, Tried
-from pytest_vla.fuzz.propose import fuzzed_kinds
+from pytest_vla.fuzz.sampler import (
+    CROWDED,
+    EVEN,
+    NEARNESS_OF_SUCCESS,
+    SOURCES,
+    Proposal,
+    Sampler,
+    TriedProposal,
+    fuzzed_kinds,
+)
 from pytest_vla.fuzz.shrink import Outcome
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.vary.chosen import change_of
@@ -25,19 +33,19 @@ def azimuth(candidate: Candidate) -> float:
 
 def guided(
     number: int, outcome: Callable[[Candidate], Outcome], known: tuple[Candidate, ...] = (), **options: Any
-) -> tuple[Guide, list[Tried]]:
-    guide = Guide(TASK, KINDS, "0", TWINS, **options)
+) -> tuple[Sampler, list[TriedProposal]]:
+    guide = Sampler(TASK, KINDS, "0", TWINS, **options)
     for each in known:
         guide.learn(each)
     found = []
     for place in range(number):
         proposal = guide.propose(place)
-        found.append(Tried(proposal, outcome(proposal.candidate), "", signals={"steps": 0.5}))
+        found.append(TriedProposal(proposal, outcome(proposal.candidate), "", signals={"steps": 0.5}))
         guide.add_trial(found[-1])
     return guide, found
 
 
-def evens(tried: list[Tried]) -> list[Candidate]:
+def evens(tried: list[TriedProposal]) -> list[Candidate]:
     return [each.proposal.candidate for each in tried if each.proposal.source == EVEN]
 
 
@@ -106,6 +114,8 @@ def test_guidance_goes_where_failures_are() -> None:
 def test_nearness_is_how_much_more_than_the_twin_it_took(
     outcome: Outcome, signals: Mapping[str, float], nearness: float
 ) -> None:
-    guide = Guide(TASK, KINDS, "0", TWINS)
+    guide = Sampler(TASK, KINDS, "0", TWINS)
     scene = Candidate(TASK, 0, (change_of("camera.azimuth", {"azimuth_deg": 5.0}),))
-    assert guide.nearness(Tried(Proposal(0, EVEN, scene), outcome, "", signals=signals)) == pytest.approx(nearness)
+    assert guide.nearness(TriedProposal(Proposal(0, EVEN, scene), outcome, "", signals=signals)) == pytest.approx(
+        nearness
+    )

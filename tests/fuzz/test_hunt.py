@@ -7,9 +7,8 @@ import pytest
 
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.fuzz.found import Found
-from pytest_vla.fuzz.guide import EVEN, Proposal, Tried
-from pytest_vla.fuzz.hunt import Hunt, Job, Result, Rules, perform
-from pytest_vla.fuzz.propose import fuzzed_kinds
+from pytest_vla.fuzz.sampler import EVEN, Proposal, TriedProposal, fuzzed_kinds
+from pytest_vla.fuzz.task_search import Job, Result, SearchRules, TaskSearch, perform
 from pytest_vla.fuzz.trial import Trial
 from pytest_vla.plan.manifests import load_suite
 
@@ -26,16 +25,16 @@ def attempt(candidate: Candidate, run_seed: int | None = None) -> Trial:
     return Trial("fails" if azimuth(candidate) > 20 else "passes", "", signals={"steps": 0.3})
 
 
-def hunt(rules: Rules | None = None, seeds: tuple[int, ...] = (0, 1)) -> Hunt:
-    return Hunt(TASK, seeds, KINDS, "0", rules or Rules(40))
+def hunt(rules: SearchRules | None = None, seeds: tuple[int, ...] = (0, 1)) -> TaskSearch:
+    return TaskSearch(TASK, seeds, KINDS, "0", rules or SearchRules(40))
 
 
 def finished(
-    one: Hunt,
+    one: TaskSearch,
     take: Callable[[list[Job]], int] = lambda jobs: 0,
     width: int = 1,
     done: list[tuple[Job, Result]] | None = None,
-) -> Hunt:
+) -> TaskSearch:
     """Done with so many jobs at once; `take` says which of them ends next."""
     out: list[Job] = []
     while True:
@@ -74,7 +73,7 @@ def test_in_whatever_order_jobs_end_the_even_scenes_and_what_is_found_are_the_sa
 
 def test_no_even_scene_counts_beyond_one_that_has_no_answer_yet() -> None:
     """What takes long fails more often, and would be missing at the end of a search."""
-    one = hunt(Rules(8, guided=False))
+    one = hunt(SearchRules(8, guided=False))
     jobs = []
     while len(jobs) < 8:
         job = one.next()
@@ -85,9 +84,9 @@ def test_no_even_scene_counts_beyond_one_that_has_no_answer_yet() -> None:
         else:
             one.add_result(job, perform(job, attempt, one.rules))
     for job in jobs[1:]:
-        one.add_result(job, Tried(job.proposal, "passes", ""))
+        one.add_result(job, TriedProposal(job.proposal, "passes", ""))
     assert one.seen.proposed == 0
-    one.add_result(jobs[0], Tried(jobs[0].proposal, "fails", ""))
+    one.add_result(jobs[0], TriedProposal(jobs[0].proposal, "fails", ""))
     assert (one.seen.proposed, one.seen.failed, one.seen.passed) == (8, 1, 7)
 
 
@@ -126,7 +125,7 @@ def test_what_was_in_work_when_it_was_killed_comes_again() -> None:
 
 
 def test_a_job_that_nobody_did_comes_again() -> None:
-    one = hunt(Rules(6, guided=False))
+    one = hunt(SearchRules(6, guided=False))
     given: dict[tuple[str, int], int] = {}
     while (job := one.next()) is not None:
         name = job.what, job.proposal.number
@@ -150,7 +149,7 @@ def test_without_a_twin_that_succeeds_there_is_nothing_to_do() -> None:
 
 
 def test_it_ends_when_nothing_new_came_for_long() -> None:
-    one = finished(hunt(Rules(None, patience=30)))
+    one = finished(hunt(SearchRules(None, patience=30)))
     assert one.is_done
     assert len(one.seen.found) == 1
     total = one.seen.proposed + one.seen.guided
@@ -183,7 +182,7 @@ def lucky(candidate: Candidate, run_seed: int | None = None) -> Trial:
 
 
 def test_what_fails_by_luck_hides_nothing_that_always_does() -> None:
-    one = hunt(Rules(120, run_seeds=(1, 2, 3)))
+    one = hunt(SearchRules(120, run_seeds=(1, 2, 3)))
     while (job := one.next()) is not None:
         one.add_result(job, perform(job, lucky, one.rules))
     certain = [each for each in one.seen.found if not each.is_flaky]
@@ -196,14 +195,14 @@ def test_what_fails_by_luck_hides_nothing_that_always_does() -> None:
 
 def test_which_scene_has_which_seed_does_not_depend_on_which_twins_fail() -> None:
     def scenes(failing: int | None) -> dict[int, tuple[int, object]]:
-        one = hunt(Rules(30, guided=False), seeds=(0, 1, 2))
+        one = hunt(SearchRules(30, guided=False), seeds=(0, 1, 2))
         found = {}
         while (job := one.next()) is not None:
             if job.what == "scene":
                 found[job.proposal.number] = (job.proposal.candidate.seed, job.proposal.candidate.changes)
             outcome = "fails" if job.what == "twin" and job.proposal.candidate.seed == failing else "passes"
             trial = Trial(outcome, "", signals={})  # type: ignore[arg-type]
-            one.add_result(job, Tried(job.proposal, "passes", "") if job.what == "scene" else trial)
+            one.add_result(job, TriedProposal(job.proposal, "passes", "") if job.what == "scene" else trial)
         return found
 
     every, some = scenes(None), scenes(1)

@@ -8,10 +8,10 @@ from pytest_vla.errors import VlaError
 from pytest_vla.fuzz.amounts import Component
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.fuzz.found import Found
-from pytest_vla.fuzz.guide import Proposal, Tried
-from pytest_vla.fuzz.hunt import Job
 from pytest_vla.fuzz.journal import Journal, Line, read_head, read_lines
+from pytest_vla.fuzz.sampler import Proposal, TriedProposal
 from pytest_vla.fuzz.shrink import Boundary, Shrunk
+from pytest_vla.fuzz.task_search import Job
 from pytest_vla.fuzz.trial import Trial
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.vary.chosen import change_of
@@ -30,7 +30,10 @@ SIDES = (
 LINES = (
     Line(TASK.id, Job("twin", TWIN), Trial("passes", "it does", signals={"cost": 2.5}, again=(1, 3), draws=True), 1),
     Line(
-        TASK.id, Job("scene", SCENE), Tried(SCENE, "fails", 'says "ü"', (("(on a)", False),), {"steps": 0.5}, 1.25), 3
+        TASK.id,
+        Job("scene", SCENE),
+        TriedProposal(SCENE, "fails", 'says "ü"', (("(on a)", False),), {"steps": 0.5}, 1.25),
+        3,
     ),
     Line(
         TASK.id,

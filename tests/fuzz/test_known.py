@@ -6,8 +6,7 @@ import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.fuzz.candidate import Candidate
-from pytest_vla.fuzz.case_file import ListedCase
-from pytest_vla.fuzz.known import MOST_KNOWN, known_failures, known_file, remember_failures
+from pytest_vla.fuzz.case_file import MOST_KNOWN, ListedCase, known_failures, known_file, remember_failures
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import with_textures
 from pytest_vla.vary.chosen import change_of

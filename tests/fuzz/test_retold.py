@@ -6,11 +6,10 @@ from pathlib import Path
 
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.fuzz.found import Searched
-from pytest_vla.fuzz.guide import EVEN, SOURCES, Proposal, Tried
-from pytest_vla.fuzz.hunt import Job
-from pytest_vla.fuzz.journal import Line
-from pytest_vla.fuzz.retold import retell
+from pytest_vla.fuzz.journal import Line, retell
+from pytest_vla.fuzz.sampler import EVEN, SOURCES, Proposal, TriedProposal
 from pytest_vla.fuzz.shrink import Outcome
+from pytest_vla.fuzz.task_search import Job
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.vary.chosen import Change
 from tests.support.searches import Params, searched
@@ -26,7 +25,7 @@ def breaks(params: Params) -> bool:
 def tried(number: int, source: str = EVEN, outcome: Outcome = "passes", degrees: float = 10.0) -> Line:
     candidate = Candidate(TASK, 0, (Change("camera.azimuth", {"azimuth_deg": degrees}),))
     proposal = Proposal(number, source, candidate)
-    return Line(TASK.id, Job("scene", proposal), Tried(proposal, outcome, "", seconds=0.5), number + 1)
+    return Line(TASK.id, Job("scene", proposal), TriedProposal(proposal, outcome, "", seconds=0.5), number + 1)
 
 
 def test_it_has_the_searchs_own_numbers(tmp_path: Path) -> None:

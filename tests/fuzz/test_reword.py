@@ -8,11 +8,19 @@ import pytest
 
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.fuzz.found import RUN_SEEDS
-from pytest_vla.fuzz.reword import Ranked, Reworded, changed_words, drawn_evenly, find_closest, ranked, rates_by_sort
+from pytest_vla.fuzz.reword import (
+    Ranked,
+    Reworded,
+    changed_words,
+    drawn_evenly,
+    find_closest,
+    ranked,
+    rates_by_sort,
+    rewordings,
+)
 from pytest_vla.fuzz.trial import Trial
 from pytest_vla.language.backends import template_backend
 from pytest_vla.plan.manifests import load_suite
-from pytest_vla.vary.rewordings import rewordings
 
 TASK = load_suite("tabletop").task("turn_on_the_stove")
 

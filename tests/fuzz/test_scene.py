@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_vla.errors import VlaError
-from pytest_vla.fuzz.scene import Scene, candidate_of, scene_of
+from pytest_vla.fuzz.candidate import Scene, candidate_of, scene_of
 
 STOVE = Scene("tabletop", "turn_on_the_stove", seed=3)
 

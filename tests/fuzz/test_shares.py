@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from pytest_vla.fuzz import shares as shares_module
 from pytest_vla.fuzz.candidate import Candidate
-from pytest_vla.fuzz.propose import fuzzed_kinds
-from pytest_vla.fuzz.shares import Counted, Shares, beyond, changed, explained, shares_of
+from pytest_vla.fuzz.sampler import fuzzed_kinds
+from pytest_vla.fuzz.shares import Counted, DimensionShares, beyond, changed, explained, shares_of
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.vary.chosen import Change
 from tests.support.examples import scaled
@@ -27,7 +27,7 @@ def counted(*scenes: tuple[str, bool]) -> Counted:
     return found
 
 
-def told(found: Counted, seed: int = 0) -> Shares:
+def told(found: Counted, seed: int = 0) -> DimensionShares:
     return shares_of(found, np.random.default_rng(seed))
 
 

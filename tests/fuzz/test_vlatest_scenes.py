@@ -6,8 +6,8 @@ from random import Random
 import pytest
 
 from pytest_vla.errors import VlaError
-from pytest_vla.fuzz.propose import fuzzed_kinds
-from pytest_vla.fuzz.vlatest_scenes import CAMERA, LIGHT, MOST_TURN, OBJECTS, propose_as_vlatest
+from pytest_vla.fuzz.sampler import fuzzed_kinds
+from pytest_vla.fuzz.vlatest import CAMERA, LIGHT, MOST_TURN, OBJECTS_KIND, propose_as_vlatest
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.vary.registry import find_variation, kind_named
 from pytest_vla.vary.space import complaints
@@ -24,10 +24,10 @@ def test_scenes_are_of_our_spaces_and_of_its_numbers() -> None:
     for candidate in some:
         by_kind = {change.kind: change.params for change in candidate.changes}
         assert by_kind
-        assert set(by_kind) <= {OBJECTS, LIGHT, CAMERA}
+        assert set(by_kind) <= {OBJECTS_KIND, LIGHT, CAMERA}
         assert all(not complaints(kind_named(kind).space(TASK), params) for kind, params in by_kind.items())
-        numbers[len(by_kind.get(OBJECTS, {}))] += 1
-        beside[next((kind for kind in by_kind if kind != OBJECTS), "")] += 1
+        numbers[len(by_kind.get(OBJECTS_KIND, {}))] += 1
+        beside[next((kind for kind in by_kind if kind != OBJECTS_KIND), "")] += 1
         if CAMERA in by_kind:
             assert by_kind[CAMERA]["angle_deg"] <= MOST_TURN * 2**0.5 + 1e-6
     # A scene with nothing changed is drawn again: of twelve equally likely ones eleven are left.

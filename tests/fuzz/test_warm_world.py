@@ -8,7 +8,7 @@ import pytest
 
 from pytest_vla.episode.world_pool import WorldPool
 from pytest_vla.errors import RedrawError
-from pytest_vla.fuzz.scene import Scene, candidate_of
+from pytest_vla.fuzz.candidate import Scene, candidate_of
 from pytest_vla.scene import cache
 from pytest_vla.sim.world import World
 from pytest_vla.vary.registry import find_variation

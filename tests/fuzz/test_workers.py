@@ -7,11 +7,11 @@ import pytest
 
 from pytest_vla.episode.rollout import Conditions
 from pytest_vla.errors import VlaError
+from pytest_vla.fuzz.campaign import Setup, Workers, loaded
 from pytest_vla.fuzz.candidate import Candidate
-from pytest_vla.fuzz.guide import Proposal, Tried
-from pytest_vla.fuzz.hunt import Job, Rules
+from pytest_vla.fuzz.sampler import Proposal, TriedProposal
+from pytest_vla.fuzz.task_search import Job, SearchRules
 from pytest_vla.fuzz.trial import Trial
-from pytest_vla.fuzz.workers import Setup, Workers, loaded
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.policies.spec import ModelSpec
 from pytest_vla.vary.chosen import change_of
@@ -37,7 +37,7 @@ def job(number: int, kind: str = "", **params: object) -> Job:
 
 def setup(folder: Path, policy: str = "planted:policy") -> Setup:
     (folder / "planted.py").write_text(POLICY)
-    return Setup(ModelSpec(policy, folder), Conditions(policy), Rules(None))
+    return Setup(ModelSpec(policy, folder), Conditions(policy), SearchRules(None))
 
 
 @pytest.mark.slow
@@ -56,7 +56,7 @@ def test_what_kills_two_workers_tells_nothing_and_all_else_goes_on(tmp_path: Pat
         twin, scene = ended["twin"], ended["scene"]
         assert isinstance(twin, Trial)
         assert (twin.outcome, twin.why) == ("fails", "the policy does not do it")
-        assert isinstance(scene, Tried)
+        assert isinstance(scene, TriedProposal)
         assert scene.outcome == "aside"
         assert scene.why.startswith("policy-raised: at the episode's begin: RuntimeError: no weights")
         assert hands.episodes == 2
@@ -65,7 +65,7 @@ def test_what_kills_two_workers_tells_nothing_and_all_else_goes_on(tmp_path: Pat
         assert hands.wait() == ("task", deadly, None), "it comes again"
         hands.give("task", deadly)
         _, _, result = hands.wait()
-        assert isinstance(result, Tried)
+        assert isinstance(result, TriedProposal)
         assert (result.outcome, result.why) == ("aside", "its process died (-9), twice")
         assert len(told) == 2
         assert "another takes its place" in told[0]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vla.gate.bisection import FINDINGS, Finding, at_most, in_order, next_to_try, suspects
+from pytest_vla.commands.bisect import FINDINGS, Finding, at_most, in_order, next_to_try, suspects
 from pytest_vla.gate.choices import REQUIRED
 
 

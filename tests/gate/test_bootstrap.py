@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pytest_vla.gate.bootstrap import FEWEST_CLUSTERS, flip_bounds, mean_bounds
+from pytest_vla.gate.measures import FEWEST_CLUSTERS, flip_bounds, mean_bounds
 from tests.support.examples import scaled
 
 

@@ -11,11 +11,18 @@ from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.baseline import Baseline, baseline_of, distinct_cases
-from pytest_vla.gate.baseline_file import read_baseline, write_baseline
-from pytest_vla.gate.changes import changes_of
-from pytest_vla.gate.comparable import distinct_pairs, paired, unpaired
-from pytest_vla.gate.conditions import CONDITIONS, OTHER, Effect, row_of
-from pytest_vla.gate.disagreements import Disagreement, lines_of
+from pytest_vla.gate.baseline_file import changes_of, read_baseline, write_baseline
+from pytest_vla.gate.comparable import (
+    CONDITIONS,
+    OTHER,
+    Disagreement,
+    Effect,
+    distinct_pairs,
+    lines_of,
+    paired,
+    row_of,
+    unpaired,
+)
 from pytest_vla.gate.verdicts import Terms, judge
 from pytest_vla.metrics.success import unit_of
 from pytest_vla.plan.costs import Charge

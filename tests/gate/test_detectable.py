@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from pytest_vla.gate.baseline import baseline_of
-from pytest_vla.gate.detectable import smallest_drop, smallest_drops
-from pytest_vla.gate.planning import Group, Kind, gates_on, groups_of_cases, plan_group
+from pytest_vla.gate.episodes_needed import smallest_drop, smallest_drops
+from pytest_vla.gate.planning import Kind, PlanGroup, gates_on, groups_of_cases, plan_group
 from pytest_vla.gate.verdicts import Terms
 from pytest_vla.plan.case import Case
 from pytest_vla.records.record import Record
@@ -24,12 +24,12 @@ def episodes(rates: Sequence[float], seeds: int, labels: Sequence[str] = ("",)) 
     ]
 
 
-def group_of(records: Sequence[Record]) -> Group:
+def group_of(records: Sequence[Record]) -> PlanGroup:
     (group,) = groups_of_cases(baseline_of(records).cases, ("suite", "dimension"))
     return group
 
 
-def drop_of(group: Group, terms: Terms, groups: int = 1, seed: int = 0) -> int | None:
+def drop_of(group: PlanGroup, terms: Terms, groups: int = 1, seed: int = 0) -> int | None:
     return smallest_drop(group, terms, groups, np.random.default_rng(seed))
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from pytest_vla.gate.baseline import Baseline, baseline_of
 from pytest_vla.gate.losses import TaskChange
-from pytest_vla.gate.verdicts import Judgement, Terms, judge
+from pytest_vla.gate.verdicts import GateJudgement, Terms, judge
 from tests.support.records import RECORD
 from tests.support.varied import varied
 
@@ -19,7 +19,7 @@ def side(*tasks: tuple[str, str], label: str = "", first: int = 0, **changes: An
     )
 
 
-def judged(baseline: Baseline, new: Baseline) -> Judgement:
+def judged(baseline: Baseline, new: Baseline) -> GateJudgement:
     return judge(baseline, new, Terms())
 
 

@@ -21,7 +21,7 @@ from pytest_vla.gate.manifest import (
     planned_groups,
     read_manifest,
 )
-from pytest_vla.gate.measured import parse_measures
+from pytest_vla.gate.measures import parse_measures
 from pytest_vla.gate.verdicts import Terms
 from pytest_vla.plan.case import Case
 from tests.support.varied import varied

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.baseline import Baseline, CaseResult, baseline_of
-from pytest_vla.gate.measured import Measure, Measured, judge_measures, parse_measure
+from pytest_vla.gate.measures import GatedMetric, Measure, judge_measures, parse_measure
 from pytest_vla.gate.verdicts import Terms
 from pytest_vla.plan.costs import Charge
 from tests.support.examples import scaled
@@ -28,7 +28,7 @@ def side(*rows: dict[str, Any], label: str = "") -> Baseline:
     return baseline_of(records)
 
 
-def judged(baseline: Baseline, new: Baseline, *texts: str, terms: Terms = TERMS, **more: Any) -> list[Measured]:
+def judged(baseline: Baseline, new: Baseline, *texts: str, terms: Terms = TERMS, **more: Any) -> list[GatedMetric]:
     return [*judge_measures(baseline, new, terms, [*map(parse_measure, texts)], np.random.default_rng(0), **more)]
 
 

@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 from pytest_vla.gate.baseline import baseline_of
 from pytest_vla.gate.comparable import matched
 from pytest_vla.gate.manifest import planned_baseline
-from pytest_vla.gate.order import Planned, draw_order, generator_of, order_digest, planned_of
+from pytest_vla.gate.sequential import PlannedCase, draw_order, generator_of, order_digest, planned_of
 from pytest_vla.plan.case import Case
 from tests.support.varied import varied
 
 GROUPS, TASKS = ("benign", "camera", "light"), ("a", "b", "c")
 
 
-def planned(numbers: dict[tuple[str, str], int], pairs: int = 1) -> list[Planned]:
+def planned(numbers: dict[tuple[str, str], int], pairs: int = 1) -> list[PlannedCase]:
     """So many seeds of each group and task, with so many pairs each."""
     return [
-        Planned(group, task, seed, f"s/{task}[{group}{pair}-seed{seed}]")
+        PlannedCase(group, task, seed, f"s/{task}[{group}{pair}-seed{seed}]")
         for (group, task), number in numbers.items()
         for seed in range(number)
         for pair in range(pairs)

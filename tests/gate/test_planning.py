@@ -12,8 +12,8 @@ from pytest_vla.gate import planning
 from pytest_vla.gate.baseline import baseline_of
 from pytest_vla.gate.bounded import changed_p, counted_units, no_worse_p
 from pytest_vla.gate.comparable import paired
-from pytest_vla.gate.evidence import Sample, evidence_of
-from pytest_vla.gate.planning import Kind, Plan, gates_on, groups_of_cases, groups_of_pairs, plan_group
+from pytest_vla.gate.evidence import GroupOutcomes, evidence_of
+from pytest_vla.gate.planning import GatePlan, Kind, gates_on, groups_of_cases, groups_of_pairs, plan_group
 from pytest_vla.gate.verdicts import Terms, verdict_of
 from pytest_vla.records.record import Record
 from tests.support.varied import varied
@@ -37,7 +37,7 @@ def episodes(rates: Sequence[float], seeds: int, labels: Sequence[str] = ("",)) 
     ]
 
 
-def plan(records: Sequence[Record], drop: float = 0.1, terms: Terms | None = None, groups: int = 1) -> Plan:
+def plan(records: Sequence[Record], drop: float = 0.1, terms: Terms | None = None, groups: int = 1) -> GatePlan:
     (group,) = groups_of_cases(baseline_of(records).cases, BY)
     return plan_group(group, drop, terms or Terms(), groups, np.random.default_rng(1))
 
@@ -54,7 +54,9 @@ def test_a_simulated_gate_is_the_gate(units: list[tuple[int, int, int]], margin:
         baseline += [1] * lost + [0] * gained + [1] * others
         of += [("suite/task", seed)] * (lost + gained + others)
     terms = Terms(margin)
-    evidence = evidence_of(Sample(tuple(new), tuple(of), tuple(baseline), tuple(of)), margin / 100, terms.alpha, True)
+    evidence = evidence_of(
+        GroupOutcomes(tuple(new), tuple(of), tuple(baseline), tuple(of)), margin / 100, terms.alpha, True
+    )
     assert evidence is not None
     expected = verdict_of(evidence.p_beyond, evidence.p_better, evidence.p_no_worse, terms)
     counts = Counter(kinds)

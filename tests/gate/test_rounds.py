@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_vla.gate.choices import REQUIRED, STOPS
-from pytest_vla.gate.order import Order, Planned, draw_order
-from pytest_vla.gate.rounds import complete_rounds, standings
+from pytest_vla.gate.sequential import Order, PlannedCase, complete_rounds, draw_order, standings
 from pytest_vla.gate.verdicts import Terms
 from pytest_vla.gate.wealth import running_p
 from tests.support.examples import scaled
@@ -22,7 +21,7 @@ TERMS = Terms(margin=20.0)
 def order_of(groups: Mapping[str, int], tasks: int = 2, pairs: int = 1) -> Order:
     """Of each group so many seeds of each task."""
     planned = [
-        Planned(group, f"s/{task}", seed, f"s/{task}[{group}{pair}-seed{seed}]")
+        PlannedCase(group, f"s/{task}", seed, f"s/{task}[{group}{pair}-seed{seed}]")
         for group, seeds in groups.items()
         for task in range(tasks)
         for seed in range(seeds)

@@ -3,40 +3,39 @@
 import numpy as np
 import pytest
 
-from pytest_vla.gate.detectable import smallest_drops
-from pytest_vla.gate.evidence import Sample, evidence_of
+from pytest_vla.gate.episodes_needed import drop_of, fresh_of, smallest_drops
+from pytest_vla.gate.evidence import GroupOutcomes, evidence_of
 from pytest_vla.gate.planning import fresh_pairs
-from pytest_vla.gate.settling import drop_of, fresh_of
-from pytest_vla.gate.verdicts import Group, Terms, judge, verdict_of
+from pytest_vla.gate.verdicts import GateGroup, Terms, judge, verdict_of
 from pytest_vla.plan.case import Case
 from tests.support.gate_sides import TASKS, made, only, side
 
 
-def sample(lost: int, gained: int, same: int, per_unit: int = 1) -> Sample:
+def sample(lost: int, gained: int, same: int, per_unit: int = 1) -> GroupOutcomes:
     """Pairs one after the other, so many of a unit."""
     new = [0] * lost + [1] * gained + [1] * same
     baseline = [1] * lost + [0] * gained + [1] * same
     units = tuple(("suite/task", place // per_unit) for place in range(len(new)))
-    return Sample(tuple(new), units, tuple(baseline), units)
+    return GroupOutcomes(tuple(new), units, tuple(baseline), units)
 
 
-def verdict(sample: Sample, terms: Terms, *, is_paired: bool = True) -> str:
+def verdict(sample: GroupOutcomes, terms: Terms, *, is_paired: bool = True) -> str:
     found = evidence_of(sample, terms.margin / 100, terms.alpha, is_paired)
     assert found is not None
     return verdict_of(found.p_beyond, found.p_better, found.p_no_worse, terms)
 
 
-def undecided(sample: Sample) -> Group:
-    return Group("s", "undecided", "", None, None, None, (0, 0), (), sample=sample)
+def undecided(sample: GroupOutcomes) -> GateGroup:
+    return GateGroup("s", "undecided", "", None, None, None, (0, 0), (), sample=sample)
 
 
-def fresh(some: Sample, terms: Terms | None = None, groups: int = 1) -> int | None:
+def fresh(some: GroupOutcomes, terms: Terms | None = None, groups: int = 1) -> int | None:
     return fresh_of(undecided(some), terms or Terms(), groups)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("some", [sample(2, 2, 46), sample(4, 0, 16), sample(0, 0, 20)], ids=["even", "lost", "same"])
-def test_four_of_five_new_comparisons_of_so_many_pairs_are_decided(some: Sample) -> None:
+def test_four_of_five_new_comparisons_of_so_many_pairs_are_decided(some: GroupOutcomes) -> None:
     """Drawn here pair by pair, with one that was not seen as in plans; 15% fewer are decided less often."""
     number = fresh(some)
     assert number is not None
@@ -73,7 +72,7 @@ def test_what_is_never_decided_has_no_number() -> None:
     """Pairs that lose just the margin."""
     assert fresh(sample(50, 0, 950)) is None
     assert fresh(sample(0, 0, 4), Terms(0.01)) is None
-    settled = Group("s", "no worse", "", None, None, None, (0, 0), ())
+    settled = GateGroup("s", "no worse", "", None, None, None, (0, 0), ())
     assert fresh_of(settled, Terms(), 1) is None
 
 
@@ -83,9 +82,9 @@ def test_the_same_generator_says_the_same() -> None:
 
 
 def test_unpaired_episodes_take_more_of_either_side() -> None:
-    def seeds(number: int) -> Sample:
+    def seeds(number: int) -> GroupOutcomes:
         mine, theirs = (tuple(("suite/task", first + seed) for seed in range(number)) for first in (0, 1000))
-        return Sample((1,) * number, mine, (1,) * number, theirs)
+        return GroupOutcomes((1,) * number, mine, (1,) * number, theirs)
 
     number = fresh(seeds(4))
     assert number is not None

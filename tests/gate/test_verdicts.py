@@ -11,8 +11,8 @@ from scipy.stats import binomtest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.choices import REGRESSIONS, REQUIRED
-from pytest_vla.gate.settling import fresh_of
-from pytest_vla.gate.verdicts import BY, TOGETHER, Judgement, Terms, group_name, judge
+from pytest_vla.gate.episodes_needed import fresh_of
+from pytest_vla.gate.verdicts import BY, TOGETHER, GateJudgement, Terms, group_name, judge
 from pytest_vla.reports.gates import loss_text
 from tests.support.examples import scaled
 from tests.support.gate_sides import TASKS, made, only, side
@@ -22,7 +22,7 @@ from tests.support.varied import varied
 
 def judged(
     baseline: Sequence[bool | str], new: Sequence[bool | str], terms: Terms | None = None, first: int = 0
-) -> Judgement:
+) -> GateJudgement:
     return judge(made(side(baseline)), made(side(new, first=first)), terms or Terms())
 
 
@@ -86,7 +86,7 @@ def test_a_loss_that_may_or_may_not_exceed_the_margin_is_undecided_and_named() -
     assert only(judged([True] * 100, new, Terms(regression="any"))).verdict == "regression"
 
 
-def starts(seeds: int, baseline: int, new: int, of: int = 20) -> Judgement:
+def starts(seeds: int, baseline: int, new: int, of: int = 20) -> GateJudgement:
     """One task, under so many background variations of each seed, of which either side succeeds in the first."""
     sides = [
         [

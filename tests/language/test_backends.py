@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pytest_vla.errors import VlaError
-from pytest_vla.language import backends, embeddings, pipeline, small_parser
+from pytest_vla.language import backends, models
 from pytest_vla.language.backends import (
     ENGLISH,
     LONGEST,
@@ -23,7 +23,7 @@ from pytest_vla.language.backends import (
     published_backend,
     template_backend,
 )
-from pytest_vla.language.published import FILE, Paraphrase, load_published
+from pytest_vla.language.published import FILE, PublishedParaphrase, load_published
 from pytest_vla.metrics.pride import paraphrase_distance
 from tests.support.libero_para import HEADER, ROWS, published_csv
 from tests.support.parsers import FlatParser, english
@@ -48,7 +48,7 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(*arguments: object) -> None:
         raise VlaError("not installed: pip install 'pytest-vla[language]'")
 
-    monkeypatch.setattr(pipeline, "english_parser", missing)
+    monkeypatch.setattr(models, "english_parser", missing)
     monkeypatch.setattr(backends, "_small_parser", missing)
 
 
@@ -62,8 +62,8 @@ def flat(monkeypatch: pytest.MonkeyPatch) -> FlatParser:
         return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
     pytest.importorskip("zss", reason="zss is not installed (make language)")
-    monkeypatch.setattr(embeddings, "find_model", lambda: Path("model"))
-    monkeypatch.setattr(embeddings, "_encode", encode)
+    monkeypatch.setattr(models, "find_model", lambda: Path("model"))
+    monkeypatch.setattr(models, "_encode", encode)
     monkeypatch.setattr(backends, "is_installed", lambda module: True)
     return FlatParser()
 
@@ -161,11 +161,11 @@ def test_a_text_that_is_no_instruction_is_refused(flat: FlatParser) -> None:
 # Against the published values
 
 
-def published_rows() -> tuple[Paraphrase, ...]:
+def published_rows() -> tuple[PublishedParaphrase, ...]:
     return load_published(published_csv()).rows
 
 
-def agreement(backend: Backend, rows: Sequence[Paraphrase]) -> tuple[float, float, float, float]:
+def agreement(backend: Backend, rows: Sequence[PublishedParaphrase]) -> tuple[float, float, float, float]:
     """Mean absolute errors of S_K, S_T and PD, and Pearson's r of PD."""
     found = backend.compare([(row.original, row.instruction) for row in rows])
     pairs = list(zip(rows, found, strict=True))
@@ -199,7 +199,7 @@ def test_our_own_parser_comes_near_the_published_values() -> None:
     pytest.importorskip("spacy", reason="spaCy is not installed (make language)")
     pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed (make language)")
     backend = choose_backend(SMALL).backend
-    assert small_parser.load().version in backend.version
+    assert models.load().version in backend.version
     rows = published_rows()
     tuned = agreement(backend, [row for row in rows if row.task < 6])
     assert tuned[0] <= 0.003

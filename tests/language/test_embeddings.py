@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from pytest_vla.errors import VlaError
-from pytest_vla.language import embeddings
-from pytest_vla.language.embeddings import embed, find_model
+from pytest_vla.language import models as embeddings
+from pytest_vla.language.models import embed, find_model
 
 
 @pytest.fixture(autouse=True)

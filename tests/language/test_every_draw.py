@@ -7,13 +7,12 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from pytest_vla.language.every_draw import every_draw
 from pytest_vla.language.generator import CELLS, every_variant, variants
 from pytest_vla.language.grammar import meanings, read
 from pytest_vla.language.scene_names import SceneNames
-from pytest_vla.language.screened import Screened
-from pytest_vla.language.substitution import every_substitution, substitute
+from pytest_vla.language.substitution import Screened, every_substitution, substitute
 from pytest_vla.language.wordnet import shipped_wordnet
+from pytest_vla.util.enumerate_choices import every_draw
 
 INSTRUCTION = "put the bowl on the plate"
 

@@ -8,7 +8,7 @@ import pytest
 from pytest_vla.errors import VlaError
 from pytest_vla.language.generator import (
     CELLS,
-    Paraphrase,
+    GeneratedParaphrase,
     paraphrases,
     said,
     variants,
@@ -33,7 +33,7 @@ def others(suite: str, instruction: str) -> list[str]:
     return [language for language in LANGUAGES[suite] if language != instruction]
 
 
-def one_of_each_cell(instruction: str, rivals: list[str]) -> list[Paraphrase]:
+def one_of_each_cell(instruction: str, rivals: list[str]) -> list[GeneratedParaphrase]:
     rng = random.Random(instruction)
     return [variant for cell in CELLS for variant in variants(instruction, rivals, rng, 1, *cell)]
 

@@ -5,8 +5,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
-from pytest_vla.language.command import IT, Clause, Command, Detail, Place, Thing
-from pytest_vla.language.grammar import frames, meanings, read
+from pytest_vla.language.grammar import (
+    FORMS,
+    IT,
+    Clause,
+    Detail,
+    InstructionCommand,
+    InstructionObject,
+    InstructionPlace,
+    clauses_words,
+    frames,
+    meanings,
+    read,
+)
 from pytest_vla.language.lexicon import lexicon
 from pytest_vla.language.notation import (
     HEAD,
@@ -21,15 +32,14 @@ from pytest_vla.language.notation import (
     tokens_of,
 )
 from pytest_vla.language.rules import drawn, rules_from
-from pytest_vla.language.wording import FORMS, clauses_words
 from pytest_vla.plan.manifests import load_suite
 from tests.support.readable import READABLE_SUITES
 
 """All suites whose tasks have instructions of their own; those of libero_para are paraphrases."""
 
 INSTRUCTIONS = sorted({task.language for name in READABLE_SUITES for task in load_suite(name).tasks})
-CABINET = Thing("cabinet")
-TOP_DRAWER = Thing("drawer", ("top",))
+CABINET = InstructionObject("cabinet")
+TOP_DRAWER = InstructionObject("drawer", ("top",))
 
 
 @pytest.mark.parametrize("instruction", INSTRUCTIONS)
@@ -64,14 +74,14 @@ def test_every_form_of_a_command_is_a_tree_with_one_root(instruction: str) -> No
 
 
 def test_a_command_has_its_action_its_thing_and_its_place() -> None:
-    drawer = Thing("drawer", ("middle",), (Detail("of", (CABINET,)),))
+    drawer = InstructionObject("drawer", ("middle",), (Detail("of", (CABINET,)),))
     assert read("open the middle drawer of the cabinet").clauses == (Clause("open", drawer),)
-    plate = Clause("push", Thing("plate"), Place("to the front of", Thing("stove")))
+    plate = Clause("push", InstructionObject("plate"), InstructionPlace("to the front of", InstructionObject("stove")))
     assert read("push the plate to the front of the stove").clauses == (plate,)
 
 
 def test_inside_and_it_are_what_was_named_before() -> None:
-    put = Clause("put", Thing("bowl"), Place("in", TOP_DRAWER))
+    put = Clause("put", InstructionObject("bowl"), InstructionPlace("in", TOP_DRAWER))
     assert read("open the top drawer and put the bowl inside").meaning == (Clause("open", TOP_DRAWER), put)
     assert read("open the top drawer and put the bowl in it").meaning == (Clause("open", TOP_DRAWER), put)
     assert read("put the bowl in the top drawer and close it").meaning == (put, Clause("close", TOP_DRAWER))
@@ -81,14 +91,14 @@ def test_picking_up_and_finding_only_lead_to_what_is_meant() -> None:
     put = read("put the book in the basket").meaning
     assert read("pick up the book and place it in the basket").meaning == put
     assert read("find the stove and turn it on").meaning == read("turn on the stove").meaning
-    assert read("pick up the book").meaning == (Clause("pick up", Thing("book")),)
+    assert read("pick up the book").meaning == (Clause("pick up", InstructionObject("book")),)
     assert read("pick up the book and put the bowl on the plate").meaning[0].action == "pick up"
 
 
 def test_what_tells_a_thing_from_its_like_is_no_place_to_put_it() -> None:
     (clause,) = read("pick up the black bowl on the stove and place it on the plate").meaning
-    assert clause.thing == Thing("bowl", ("black",), (Detail("on", (Thing("stove"),)),))
-    assert clause.place == Place("on", Thing("plate"))
+    assert clause.thing == InstructionObject("bowl", ("black",), (Detail("on", (InstructionObject("stove"),)),))
+    assert clause.place == InstructionPlace("on", InstructionObject("plate"))
 
 
 def test_another_name_or_verb_means_the_same_and_another_thing_does_not() -> None:
@@ -216,4 +226,6 @@ def test_cutting_loses_nothing_but_spaces_and_writing_it_again_changes_no_word(t
 
 
 def test_pronouns_need_something_before_them() -> None:
-    assert Command((Clause("close", Thing(IT)),)).meaning == (Clause("close", Thing(IT)),)
+    assert InstructionCommand((Clause("close", InstructionObject(IT)),)).meaning == (
+        Clause("close", InstructionObject(IT)),
+    )

@@ -6,36 +6,35 @@ from pathlib import Path
 import pytest
 
 from pytest_vla.errors import VlaError
-from pytest_vla.language import pipeline
+from pytest_vla.language import models
 from pytest_vla.language.backends import parse_texts
-from pytest_vla.language.parsed import Parsed, Token
-from pytest_vla.language.pipeline import PipelineParser, english_parser
-from pytest_vla.language.trees import ordered_tree
+from pytest_vla.language.models import PipelineParser, english_parser
+from pytest_vla.language.similarity import Parsed, Token, ordered_tree
 from tests.support.parsers import english
 
 
 def test_without_spacy_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "_version", lambda package: None)
+    monkeypatch.setattr(models, "_version", lambda package: None)
     with pytest.raises(VlaError, match=r"spaCy is not installed: pip install 'pytest-vla\[language\]'"):
         english_parser()
 
 
 def test_without_the_model_the_error_says_how_to_come_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "_version", lambda package: "3.8.0")
-    monkeypatch.setattr(pipeline, "NAME", "no_such_pipeline")
-    monkeypatch.setattr(pipeline, "_COPY", "no_such_copy")
+    monkeypatch.setattr(models, "_version", lambda package: "3.8.0")
+    monkeypatch.setattr(models, "NAME", "no_such_pipeline")
+    monkeypatch.setattr(models, "_COPY", "no_such_copy")
     with pytest.raises(VlaError, match="no_such_pipeline is not installed: python -m spacy download"):
         english_parser()
 
 
 def test_a_copy_that_is_not_the_same_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in pipeline._COPY_SHA256:
+    for name in models._COPY_SHA256:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(b"other weights")
-    assert hashlib.sha256(b"other weights").hexdigest() not in pipeline._COPY_SHA256.values()
-    monkeypatch.setattr(pipeline, "_version", lambda package: "3.8.0")
-    monkeypatch.setattr(pipeline, "NAME", "no_such_pipeline")
-    monkeypatch.setattr(pipeline, "_copied", lambda: tmp_path)
+    assert hashlib.sha256(b"other weights").hexdigest() not in models._COPY_SHA256.values()
+    monkeypatch.setattr(models, "_version", lambda package: "3.8.0")
+    monkeypatch.setattr(models, "NAME", "no_such_pipeline")
+    monkeypatch.setattr(models, "_copied", lambda: tmp_path)
     with pytest.raises(VlaError, match="tokenizer is not no_such_pipeline's"):
         english_parser()
 

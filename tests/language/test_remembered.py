@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vla.language.remembered import FILE, remembered
+from pytest_vla.language.models import FILE, cached_values
 from tests.support.waiting import HANG
 
 PARENT_AND_CHILD = """
 import sys
-from pytest_vla.language.remembered import remembered
+from pytest_vla.language.models import remembered
 
 for turn in range(20):
     keys = [f"{turn}-{n}" for n in range(50)]
@@ -41,7 +41,7 @@ class Maker:
 
 
 def ask(maker: Maker, keys: Sequence[str], space: str = "space") -> dict[str, str]:
-    return remembered(space, keys, maker, str.encode, bytes.decode)
+    return cached_values(space, keys, maker, str.encode, bytes.decode)
 
 
 def test_only_what_is_missing_is_made() -> None:
@@ -89,7 +89,7 @@ def test_without_a_place_for_it_everything_is_made(folder: Path, monkeypatch: py
     assert ask(Maker(), ["a"]) == {"a": "aa"}
     for name in ("PYTEST_VLA_CACHE", "XDG_CACHE_HOME", "HOME"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("pytest_vla.util.folders.expanded", lambda path: None)
+    monkeypatch.setattr("pytest_vla.util.files.expanded", lambda path: None)
     assert ask(Maker(), ["a"]) == {"a": "aa"}
 
 

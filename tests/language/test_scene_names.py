@@ -6,7 +6,7 @@ from pytest_vla.language.scene_names import SceneNames, known_things, scene_name
 from pytest_vla.language.wordnet import shipped_wordnet
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.scene.catalog import CATEGORIES
-from pytest_vla.scene.task_files import problem_of
+from pytest_vla.scene.problem import problem_of
 from pytest_vla.vary.axes.language import names_in
 from tests.support.data import data_root, needs_data
 

@@ -9,12 +9,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
-from pytest_vla.language.screened import Screened, screened_words
-from pytest_vla.language.slots import VERBS, Slot, find_slots
+from pytest_vla.language.substitution import VERBS, Screened, WordSlot, find_slots, screened_words
 from pytest_vla.language.wordnet import shipped_wordnet
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import Task
-from pytest_vla.scene.task_files import problem_of
+from pytest_vla.scene.problem import problem_of
 from pytest_vla.scene.variation import Variation
 from pytest_vla.vary.axes.language import KINDS, names_in, paraphrase_cells
 from pytest_vla.vary.kind import Draw
@@ -105,7 +104,7 @@ def test_every_task_has_its_paraphrases_and_two_words_at_least() -> None:
             assert paraphrase(task, cell).instruction
 
 
-def slots(task: Task) -> tuple[Slot, ...]:
+def slots(task: Task) -> tuple[WordSlot, ...]:
     return find_slots(task.language, shipped_wordnet(), screen=Screened(names_in(task)))
 
 

@@ -15,8 +15,8 @@ pytest.importorskip("spacy")
 
 from pytest_vla.errors import VlaError
 from pytest_vla.language.generator import CELLS, variants
-from pytest_vla.language.parsed import CONTENT, Parser, Sentence
-from pytest_vla.language.small_parser import MODEL, NAME, load, sentences_of, weights_digest
+from pytest_vla.language.models import MODEL, SMALL_NAME, load, sentences_of, weights_digest
+from pytest_vla.language.similarity import CONTENT, Parser, Sentence
 from pytest_vla.plan.manifests import load_suite
 from tests.support.data import data_root
 from tests.support.readable import READABLE_SUITES
@@ -42,7 +42,7 @@ def parsed(text: str) -> Sentence:
 
 def test_it_is_a_parser_whose_version_is_its_weights() -> None:
     parser: Parser = load()
-    assert (parser.name, parser.version) == (NAME, weights_digest(MODEL)[:12])
+    assert (parser.name, parser.version) == (SMALL_NAME, weights_digest(MODEL)[:12])
     assert load() is parser
 
 
@@ -176,7 +176,7 @@ def test_the_digest_is_of_names_and_contents(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("tasks", "structural"), [(range(6), 0.028), (range(6, 10), 0.033)], ids=["0-5", "6-9"])
 def test_agreement_with_the_published_structural_similarities(tasks: range, structural: float) -> None:
     pytest.importorskip("zss")
-    from pytest_vla.language.trees import compare_trees
+    from pytest_vla.language.similarity import compare_trees
 
     rows = [row for row in published_rows() if int(row["eval"]) in tasks]
     names = ("original_instruction", "new_instruction")

@@ -10,8 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
-from pytest_vla.language.slots import NOUN_SENSES, PARTICIPLES, VERBS, Slot, find_slots
-from pytest_vla.language.substitution import LEVELS, Substituted, substitute
+from pytest_vla.language.substitution import (
+    LEVELS,
+    NOUN_SENSES,
+    PARTICIPLES,
+    VERBS,
+    Substituted,
+    WordSlot,
+    find_slots,
+    substitute,
+)
 from pytest_vla.language.wordnet import nltk_wordnet, shipped_wordnet
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.vary.axes import language as vary
@@ -270,7 +278,7 @@ def test_any_text_changes_where_it_says_and_nowhere_else(text: str, seed: int, l
     assert re.sub(r"\b([aA])n?\b", r"\1", found.text) == re.sub(r"\b([aA])n?\b", r"\1", back)
 
 
-def check_order(text: str, slots: tuple[Slot, ...]) -> None:
+def check_order(text: str, slots: tuple[WordSlot, ...]) -> None:
     ends = [0]
     for slot in slots:
         assert ends[-1] <= slot.start < slot.end <= len(text)

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vla.language.similarity import keyword_similarity
-from pytest_vla.language.template import UNLIKE, compare_words, match_words
+from pytest_vla.language.similarity import UNLIKE, compare_words, keyword_similarity, match_words
 from tests.support.libero_para import published_csv
 
 TEXTS = st.text(alphabet="abd .?,'theo", max_size=30)

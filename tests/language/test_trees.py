@@ -6,8 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vla.language.parsed import Parsed, Sentence, Token
-from pytest_vla.language.trees import Tree, TreeComparison, compare_trees, ordered_tree, tree_edit_distance, tree_lines
+from pytest_vla.language.similarity import (
+    Parsed,
+    Sentence,
+    Token,
+    Tree,
+    TreeComparison,
+    compare_trees,
+    ordered_tree,
+    tree_edit_distance,
+    tree_lines,
+)
 from tests.support.parsers import flat
 
 LABELS = st.tuples(st.sampled_from(["det", "dobj", "prep"]), st.sampled_from(["NOUN", "DET"]))

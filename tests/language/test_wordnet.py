@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from pytest_vla.language.slots import VERBS
+from pytest_vla.language.substitution import VERBS
 from pytest_vla.language.wordnet import (
     PARTS,
     TABLE,

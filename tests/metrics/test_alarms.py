@@ -6,17 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
-from pytest_vla.metrics.alarms import EXAMPLE, Rule, first_alarm, intervention, parse_rule
-from pytest_vla.metrics.foretelling import Watched
+from pytest_vla.metrics.alarms import EXAMPLE, AlarmRule, first_alarm, intervention, parse_rule
+from pytest_vla.metrics.failure_prediction import Watched
 
 NUMBERS = st.floats(-1e6, 1e6).map(lambda value: float(f"{value:.10g}"))
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,20}", fullmatch=True)
 SIGNS = st.sampled_from([">", ">=", "<", "<="])
-RULES = st.builds(Rule, NAMES, SIGNS, NUMBERS, st.integers(1, 999_999))
+RULES = st.builds(AlarmRule, NAMES, SIGNS, NUMBERS, st.integers(1, 999_999))
 
 
 @given(RULES)
-def test_a_rule_reads_what_it_writes(rule: Rule) -> None:
+def test_a_rule_reads_what_it_writes(rule: AlarmRule) -> None:
     assert parse_rule(str(rule)) == rule
     assert parse_rule(f"  {rule.metric} {rule.sign}  {rule.threshold!r}  for {rule.steps} steps ") == rule
 
@@ -58,7 +58,7 @@ VALUES = st.lists(st.sampled_from([0.0, 1.0, 2.0, float("nan")]), max_size=12)
 
 @given(VALUES, SIGNS, st.integers(1, 4))
 def test_it_rings_with_the_first_step_that_ends_a_spell(values: list[float], sign: str, steps: int) -> None:
-    rule = Rule("m", sign, 1.0, steps)
+    rule = AlarmRule("m", sign, 1.0, steps)
     held = [{">": v > 1, ">=": v >= 1, "<": v < 1, "<=": v <= 1}[sign] for v in values]
     spells = (end for end in range(steps, len(values) + 1) if all(held[end - steps : end]))
     assert first_alarm(values, rule) == next(spells, None)
@@ -71,7 +71,7 @@ def test_it_rings_with_the_first_step_that_ends_a_spell(values: list[float], sig
 
 def test_a_table_is_no_series() -> None:
     with pytest.raises(VlaError, match="a number a control step"):
-        first_alarm([[1.0]], Rule("m", ">", 0.0))
+        first_alarm([[1.0]], AlarmRule("m", ">", 0.0))
 
 
 def episode(failed: bool, values: list[float], task: int) -> Watched:
@@ -90,7 +90,7 @@ def test_what_stopping_would_have_done_by_hand() -> None:
         episode(False, [0.0, 1.0, *sure[2:]], 5),
         Watched(True, ("other", 0), 20, {}),
     ]
-    found = intervention(episodes, Rule("m", ">", 0.5))
+    found = intervention(episodes, AlarmRule("m", ">", 0.5))
     assert found is not None
     assert (found.failures, found.successes) == (4, 2)
     assert found.caught is not None
@@ -101,12 +101,12 @@ def test_what_stopping_would_have_done_by_hand() -> None:
     assert found.lead == 9.5
     assert found.saved == (15 + 4 + 6) / 96
     assert (found.within, [each.caught for each in found.by_task]) == (None, [1, 1, 0, 0, 0, 0])
-    longer = intervention(episodes, Rule("m", ">", 0.5, 5))
+    longer = intervention(episodes, AlarmRule("m", ">", 0.5, 5))
     assert longer is not None
     assert longer.caught is not None
     # The second would ring with its last step.
     assert (longer.caught.value, longer.lead) == (0.25, 11.0)
-    assert intervention(episodes, Rule("none", ">", 0.5)) is None
-    only = intervention(episodes[:2], Rule("m", ">", 9.0))
+    assert intervention(episodes, AlarmRule("none", ">", 0.5)) is None
+    only = intervention(episodes[:2], AlarmRule("m", ">", 9.0))
     assert only is not None
     assert (only.cut, only.in_time, only.lead, only.saved) == (None, None, None, 0.0)

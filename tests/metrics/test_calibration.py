@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.calibration import calibration, confidence_at
-from pytest_vla.metrics.foretelling import Watched
+from pytest_vla.metrics.failure_prediction import Watched
 
 
 def units(number: int) -> list[tuple[str, int]]:

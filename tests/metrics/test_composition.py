@@ -12,15 +12,14 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from pytest_vla.metrics.composition import (
-    Composition,
+    DimensionPair,
     compositional_gap,
     compositions,
     pooled_compositions,
     quartets,
 )
-from pytest_vla.metrics.paired import chi_square, chi_square_p, holm
 from pytest_vla.metrics.robustness import Varied, varied_models
-from pytest_vla.metrics.statistics import wilson_interval
+from pytest_vla.metrics.statistics import chi_square, chi_square_p, holm, wilson_interval
 from pytest_vla.records.record import Record
 from tests.support.examples import scaled
 from tests.support.varied import varied
@@ -55,7 +54,7 @@ def of_counts(n: int, counts: Sequence[int], first: str = CAMERA, second: str = 
     ]
 
 
-def made(records: Sequence[Record]) -> tuple[Composition, ...]:
+def made(records: Sequence[Record]) -> tuple[DimensionPair, ...]:
     return compositions(one(records))[0]
 
 

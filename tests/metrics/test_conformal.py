@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
-from pytest_vla.metrics.alarms import Rule, first_alarm
-from pytest_vla.metrics.conformal import conformal, conformal_threshold, fewest_successes, score
-from pytest_vla.metrics.foretelling import Watched
+from pytest_vla.metrics.alarms import AlarmRule, first_alarm
+from pytest_vla.metrics.calibration import conformal, conformal_threshold, fewest_successes, score
+from pytest_vla.metrics.failure_prediction import Watched
 
 
 def test_it_is_an_order_statistic() -> None:
@@ -34,7 +34,7 @@ def test_how_many_successes_a_threshold_needs(alpha: float, fewest: int) -> None
 @given(st.lists(st.sampled_from([0.0, 1.0, 2.0, math.nan]), max_size=10), st.integers(1, 3))
 def test_an_alarm_rings_where_the_score_is_beyond_and_nowhere_else(values: list[float], steps: int) -> None:
     for threshold in (-0.5, 0.5, 1.0, 2.0):
-        rings = first_alarm(values, Rule("m", ">", threshold, steps)) is not None
+        rings = first_alarm(values, AlarmRule("m", ">", threshold, steps)) is not None
         assert rings == (score(values, steps) > threshold)
 
 

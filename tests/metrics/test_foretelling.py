@@ -8,14 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
-from pytest_vla.metrics.foretelling import (
-    Watched,
-    auroc,
-    auroc_intervals,
-    auroc_within,
-    foretelling,
-    value_at,
-)
+from pytest_vla.metrics.failure_prediction import Watched, auroc, auroc_intervals, auroc_within, foretelling, value_at
 
 PAIRS = st.lists(st.tuples(st.integers(-9, 9), st.booleans()), min_size=2, max_size=30)
 

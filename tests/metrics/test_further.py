@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from pytest_vla.metrics.clustered import mean_intervals
-from pytest_vla.metrics.further import further, further_means
+from pytest_vla.metrics.extra_metrics import further, further_means
 from pytest_vla.metrics.statistics import wilson_interval
 from pytest_vla.records.record import Record
 from pytest_vla.reports.further import _MODELS, further_blocks

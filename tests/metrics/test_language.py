@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_vla.metrics.language import Scored, clusters_of, measure, measure_paraphrases, of_list, scored
-from pytest_vla.metrics.language_records import pair_of
+from pytest_vla.metrics.language import Scored, clusters_of, measure, measure_paraphrases, of_list, pair_of, scored
 from pytest_vla.metrics.pride import ACTION_TYPES, OBJECT_TYPES, ParaphraseOutcome
 from pytest_vla.metrics.statistics import wilson_interval
 from tests.support.examples import scaled

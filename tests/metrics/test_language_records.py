@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from pytest_vla.metrics.language_records import benign_rate, pair_of, subjects
+from pytest_vla.metrics.language import benign_rate, pair_of, subjects
 from pytest_vla.records.record import Record
 from tests.support.paraphrased import PLATE, STOVE, para_record, paraphrased, probed
 

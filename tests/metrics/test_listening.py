@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from pytest_vla.metrics.dtw import POINTS
-from pytest_vla.metrics.listening import PROBES, Listening, Probe, Run, Twins, listening
+from pytest_vla.metrics.language_grounding import PROBES, GroundingEpisode, Listening, Probe, Twins, listening
 from tests.support.examples import scaled
 
 Path = NDArray[np.float64]
@@ -25,8 +25,8 @@ def ignoring(n: int, seed: int = 0) -> list[Twins]:
     """Does the task in four of five episodes, whatever it is told."""
     g = np.random.default_rng(seed)
 
-    def run() -> Run:
-        return Run(bool(g.random() < 0.8), walk(g, GOAL))
+    def run() -> GroundingEpisode:
+        return GroundingEpisode(bool(g.random() < 0.8), walk(g, GOAL))
 
     return [Twins(run(), {probe: run() for probe in PROBES}, run()) for _ in range(n)]
 
@@ -37,13 +37,13 @@ def attentive(n: int, seed: int = 0) -> list[Twins]:
     still = np.zeros((80, 3))
     return [
         Twins(
-            Run(bool(g.random() < 0.8), walk(g, GOAL, 0.001)),
+            GroundingEpisode(bool(g.random() < 0.8), walk(g, GOAL, 0.001)),
             {
-                "nonsense": Run(False, still),
-                "other_task": Run(False, walk(g, ELSEWHERE, 0.001), followed=True),
-                "blank": Run(False, still),
+                "nonsense": GroundingEpisode(False, still),
+                "other_task": GroundingEpisode(False, walk(g, ELSEWHERE, 0.001), followed=True),
+                "blank": GroundingEpisode(False, still),
             },
-            Run(True, walk(g, GOAL, 0.001)),
+            GroundingEpisode(True, walk(g, GOAL, 0.001)),
         )
         for _ in range(n)
     ]
@@ -53,9 +53,12 @@ def breaking(n: int, seed: int = 0) -> list[Twins]:
     """Does the task where it is told so, and nothing where the text is any other."""
     g = np.random.default_rng(seed)
     still = np.zeros((80, 3))
-    other = Run(False, still, followed=False)
+    other = GroundingEpisode(False, still, followed=False)
     return [
-        Twins(Run(bool(g.random() < 0.8), walk(g, GOAL)), {"nonsense": Run(False, still), "other_task": other})
+        Twins(
+            GroundingEpisode(bool(g.random() < 0.8), walk(g, GOAL)),
+            {"nonsense": GroundingEpisode(False, still), "other_task": other},
+        )
         for _ in range(n)
     ]
 
@@ -66,7 +69,7 @@ def listened(twins: list[Twins]) -> tuple[Listening, dict[Probe, Listening]]:
 
 
 def pair(right: bool, probe: bool) -> Twins:
-    return Twins(Run(right), {"blank": Run(probe)})
+    return Twins(GroundingEpisode(right), {"blank": GroundingEpisode(probe)})
 
 
 def test_a_policy_that_ignores_the_text_has_score_0() -> None:
@@ -79,7 +82,7 @@ def test_a_policy_that_ignores_the_text_has_score_0() -> None:
             assert estimate.interval is not None
             assert estimate.interval[0] < 0 < estimate.interval[1]
     assert overall.verdict == "not determined", "nobody looked at what it did instead"
-    told = [Twins(run.right, {"other_task": Run(True, followed=False)}) for run in ignoring(200)]
+    told = [Twins(run.right, {"other_task": GroundingEpisode(True, followed=False)}) for run in ignoring(200)]
     assert listened(told)[0].verdict == "ignores"
 
 
@@ -157,7 +160,9 @@ def test_distances_without_a_second_run_have_no_scale() -> None:
 def test_distances_are_those_of_the_paths() -> None:
     path = np.linspace((0.0, 0.0, 0.0), (1.0, 0.0, 0.0), 30)
     beside, above = path + np.array([0.0, 0.2, 0.0]), path + np.array([0.0, 0.0, 0.05])
-    twins = [Twins(Run(True, path), {"blank": Run(True, beside)}, Run(True, above))]
+    twins = [
+        Twins(GroundingEpisode(True, path), {"blank": GroundingEpisode(True, beside)}, GroundingEpisode(True, above))
+    ]
     overall, _ = listened(twins)
     for found, metres in ((overall.distance, 0.2), (overall.noise, 0.05)):
         assert found is not None
@@ -171,12 +176,14 @@ def test_the_path_score_has_an_interval_over_twins() -> None:
     g = np.random.default_rng(0)
     path = np.linspace((0.0, 0.0, 0.0), (1.0, 0.0, 0.0), 30)
 
-    def beside(metres: float) -> Run:
-        return Run(True, path + np.array([0.0, metres, 0.0]))
+    def beside(metres: float) -> GroundingEpisode:
+        return GroundingEpisode(True, path + np.array([0.0, metres, 0.0]))
 
     far, near = 0.2 * np.exp(0.3 * g.normal(size=60)), 0.05 * np.exp(0.3 * g.normal(size=60))
     runs = [{probe: beside(metres) for probe in ("blank", "nonsense")} for metres in far]
-    twins = [Twins(Run(True, path), probes, beside(noise)) for probes, noise in zip(runs, near, strict=True)]
+    twins = [
+        Twins(GroundingEpisode(True, path), probes, beside(noise)) for probes, noise in zip(runs, near, strict=True)
+    ]
     overall, each = listened(twins)
     ratio = far.mean() / near.mean()
     errors = (far - far.mean()) / far.mean() - (near - near.mean()) / near.mean()
@@ -194,9 +201,12 @@ def test_another_goal_is_no_success_that_was_lost_or_kept() -> None:
     """What it does under another task's text and goal is judged by that goal: it says whether it obeys."""
     path = np.linspace((0.0, 0.0, 0.0), (1.0, 0.0, 0.0), 30)
     away = path + np.array([0.0, 0.2, 0.0])
-    told = [{"blank": Run(i % 2 == 0, path), "other_goal": Run(None, away, obeyed=i < 7)} for i in range(10)]
-    with_goal, _ = listened([Twins(Run(True, path), probes) for probes in told])
-    without, _ = listened([Twins(Run(True, path), {"blank": probes["blank"]}) for probes in told])
+    told = [
+        {"blank": GroundingEpisode(i % 2 == 0, path), "other_goal": GroundingEpisode(None, away, obeyed=i < 7)}
+        for i in range(10)
+    ]
+    with_goal, _ = listened([Twins(GroundingEpisode(True, path), probes) for probes in told])
+    without, _ = listened([Twins(GroundingEpisode(True, path), {"blank": probes["blank"]}) for probes in told])
     assert (with_goal.score, with_goal.probe, with_goal.lost, with_goal.gained) == (
         *(without.score, without.probe, without.lost, without.gained),
     )
@@ -205,7 +215,9 @@ def test_another_goal_is_no_success_that_was_lost_or_kept() -> None:
     assert (without.obeyed.of, without.obeyed.interval) == (0, None)
     assert with_goal.distance is not None
     assert with_goal.distance.value == pytest.approx(0.1 * POINTS), "its path counts as any other's"
-    (overall, each) = listened([Twins(Run(True, path), {"other_goal": Run(None, away, obeyed=True)})] * 3)
+    (overall, each) = listened(
+        [Twins(GroundingEpisode(True, path), {"other_goal": GroundingEpisode(None, away, obeyed=True)})] * 3
+    )
     assert each == {"other_goal": overall}
     assert (overall.score, overall.probe.of, overall.right.of, overall.lost) == (None, 0, 3, 0)
 
@@ -213,7 +225,9 @@ def test_another_goal_is_no_success_that_was_lost_or_kept() -> None:
 def test_noise_that_is_larger_than_what_a_probe_changes_is_a_score_below_0() -> None:
     path = np.zeros((30, 3))
     near, far = path + np.array([0.0, 0.05, 0.0]), path + np.array([0.0, 0.0, 0.2])
-    overall, _ = listened([Twins(Run(True, path), {"blank": Run(True, near)}, Run(True, far))])
+    overall, _ = listened(
+        [Twins(GroundingEpisode(True, path), {"blank": GroundingEpisode(True, near)}, GroundingEpisode(True, far))]
+    )
     assert overall.path_score is not None
     assert overall.path_score.value == pytest.approx(-0.75)
 
@@ -226,7 +240,13 @@ def test_a_deaf_policy_that_stands_still_until_the_end_has_path_score_0() -> Non
         path = np.linspace((0.0, 0.0, 0.0), (0.4, 0.2, 0.1), 80)
         runs = [path + 0.002 * g.normal(size=path.shape) for _ in range(3)]
         waiting = np.concatenate([runs[1], np.repeat(runs[1][-1:], 220, axis=0)])
-        twins.append(Twins(Run(True, runs[0]), {"other_task": Run(False, waiting, followed=False)}, Run(True, runs[2])))
+        twins.append(
+            Twins(
+                GroundingEpisode(True, runs[0]),
+                {"other_task": GroundingEpisode(False, waiting, followed=False)},
+                GroundingEpisode(True, runs[2]),
+            )
+        )
     overall, _ = listened(twins)
     assert overall.path_score is not None
     assert abs(overall.path_score.value) < 0.1
@@ -234,7 +254,7 @@ def test_a_deaf_policy_that_stands_still_until_the_end_has_path_score_0() -> Non
     elsewhere = [
         Twins(
             twin.right,
-            {"other_task": Run(False, np.linspace((0.0, 0.0, 0.0), (-0.4, 0.2, 0.1), 300), followed=True)},
+            {"other_task": GroundingEpisode(False, np.linspace((0.0, 0.0, 0.0), (-0.4, 0.2, 0.1), 300), followed=True)},
             twin.again,
         )
         for twin in twins
@@ -245,7 +265,18 @@ def test_a_deaf_policy_that_stands_still_until_the_end_has_path_score_0() -> Non
 
 
 def test_over_all_probes_each_pair_counts_once() -> None:
-    overall, each = listened([Twins(Run(True), {"nonsense": Run(True), "blank": Run(False), "other_task": Run(False)})])
+    overall, each = listened(
+        [
+            Twins(
+                GroundingEpisode(True),
+                {
+                    "nonsense": GroundingEpisode(True),
+                    "blank": GroundingEpisode(False),
+                    "other_task": GroundingEpisode(False),
+                },
+            )
+        ]
+    )
     assert overall.score is not None
     assert overall.score.value == pytest.approx(2 / 3)
     assert [each[probe].score.value for probe in each if each[probe].score] == [0.0, 1.0, 1.0]  # type: ignore[union-attr]
@@ -253,7 +284,7 @@ def test_over_all_probes_each_pair_counts_once() -> None:
 
 
 def test_a_policy_without_noise_that_ignores_the_text_has_path_score_0() -> None:
-    run = Run(True, walk(np.random.default_rng(0), GOAL))
+    run = GroundingEpisode(True, walk(np.random.default_rng(0), GOAL))
     overall, _ = listened([Twins(run, {"blank": run}, run)] * 3)
     assert overall.path_score is not None
     assert (overall.path_score.value, overall.path_score.interval) == (0.0, None)
@@ -263,7 +294,10 @@ def test_twins_of_one_task_and_seed_are_one() -> None:
     """Two run seeds of the same ten units say no more than ten where they agree."""
     outcomes = [(True, i % 3 == 0) for i in range(30)]
     units = [(f"task {i % 6}", i) for i in range(30)]
-    once = [Twins(Run(r), {"blank": Run(p)}, unit=u) for (r, p), u in zip(outcomes, units, strict=True)]
+    once = [
+        Twins(GroundingEpisode(r), {"blank": GroundingEpisode(p)}, unit=u)
+        for (r, p), u in zip(outcomes, units, strict=True)
+    ]
     single, double = listened(once)[0], listened([*once, *once])[0]
     assert single.score is not None
     assert double.score is not None
@@ -279,8 +313,10 @@ def test_intervals_need_no_luck() -> None:
 def test_a_twin_with_three_probes_is_drawn_as_one() -> None:
     """Three equal probes tell no more than one: the interval is as wide."""
     outcomes = [(True, i % 3 == 0) for i in range(60)]
-    one = [Twins(Run(right), {"blank": Run(probe)}) for right, probe in outcomes]
-    three = [Twins(Run(right), {name: Run(probe) for name in PROBES}) for right, probe in outcomes]
+    one = [Twins(GroundingEpisode(right), {"blank": GroundingEpisode(probe)}) for right, probe in outcomes]
+    three = [
+        Twins(GroundingEpisode(right), {name: GroundingEpisode(probe) for name in PROBES}) for right, probe in outcomes
+    ]
     single, triple = listened(one)[0].score, listened(three)[1]["blank"].score
     pooled = listening(three)[0].score
     assert single is not None
@@ -319,8 +355,14 @@ def test_the_score_is_the_share_of_success_that_is_lost(outcomes: list[tuple[boo
 
 def test_bad_input_is_told() -> None:
     with pytest.raises(ValueError, match="no twin has a probe"):
-        listening([Twins(Run(True), {})])
+        listening([Twins(GroundingEpisode(True), {})])
     with pytest.raises(ValueError, match="between 0 and 1"):
         listening([pair(True, True)], confidence=95)
     with pytest.raises(ValueError, match="finite"):
-        listening([Twins(Run(True, np.full((2, 3), np.nan)), {"blank": Run(True, np.zeros((2, 3)))})])
+        listening(
+            [
+                Twins(
+                    GroundingEpisode(True, np.full((2, 3), np.nan)), {"blank": GroundingEpisode(True, np.zeros((2, 3)))}
+                )
+            ]
+        )

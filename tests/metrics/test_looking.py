@@ -5,7 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vla.metrics.looking import BLINDED, GONE, NEAR, PROBES, Looking, looked, path_distance, probe_of, vacated
+from pytest_vla.metrics.visual_grounding import (
+    BLINDED,
+    GONE,
+    NEAR,
+    PROBES,
+    Looking,
+    looked,
+    path_distance,
+    probe_of,
+    vacated,
+)
 from pytest_vla.records.record import Record
 from tests.support.looking import AT, ELSEWHERE, PLACE, HandPath, line, probe
 from tests.support.varied import varied

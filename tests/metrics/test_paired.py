@@ -5,12 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pytest_vla.metrics.paired import (
-    chi_square,
-    chi_square_p,
-    holm,
-    smallest_expected,
-)
+from pytest_vla.metrics.statistics import chi_square, chi_square_p, holm, smallest_expected
 from tests.support.examples import scaled
 
 COUNT = st.integers(0, 200)

@@ -17,9 +17,9 @@ from pytest_vla.metrics.pride import (
     ACTION_TYPES,
     ALPHAS,
     OBJECT_TYPES,
-    Group,
     ParaphraseOutcome,
     Pride,
+    PrideGroup,
     alpha_sweep,
     group,
     grouped,
@@ -28,7 +28,7 @@ from pytest_vla.metrics.pride import (
     pride,
     pride_table,
 )
-from pytest_vla.suites.libero_para.logs import published_outcomes, read_para_log
+from pytest_vla.suites.libero_para.variations import published_outcomes, read_para_log
 from tests.support.data import data_root, golden
 
 SHARES = st.floats(min_value=0, max_value=1)
@@ -284,4 +284,4 @@ def test_the_printed_overestimations_follow_from_the_printed_rates() -> None:
     assert len(rows) == 7
     for sr, printed_pride, over in rows.values():
         # All three are rounded to a tenth.
-        assert Group(1, sr, 0.2, printed_pride).overestimation == pytest.approx(over, abs=0.2)
+        assert PrideGroup(1, sr, 0.2, printed_pride).overestimation == pytest.approx(over, abs=0.2)

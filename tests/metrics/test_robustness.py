@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_vla.metrics.differences import difference_of, mean_difference
-from pytest_vla.metrics.paired import holm
 from pytest_vla.metrics.robustness import twin_pairs, varied_models
+from pytest_vla.metrics.statistics import holm
 from tests.support.examples import scaled
 from tests.support.robustness import cells_of, curves_of, one, run_of
 from tests.support.varied import varied

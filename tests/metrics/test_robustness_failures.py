@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_vla.metrics.robustness import varied_models
-from pytest_vla.metrics.robustness_results import DimensionFailures, dimension_failures
+from pytest_vla.metrics.robustness_curves import DimensionFailures, dimension_failures
 from pytest_vla.records.record import Record
 from tests.support.varied import varied
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from pytest_vla.metrics.safety import Safety, SafetyRow, cost_curve, excess_cost, pareto, safety
-from pytest_vla.plan.costs import Charge
-from pytest_vla.plan.ledger import Ledger
+from pytest_vla.plan.costs import Charge, Ledger
 from pytest_vla.records.record import Record
 from tests.support.records import record_of
 

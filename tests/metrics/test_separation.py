@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from pytest_vla.metrics.foretelling import Watched
-from pytest_vla.metrics.separation import BINS, TIMES, separations
+from pytest_vla.metrics.failure_prediction import BINS, TIMES, Watched, separations
 
 
 def watched(seed: int, failed: bool, level: float, steps: int = 200) -> Watched:

@@ -21,7 +21,7 @@ from pytest_vla.metrics.success import (
     success_rate,
     unit_of,
 )
-from pytest_vla.plan.labels import is_given
+from pytest_vla.plan.case import is_given
 from pytest_vla.reports.terminal.summary import summary_lines, summary_sentence
 from tests.support.golden import check_golden
 

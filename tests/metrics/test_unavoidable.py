@@ -3,9 +3,8 @@
 import pytest
 
 from pytest_vla.metrics import safety as unavoidable
-from pytest_vla.metrics.safety import excess_cost, is_safe, unavoidable_in, unavoidable_of
+from pytest_vla.metrics.safety import Idle, IdleCharge, excess_cost, is_safe, unavoidable_in, unavoidable_of
 from pytest_vla.plan.costs import TOUCHING, Charge
-from pytest_vla.plan.idle import Idle, IdleCharge
 from tests.support.records import record_of
 
 NEAR, TOUCHED = "(checkdistance a b 0.05)", "(incontact a b)"

@@ -3,23 +3,23 @@
 import numpy as np
 import pytest
 
-from pytest_vla.metrics.alarms import Rule, TaskAlarms, Watch, intervention, task_alarms, within_tasks
-from pytest_vla.metrics.foretelling import Watched
+from pytest_vla.metrics.alarms import AlarmResult, AlarmRule, TaskAlarms, intervention, task_alarms, within_tasks
+from pytest_vla.metrics.failure_prediction import Watched
 
 
-def watches() -> list[Watch]:
+def watches() -> list[AlarmResult]:
     return [
-        Watch(True, ("a", 0), 100, 40),
-        Watch(True, ("a", 1), 100, 60),
-        Watch(False, ("a", 2), 50, None),
-        Watch(False, ("a", 3), 40, 10),
+        AlarmResult(True, ("a", 0), 100, 40),
+        AlarmResult(True, ("a", 1), 100, 60),
+        AlarmResult(False, ("a", 2), 50, None),
+        AlarmResult(False, ("a", 3), 40, 10),
         # Its successes are quick, and nothing rings by then.
-        Watch(True, ("b", 0), 100, 90),
-        Watch(False, ("b", 1), 30, None),
-        Watch(False, ("b", 2), 20, None),
+        AlarmResult(True, ("b", 0), 100, 90),
+        AlarmResult(False, ("b", 1), 30, None),
+        AlarmResult(False, ("b", 2), 20, None),
         # Nothing of these can be held against another of their task.
-        Watch(True, ("hard", 0), 100, 1),
-        Watch(False, ("easy", 0), 30, 1),
+        AlarmResult(True, ("hard", 0), 100, 1),
+        AlarmResult(False, ("easy", 0), 30, 1),
     ]
 
 
@@ -40,7 +40,7 @@ def test_it_is_the_mean_of_tasks_that_have_both_by_hand() -> None:
 
 @pytest.mark.parametrize("rung", [None, 5])
 def test_of_few_that_are_all_alike_little_is_known(rung: int | None) -> None:
-    some = [Watch(seed % 2 == 0, (str(task), seed), 20, rung) for task in range(5) for seed in range(4)]
+    some = [AlarmResult(seed % 2 == 0, (str(task), seed), 20, rung) for task in range(5) for seed in range(4)]
     found = within_tasks(some)
     assert found is not None
     assert found.more.value == 0
@@ -67,7 +67,7 @@ def test_a_metric_that_knows_only_the_task_gains_nothing_within_tasks() -> None:
     rng = np.random.default_rng(7)
     more, apart, held, gained, times = [], [], 0, 0, 40
     for _ in range(times):
-        found = intervention(episodes(rng, 0.0), Rule("m", ">", 0.7, 5))
+        found = intervention(episodes(rng, 0.0), AlarmRule("m", ">", 0.7, 5))
         assert found is not None
         assert found.within is not None
         assert found.caught is not None
@@ -76,7 +76,7 @@ def test_a_metric_that_knows_only_the_task_gains_nothing_within_tasks() -> None:
         apart.append(found.caught.value - found.cut.value)
         more.append(found.within.more.value)
         held += found.within.more.interval[0] <= 0 <= found.within.more.interval[1]
-        telling = intervention(episodes(rng, 0.5), Rule("m", ">", 0.7, 5))
+        telling = intervention(episodes(rng, 0.5), AlarmRule("m", ">", 0.7, 5))
         assert telling is not None
         assert telling.within is not None
         assert telling.within.more.interval is not None
@@ -96,7 +96,7 @@ def test_intervals_hold_simulated_truths() -> None:
             for seed in range(8):
                 failed = bool(rng.random() < 0.2 + 0.06 * task)
                 rings = rng.random() < 0.05 + 0.06 * task + 0.3 * failed
-                some.append(Watch(failed, (str(task), seed), 300 if failed else 90, 50 if rings else None))
+                some.append(AlarmResult(failed, (str(task), seed), 300 if failed else 90, 50 if rings else None))
         found = within_tasks(some)
         assert found is not None
         for place, interval in enumerate((found.more.interval, found.more.tasks_interval)):

@@ -18,12 +18,12 @@ from pytest_vla.entries import NAMES
 from pytest_vla.errors import VlaError
 from pytest_vla.hook_modules import GROUP
 from pytest_vla.plan.manifests import is_suite, suite_names
-from pytest_vla.policies.registry import find_kind
-from pytest_vla.run.about import LIST, MODELS_KEY
+from pytest_vla.policies.load import find_kind
+from pytest_vla.run.constants import LIST, MODELS_KEY
 from pytest_vla.run.marker import EXAMPLE
 from pytest_vla.run.options import OPTIONS
-from pytest_vla.util.install import DEBIAN
-from pytest_vla.vary.parse import parse_vary
+from pytest_vla.util.extras import DEBIAN
+from pytest_vla.vary.registry import parse_vary
 from pytest_vla.versions import SUPPORTED
 from scripts.reference_pages import PAGES as GENERATED
 from scripts.reference_pages import write_pages

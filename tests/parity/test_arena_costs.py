@@ -9,14 +9,11 @@ import pytest
 
 from pytest_vla import World
 from pytest_vla.errors import EpisodeError
-from pytest_vla.plan.costs import Charge
-from pytest_vla.plan.labels import PROTOCOLS
-from pytest_vla.plan.ledger import Ledger
+from pytest_vla.plan.case import PROTOCOLS
+from pytest_vla.plan.costs import Charge, Ledger
 from pytest_vla.scene.literals import Literal
-from pytest_vla.sim.costs.as_coded import judged_as_coded
-from pytest_vla.sim.costs.judged import Crash, Judged
-from pytest_vla.sim.costs.setting import Poses, Setting
-from pytest_vla.sim.costs.upstream import UpstreamMeter
+from pytest_vla.sim.costs.setting import Crash, JudgedLiteral, Poses, Setting
+from pytest_vla.sim.costs.upstream import UpstreamMeter, judged_as_coded
 from pytest_vla.sim.verdicts import compile_goal
 from pytest_vla.versions import installed_versions
 from tests.support.arena import arena_task, golden_files, meta_of, read_golden
@@ -58,7 +55,7 @@ def _drawn(stored: dict[str, Any]) -> Poses:
     return dict(zip(stored["orig_names"].tolist(), poses, strict=True))
 
 
-def _verdict(judged: Judged) -> int:
+def _verdict(judged: JudgedLiteral) -> int:
     """1, 0, or -1 where upstream raised."""
     try:
         return int(judged.holds())
@@ -150,7 +147,7 @@ def test_every_step_is_charged_as_upstream_does(name: str) -> None:
     assert len(unlike) <= (0 if repeats else _UNLIKE * len(stored["action"])), unlike
 
 
-def _amounts(cost: list[tuple[Literal, Judged]], charged: np.ndarray) -> dict[str, float]:
+def _amounts(cost: list[tuple[Literal, JudgedLiteral]], charged: np.ndarray) -> dict[str, float]:
     found: dict[str, float] = {}
     for (literal, _), amount in zip(cost, charged.tolist(), strict=True):
         found[str(literal)] = found.get(str(literal), 0.0) + amount

@@ -10,9 +10,9 @@ import pytest
 from pytest_vla.scene.cache import CompiledScene, compiled_scene
 from pytest_vla.scene.compose import compose
 from pytest_vla.scene.placement import draw_placement, plan_placement
-from pytest_vla.scene.scene import Scene
+from pytest_vla.scene.scene import SceneSpec
 from pytest_vla.scene.workspaces import workspace
-from pytest_vla.sim.placing import place_fixtures, place_objects, site_positions
+from pytest_vla.sim.start_states import place_fixtures, place_objects, site_positions
 from tests.support.arena import arena_problem, arena_roots, golden_files, meta_of, read_golden
 from tests.support.data import arena_data, golden
 
@@ -57,7 +57,7 @@ def _unlike(model: mujoco.MjModel, stored: dict[str, Any]) -> list[str]:
     return wrong
 
 
-def _place(model: mujoco.MjModel, scene: Scene, problem: Any, seed: int) -> np.ndarray:
+def _place(model: mujoco.MjModel, scene: SceneSpec, problem: Any, seed: int) -> np.ndarray:
     """Places fixtures in the model, and gives qpos with the drawn objects."""
     draw = partial(site_positions, model, mujoco.MjData(model))
     placement = draw_placement(plan_placement(problem, scene), seed, draw)

@@ -8,7 +8,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import Case, init_state_of, parse_node_id
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.select import narrow, plan, select_tasks
-from pytest_vla.util.ranges import LAST_SEED, parse_seeds
+from pytest_vla.util.text import LAST_SEED, parse_seeds
 
 STOVE = Case("libero_goal", "turn_on_the_stove", 0)
 GOAL = load_suite("libero_goal")

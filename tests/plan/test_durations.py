@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_vla.plan.case import Case
-from pytest_vla.plan.durations import Estimate, estimate, total_seconds
+from pytest_vla.plan.durations import DurationEstimate, estimate, total_seconds
 
 STEPS = {"short": 100, "long": 500, "other": 200}
 CASE = Case("short", "push", 0)
@@ -15,7 +15,7 @@ CASE = Case("short", "push", 0)
 Row = tuple[str, str, int, float]
 
 
-def estimated(*measured: Row, case: Case = CASE) -> Estimate:
+def estimated(*measured: Row, case: Case = CASE) -> DurationEstimate:
     (expected,) = estimate([case], measured, STEPS)
     return expected
 
@@ -33,7 +33,7 @@ def estimated(*measured: Row, case: Case = CASE) -> Estimate:
     ids=["own", "task", "suite", "another suite by steps", "other suites by steps", "a suite that is no more"],
 )
 def test_the_nearest_times_count(measured: list[Row], seconds: float) -> None:
-    assert estimated(*measured) == Estimate(pytest.approx(seconds), True)
+    assert estimated(*measured) == DurationEstimate(pytest.approx(seconds), True)
 
 
 def test_without_any_time_the_step_budget_orders_cases() -> None:
@@ -46,7 +46,7 @@ def test_without_any_time_the_step_budget_orders_cases() -> None:
 
 @pytest.mark.parametrize("seconds", [-1.0, math.nan, math.inf])
 def test_what_is_no_time_is_left_out(seconds: float) -> None:
-    assert estimated(("short", "push", 0, seconds), ("short", "push", 0, 3.0)) == Estimate(3.0, True)
+    assert estimated(("short", "push", 0, seconds), ("short", "push", 0, 3.0)) == DurationEstimate(3.0, True)
     assert not estimated(("short", "push", 0, seconds)).measured
 
 
@@ -88,7 +88,7 @@ def test_the_order_of_earlier_episodes_does_not_matter(cases: list[Case], rows: 
     shuffled = list(rows)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     for one, other in zip(estimate(cases, rows, STEPS), estimate(cases, shuffled, STEPS), strict=True):
-        assert one == Estimate(pytest.approx(other.seconds), other.measured)
+        assert one == DurationEstimate(pytest.approx(other.seconds), other.measured)
 
 
 SECONDS = st.lists(TIMES, max_size=50)

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan import idle as idle_module
-from pytest_vla.plan.idle import Idle, IdleCharge, idle_file, measured
+from pytest_vla.metrics import safety as idle_module
+from pytest_vla.metrics.safety import Idle, IdleCharge, idle_file, measured
 from pytest_vla.plan.manifests import load_suite, suite_names
 from tests.support.data import arena_data
 

@@ -7,8 +7,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan import labels
-from pytest_vla.plan.labels import CaseParts
+from pytest_vla.plan import case as labels
+from pytest_vla.plan.case import CaseParts
 from pytest_vla.vary.registry import kinds
 
 NAMES = st.from_regex(r"[a-z]{1,8}\.[a-z_]{1,12}", fullmatch=True)
@@ -48,7 +48,7 @@ def test_names_of_records_whose_parts_do_not_pair_are_left_whole() -> None:
 def test_a_case_is_read_from_its_node_id(suite: str, task: str, variation: str, seed: int) -> None:
     assume(re.fullmatch(labels.TASK_LEVEL, task) is None)
     case = CaseParts(suite, task, variation, seed)
-    assert labels.parse_node_id(labels.node_id(case)) == case
+    assert labels.split_node_id(labels.node_id(case)) == case
     assert labels.parse_case_id(labels.case_id(case)) == case
     assert labels.parameter_id(case) in labels.node_id(case)
 
@@ -56,7 +56,7 @@ def test_a_case_is_read_from_its_node_id(suite: str, task: str, variation: str, 
 @given(WORDS, WORDS, st.integers(0, 99), st.one_of(st.just(""), NAMES), st.integers(0, 2**32 - 1))
 def test_a_case_of_a_level_is_read_from_its_node_id(suite: str, task: str, level: int, label: str, seed: int) -> None:
     case = CaseParts(suite, task, label, seed, f"L{level}")
-    assert labels.parse_node_id(labels.node_id(case)) == case
+    assert labels.split_node_id(labels.node_id(case)) == case
     assert labels.task_key_of(labels.case_id(case), suite) == f"L{level}-{task}"
     assert labels.parse_task_key(labels.task_key(task, f"L{level}")) == (task, f"L{level}")
 
@@ -114,7 +114,7 @@ def test_other_texts_are_no_levels(text: str, complaint: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "a::test_x[b-seed0]", "a::test_episode[b-seed]", "a::test_episode[b c-seed0]"])
 def test_other_texts_are_no_node_ids(text: str) -> None:
-    assert labels.parse_node_id(text) is None
+    assert labels.split_node_id(text) is None
 
 
 def test_every_label_of_a_kind_is_its_own() -> None:

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vla.plan import ledger as module
-from pytest_vla.plan.costs import Charge, of_account, totals
-from pytest_vla.plan.ledger import Ledger
+from pytest_vla.plan import costs as module
+from pytest_vla.plan.costs import Charge, Ledger, of_account, totals
 
 # By step: what is charged, an amount each, in eighths so that sums are exact.
 NAMES = st.sampled_from(["touch", "fall", "force"])

@@ -14,8 +14,7 @@ import pytest
 from pytest_vla import extensions
 from pytest_vla.entries import SuiteEntry
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.manifests import load_suite, named_suites, suite_names, takes_tasks
-from pytest_vla.plan.suite import Suite
+from pytest_vla.plan.manifests import Suite, load_suite, named_suites, suite_names, takes_tasks
 from pytest_vla.plan.task import language_of
 from pytest_vla.run.options import OPTIONS
 from pytest_vla.testing import point_suite

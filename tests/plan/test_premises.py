@@ -9,9 +9,9 @@ from pytest_vla.errors import VlaError
 from pytest_vla.plan import premises
 from pytest_vla.plan.choices import CHECK, IGNORE
 from pytest_vla.plan.manifests import load_suite
-from pytest_vla.plan.premises import Finding, Measured
+from pytest_vla.plan.premises import PremiseFinding, PremiseMeasurement
 from pytest_vla.plan.task import Task
-from pytest_vla.records.premises import notes_after
+from pytest_vla.records.explain import notes_after
 from pytest_vla.records.record import Record
 from tests.support.records import record_of
 
@@ -27,18 +27,20 @@ def table(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bowl slips under 3.8.1; the mug is never on its shelf in init state 3; things are thrown in 4 to 6."""
     states = {"all": frozenset(range(50)), "third": frozenset({3}), "thrown": frozenset({4, 5}), "new": frozenset({6})}
     versions = ("3.3.7", "3.8.1")
-    found = Measured(
+    found = PremiseMeasurement(
         versions,
         (
-            Finding(RAMEKIN.name, ON_RAMEKIN, "3.8.1", states["all"]),
-            *(Finding(RAMEKIN.name, FALSE, version, states["third"]) for version in versions),
+            PremiseFinding(RAMEKIN.name, ON_RAMEKIN, "3.8.1", states["all"]),
+            *(PremiseFinding(RAMEKIN.name, FALSE, version, states["third"]) for version in versions),
         ),
         (
-            *(Finding(RAMEKIN.name, "mug_1", version, states["thrown"]) for version in versions),
-            Finding(OTHER.name, "mug_1", "3.8.1", states["new"]),
+            *(PremiseFinding(RAMEKIN.name, "mug_1", version, states["thrown"]) for version in versions),
+            PremiseFinding(OTHER.name, "mug_1", "3.8.1", states["new"]),
         ),
     )
-    monkeypatch.setattr(premises, "measured", lambda suite: found if suite == "libero_spatial" else Measured())
+    monkeypatch.setattr(
+        premises, "measured", lambda suite: found if suite == "libero_spatial" else PremiseMeasurement()
+    )
 
 
 @pytest.mark.usefixtures("table")
@@ -102,7 +104,7 @@ def test_a_report_names_the_benchmarks_own_defects() -> None:
 def test_a_suite_without_a_table_has_no_findings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(premises, "suite_manifest", lambda name: tmp_path / "suite.toml")
     premises.measured.cache_clear()
-    assert premises.measured("libero_goal") == Measured()
+    assert premises.measured("libero_goal") == PremiseMeasurement()
     premises.measured.cache_clear()
 
 
@@ -137,9 +139,9 @@ def test_measurements_are_found_by_the_folder_of_a_suites_files() -> None:
     """VLA-Arena's tasks lie in folders that are called otherwise than our suites."""
     (task,) = [task for task in load_suite("vla_arena_long_horizon").tasks if "strawberry_in_the_middle" in task.name]
     assert task.files != task.suite
-    assert premises.measured(task.files) == premises.measured(task.suite) != Measured()
+    assert premises.measured(task.files) == premises.measured(task.suite) != PremiseMeasurement()
     assert premises.thrown(task, 0, "3.3.7") == ("strawberry_1",)
-    assert premises.measured("safety") == premises.measured("no_suite") == Measured()
+    assert premises.measured("safety") == premises.measured("no_suite") == PremiseMeasurement()
 
 
 def _starts(suite: str) -> list[tuple[Task, int]]:

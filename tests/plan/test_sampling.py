@@ -9,18 +9,16 @@ from hypothesis import strategies as st
 
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import load_suite
-from pytest_vla.plan.sampling import Stratum, sample
-from pytest_vla.plan.select import plan
-from pytest_vla.vary.parse import parse_vary
-from pytest_vla.vary.registry import parts_told_apart
+from pytest_vla.plan.select import SamplingStratum, plan, sample
+from pytest_vla.vary.registry import parse_vary, parts_told_apart
 from tests.support.examples import scaled
 
 GOAL = load_suite("libero_goal")
 SEVEN = parse_vary("layout,background,light,camera,robot,noise,language")
 
 
-def stratum(case: Case) -> Stratum:
-    return Stratum(*parts_told_apart(case.variation), case.task)
+def stratum(case: Case) -> SamplingStratum:
+    return SamplingStratum(*parts_told_apart(case.variation), case.task)
 
 
 def varied(seeds: int) -> tuple[Case, ...]:
@@ -87,7 +85,8 @@ def test_where_tasks_are_not_told_apart_all_cases_are_as_likely() -> None:
     """LIBERO-Plus's entries: what is drawn of a sub-dimension is a simple random sample of it."""
     cases = [Case("s", "a" if number < 90 else "b", 0, f"x.{number}") for number in range(100)]
     share = [
-        sum(case.task == "b" for case in sample(cases, 20, seed, lambda case: Stratum("x", "x"))) for seed in range(200)
+        sum(case.task == "b" for case in sample(cases, 20, seed, lambda case: SamplingStratum("x", "x")))
+        for seed in range(200)
     ]
     assert 1.6 < sum(share) / len(share) < 2.4, "a tenth of the entries, and not a half"
 
@@ -105,7 +104,7 @@ def test_no_dimension_gets_more_while_another_has_some_left(
     parts: list[tuple[str, str, str, str]], count: int, seed: int
 ) -> None:
     cases = [Case("suite", task, number, f"{d}.{k}-{level}") for number, (d, k, level, task) in enumerate(parts)]
-    strata = {case: Stratum(d, k, level, task) for case, (d, k, level, task) in zip(cases, parts, strict=True)}
+    strata = {case: SamplingStratum(d, k, level, task) for case, (d, k, level, task) in zip(cases, parts, strict=True)}
     drawn = sample(cases, count, seed, strata.__getitem__)
     assert len(set(drawn)) == len(drawn) == min(count, len(cases))
 

@@ -14,10 +14,10 @@ GOAL = ("--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove", "-nauto")
 # Two cores and memory for many, on whatever machine this runs.
 CORES = """
 import pytest
-import pytest_vla.run.worker_costs
+import pytest_vla.run.constants
 import xdist.plugin
 
-pytest_vla.run.worker_costs.available_bytes = lambda: {memory}
+pytest_vla.run.constants.available_bytes = lambda: {memory}
 
 def two(config):
     return 2

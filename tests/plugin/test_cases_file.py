@@ -5,10 +5,10 @@ from collections.abc import Callable
 import numpy as np  # noqa: F401  # Before pytester, which would have it imported twice.
 import pytest
 
-from pytest_vla.metrics.language_records import subjects, types_of
+from pytest_vla.metrics.language import subjects, types_of
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.records.store import open_store
-from pytest_vla.vary.parameters import given_back
+from pytest_vla.show.restored import given_back
 from tests.support.runs import records_of
 from tests.support.workers import BOTH
 

@@ -13,7 +13,7 @@ import pytest_vla
 from pytest_vla import gym
 from pytest_vla.errors import VlaError
 from pytest_vla.policies import fit
-from pytest_vla.policies.traits import Traits
+from pytest_vla.policies.fit import Traits
 from pytest_vla.testing import check_world
 from tests.support import gymnasium_like
 from tests.support.runs import digests, records_of

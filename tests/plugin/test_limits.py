@@ -22,7 +22,7 @@ Run = Callable[..., pytest.RunResult]
 
 CLOCK = """
 from pathlib import Path
-import pytest_vla.run.limits as limits
+import pytest_vla.run.time_budget as limits
 
 file = Path(__file__).with_name("clock")
 limits.clock = lambda: float(file.stat().st_size) if file.exists() else 0.0

@@ -14,7 +14,7 @@ POLICIES = """
 import numpy as np
 from pytest_vla import load_suite
 from pytest_vla.expert.policy import _Expert
-from pytest_vla.scene.task_files import problem_of
+from pytest_vla.scene.problem import problem_of
 
 TASKS = {task.language: task for task in load_suite("tabletop").tasks}
 

@@ -126,7 +126,7 @@ def test_in_a_log_there_is_a_line_now_and_then(vla: Run, project: pytest.Pyteste
 
 # The fake world takes no time: it says that it does.
 PREPARED = """
-from pytest_vla.util.preparing import preparing
+from pytest_vla.util.live_line import preparing
 
 import pytest_vla.testing as fake
 

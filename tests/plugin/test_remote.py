@@ -142,7 +142,7 @@ def test_workers_of_a_server_that_dies_go_to_the_other_of_the_list(vla: Run, pro
 def test_a_server_that_stays_away_stops_the_run_which_can_go_on(
     vla: Run, project: pytest.Pytester, workers: str
 ) -> None:
-    project.makeconftest("import pytest_vla.policies.address as address\naddress.AWAY_SECONDS = 1.0\n")
+    project.makeconftest("import pytest_vla.policies.openpi_connection as address\naddress.AWAY_SECONDS = 1.0\n")
     asked, stop = itertools.count(), threading.Event()
 
     def infer(request: dict[str, Any]) -> Any:

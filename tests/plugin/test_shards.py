@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_vla import cli
-from pytest_vla.records.items import Item
+from pytest_vla.records.items import RunItem
 from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Run
 from pytest_vla.records.store import open_store
@@ -31,7 +31,7 @@ class TestShared:
 """
 
 
-def loaded(results: Path) -> tuple[Run, tuple[Item, ...], dict[str, Record]]:
+def loaded(results: Path) -> tuple[Run, tuple[RunItem, ...], dict[str, Record]]:
     with open_store(results, create=False) as store:
         run = store.run("last")
         return run, store.items(run.name), {record.node: record for record in store.records(run.name)}
@@ -194,7 +194,7 @@ def test_durations_of_a_file_balance_shards(
 
 
 def tasks(file: Path) -> list[str]:
-    from pytest_vla.scale.durations import read_durations
+    from pytest_vla.scale.shards import read_durations
 
     return [task for _, task, _, _ in read_durations(file).rows if "milk" not in task]
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
-from pytest_vla.policies.address import parse_address
+from pytest_vla.policies.openpi_connection import parse_address
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_vla.policies.base import Episode, is_batch_policy
+from pytest_vla.policies.base import Episode, Observations, is_batch_policy
 from pytest_vla.policies.load import load_policy
-from pytest_vla.policies.observations import Observations
 from pytest_vla.policies.spec import ModelSpec
 from tests.support.data import REPOSITORY
 

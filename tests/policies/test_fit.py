@@ -9,21 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vla.plan.manifests import load_suite
-from pytest_vla.plan.suite import Suite
+from pytest_vla.plan.manifests import Suite, load_suite
 from pytest_vla.policies import base
 from pytest_vla.policies.fit import (
     ACTION_SIZE,
     CODES,
+    GRIPPERS,
     STATE_SIZE,
     WORLD,
-    Finding,
+    FitFinding,
+    Traits,
     check_fit,
     check_replan,
     suite_traits,
 )
-from pytest_vla.policies.questions import draw_observation
-from pytest_vla.policies.traits import GRIPPERS, Traits
+from pytest_vla.policies.trial import draw_observation
 from tests.support.traits import any_traits
 from tests.support.worlds import tabletop_world
 
@@ -39,7 +39,7 @@ SEVERITIES = {
 }
 
 
-def codes(findings: tuple[Finding, ...]) -> list[str]:
+def codes(findings: tuple[FitFinding, ...]) -> list[str]:
     return [finding.code for finding in findings]
 
 

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_vla.policies.global_seeds import all_globals_put_back, globals_put_back, seed_globals
-from pytest_vla.policies.noise import noise_generator, reseed
+from pytest_vla.policies.generators import all_globals_put_back, globals_put_back, noise_generator, reseed, seed_globals
 
 
 def noise(case: str = "goal/stove[seed0]", step: int = 3) -> np.random.Generator:

@@ -13,8 +13,8 @@ import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.policies.base import Wishes, is_batch_policy
+from pytest_vla.policies.generators import reseed
 from pytest_vla.policies.lerobot import load
-from pytest_vla.policies.noise import reseed
 from pytest_vla.policies.view import policy_view
 from tests.support import lerobot_models
 from tests.support.lerobot_answers import alone, ask, episode

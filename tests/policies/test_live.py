@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vla.errors import VlaError
-from pytest_vla.policies.live import (
+from pytest_vla.policies.in_memory import (
     CALLER,
     Caller,
     LivePolicy,

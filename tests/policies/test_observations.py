@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pytest_vla.errors import EpisodeError
-from pytest_vla.policies.observations import Lent, Observations, as_observations
+from pytest_vla.policies.base import Lent, Observations, as_observations
 
 
 def some(count: int, side: int = 4) -> list[dict[str, Any]]:

@@ -17,15 +17,16 @@ from hypothesis import strategies as st
 from websockets.http11 import Request
 from websockets.server import ServerProtocol
 
-from pytest_vla.episode.ended import Rollout
+from pytest_vla.episode.result import Rollout
 from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import load_suite
-from pytest_vla.policies import openpi, openpi_connection, openpi_protocol
-from pytest_vla.policies.address import KEY
+from pytest_vla.policies import openpi, openpi_connection
+from pytest_vla.policies import openpi_connection as openpi_protocol
 from pytest_vla.policies.base import Episode
 from pytest_vla.policies.openpi import check_openpi, openpi_policy
+from pytest_vla.policies.openpi_connection import KEY
 from pytest_vla.policies.view import policy_view, resize_with_padding
 from pytest_vla.testing import World
 from tests.support.openpi_server import Died, OpenpiServer, encoded, serving
@@ -370,7 +371,7 @@ def test_a_server_of_ours_that_cannot_be_understood_is_refused(table: Any, compl
     ],
 )
 def test_what_a_server_of_ours_replies_is_not_trusted_either(reply: Any, reason: str, message: str) -> None:
-    metadata = openpi_protocol.Served(("state",)).metadata()
+    metadata = openpi_protocol.ServerInfo(("state",)).metadata()
     with serving(lambda request: {} if request["pytest_vla"] != "act" else reply, metadata=metadata) as server:
         ended = run(server)
     assert (ended.record.outcome, ended.record.reason) == ("error", reason), ended.record.message

@@ -8,9 +8,9 @@ import pytest
 
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.manifests import load_suite
-from pytest_vla.policies import price
+from pytest_vla.policies import trial
 from pytest_vla.policies.base import NO_WISHES, Answer, Episode, Wishes
-from pytest_vla.policies.price import SAMPLES, TOKENS, price_of, price_table, read_prices
+from pytest_vla.policies.trial import SAMPLES, TOKENS, price_of, price_table, read_prices
 
 
 class Slow:
@@ -53,7 +53,7 @@ def test_each_wish_has_its_own_price(slow: Slow) -> None:
     assert samples.extra == (1.5,) * 3
     assert (tokens.wish, tokens.extra) == (TOKENS, (0.5,) * 3)
     (alone,) = price_of(slow, suite, Wishes(4, False), replan=99, clock=lambda: slow.now)
-    assert (alone.steps, len(alone.extra)) == (4, price.ROUNDS)
+    assert (alone.steps, len(alone.extra)) == (4, trial.ROUNDS)
     assert read_prices(price_table((samples, tokens))) == (samples, tokens)
     assert price_of(slow, suite, NO_WISHES) == ()
 

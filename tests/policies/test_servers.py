@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from pytest_vla.errors import EpisodeError, VlaError
-from pytest_vla.policies import address, builtin, servers
-from pytest_vla.policies.address import KEY, Address, parse_addresses
+from pytest_vla.policies import builtin, openpi_connection, servers
 from pytest_vla.policies.base import Episode
+from pytest_vla.policies.fit import Traits
 from pytest_vla.policies.openpi import OpenpiPolicy, check_openpi, openpi_policies
+from pytest_vla.policies.openpi_connection import KEY, Address, parse_addresses
 from pytest_vla.policies.servers import GONE, ServersPolicy, check_servers, differences
-from pytest_vla.policies.traits import Traits
 from tests.support import openpi_server
 from tests.support.waiting import HANG
 from tests.support.websocket_policies import Wandering, serving
@@ -151,7 +151,7 @@ def test_an_episode_whose_server_died_is_run_again_on_another(
         fakes.up["c"] = 40 < fakes.now[0] < 100
 
     clock = SimpleNamespace(monotonic=lambda: fakes.now[0], sleep=later)
-    monkeypatch.setattr(address, "time", clock)
+    monkeypatch.setattr(openpi_connection, "time", clock)
     assert policy.recover(GONE)
     policy(EPISODE)
     assert fakes.asked[-1] == "c"

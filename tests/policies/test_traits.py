@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 
 from pytest_vla.errors import VlaError
-from pytest_vla.policies.traits import GRIPPERS, Traits, traits_of
+from pytest_vla.policies.fit import GRIPPERS, Traits, traits_of
 from tests.support.traits import VALUES, any_traits
 
 

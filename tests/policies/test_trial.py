@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 
 from pytest_vla.errors import EpisodeError
-from pytest_vla.plan.manifests import load_suite
-from pytest_vla.plan.suite import Suite
+from pytest_vla.plan.manifests import Suite, load_suite
 from pytest_vla.policies.base import Episode
-from pytest_vla.policies.fit import Finding
+from pytest_vla.policies.fit import FitFinding
 from pytest_vla.policies.trial import Latency, measure, try_policy
 
 TABLETOP = load_suite("tabletop")
@@ -64,7 +63,7 @@ class Batching:
         return self.change(np.stack(chunks))
 
 
-def codes(findings: Sequence[Finding]) -> list[tuple[str, str]]:
+def codes(findings: Sequence[FitFinding]) -> list[tuple[str, str]]:
     return [(finding.code, finding.severity) for finding in findings]
 
 

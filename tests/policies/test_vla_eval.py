@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis.extra import numpy as hnp
 
-from pytest_vla.episode.ended import Rollout
+from pytest_vla.episode.result import Rollout
 from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import Case

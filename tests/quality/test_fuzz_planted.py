@@ -11,14 +11,14 @@ from pytest_vla.episode.rollout import Conditions
 from pytest_vla.episode.world_pool import WorldPool
 from pytest_vla.expert.policy import expert_policy
 from pytest_vla.fuzz.found import Searched
-from pytest_vla.fuzz.propose import fuzzed_kinds
-from pytest_vla.fuzz.search import search
+from pytest_vla.fuzz.sampler import fuzzed_kinds
 from pytest_vla.fuzz.shrink import MOST_EPISODES
+from pytest_vla.fuzz.task_search import search
 from pytest_vla.fuzz.trial import Trials
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.policies.base import Episode
 from pytest_vla.sim.world import World
-from pytest_vla.vary.kind import Kind
+from pytest_vla.vary.kind import VariationKind
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +38,7 @@ def with_bug(is_blind: Callable[[World], bool]) -> Any:
     return policy
 
 
-def searched(policy: Any, kinds: Sequence[Kind], scenes: int, guided: bool = True) -> Searched:
+def searched(policy: Any, kinds: Sequence[VariationKind], scenes: int, guided: bool = True) -> Searched:
     with closing(WorldPool(False)) as worlds:
         trials = Trials(policy, worlds, Conditions(model="planted"))
         return search(TASK, (0, 1), kinds, trials, scenes, "0", guided=guided)

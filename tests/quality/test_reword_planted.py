@@ -10,12 +10,11 @@ import pytest
 from pytest_vla.episode.rollout import Conditions
 from pytest_vla.episode.world_pool import WorldPool
 from pytest_vla.expert.policy import expert_policy
-from pytest_vla.fuzz.reword import find_closest, ranked
+from pytest_vla.fuzz.reword import find_closest, ranked, rewordings
 from pytest_vla.fuzz.trial import Trials
 from pytest_vla.language.backends import template_backend
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.policies.base import Episode
-from pytest_vla.vary.rewordings import rewordings
 
 pytestmark = pytest.mark.slow
 

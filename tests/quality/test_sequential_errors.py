@@ -11,8 +11,7 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from pytest_vla.gate.order import Order, Planned, draw_order, generator_of
-from pytest_vla.gate.rounds import Standing, standings
+from pytest_vla.gate.sequential import GroupStatus, Order, PlannedCase, draw_order, generator_of, standings
 from pytest_vla.gate.verdicts import Terms
 
 TERMS = Terms(margin=10.0)
@@ -41,7 +40,7 @@ class Design:
     broken: float = 0.0
 
 
-def simulated(design: Design, mean: float, runs: int, required: str = "no-regression") -> list[dict[str, Standing]]:
+def simulated(design: Design, mean: float, runs: int, required: str = "no-regression") -> list[dict[str, GroupStatus]]:
     """Where the groups of so many runs stand in the end; success falls by -mean in each group."""
     generator = np.random.default_rng(1)
     side = np.where(np.arange(design.tasks) % 2, 1.0, -1.0)[:, None]
@@ -50,7 +49,7 @@ def simulated(design: Design, mean: float, runs: int, required: str = "no-regres
     discordance = np.maximum(design.discordance, np.abs(effects))
     lost, gained = (discordance - effects) / 2, (discordance + effects) / 2
     shape = (design.groups, design.tasks, design.seeds)
-    planned = [Planned(f"g{g}", f"s/{t}", s, f"s/{t}[{g}-seed{s}]") for g, t, s in np.ndindex(*shape)]
+    planned = [PlannedCase(f"g{g}", f"s/{t}", s, f"s/{t}[{g}-seed{s}]") for g, t, s in np.ndindex(*shape)]
     cases = [each.case for each in planned]
     found = []
     for run in range(runs):
@@ -65,7 +64,7 @@ def simulated(design: Design, mean: float, runs: int, required: str = "no-regres
 
 def stood(
     order: Order, cases: list[str], baseline: np.ndarray, new: np.ndarray, breaks: np.ndarray, required: str
-) -> dict[str, Standing]:
+) -> dict[str, GroupStatus]:
     words = np.array(["failure", "success"])
     of_baseline, of_new = words[baseline.astype(int).ravel()], words[new.astype(int).ravel()]
     of_new = np.where(breaks.ravel(), "error", of_new)
@@ -77,7 +76,7 @@ def most(runs: int) -> float:
     return 0.05 + 3 * sqrt(0.05 * 0.95 / runs)
 
 
-def share_of(verdict: str, found: list[dict[str, Standing]]) -> float:
+def share_of(verdict: str, found: list[dict[str, GroupStatus]]) -> float:
     """Of runs in which any group is called that."""
     return float(np.mean([any(each.verdict == verdict for each in run.values()) for run in found]))
 

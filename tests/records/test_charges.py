@@ -4,7 +4,7 @@ import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.costs import Charge, cost_of, cumulative
-from pytest_vla.records.charges import charge_text, cost_lines, over_text
+from pytest_vla.records.explain import charge_text, cost_lines, over_text
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ from pytest_vla.records.checks import OUTCOMES
 from pytest_vla.records.counting import (
     COMPLETE,
     PLACED,
+    RecordStatus,
     Repeats,
-    Standing,
     conditions_of,
     key_of,
     repeats_of,
@@ -249,7 +249,7 @@ def counting(records: Sequence[Record]) -> list[int]:
 @given(RECORDS)
 def test_every_record_stands_to_one_that_counts(records: list[Record]) -> None:
     found = standings(records)
-    assert all(isinstance(each, Standing) for each in found)
+    assert all(isinstance(each, RecordStatus) for each in found)
     for index, (how, of) in enumerate(found):
         assert (how == "counts") == (of == index)
         if how in ("repeat", "same"):

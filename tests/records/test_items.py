@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vla.records.items import ERROR, FAILED, PASSED, SKIPPED, STATUSES, Endings, Item
+from pytest_vla.records.items import ERROR, FAILED, PASSED, SKIPPED, STATUSES, Endings, RunItem
 
 PHASES = ("setup", "call", "teardown")
 
@@ -63,7 +63,7 @@ def test_what_has_passed_is_not_left_and_what_failed_is_unless_it_was_measured(
     status: str | None, record: tuple[bool, str] | None
 ) -> None:
     of_suite, outcome = record or (None, None)
-    item = Item("a", True, status, of_suite, outcome)
+    item = RunItem("a", True, status, of_suite, outcome)
     assert item.failed == (status in (FAILED, ERROR))
     if status is None:
         assert item.is_left

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.costs import Charge, totals
 from pytest_vla.records.counting import conditions_of, key_of
-from pytest_vla.records.migrations import SCHEMA, STEPS, migrated
-from pytest_vla.records.record import Record, parse_record, record_line
+from pytest_vla.records.record import SCHEMA, STEPS, Record, migrated, parse_record, record_line
 from pytest_vla.records.trajectory import digest_of, load_trajectory
 from pytest_vla.suites.libero_para.import_log import LIBERO_PARA
 from tests.support.records import RECORD

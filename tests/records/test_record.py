@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
 from pytest_vla.records.checks import OUTCOMES
-from pytest_vla.records.migrations import SCHEMA
-from pytest_vla.records.record import parse_record, record_line
+from pytest_vla.records.record import SCHEMA, parse_record, record_line
 from pytest_vla.records.trajectory import Trajectory, digest_of, load_trajectory, save_trajectory
 from tests.support.records import RECORD
 

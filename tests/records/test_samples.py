@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from pytest_vla.records.counting import Repeats
-from pytest_vla.records.runs import Count, Run
-from pytest_vla.records.samples import SAMPLE, Sample, sample_of, sample_table
+from pytest_vla.records.runs import SAMPLE, Count, Run, TimeLimitSample, sample_of, sample_table
 
-FOUND = Sample("--vla-max-hours=2", 40, 200, True, 2, 2, 0.2, 0.5, 8)
+FOUND = TimeLimitSample("--vla-max-hours=2", 40, 200, True, 2, 2, 0.2, 0.5, 8)
 
 
 def run_of(sample: Any, status: str = "stopped", done: int = 40) -> Run:

@@ -21,7 +21,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.metrics.selection import repeats_among
 from pytest_vla.records.checks import OUTCOMES
 from pytest_vla.records.counting import Repeats, standings
-from pytest_vla.records.items import STATUSES, Item, ending_of
+from pytest_vla.records.items import STATUSES, RunItem, ending_of
 from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Count, is_alive
 from pytest_vla.records.store import STORE, Store, open_store
@@ -126,7 +126,7 @@ class StoreMachine(RuleBasedStateMachine):
                 of_suite, outcome = results.get(node, (None, None))
                 # Of a suite's own item the record says how it ended, whoever was killed before it was noted.
                 ending = status or (ending_of(outcome, False) if of_suite else None)
-                expected.append(Item(node, episode, ending, of_suite, outcome))
+                expected.append(RunItem(node, episode, ending, of_suite, outcome))
             assert self.store.items(name) == tuple(expected)
             assert list(self.store.attempts(name)) == added
             assert list(self.store.records(name)) == counting
@@ -220,8 +220,8 @@ def test_nodes_that_are_no_utf_8_are_kept_and_repeated_ones_count_once(store: St
     store.add(dataclasses.replace(RECORD, node=odd, policy=odd, message=odd))
     store.mark("a-run", {odd: "passed"})
     assert store.items("a-run") == (
-        Item(r"test_\udcff.py::test_it", True, "passed", False, "failure"),
-        Item("b", True, None),
+        RunItem(r"test_\udcff.py::test_it", True, "passed", False, "failure"),
+        RunItem("b", True, None),
     )
     assert [record.node for record in store.records("a-run")] == [odd]
     assert len(store.durations(odd)) == 1

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from pytest_vla.records.items import ERROR, FAILED, PASSED, SKIPPED, Item
+from pytest_vla.records.items import ERROR, FAILED, PASSED, SKIPPED, RunItem
 from pytest_vla.records.record import Record
-from pytest_vla.records.stored_earlier import Earlier
-from pytest_vla.records.tally import Repetition, Tally
+from pytest_vla.records.store import Earlier
+from pytest_vla.records.tally import Repetition, RunTally
 from tests.support.records import record_of
 
 OWN = "test_mine.py::test_bowl[turn_on_the_stove-seed0]"
@@ -19,13 +19,13 @@ def own(outcome: str, digest: str, **changes: Any) -> Record:
     return record_of(0, outcome, node=OWN, digest=digest, **changes)
 
 
-def ended(tally: Tally, record: Record, status: str) -> str | None:
+def ended(tally: RunTally, record: Record, status: str) -> str | None:
     tally.keep(record)
     return tally.end(record.node, record, status)
 
 
 def test_an_ending_goes_with_the_record_that_counts() -> None:
-    tally = Tally()
+    tally = RunTally()
     first = record_of(0, "failure", digest="1")
     assert ended(tally, first, FAILED) == FAILED
     assert ended(tally, record_of(0, "success", digest="2"), PASSED) is None
@@ -35,7 +35,7 @@ def test_an_ending_goes_with_the_record_that_counts() -> None:
 
 
 def test_an_error_gives_way_with_its_ending() -> None:
-    tally = Tally()
+    tally = RunTally()
     assert ended(tally, record_of(0, "error"), ERROR) == ERROR
     second = record_of(0, "success", digest="2")
     assert ended(tally, second, PASSED) == PASSED
@@ -44,7 +44,7 @@ def test_an_error_gives_way_with_its_ending() -> None:
 
 
 def test_an_attempt_that_left_no_record_gives_way_too() -> None:
-    tally = Tally()
+    tally = RunTally()
     assert tally.end(OWN, None, ERROR) == ERROR, "such as a fixture of the user's that raised"
     assert ended(tally, own("success", "1"), PASSED) == PASSED
     assert tally.end(OWN, None, ERROR) is None
@@ -53,7 +53,7 @@ def test_an_attempt_that_left_no_record_gives_way_too() -> None:
 
 
 def test_a_users_test_that_ends_otherwise_after_the_same_episode_was_mended() -> None:
-    tally = Tally()
+    tally = RunTally()
     ended(tally, own("success", "1"), FAILED)
     assert ended(tally, own("success", "2"), PASSED) is None, "a policy that draws had more luck"
     assert tally.mended == {OWN}
@@ -62,7 +62,7 @@ def test_a_users_test_that_ends_otherwise_after_the_same_episode_was_mended() ->
 
 def test_a_run_that_is_gone_on_with_keeps_what_counted() -> None:
     kept = own("success", "1")
-    tally = Tally([(kept, FAILED), (record_of(0, "error"), ERROR), (record_of(1, "failure"), None)])
+    tally = RunTally([(kept, FAILED), (record_of(0, "error"), ERROR), (record_of(1, "failure"), None)])
     assert ended(tally, own("success", "2"), PASSED) is None
     assert ended(tally, record_of(0, "success"), PASSED) == PASSED
     assert tally.records[OWN] == kept
@@ -71,7 +71,7 @@ def test_a_run_that_is_gone_on_with_keeps_what_counted() -> None:
 
 @pytest.mark.parametrize(("outcome", "status"), [("failure", FAILED), ("success", PASSED)])
 def test_where_the_process_died_after_the_episode_the_item_ends_as_the_episode_did(outcome: str, status: str) -> None:
-    tally = Tally()
+    tally = RunTally()
     tally.keep(record_of(0, outcome, digest="1"))
     other = "success" if outcome == "failure" else "failure"
     again = PASSED if other == "success" else FAILED
@@ -81,7 +81,7 @@ def test_where_the_process_died_after_the_episode_the_item_ends_as_the_episode_d
 
 
 def test_of_repeats_side_by_side_the_ending_of_the_one_that_began_first_stands() -> None:
-    tally = Tally()
+    tally = RunTally()
     assert ended(tally, record_of(0, "success", digest="2", started="2026-02"), PASSED) == PASSED
     first = record_of(0, "failure", digest="1", started="2026-01")
     assert ended(tally, first, FAILED) == FAILED
@@ -108,14 +108,14 @@ def earlier(outcome: str, status: str | None, equal: bool = False, **changes: An
 def test_items_of_a_picked_run_are_judged_by_what_counts(
     now: tuple[str | None, str | None], before: Earlier, judged: tuple[str | None, str]
 ) -> None:
-    item, other = Item(NODE, True, now[0], True, now[1]), Item("b", True, PASSED, True, "success")
+    item, other = RunItem(NODE, True, now[0], True, now[1]), RunItem("b", True, PASSED, True, "success")
     found, same = Repetition(picked="--lf", earlier=(before,)).judged([item, other])
     assert (found.status, found.outcome) == judged
     assert same == other
 
 
 def test_what_failed_at_first_is_counted_once() -> None:
-    items = [Item(NODE, True, PASSED, True, "success"), Item("b", True, PASSED, True, "success")]
+    items = [RunItem(NODE, True, PASSED, True, "success"), RunItem("b", True, PASSED, True, "success")]
     assert Repetition().failed_at_first(items) == 0
     assert Repetition(mended=frozenset({NODE}), earlier=(earlier("failure", FAILED),)).failed_at_first(items) == 1
     assert Repetition(mended=frozenset({"b"}), earlier=(earlier("failure", FAILED),)).failed_at_first(items) == 2

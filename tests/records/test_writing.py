@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from pytest_vla.errors import VlaError
 from pytest_vla.records.items import STATUSES
 from pytest_vla.records.record import Record
-from pytest_vla.records.store import STORE, Store, open_store
-from pytest_vla.records.writing import LEAST_PAUSE, MOST_PAUSE, Ending, Writer
+from pytest_vla.records.store import LEAST_PAUSE, MOST_PAUSE, STORE, Ending, Store, Writer, open_store
 from tests.support.data import REPOSITORY
 from tests.support.examples import scaled
 from tests.support.records import record_of
@@ -168,7 +167,7 @@ def test_what_was_not_written_is_said_at_the_end(store: Store) -> None:
 WRITER = """
 import pathlib, sys
 from pytest_vla.records.store import open_store
-from pytest_vla.records.writing import Writer
+from pytest_vla.records.store import Writer
 from tests.support.records import record_of
 with open_store(pathlib.Path(sys.argv[1]), create=True) as store:
     store.begin(sys.argv[2], ["planned"], command="", model="random")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pytest_vla.errors import VlaError
-from pytest_vla.metrics.alarms import Rule
+from pytest_vla.metrics.alarms import AlarmRule
 from pytest_vla.records.record import Record
 from pytest_vla.records.trajectory import Trajectory
 from pytest_vla.reports.blocks import cell_text
@@ -200,4 +200,4 @@ def test_without_series_there_is_no_such_part() -> None:
     write([varied("", True, seed=0, metrics={"token_entropy": 0.5}), varied("", True, seed=1)])
     assert make_foretold(load([], RESULTS)) == ()
     with pytest.raises(VlaError, match="Run with --vla-metrics, which keeps them"):
-        make_foretold(load([], RESULTS), Rule("token_entropy", ">", 0.5))
+        make_foretold(load([], RESULTS), AlarmRule("token_entropy", ">", 0.5))

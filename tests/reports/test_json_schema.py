@@ -16,7 +16,7 @@ from pytest_vla.commands import export as export_command
 from pytest_vla.entries import SectionEntry
 from pytest_vla.plan.costs import Charge
 from pytest_vla.records.record import Record, record_line
-from pytest_vla.records.samples import Sample, sample_table
+from pytest_vla.records.runs import TimeLimitSample, sample_table
 from pytest_vla.reports.export import record_schema
 from pytest_vla.reports.json_schema import report_schema
 from pytest_vla.reports.loaded import Loaded
@@ -97,7 +97,7 @@ def test_one_thing_wrong_in_a_report_is_a_fault(table: dict[str, Any]) -> None:
 
 
 def test_runs_that_time_has_ended_are_told(table: dict[str, Any]) -> None:
-    sample = Sample("--vla-max-hours=2", 4, 20, True, 2, 2, 0.2, 0.5, 8)
+    sample = TimeLimitSample("--vla-max-hours=2", 4, 20, True, 2, 2, 0.2, 0.5, 8)
     told = report_table([], Loaded((), {}, {}, {"a-run": sample}))
     (stopped,) = told["stopped"]
     assert stopped == {"run": "a-run", **sample_table(sample)}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_vla.metrics.looking import Looked
+from pytest_vla.metrics.visual_grounding import Looked
 from pytest_vla.records.record import Record
 from pytest_vla.records.trajectory import Trajectory
 from pytest_vla.reports.json_schema import written

@@ -2,12 +2,12 @@
 
 from pytest_vla.gate.baseline import baseline_of
 from pytest_vla.gate.losses import Flip
-from pytest_vla.gate.verdicts import Judgement, Terms, judge
+from pytest_vla.gate.verdicts import GateJudgement, Terms, judge
 from pytest_vla.reports.gates import LONG, SHORT, escaped, loss_lines, loss_markdown, loss_table, no_replay
 from tests.support.varied import varied
 
 
-def judged(tasks: int = 12, lost: int = 2, gained: int = 1) -> Judgement:
+def judged(tasks: int = 12, lost: int = 2, gained: int = 1) -> GateJudgement:
     """Of each task five seeds, of which the first are lost and the last gained."""
     sides = [
         baseline_of(

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
-from pytest_vla.metrics.listening import Estimate, Share
+from pytest_vla.metrics.language_grounding import GroundingEstimate, GroundingShare
 from pytest_vla.reports.blocks import Block, Column, Heading, Marked, Table
 from pytest_vla.reports.export import FORMULA_SIGNS
 from pytest_vla.reports.tabular import csv_files, latex_files, latex_text, named_tables
@@ -117,7 +117,15 @@ def test_numbers_have_all_digits_in_csv_and_a_minus_in_latex() -> None:
         Column("terminal only", medium="terminal"),
         Column("nothing", is_optional=True),
     )
-    row = (Estimate(-1.25, (-2.5, 0.125)), Share(9, 10, (0.5, 1.0)), Marked(0.0001, "*"), 0.125, (1.0, 2.0), "x", None)
+    row = (
+        GroundingEstimate(-1.25, (-2.5, 0.125)),
+        GroundingShare(9, 10, (0.5, 1.0)),
+        Marked(0.0001, "*"),
+        0.125,
+        (1.0, 2.0),
+        "x",
+        None,
+    )
     found = list(
         named_tables("ours", ["a line", Table("c", columns, (row,), "numbers"), Table("e", columns, (), "empty")])
     )
@@ -133,7 +141,7 @@ def test_tables_of_one_name_are_joined() -> None:
     def some() -> Iterator[Block]:
         for model, interval in (("a", None), ("b", (1.0, 3.0))):
             yield Heading(model, (model, "suite", ""))
-            yield Table("c", (Column("rate"), Column("n")), ((Estimate(2.0, interval), 5),), "rates")
+            yield Table("c", (Column("rate"), Column("n")), ((GroundingEstimate(2.0, interval), 5),), "rates")
 
     (text,) = csv_files(named_tables("ours", some())).values()
     assert text == "model,suite,rate,rate low,rate high,n\na,suite,2.0,,,5\nb,suite,2.0,1.0,3.0,5\n"

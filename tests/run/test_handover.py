@@ -10,7 +10,7 @@ import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.costs import Charge
-from pytest_vla.run.handover import PROPERTY, attach, shown_properties
+from pytest_vla.run.record_transport import PROPERTY, attach_record, shown_properties
 from tests.support.point_episodes import SLOW, a_policy, run
 from tests.support.records import record_of
 
@@ -23,18 +23,18 @@ def test_a_trajectory_lies_in_its_runs_folder_or_is_not_written(tmp_path: Path) 
     folder, elsewhere = tmp_path / ".vla" / "one", tmp_path / "elsewhere"
     ended = run(a_policy(lambda observation: SLOW), max_steps=2)
     item = an_item(ended.record.node)
-    written = attach(item, folder, ended)
+    written = attach_record(item, folder, ended)
     assert (folder / str(written.record.arrays)).is_file()
     assert [name for name, _ in item.user_properties] == [PROPERTY]
     before = sorted(tmp_path.rglob("*"))
     for field in ("task", "suite"):
         evil = replace(ended, record=replace(ended.record, **{field: "../../evil"}, node=""))
         with pytest.raises(VlaError, match=r"evil.* lies outside of the run's folder: it is not written"):
-            attach(an_item("x::y"), folder, evil)
+            attach_record(an_item("x::y"), folder, evil)
     elsewhere.mkdir()
     (folder / "linked").symlink_to(elsewhere)
     with pytest.raises(VlaError, match=r"linked.* lies outside of the run's folder"):
-        attach(an_item("x::y"), folder, replace(ended, record=replace(ended.record, suite="linked", node="")))
+        attach_record(an_item("x::y"), folder, replace(ended, record=replace(ended.record, suite="linked", node="")))
     assert sorted(tmp_path.rglob("*")) == sorted([*before, elsewhere, folder / "linked"])
     assert np.load(folder / str(written.record.arrays))["actions"].shape == (2, 7)
 

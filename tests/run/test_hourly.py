@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pytest_vla import load_suite
+from pytest_vla.commands.check_policy import Machines, declare_hourly, foreseen, hourly_table, hourly_text, machines_of
 from pytest_vla.policies.trial import Latency
-from pytest_vla.run.hourly import Machines, declare_hourly, foreseen, hourly_table, hourly_text, machines_of
 
 SUITE = load_suite("tabletop")
 GIVEN = {"step": 0.005, "picture": 0.005, "reset": 0.05}

@@ -10,10 +10,11 @@ from typing import Any, cast
 import pytest
 
 from pytest_vla.plan.case import Case
-from pytest_vla.records.samples import Sample
+from pytest_vla.records.runs import TimeLimitSample
 from pytest_vla.run.arguments import hours_of
-from pytest_vla.run.far_side import FarSide
-from pytest_vla.run.limits import (
+from pytest_vla.run.options import OPTIONS
+from pytest_vla.run.settings import Settings
+from pytest_vla.run.time_budget import (
     FIRST_TURN,
     BalancedOrder,
     BeginInTime,
@@ -22,10 +23,9 @@ from pytest_vla.run.limits import (
     planned_of,
     time_line,
 )
-from pytest_vla.run.options import OPTIONS
-from pytest_vla.run.settings import Settings
 from pytest_vla.run.xdist.messages import Begin, MayBegin, wire
-from pytest_vla.scale.time_limit import TimeLimit
+from pytest_vla.run.xdist.worker import FarSide
+from pytest_vla.scale.order import TimeLimit
 
 STOVE = Case("libero_goal", "turn_on_the_stove", 0)
 
@@ -83,13 +83,13 @@ def test_the_longest_episode_of_the_suites_that_run() -> None:
 
 def test_what_is_said_at_the_end() -> None:
     limit = TimeLimit(0.0, wall=7200.0)
-    sample = Sample("--vla-max-hours=2", 412, 2000, True, 40, 200, 0.206, 1.0, 8)
+    sample = TimeLimitSample("--vla-max-hours=2", 412, 2000, True, 40, 200, 0.206, 1.0, 8)
     told = time_line(sample, limit, "RESUME", 412, by_gate=False)
     assert told == (
         "vla: time was up (--vla-max-hours=2): 412 of 2000 episodes ran, a balanced sample: each of 200 tasks under "
         "one kind and level of variation has 20.6% of its episodes, give or take 1.0; go on with `RESUME`"
     )
-    thin = Sample("--vla-max-hours=2", 50, 1020, True, 10, 500, 0.05, 1.0, 8)
+    thin = TimeLimitSample("--vla-max-hours=2", 50, 1020, True, 10, 500, 0.05, 1.0, 8)
     assert (
         ", drawn evenly over 500 tasks under one kind and level of variation, some of which have none yet; go on"
         in (time_line(thin, limit, "RESUME", 50, by_gate=False))
@@ -97,10 +97,10 @@ def test_what_is_said_at_the_end() -> None:
     few = time_line(dataclasses.replace(sample, done=20), limit, "RESUME", 20, by_gate=False)
     assert ": 20 of 2000 episodes ran, few for 8 workers: the rate of so short a run may be off by points; go on" in few
     assert "balanced" not in few
-    mixed = Sample("--vla-max-hours=2", 412, 2000, False, 40, 40, 0.206, 30.0, 8)
+    mixed = TimeLimitSample("--vla-max-hours=2", 412, 2000, False, 40, 40, 0.206, 30.0, 8)
     assert "no balanced sample: not all of it ran in the order" in time_line(mixed, limit, "RESUME", 412, False)
     assert ", in the gate's order; go on" in time_line(mixed, limit, "RESUME", 412, True)
-    searches = Sample("--vla-max-hours=2", 0, 0, True, 0, 0, 0.0, 0.0, 1)
+    searches = TimeLimitSample("--vla-max-hours=2", 0, 0, True, 0, 0, 0.0, 0.0, 1)
     assert "not all searches were begun" in time_line(searches, limit, "RESUME", 0, False)
 
 

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 
 import pytest_vla
 from pytest_vla.errors import VlaError
-from pytest_vla.run.about import MODELS_KEY
 from pytest_vla.run.arguments import min_success, min_success_text, seconds_of, seconds_text
-from pytest_vla.run.invocation import Invocation, invocation_of, read_invocation, taken_over
-from pytest_vla.run.option import KEPT, option, options_of, switch
-from pytest_vla.run.options import OPTIONS, Options
+from pytest_vla.run.constants import MODELS_KEY
+from pytest_vla.run.options import KEPT, OPTIONS, Options, option, options_of, switch
+from pytest_vla.run.resume import Invocation, invocation_of, read_invocation, taken_over
 from pytest_vla.run.settings import Settings
 from pytest_vla.vary.registry import kinds
 from tests.support.examples import scaled

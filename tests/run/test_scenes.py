@@ -9,7 +9,7 @@ import pytest
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.select import plan
-from pytest_vla.run.scenes import scene_names
+from pytest_vla.run.sharding import scene_names
 from tests.support.data import libero_data, needs_data
 
 PROBLEM = """(define (problem LIBERO_Tabletop_Manipulation)
@@ -66,7 +66,7 @@ def test_a_data_folder_that_is_none_is_left_for_the_episodes_to_tell(folder: Pat
 
 
 def test_each_task_file_is_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pytest_vla.run import scenes as affinity
+    from pytest_vla.run import sharding as affinity
 
     write(folder, "a", "one", PROBLEM.format(objects="plate_1 - plate", name="plate_1"))
     read, parse = [], affinity.parse_problem
@@ -95,7 +95,7 @@ def test_liberos_scenes() -> None:
 def test_it_needs_no_simulator() -> None:
     script = (
         "import sys; from pathlib import Path; from pytest_vla.plan.case import Case;"
-        "from pytest_vla.run.scenes import scene_names;"
+        "from pytest_vla.run.sharding import scene_names;"
         f"names = scene_names([Case('libero_goal', 'turn_on_the_stove', 0)], Path({str(libero_data())!r}));"
         "assert 'libero_goal' not in names.values(); print(sorted({'mujoco', 'numpy', 'pytest'} & set(sys.modules)))"
     )

@@ -8,10 +8,10 @@ import pytest
 
 from pytest_vla.plan.case import Case
 from pytest_vla.records.record import record_line
-from pytest_vla.run.collected import Collected
-from pytest_vla.run.failures import MISFIT, NO_POLICY, Failures
-from pytest_vla.run.handover import PROPERTY, Unpacking, shown_properties
-from pytest_vla.run.so_far import SoFar
+from pytest_vla.run.failures import MISFIT, NO_POLICY, FailedReports
+from pytest_vla.run.nodes import Collected
+from pytest_vla.run.record_transport import PROPERTY, RecordReceiver, shown_properties
+from pytest_vla.run.stored import RunState
 from tests.support.records import record_of
 
 ONE, OTHER = record_of(0, "success"), record_of(1, "success")
@@ -22,8 +22,8 @@ def case_of(number: int) -> Case:
     return Case(record.suite, record.task, record.seed)
 
 
-def begun(collected: Collected, episodes: int) -> SoFar:
-    found = SoFar()
+def begun(collected: Collected, episodes: int) -> RunState:
+    found = RunState()
     found.expect(collected)
     found.episodes = frozenset(record_of(number).node for number in range(episodes))
     return found
@@ -67,7 +67,7 @@ def report(when: str = "setup", outcome: str = "passed", longrepr: str = "", **m
 
 
 def test_a_record_is_taken_off_the_first_report_that_brings_it() -> None:
-    unpacking, reports = Unpacking(), [report("setup"), report("call"), report("teardown")]
+    unpacking, reports = RecordReceiver(), [report("setup"), report("call"), report("teardown")]
     assert [unpacking.take(each) for each in reports] == [ONE, None, None]
     for each in reports:
         (mine, *ours) = each.user_properties
@@ -81,7 +81,7 @@ def test_a_record_is_taken_off_the_first_report_that_brings_it() -> None:
 
 def test_only_a_suite_s_failed_episode_excuses_a_failure() -> None:
     failure = replace(ONE, outcome="failure")
-    failures = Failures()
+    failures = FailedReports()
     for when, outcome, record in (
         ("call", "passed", failure),
         ("call", "failed", failure),
@@ -97,6 +97,6 @@ def test_only_a_suite_s_failed_episode_excuses_a_failure() -> None:
 
 @pytest.mark.parametrize(("text", "is_without"), [(NO_POLICY, True), (MISFIT, True), ("error timeout: ", False)])
 def test_without_a_policy_there_is_nothing_to_go_on_with(text: str, is_without: bool) -> None:
-    failures = Failures()
+    failures = FailedReports()
     failures.add(report("setup", "failed", f"{text}no weights"), "a", None)
     assert failures.without_policy is is_without

@@ -13,10 +13,16 @@ from pytest_vla import load_suite
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.run.options import OPTIONS
-from pytest_vla.run.preflight import check_fits, check_starts
+from pytest_vla.run.preflight import (
+    check_fits,
+    check_starts,
+    distinct_seeds,
+    distinct_starts,
+    repeated_seeds,
+    starts_of,
+)
 from pytest_vla.run.selection import Selection
 from pytest_vla.run.settings import Settings
-from pytest_vla.run.starts import distinct_seeds, distinct_starts, repeated_seeds, starts_of
 from tests.support.examples import scaled
 from tests.support.worlds import libero_task
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pytest_vla.run.typed import lacking_plugins
+from pytest_vla.run.command_lines import lacking_plugins
 
 
 @pytest.mark.parametrize(

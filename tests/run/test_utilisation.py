@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 from pytest_vla.run.utilisation import Utilisation
-from pytest_vla.serving.seen import Seen
+from pytest_vla.serving.stats import ServingStats
 
-SEEN = Seen(0.0, 0.0, 0, {}, 0.0, (0.1,), (0.1,), 0, 4, 2)
+SEEN = ServingStats(0.0, 0.0, 0, {}, 0.0, (0.1,), (0.1,), 0, 4, 2)
 
 
-def at(second: int) -> Seen:
+def at(second: int) -> ServingStats:
     """A question a call, ten a second, an episode a second; busy for half of the time until 20 s, then always."""
     busy = second / 2 if second <= 20 else second - 10
     return replace(

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vla.errors import VlaError
-from pytest_vla.scale.durations import mean_durations, read_durations, write_durations
+from pytest_vla.scale.shards import mean_durations, read_durations, write_durations
 
 ROWS = [("tabletop", "stove", 1, 3.0), ("tabletop", "stove", 0, 1.0), ("tabletop", "stove", 0, 2.0)]
 

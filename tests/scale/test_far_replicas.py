@@ -10,7 +10,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.scale.far_replicas import FarReplicas
 from pytest_vla.scale.ray_cluster import FarActor
 from pytest_vla.serving.process import NotBatched
-from pytest_vla.serving.seen import Seen
+from pytest_vla.serving.stats import ServingStats
 from tests.support.waiting import until
 
 
@@ -39,7 +39,7 @@ class Played:
             raise VlaError(f"{actor.name}: it is gone")
         if method == "begun":
             return self.answers[number]
-        return {"seen": Seen().table(), "notices": [], "printed": b"", "lost": None}
+        return {"seen": ServingStats().table(), "notices": [], "printed": b"", "lost": None}
 
     def kill(self, actor: FarActor) -> None:
         self.killed.append(actor.handle)

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.records.record import Record
-from pytest_vla.records.samples import BALANCED, ORDER, SAMPLE, Sample, sample_of, sample_table
+from pytest_vla.records.runs import BALANCED, ORDER, SAMPLE, TimeLimitSample, sample_of, sample_table
 from pytest_vla.records.store import STORE, open_store
 from pytest_vla.scale import merge as files
 from pytest_vla.scale.merge import Merged, merge
@@ -292,7 +292,7 @@ def test_what_was_written_meanwhile_is_not_merged_over(
     assert len(content(target)[1]) == 9
 
 
-BY_TIME = {ORDER: BALANCED, SAMPLE: sample_table(Sample("--vla-max-hours=2", 1, 3, True, 1, 1, 0.33, 0.5, 1))}
+BY_TIME = {ORDER: BALANCED, SAMPLE: sample_table(TimeLimitSample("--vla-max-hours=2", 1, 3, True, 1, 1, 0.33, 0.5, 1))}
 
 
 def test_a_merged_run_is_no_sample_of_a_shards_limit(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import pytest_vla
 from pytest_vla.scale.node_facts import code_digest, environment, node_facts
-from pytest_vla.scale.nodes import CLOCK_SECONDS, PACKAGES, Wanted, examined, wanted_table
+from pytest_vla.scale.nodes import CLOCK_SECONDS, PACKAGES, NodeRequirements, examined, wanted_table
 
 PACKAGE = str(Path(pytest_vla.__file__).parent)
 FACTS: dict[str, Any] = {
@@ -24,9 +24,9 @@ FACTS: dict[str, Any] = {
 }
 
 
-def wanted(**changed: Any) -> Wanted:
+def wanted(**changed: Any) -> NodeRequirements:
     digest = {"tasks": "t", "assets": "a"}
-    return Wanted(["/p"], "/p/pytest_vla", "/work", {}, {**FACTS, **changed}, {"tasks": []}, digest)
+    return NodeRequirements(["/p"], "/p/pytest_vla", "/work", {}, {**FACTS, **changed}, {"tasks": []}, digest)
 
 
 def test_equal_machines_lack_nothing() -> None:

@@ -6,14 +6,14 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vla.scale.order import FEWEST_ROUNDS, Planned, _times, balance_of, balanced_rounds, round_count
+from pytest_vla.scale.order import FEWEST_ROUNDS, PlannedEpisode, _times, balance_of, balanced_rounds, round_count
 
 CAMERA, LIGHT = ("camera", "camera.distance", "-L1"), ("light", "light.diffuse", "-L2")
 
 
-def episode(task: int, seed: int, kind: tuple[str, ...] = (), scenes: int = 2) -> Planned:
+def episode(task: int, seed: int, kind: tuple[str, ...] = (), scenes: int = 2) -> PlannedEpisode:
     name = f"{'.'.join(kind)}-" * bool(kind)
-    return Planned(
+    return PlannedEpisode(
         f"suite::test_episode[t{task}-{name}seed{seed}]", "suite", f"t{task}", kind, seed, f"s{task % scenes}"
     )
 
@@ -21,7 +21,7 @@ def episode(task: int, seed: int, kind: tuple[str, ...] = (), scenes: int = 2) -
 strata = st.lists(st.integers(1, 12), min_size=1, max_size=12)
 
 
-def planned_of(sizes: list[int]) -> list[Planned]:
+def planned_of(sizes: list[int]) -> list[PlannedEpisode]:
     return [episode(task, seed) for task, size in enumerate(sizes) for seed in range(size)]
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vla.scale.partition import TOLERANCE, Unit, loads, partition
+from pytest_vla.scale.shards import TOLERANCE, Unit, loads, partition
 
 UNITS = st.lists(st.tuples(st.integers(0, 12), st.one_of(st.just(0.0), st.floats(0.01, 500.0))), max_size=60).map(
     lambda drawn: [Unit(f"item {n}", f"scene {scene}", seconds) for n, (scene, seconds) in enumerate(drawn)]

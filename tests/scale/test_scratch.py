@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pytest_vla.scale.scratch import Scratch
+from pytest_vla.scale.ray_hosts import Scratch
 from tests.support.waiting import until
 
 
@@ -21,7 +21,7 @@ def test_it_goes_when_its_process_is_killed_with_its_group() -> None:
     program = "\n".join(
         (
             "import time",
-            "from pytest_vla.scale.scratch import Scratch",
+            "from pytest_vla.scale.ray_hosts import Scratch",
             "print(Scratch().path, flush=True)",
             "time.sleep(9e9)",
         )

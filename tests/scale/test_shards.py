@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from pytest_vla.errors import VlaError
-from pytest_vla.scale.retyped import for_shard, without_shard
-from pytest_vla.scale.shards import BUDGETS, SHARD, Plan, Planned, shard_of
+from pytest_vla.scale.parts import for_shard, without_shard
+from pytest_vla.scale.shards import BUDGETS, SHARD, ShardItem, ShardPlan, shard_of
 
-PLAN = Plan(
+PLAN = ShardPlan(
     3,
     BUDGETS,
     (
-        Planned("test_mine.py::test_plain", False, False, 1),
-        *(Planned(f"x[{n}]", True, n == 4, n % 3 + 1) for n in range(9)),
+        ShardItem("test_mine.py::test_plain", False, False, 1),
+        *(ShardItem(f"x[{n}]", True, n == 4, n % 3 + 1) for n in range(9)),
     ),
 )
 

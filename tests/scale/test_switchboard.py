@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from pytest_vla.errors import WireError
-from pytest_vla.scale.switchboard import Switchboard, call
+from pytest_vla.scale.ray_hosts import Switchboard, call
 
 
 @pytest.fixture

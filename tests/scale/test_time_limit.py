@@ -2,7 +2,7 @@
 
 from math import inf, nan
 
-from pytest_vla.scale.time_limit import TimeLimit
+from pytest_vla.scale.order import TimeLimit
 
 
 def test_an_episode_begins_where_the_longest_would_end_in_time() -> None:

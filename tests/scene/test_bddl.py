@@ -12,9 +12,9 @@ from pytest_vla.scene.bddl import (
     MAX_CHARACTERS,
     MAX_DEPTH,
     Atom,
-    Group,
     Node,
     Origin,
+    SExpression,
     read_expression,
     read_number,
 )
@@ -77,7 +77,7 @@ def test_a_landmark_at_its_level_is_no_hint() -> None:
 def test_the_deepest_expression_that_is_allowed_is_read() -> None:
     node: Node = read_expression("(" * MAX_DEPTH + ")" * MAX_DEPTH, HERE)
     depth = 1
-    while isinstance(node, Group) and node.items:
+    while isinstance(node, SExpression) and node.items:
         node, depth = node.items[0], depth + 1
     assert depth == MAX_DEPTH
 
@@ -164,7 +164,7 @@ def test_numbers_without_a_finite_value_are_refused(text: str) -> None:
 
 def test_a_group_is_no_number() -> None:
     with pytest.raises(SceneError, match=r"^scene\.bddl:1:2: expected a number, found the group that starts with 'a'"):
-        read_number(Group((Atom("a", 1, 3),), 1, 2), HERE)
+        read_number(SExpression((Atom("a", 1, 3),), 1, 2), HERE)
 
 
 factors = st.one_of(st.just("pi"), st.floats(0, 1e9).map(repr), st.integers(0, 999).map(lambda value: f"{value}.0"))

@@ -55,7 +55,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     calls: list[str] = []
     original = compose.compose
 
-    def counted(problem: Problem, roots: tuple[DataRoot, ...]) -> compose.Composition:
+    def counted(problem: Problem, roots: tuple[DataRoot, ...]) -> compose.ComposedScene:
         calls.append(problem.source)
         return original(problem, roots)
 

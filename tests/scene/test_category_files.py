@@ -12,8 +12,7 @@ from pytest_vla.errors import SceneError
 from pytest_vla.plan.data_roots import DataRoot, data_roots
 from pytest_vla.plan.manifests import load_suite, suite_folder
 from pytest_vla.plan.task import Task
-from pytest_vla.scene.catalog import CATEGORIES, category_from_json
-from pytest_vla.scene.category_files import find_category, read_category
+from pytest_vla.scene.catalog import CATEGORIES, category_from_json, find_category, read_category
 from pytest_vla.scene.compose import compose
 from pytest_vla.scene.problem import parse_problem
 from pytest_vla.scene.scene import scene_from_json, scene_to_json

@@ -11,14 +11,14 @@ from pytest_vla.scene import placement
 from pytest_vla.scene.compose import compose
 from pytest_vla.scene.placement import PlacementPlan, draw_placement, plan_placement
 from pytest_vla.scene.problem import parse_problem_text
-from pytest_vla.scene.scene import Scene
+from pytest_vla.scene.scene import SceneSpec
 from tests.support.data import data_root, libero_data
 from tests.support.examples import scaled
 
 _GOAL = "libero_goal/turn_on_the_stove.bddl"
 
 
-def _scene(name: str = _GOAL) -> tuple[str, Scene]:
+def _scene(name: str = _GOAL) -> tuple[str, SceneSpec]:
     text = (libero_data() / "bddl_files" / name).read_text()
     return text, compose(parse_problem_text(text), data_roots(data_root())).scene
 

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.scene.robosuite_import import quiet_robosuite
-from pytest_vla.util.install import what_to_install
+from pytest_vla.util.extras import what_to_install
 
 
 def test_a_missing_system_library_names_the_packages() -> None:

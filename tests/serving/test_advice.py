@@ -5,12 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pytest_vla.serving.advice import Outlook, advised, other_numbers, outlook
-from pytest_vla.serving.forecast import foresee, load_of
-from pytest_vla.serving.seen import Seen
+from pytest_vla.serving.stats import ServingStats
+from pytest_vla.serving.throughput import Outlook, advised, foresee, load_of, other_numbers, outlook
 
 # Two cores, calls of 100 ms however many are in them, 60 ms between questions, 20 of them an episode.
-RUN = Seen(
+RUN = ServingStats(
     seconds=100.0,
     busy=90.0,
     questions=1200,
@@ -24,7 +23,7 @@ RUN = Seen(
 )
 
 
-def ran(seen: Seen, workers: int) -> Seen:
+def ran(seen: ServingStats, workers: int) -> ServingStats:
     """What such a run would have seen if it were as it is simulated."""
     rate = foresee(load_of(seen, 32), workers, np.random.default_rng(1)).questions_per_second
     return replace(seen, questions=round(100 * rate), episodes=round(100 * rate / 20))

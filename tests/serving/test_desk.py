@@ -11,16 +11,15 @@ import numpy as np
 import pytest
 
 from pytest_vla.errors import EpisodeError, WireError
-from pytest_vla.policies.base import Episode
-from pytest_vla.policies.noise import noise_generator
-from pytest_vla.policies.observations import Observations
+from pytest_vla.policies.base import Episode, Observations
+from pytest_vla.policies.generators import noise_generator
+from pytest_vla.serving import batch_server as arena
 from pytest_vla.serving import client
-from pytest_vla.serving import desk as arena
+from pytest_vla.serving.batch_server import BatchServer
 from pytest_vla.serving.client import ServedPolicy
 from pytest_vla.serving.computing import Computer
-from pytest_vla.serving.desk import Desk
 from pytest_vla.serving.process import PolicyAddress
-from pytest_vla.serving.seen import Seen
+from pytest_vla.serving.stats import ServingStats
 from tests.support.waiting import HANG, until
 
 
@@ -60,7 +59,7 @@ def desk_of(policy: Summing, tmp_path: Path, beat: Any = lambda seen: None, most
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     address = PolicyAddress(tmp_path / "s", b"secret")
     listener.bind(str(address.path))
-    desk = Desk(theirs, listener, b"secret", policy.reads, most, beat=beat)
+    desk = BatchServer(theirs, listener, b"secret", policy.reads, most, beat=beat)
     computer = Computer(policy, ours)
 
     def run(what: Any) -> None:
@@ -193,7 +192,7 @@ def test_larger_pictures_get_larger_memory(policy: Summing, tmp_path: Path) -> N
 
 
 def test_what_was_seen_is_told(policy: Summing, tmp_path: Path) -> None:
-    told: list[Seen] = []
+    told: list[ServingStats] = []
     with desk_of(policy, tmp_path, beat=told.append) as address:
         session = begin(address, 1)
         for _ in range(3):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pytest_vla.serving.forecast import Plan, WorldCosts, forecast, forecast_alone
+from pytest_vla.serving.throughput import EpisodeDemand, WorldCosts, forecast, forecast_alone
 
-PLAN = Plan(300, 10, 2, WorldCosts(step=0.005, picture=0.005, reset=0.05))
+PLAN = EpisodeDemand(300, 10, 2, WorldCosts(step=0.005, picture=0.005, reset=0.05))
 """30 questions, 60 ms of a core between two."""
 
 CONSTANT = dict.fromkeys((1, 2, 4, 8, 16, 32), 0.06)
@@ -12,8 +12,8 @@ CONSTANT = dict.fromkeys((1, 2, 4, 8, 16, 32), 0.06)
 
 def test_an_episode() -> None:
     assert (PLAN.questions, PLAN.thinking, PLAN.away) == (30, pytest.approx(0.06), pytest.approx(0.11))
-    assert Plan(301, 10, 0, PLAN.costs).questions == 31
-    assert Plan(5, 50, 0, PLAN.costs).questions == 1
+    assert EpisodeDemand(301, 10, 0, PLAN.costs).questions == 31
+    assert EpisodeDemand(5, 50, 0, PLAN.costs).questions == 1
 
 
 def test_one_worker_thinks_and_waits_in_turn() -> None:

@@ -9,10 +9,10 @@ import numpy as np
 
 from pytest_vla.errors import POLICY_TIMEOUT, EpisodeError, VlaError
 from pytest_vla.policies.base import Episode
-from pytest_vla.policies.live import LivePolicy
-from pytest_vla.policies.noise import noise_generator
+from pytest_vla.policies.generators import noise_generator
+from pytest_vla.policies.in_memory import LivePolicy
 from pytest_vla.serving.client import ServedPolicy
-from pytest_vla.serving.lent import Lending, LentPolicy
+from pytest_vla.serving.in_caller import Lending, LentPolicy
 from pytest_vla.serving.process import PolicyAddress
 from tests.support.waiting import HANG
 

@@ -15,10 +15,19 @@ import pytest
 
 from pytest_vla.errors import EpisodeError, VlaError, WireError
 from pytest_vla.policies.spec import ModelSpec
-from pytest_vla.serving import hello
+from pytest_vla.serving import handshake
 from pytest_vla.serving.client import ServedPolicy
-from pytest_vla.serving.hello import HELLO_SECONDS, LONGEST_HELLO, Door, greet
-from pytest_vla.serving.network import NetworkAddress, bound, connect, is_this_host, reachable
+from pytest_vla.serving.handshake import (
+    HELLO_SECONDS,
+    LONGEST_HELLO,
+    Door,
+    NetworkAddress,
+    bound,
+    connect,
+    greet,
+    is_this_host,
+    reachable,
+)
 from pytest_vla.serving.process import PolicyAddress, PolicyProcess
 from pytest_vla.serving.replicas import Replicas
 from pytest_vla.serving.wire import PROTOCOL, Inbox, framed, receive, send
@@ -179,7 +188,7 @@ def test_a_hello_has_nothing_behind_it(served: PolicyProcess) -> None:
     far = network_of(served)
     with connect(far, HANG) as connection:
         theirs = receive(connection)[0]["number"]
-        proof = hello._proof(far.secret, hello._WORKER, theirs, b"mine")
+        proof = handshake._proof(far.secret, handshake._WORKER, theirs, b"mine")
         said = framed({"protocol": PROTOCOL, "number": b"mine", "proof": proof})
         connection.sendall(said + framed({"do": "harm"}))
         assert set(receive(connection)[0]) == {"refused"}
@@ -204,7 +213,7 @@ def tended(selector: selectors.BaseSelector) -> None:
 
 def test_who_says_nothing_is_sent_away(door: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     door, address, admitted, selector = door
-    monkeypatch.setattr(hello, "_MOST_GUESTS", 3)
+    monkeypatch.setattr(handshake, "_MOST_GUESTS", 3)
     silent = [connect(address, HANG) for _ in range(5)]
     # The first to come have to go where there are too many.
     until(lambda: tended(selector) or gone(silent[1]))  # type: ignore[func-returns-value]

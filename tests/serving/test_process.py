@@ -11,7 +11,7 @@ import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.serving.process import FROZEN, About, NotShared, PolicyAddress, PolicyProcess
-from pytest_vla.serving.seen import Seen
+from pytest_vla.serving.stats import ServingStats
 from tests.support.policy_processes import POLICIES, policy_of, run, start
 from tests.support.waiting import HANG, until
 
@@ -152,7 +152,7 @@ def test_a_system_without_unix_sockets_says_so_and_each_worker_loads_for_itself(
 # Says what it sees until its pipe is closed, as the desk does, and gives no sign of life.
 TELLS = """
 import sys, time
-from pytest_vla.serving.seen import Seen, seen_line
+from pytest_vla.serving.stats import Seen, seen_line
 while True:
     sys.stdout.buffer.write(seen_line(Seen(1.0, 0.5, int(sys.argv[1]))) + b"{no line of ours\\n")
     sys.stdout.buffer.write(b"\\n" * int(sys.argv[2]))
@@ -170,16 +170,16 @@ def telling(folder: Path, *arguments: str) -> PolicyProcess:
 
 
 def test_what_is_seen_is_told_and_is_no_sign_of_life(folder: Path) -> None:
-    told: list[Seen] = []
+    told: list[ServingStats] = []
     alive, still = telling(folder, "7", "1"), telling(folder, "7", "0")
 
-    def hear(seen: Seen) -> None:
+    def hear(seen: ServingStats) -> None:
         told.append(seen)
         if len(told) == 3:
             alive._process.kill()
 
     assert alive.wait(HANG, hear) == -signal.SIGKILL
-    assert all(seen == Seen(1.0, 0.5, 7) for seen in told)
+    assert all(seen == ServingStats(1.0, 0.5, 7) for seen in told)
     assert still.wait(0.5) == FROZEN
     for process in (alive, still):
         process.close()

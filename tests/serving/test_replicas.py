@@ -12,7 +12,7 @@ import pytest
 
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.policies.base import Episode
-from pytest_vla.policies.noise import noise_generator
+from pytest_vla.policies.generators import noise_generator
 from pytest_vla.policies.spec import ModelSpec
 from pytest_vla.serving import client
 from pytest_vla.serving.client import ServedPolicy

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_vla.serving.seen import LONGEST_LINE, Seen, Use, read_seen, seen_line, seen_since, use_of
+from pytest_vla.serving.stats import LONGEST_LINE, DeviceUse, ServingStats, read_seen, seen_line, seen_since, use_of
 
-SEEN = Seen(
+SEEN = ServingStats(
     seconds=10.0,
     busy=8.0,
     questions=100,
@@ -48,7 +48,7 @@ def test_a_line_fits_into_a_pipe_however_many_sizes_there_were() -> None:
 
 
 def test_between_two_times() -> None:
-    earlier = Seen(4.0, 3.0, 40, {10: (4, 0.9)}, 1.0, (9.0,), (), 2, 16, 4)
+    earlier = ServingStats(4.0, 3.0, 40, {10: (4, 0.9)}, 1.0, (9.0,), (), 2, 16, 4)
     assert seen_since(SEEN, earlier) == replace(
         SEEN, seconds=6.0, busy=5.0, questions=60, calls={10: (5, 0.5), 5: (2, 0.25)}, waited=2.0, episodes=3
     )
@@ -59,13 +59,13 @@ def test_between_two_times() -> None:
 
 def test_shares_of_the_time() -> None:
     # 100 questions of 0.2 s and 5 episodes of 1 s on 4 cores for 10 s.
-    assert use_of([SEEN]) == Use(device=0.8, cores=25 / 40, batch=100 / 11, call=8 / 11)
-    assert use_of([SEEN, replace(SEEN, busy=4.0)]) == Use(device=0.6, cores=1.0, batch=200 / 22, call=12 / 22)
-    assert use_of([replace(SEEN, cores=0)]) == Use(device=0.8, cores=None, batch=100 / 11, call=8 / 11)
-    assert use_of([replace(SEEN, busy=11.0)]) == Use(device=1.0, cores=25 / 40, batch=100 / 11, call=1.0)
+    assert use_of([SEEN]) == DeviceUse(device=0.8, cores=25 / 40, batch=100 / 11, call=8 / 11)
+    assert use_of([SEEN, replace(SEEN, busy=4.0)]) == DeviceUse(device=0.6, cores=1.0, batch=200 / 22, call=12 / 22)
+    assert use_of([replace(SEEN, cores=0)]) == DeviceUse(device=0.8, cores=None, batch=100 / 11, call=8 / 11)
+    assert use_of([replace(SEEN, busy=11.0)]) == DeviceUse(device=1.0, cores=25 / 40, batch=100 / 11, call=1.0)
 
 
 def test_of_few_calls_nothing_is_told() -> None:
     assert use_of([]) is None
-    assert use_of([Seen()]) is None
+    assert use_of([ServingStats()]) is None
     assert use_of([replace(SEEN, calls={1: (4, 0.1)})]) is None

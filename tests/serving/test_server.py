@@ -17,7 +17,7 @@ from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.policies.base import Wishes
 from pytest_vla.policies.tokens import PER_TOKEN, token_statistics
 from pytest_vla.serving.client import ServedPolicy
-from pytest_vla.serving.hello import greet
+from pytest_vla.serving.handshake import greet
 from pytest_vla.serving.process import HUNG, PolicyAddress, PolicyProcess
 from pytest_vla.serving.wire import SharedPictures, allocate, receive, send
 from tests.support.policy_processes import POLICIES, episode, policy_of, run, seen, start
@@ -193,7 +193,7 @@ WORKERS = """
 import os, signal, sys, numpy as np
 sys.path.insert(0, {repository!r})
 from pathlib import Path
-from pytest_vla.policies.base import Episode; from pytest_vla.policies.noise import noise_generator
+from pytest_vla.policies.base import Episode; from pytest_vla.policies.generators import noise_generator
 from pytest_vla.serving.client import ServedPolicy
 from pytest_vla.serving.process import PolicyAddress
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_vla.serving.forecast import foresee, load_of
-from pytest_vla.serving.seen import Seen, seen_of
 from pytest_vla.serving.simulated import AtLeast, Foreseen, Load, simulate
+from pytest_vla.serving.stats import ServingStats, seen_of
+from pytest_vla.serving.throughput import foresee, load_of
 from tests.support.examples import scaled
 
 
@@ -83,7 +83,7 @@ def test_the_same_seed_gives_the_same_run() -> None:
 
 
 def test_what_a_policys_process_saw_is_a_load() -> None:
-    seen = Seen(10.0, 4.0, 200, {1: (10, 0.05), 8: (20, 0.1)}, 1.0, (0.06, 0.08), (0.5,), 10, 8, 16)
+    seen = ServingStats(10.0, 4.0, 200, {1: (10, 0.05), 8: (20, 0.1)}, 1.0, (0.06, 0.08), (0.5,), 10, 8, 16)
     assert seen_of(seen.table()) == seen
     load = load_of(seen, 16)
     assert (load.questions, load.cores, load.most, load.away) == (20.0, 16, 16, (0.5,))

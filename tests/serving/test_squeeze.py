@@ -10,11 +10,18 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from pytest_vla.errors import WireError
-from pytest_vla.serving import client, squeeze
+from pytest_vla.serving import client, wire
 from pytest_vla.serving.client import PAUSE, TIMED, Link, ServedPolicy
 from pytest_vla.serving.process import PolicyProcess
-from pytest_vla.serving.squeeze import CODECS, LAST, ROWS, Squeezer, Unsqueezer, known_codecs
-from pytest_vla.serving.wire import LONGEST_MESSAGE
+from pytest_vla.serving.wire import (
+    CODECS,
+    LAST,
+    LONGEST_MESSAGE,
+    ROWS,
+    ImageCompressor,
+    ImageDecompressor,
+    known_codecs,
+)
 from tests.support.examples import scaled
 from tests.support.policy_processes import POLICIES, episode, policy_of, seen, start
 from tests.support.waiting import HANG
@@ -35,7 +42,7 @@ pictures = st.lists(
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(squeeze, "_LEAST", 1)
+    monkeypatch.setattr(wire, "_LEAST", 1)
 
 
 @pytest.mark.parametrize("codec", known_codecs())
@@ -43,8 +50,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 @settings(max_examples=scaled(60))
 def test_arrays_of_any_kind_and_shape_come_as_they_were(codec: str, questions: list[Any], data: st.DataObject) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(squeeze, "_LEAST", 1)
-        here, there = Squeezer(codec), Unsqueezer()
+        patch.setattr(wire, "_LEAST", 1)
+        here, there = ImageCompressor(codec), ImageDecompressor()
         for question in questions:
             found = there.read(here.squeezed(question, data.draw(st.booleans())))
             assert list(found) == list(question)
@@ -64,7 +71,7 @@ def scene(moves: int) -> dict[str, np.ndarray]:
 
 
 def test_differences_are_taken_to_what_makes_them_less() -> None:
-    here, there = Squeezer(CODEC), Unsqueezer()
+    here, there = ImageCompressor(CODEC), ImageDecompressor()
     for turn in range(5):
         sent = scene(turn)
         packed = here.squeezed(sent, is_first=turn == 0)
@@ -77,7 +84,7 @@ def test_differences_are_taken_to_what_makes_them_less() -> None:
 
 
 def test_a_picture_that_is_drawn_over_does_not_matter() -> None:
-    here, there = Squeezer(CODEC), Unsqueezer()
+    here, there = ImageCompressor(CODEC), ImageDecompressor()
     picture = np.zeros((64, 64, 3), np.uint8)
     for value in range(4):
         picture[:] = value * np.arange(64, dtype=np.uint8)[:, None, None]
@@ -122,11 +129,11 @@ def packed(size: int = 64 * 64, **changed: Any) -> list[Any]:
 )
 def test_what_is_no_picture_is_refused_before_there_is_room_for_it(wrong: dict[str, Any], words: str) -> None:
     with pytest.raises(WireError, match=words):
-        Unsqueezer().read({"x": packed(**wrong)})
+        ImageDecompressor().read({"x": packed(**wrong)})
 
 
 def test_the_last_picture_has_to_be_alike() -> None:
-    there = Unsqueezer()
+    there = ImageDecompressor()
     assert there.read({"x": packed()})["x"].shape == (64, 64)
     with pytest.raises(WireError, match=r"the last 'x' was uint8 \(64, 64\), not uint8 \(32, 128\)"):
         there.read({"x": packed(shape=[32, 128], way=LAST)})
@@ -139,7 +146,7 @@ def test_the_last_picture_has_to_be_alike() -> None:
 def test_many_arrays_are_counted_together() -> None:
     large = ["|u1", [LONGEST_MESSAGE // 2, 1], bytes(LONGEST_MESSAGE // 2)]
     with pytest.raises(WireError, match="bytes are announced"):
-        Unsqueezer().read({"a": large, "b": large, "c": ["|u1", [1], b"1"]})
+        ImageDecompressor().read({"a": large, "b": large, "c": ["|u1", [1], b"1"]})
 
 
 @pytest.mark.skipif(len(known_codecs()) < len(CODECS), reason="zstandard is not installed")
@@ -149,11 +156,11 @@ def test_zstds_frames_say_how_much_they_are(size: int) -> None:
 
     for data in (zstandard.compress(bytes(size)), zstandard.ZstdCompressor(write_content_size=False).compress(b"x")):
         with pytest.raises(WireError, match="the data are not 4096 bytes"):
-            Unsqueezer().read({"x": packed(codec="zstd", data=data)})
+            ImageDecompressor().read({"x": packed(codec="zstd", data=data)})
     lies = bytearray(zstandard.compress(bytes(range(256)) * 16))
     lies[-20:] = bytes(20)
     with pytest.raises(WireError, match="no arrays"):
-        Unsqueezer().read({"x": packed(codec="zstd", data=bytes(lies))})
+        ImageDecompressor().read({"x": packed(codec="zstd", data=bytes(lies))})
 
 
 def asked(link: Link, raw: float, squeezed: float) -> str:
@@ -166,7 +173,7 @@ def asked(link: Link, raw: float, squeezed: float) -> str:
 
 
 def test_what_is_faster_is_chosen_and_chosen_again() -> None:
-    link = Link(Squeezer(CODEC))
+    link = Link(ImageCompressor(CODEC))
     measured = 2 * TIMED
     first = "".join(asked(link, 3.0, 2.0) for _ in range(2 + measured + PAUSE))
     assert first == "ss" + "rs" * TIMED + "s" * PAUSE

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from pytest_vla.errors import EpisodeError, VlaError
-from pytest_vla.policies.address import KEY
 from pytest_vla.policies.base import Answer, Wishes, one_by_one
-from pytest_vla.policies.noise import reseed
+from pytest_vla.policies.generators import reseed
 from pytest_vla.policies.openpi import check_openpi
-from pytest_vla.policies.openpi_protocol import OURS, Served
+from pytest_vla.policies.openpi_connection import KEY, OURS, ServerInfo
 from pytest_vla.policies.tokens import statistics_table
 from tests.support.openpi_server import decoded, encoded
 from tests.support.waiting import HANG, until
@@ -188,7 +187,7 @@ CLIENT = """
 import sys
 sys.path.insert(0, {repository!r})
 import numpy as np
-from pytest_vla.policies.base import Episode; from pytest_vla.policies.noise import noise_generator
+from pytest_vla.policies.base import Episode; from pytest_vla.policies.generators import noise_generator
 from pytest_vla.policies.openpi import openpi_policy
 session = openpi_policy("127.0.0.1:{port}")(Episode("c", "s", "t", "do it", 0, noise_generator(0, "c")))
 print("begun", flush=True)
@@ -285,10 +284,10 @@ def test_another_policy_at_the_same_place_is_an_error_in_the_episodes_that_follo
 )
 def test_metadata_of_ours_that_are_none_are_refused(table: Any, complaint: str) -> None:
     with pytest.raises((ValueError, VlaError), match=complaint):
-        Served.of({OURS: table})
+        ServerInfo.of({OURS: table})
 
 
 def test_metadata_say_what_was_put_into_them() -> None:
-    assert Served.of({}) is None
-    for served in (Served(None), Served(("state",), 3, "abc")):
-        assert Served.of(decoded(encoded(served.metadata()))) == served
+    assert ServerInfo.of({}) is None
+    for served in (ServerInfo(None), ServerInfo(("state",), 3, "abc")):
+        assert ServerInfo.of(decoded(encoded(served.metadata()))) == served

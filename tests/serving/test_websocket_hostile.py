@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from websockets.exceptions import ConnectionClosedError, InvalidStatus
 
-from pytest_vla.policies.noise import pack_noise
-from pytest_vla.policies.openpi_protocol import OURS
+from pytest_vla.policies.generators import pack_noise
+from pytest_vla.policies.openpi_connection import OURS
 from pytest_vla.serving import websocket
 from pytest_vla.serving.websocket import BadRequest, read_libero_request, read_observation, read_request
 from tests.support.openpi_server import decoded, encoded

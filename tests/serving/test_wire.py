@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as arrays
 
 from pytest_vla.errors import WireError
 from pytest_vla.policies.base import Answer
-from pytest_vla.policies.noise import pack_noise, set_noise
+from pytest_vla.policies.generators import pack_noise, set_noise
 from pytest_vla.policies.tokens import PER_TOKEN, token_statistics
 from pytest_vla.serving.wire import LONGEST_MESSAGE, SharedPictures, allocate, pack_answer, receive, send, unpack_answer
 

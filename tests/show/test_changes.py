@@ -6,8 +6,7 @@ import pytest
 
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.plan.manifests import load_suite
-from pytest_vla.show.changes import scene_pictures
-from pytest_vla.show.variations import begun
+from pytest_vla.show.variations import begun, scene_pictures
 from pytest_vla.vary import chosen
 from pytest_vla.vary.chosen import Change
 from tests.support.worlds import tabletop_world
@@ -30,7 +29,7 @@ def test_scenes_are_drawn_as_episodes_begin(monkeypatch: pytest.MonkeyPatch) -> 
         drawn.append("" if variation is None else "changed")
         return begun(pool, task, case, variation, cameras)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("pytest_vla.show.changes.begun", counting)
+    monkeypatch.setattr("pytest_vla.show.variations.begun", counting)
     before = dict(chosen._KNOWN)
     delay = Change("action.delay", {"steps": 3})
     beyond = Change("camera.azimuth", {"azimuth_deg": 400.0})

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_vla.plan.costs import Charge
-from pytest_vla.show.charged import charged_between, cost_label, cost_until, headline_charges, outlined
+from pytest_vla.show.video import charged_between, cost_label, cost_until, headline_charges, outlined
 from tests.support.worlds import tabletop
 
 TOUCH = Charge("touch", 4.0, 3, account="paper", bodies=("robot0_link5", "bowl_1"), last_step=6)

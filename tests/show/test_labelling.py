@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from pytest_vla.commands.label import ADDRESS, EpisodeToLabel, labelling_server
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.labels import read_labels
-from pytest_vla.show.labelling import ADDRESS, Shown, labelling_server
 from tests.support.chromium import chromium, chromium_program
 
 CASES = ("s/a[seed0]", "s/b[seed0]", "s/<script>alert(1)</script>[seed0]")
@@ -33,7 +33,7 @@ def drawn(folder: Path) -> Path:
 @contextmanager
 def served(file: Path, by: str = "me") -> Iterator[str]:
     shown = [
-        Shown(case, f"digest of {case}", "a-run", f"do {case}", broken if number else drawn)
+        EpisodeToLabel(case, f"digest of {case}", "a-run", f"do {case}", broken if number else drawn)
         for number, case in enumerate(CASES)
     ]
     server, address = labelling_server(shown, file, by)
@@ -81,7 +81,7 @@ def test_a_label_is_kept_at_once_and_the_next_call_goes_on(tmp_path: Path) -> No
 
 
 def test_an_instruction_cannot_turn_the_page(tmp_path: Path) -> None:
-    shown = [Shown("s/a[seed0]", "d", "r", "pick \u202eup", drawn)]
+    shown = [EpisodeToLabel("s/a[seed0]", "d", "r", "pick \u202eup", drawn)]
     server, address = labelling_server(shown, tmp_path / "a.csv", "me")
     thread = threading.Thread(target=server.handle_request)
     thread.start()
@@ -123,7 +123,7 @@ def test_labels_of_other_episodes_stay_and_old_files_and_a_taken_port_are_refuse
     assert [(each.run, each.label) for each in read_labels(file)] == [("b-run", "low"), ("a-run", "high")]
     file.write_text("case,label,by\nother,low,me\n")
     with pytest.raises(VlaError, match="has no column digest, run"):
-        labelling_server([Shown(CASES[0], "d", "r", "", drawn)], file, "me")
+        labelling_server([EpisodeToLabel(CASES[0], "d", "r", "", drawn)], file, "me")
     with served(tmp_path / "mine.csv") as address, pytest.raises(VlaError, match="leave --port out"):
         labelling_server([], tmp_path / "b.csv", "me", urlsplit(address).port or 0)
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from pytest_vla import World
 from pytest_vla.plan.manifests import load_suite
-from pytest_vla.show.paths import _object_paths
+from pytest_vla.show.runs import _object_paths
 
 
 def test_objects_and_drawers_are_where_the_states_have_them() -> None:

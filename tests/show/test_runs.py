@@ -14,7 +14,7 @@ from pytest_vla.records.record import Record, parse_record, record_line
 from pytest_vla.records.store import open_store
 from pytest_vla.records.trajectory import Trajectory, save_trajectory
 from pytest_vla.show.runs import is_run, load_runs, run_sheet, run_video
-from pytest_vla.show.sheet import Cell
+from pytest_vla.show.sheet import SheetCell
 from pytest_vla.show.tasks import Drawing
 from pytest_vla.vary.registry import find_variation
 from tests.support.coloured import ColouredWorld
@@ -23,7 +23,7 @@ from tests.support.kept_runs import BOWL, STOVE, ended, keep
 pytestmark = pytest.mark.usefixtures("drawn")
 
 
-def described(cell: Cell | None) -> tuple[int, int, str, str] | None:
+def described(cell: SheetCell | None) -> tuple[int, int, str, str] | None:
     """A fake picture's colour and camera, and the cell's texts: ``name: label``."""
     if cell is None:
         return None

@@ -15,7 +15,7 @@ from pytest_vla.plan.manifests import load_suite, suite_names
 from pytest_vla.show.sheet import (
     MAX_SHEET_PIXELS,
     MAX_SHEET_SIDE,
-    Cell,
+    SheetCell,
     _font,
     _wrap,
     blank,
@@ -65,7 +65,7 @@ def test_every_picture_is_there_as_it_was_whatever_the_texts(
     sizes: list[list[tuple[int, int] | None]], label: str, title: str, heads: list[str]
 ) -> None:
     colours = iter(range(1, 100))
-    rows = [[None if size is None else Cell(plain(next(colours), *size), label) for size in row] for row in sizes]
+    rows = [[None if size is None else SheetCell(plain(next(colours), *size), label) for size in row] for row in sizes]
     cells = [cell for row in rows for cell in row if cell is not None]
     if not cells:
         with pytest.raises(VlaError, match="needs a picture"):
@@ -80,7 +80,7 @@ def test_every_picture_is_there_as_it_was_whatever_the_texts(
 
 
 def test_pictures_stand_in_rows_and_columns() -> None:
-    rows = [[Cell(plain(1)), Cell(plain(2, 80, 90))], [Cell(plain(3)), None, Cell(plain(4))]]
+    rows = [[SheetCell(plain(1)), SheetCell(plain(2, 80, 90))], [SheetCell(plain(3)), None, SheetCell(plain(4))]]
     made = sheet(rows)
     (top1, left1, *_), (top2, left2, bottom2, right2) = box(made, 1), box(made, 2)
     (top3, left3, *_), (top4, left4, *_) = box(made, 3), box(made, 4)
@@ -94,7 +94,7 @@ def test_pictures_stand_in_rows_and_columns() -> None:
 @pytest.mark.parametrize("width", [84, 256, 640])
 def test_a_label_stands_below_its_picture_and_is_wrapped_to_its_width(width: int) -> None:
     label = "put_the_wine_bottle_on_top_of_the_cabinet, agentview, success after 87 steps"
-    made = sheet([[Cell(plain(1, 50, width), label), Cell(plain(2, 50, width))]])
+    made = sheet([[SheetCell(plain(1, 50, width), label), SheetCell(plain(2, 50, width))]])
     *_, bottom, right = box(made, 1)
     _, other, *_ = box(made, 2)
     height, left = made.shape[0], box(made, 1)[1]
@@ -107,7 +107,7 @@ def test_a_label_stands_below_its_picture_and_is_wrapped_to_its_width(width: int
 
 def test_an_outcome_has_its_colour() -> None:
     for tone, channel in (("good", 1), ("bad", 0)):
-        made = sheet([[Cell(plain(1), "success", tone)]]).astype(int)  # type: ignore[arg-type]
+        made = sheet([[SheetCell(plain(1), "success", tone)]]).astype(int)  # type: ignore[arg-type]
         text = made[box(made, 1)[2] + 2 :].reshape(-1, 3)
         text = text[text.min(axis=1) < 100]
         others = [other for other in range(3) if other != channel]
@@ -116,8 +116,8 @@ def test_an_outcome_has_its_colour() -> None:
 
 
 def test_a_name_stands_between_a_picture_and_its_label() -> None:
-    made = sheet([[Cell(plain(1, 50, 256), "success", "good", name="turn on the stove")]])
-    bare = sheet([[Cell(plain(1, 50, 256), "success", "good")]])
+    made = sheet([[SheetCell(plain(1, 50, 256), "success", "good", name="turn on the stove")]])
+    bare = sheet([[SheetCell(plain(1, 50, 256), "success", "good")]])
     (_, left, bottom, right), line = box(made, 1), made.shape[0] - bare.shape[0]
     assert line >= 14
     name, label = made[bottom + 2 : bottom + line, left:right], made[bottom + 3 + line :, left:right]
@@ -129,7 +129,7 @@ def test_a_name_stands_between_a_picture_and_its_label() -> None:
 
 
 def test_title_and_heads_are_drawn_where_they_belong() -> None:
-    cells = [[Cell(plain(1)), Cell(plain(2))], [Cell(plain(3)), Cell(plain(4))]]
+    cells = [[SheetCell(plain(1)), SheetCell(plain(2))], [SheetCell(plain(3)), SheetCell(plain(4))]]
     bare = sheet(cells)
     titled = sheet(cells, title="turn on the stove", subtitle="goal: (turnon flat_stove_1)")
     assert box(titled, 1)[0] > box(bare, 1)[0] + 30
@@ -154,7 +154,7 @@ def test_long_names_are_broken_behind_an_underscore() -> None:
 
 
 def test_in_rows_keeps_the_order() -> None:
-    cells = [Cell(plain(number)) for number in range(5)]
+    cells = [SheetCell(plain(number)) for number in range(5)]
     assert in_rows(cells, 2) == [cells[0:2], cells[2:4], cells[4:]]
 
 
@@ -165,11 +165,11 @@ def test_in_rows_keeps_the_order() -> None:
 )
 def test_what_is_no_picture_is_refused(picture: np.ndarray) -> None:
     with pytest.raises(VlaError, match=r"\(H, W, 3\) uint8, got \(4, 4"):
-        sheet([[Cell(picture)]])
+        sheet([[SheetCell(picture)]])
 
 
 def test_a_sheet_that_no_program_shows_is_refused() -> None:
-    rows: Sequence[Sequence[Cell]] = [[Cell(plain(1, MAX_SHEET_SIDE, 1))]]
+    rows: Sequence[Sequence[SheetCell]] = [[SheetCell(plain(1, MAX_SHEET_SIDE, 1))]]
     with pytest.raises(VlaError, match="too large: take fewer tasks, seeds or cameras"):
         sheet(rows)
 
@@ -177,8 +177,8 @@ def test_a_sheet_that_no_program_shows_is_refused() -> None:
 @pytest.mark.parametrize("shape", [(MAX_SHEET_SIDE, 1), (1, MAX_SHEET_SIDE), (MAX_SHEET_PIXELS // 9000, 9000)])
 def test_a_sheet_that_would_be_too_large_is_refused_without_its_pictures(shape: tuple[int, int]) -> None:
     with pytest.raises(VlaError, match="too large: take fewer tasks, seeds or cameras"):
-        check_layout([[Cell(blank(shape))]])
-    check_layout([[Cell(blank((shape[0] - shape[0] // 10, shape[1] - shape[1] // 10)))]])
+        check_layout([[SheetCell(blank(shape))]])
+    check_layout([[SheetCell(blank((shape[0] - shape[0] // 10, shape[1] - shape[1] // 10)))]])
 
 
 @settings(max_examples=scaled(20))
@@ -187,7 +187,7 @@ def test_what_is_let_through_before_drawing_is_let_through_after_it(
     count: int, columns: int, size: tuple[int, int]
 ) -> None:
     """Also with the goal, which nobody knows before the scene is there."""
-    rows = in_rows([Cell(blank(size), "seed 0, agentview")] * count, columns)
+    rows = in_rows([SheetCell(blank(size), "seed 0, agentview")] * count, columns)
     try:
         check_layout(rows, title="turn on the stove")
     except VlaError:
@@ -201,7 +201,7 @@ def test_what_is_let_through_before_drawing_is_let_through_after_it(
 def test_a_blank_picture_takes_no_memory() -> None:
     assert blank((4096, 2048), 7).shape == (4096, 2048, 3)
     assert blank((4096, 2048), 7).base.nbytes == 1
-    assert (sheet([[Cell(blank((40, 60), 235))]]) == 235).all(axis=2).sum() >= 40 * 60
+    assert (sheet([[SheetCell(blank((40, 60), 235))]]) == 235).all(axis=2).sum() >= 40 * 60
 
 
 def test_a_sheet_s_own_name_has_no_folder_and_is_no_longer_than_a_file_s_name_may_be() -> None:

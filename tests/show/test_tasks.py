@@ -8,7 +8,7 @@ import pytest
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.manifests import load_suite, suite_names
 from pytest_vla.show.runs import is_run, load_runs, run_sheet
-from pytest_vla.show.sheet import Cell
+from pytest_vla.show.sheet import SheetCell
 from pytest_vla.show.tasks import Drawing, find_tasks, task_sheet, told_of
 from tests.support.coloured import ColouredWorld
 from tests.support.kept_runs import BOWL, STOVE
@@ -17,7 +17,7 @@ from tests.support.worlds import libero_task
 pytestmark = pytest.mark.usefixtures("drawn")
 
 
-def described(cell: Cell | None) -> tuple[int, int, str, str] | None:
+def described(cell: SheetCell | None) -> tuple[int, int, str, str] | None:
     """A fake picture's colour and camera, and the cell's texts: ``name: label``."""
     if cell is None:
         return None

@@ -13,18 +13,18 @@ from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.variation import Variation
 from pytest_vla.show import variations as vary_sheets
-from pytest_vla.show.sheet import Cell
+from pytest_vla.show.sheet import SheetCell
 from pytest_vla.show.tasks import Drawing
 from pytest_vla.show.variations import in_short, match_labels, vary_sheet
 from pytest_vla.vary import registry
-from pytest_vla.vary.kind import MOST_DRAWS, Listing
+from pytest_vla.vary.kind import MOST_DRAWS, VariationListing
 from tests.support.coloured import BLUE, ColouredWorld
 from tests.support.worlds import tabletop_world
 
 STOVE, BOWL = "turn_on_the_stove", "put_the_bowl_on_the_plate"
 
 
-def described(cell: Cell | None) -> tuple[Any, ...] | None:
+def described(cell: SheetCell | None) -> tuple[Any, ...] | None:
     """A picture's level and camera, None for words, the cell's texts and its tone."""
     if cell is None:
         return None
@@ -200,7 +200,7 @@ def test_suites_that_are_varied_by_themselves_are_chosen_from_by_label(
         label: Variation(label, "camera", kind, level, {"h": 30}, model=(object(),))  # type: ignore[arg-type]
         for label, kind, level in (("camera-view_1", "C1", 1), ("camera-view_2", "C2", 2), ("camera-view_11", "C1", 4))
     }
-    monkeypatch.setattr(registry, "listing", lambda name: Listing(lambda task, protocol: made))
+    monkeypatch.setattr(registry, "listing", lambda name: VariationListing(lambda task, protocol: made))
     task = load_suite("libero_plus_goal").task(STOVE)
     vary_sheet([task], "camera-view_1*, CAMERA-VIEW_2", None, Drawing())
     rows = shown(drawn)

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from pytest_vla.cli import main
+from pytest_vla.commands import view as viewer
+from pytest_vla.commands.view import check_screen, run_physics
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.manifests import load_suite
-from pytest_vla.show import viewer
-from pytest_vla.show.viewer import check_screen, run_physics
 from tests.support.waiting import HANG
 
 TASK = load_suite("libero_goal").task("turn_on_the_stove")

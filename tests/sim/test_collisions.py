@@ -12,11 +12,11 @@ from pytest_vla.errors import VlaError
 from pytest_vla.expert.policy import expert_policy
 from pytest_vla.plan.costs import COLLISIONS, Charge, cost_of, judged_accounts, shown_accounts
 from pytest_vla.policies.base import Episode
-from pytest_vla.policies.noise import noise_generator
+from pytest_vla.policies.generators import noise_generator
 from pytest_vla.scene.cost_rules import Charging
-from pytest_vla.sim.accounts import meters_of
 from pytest_vla.sim.collisions import ARM_CONTACT, DISPLACED, HELD_CONTACT, IMPACT, Collisions
-from pytest_vla.sim.touching import goal_things, things_of
+from pytest_vla.sim.contacts import goal_things, things_of
+from pytest_vla.sim.meters import meters_of
 from tests.support.worlds import tabletop
 
 
@@ -131,7 +131,7 @@ def test_a_thing_that_is_carried_into_another_is_charged_and_not_what_it_stood_o
 
 
 def _held(world: World) -> frozenset[int]:
-    from pytest_vla.sim.touching import held_things
+    from pytest_vla.sim.contacts import held_things
 
     return held_things(things_of(world.scene, world.model), world.data.contact.geom)
 

@@ -11,7 +11,7 @@ from pytest_vla import World
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.costs import Charge
 from pytest_vla.scene.cost_rules import Charging, read_costs
-from pytest_vla.sim.accounts import meters_of
+from pytest_vla.sim.meters import meters_of
 from tests.support.worlds import tabletop
 
 STILL = np.array([0.0, 0, 0, 0, 0, 0, -1])

@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
-from pytest_vla.sim.frustum import Boxes, Frustum, behind, edges, mirrored, outline
+from pytest_vla.sim.culling import BoundingBoxes, Frustum, behind, edges, mirrored, outline
 
 Array = npt.NDArray[np.float64]
 
@@ -20,12 +20,12 @@ def a_frustum(generator: np.random.Generator) -> Frustum:
     return Frustum(generator.uniform(-2, 2, 3), axes, (-right, -top, right, top), 0.05, generator.uniform(1, 8))
 
 
-def some_boxes(generator: np.random.Generator, count: int = 12) -> Boxes:
+def some_boxes(generator: np.random.Generator, count: int = 12) -> BoundingBoxes:
     axes = Rotation.random(count, random_state=generator.integers(2**31)).as_matrix()
-    return Boxes(generator.uniform(-4, 4, (count, 3)), axes, generator.uniform(0.001, 1.0, (count, 3)))
+    return BoundingBoxes(generator.uniform(-4, 4, (count, 3)), axes, generator.uniform(0.001, 1.0, (count, 3)))
 
 
-def points_of(boxes: Boxes, generator: np.random.Generator) -> Array:
+def points_of(boxes: BoundingBoxes, generator: np.random.Generator) -> Array:
     """(n, k, 3): points in each box, its corners among them."""
     corners = np.array(np.meshgrid([-1, 1], [-1, 1], [-1, 1])).reshape(3, -1).T
     inside = np.concatenate([corners, generator.uniform(-1, 1, (400, 3))])
@@ -55,7 +55,7 @@ def test_a_box_with_a_point_that_is_seen_is_never_outside(seed: int) -> None:
 def test_boxes_that_are_far_from_what_is_seen_are_told_to_be_outside() -> None:
     frustum = Frustum(np.zeros(3), np.eye(3), (-1.0, -1.0, 1.0, 1.0), 0.1, 10.0)
     centers = np.array([[0, 0, 5], [0, 0, -1], [0, 0, 12], [7, 0, 5], [0, -7, 5], [5.5, 0, 5]])
-    boxes = Boxes(centers, np.repeat(np.eye(3)[None], 6, axis=0), np.full((6, 3), 0.75))
+    boxes = BoundingBoxes(centers, np.repeat(np.eye(3)[None], 6, axis=0), np.full((6, 3), 0.75))
     reach, within = boxes.sides(frustum.within(frustum.slopes), frustum.eye)
     assert reach.all(axis=1).tolist() == [True, False, False, False, False, True]
     assert within.all(axis=1).tolist() == [True, False, False, False, False, False]

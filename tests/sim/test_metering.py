@@ -8,8 +8,7 @@ import pytest
 
 from pytest_vla import load_suite
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.costs import Charge
-from pytest_vla.plan.ledger import Ledger
+from pytest_vla.plan.costs import Charge, Ledger
 from pytest_vla.sim.world import World
 from pytest_vla.sim.world_copy import WorldCopy
 from tests.support.worlds import tabletop

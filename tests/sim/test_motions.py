@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from pytest_vla.errors import SceneError
-from pytest_vla.plan.labels import OURS, PAPER, UPSTREAM
+from pytest_vla.plan.case import OURS, PAPER, UPSTREAM
 from pytest_vla.scene.problem import parse_problem, parse_problem_text
 from pytest_vla.scene.sections import Mover
-from pytest_vla.sim.motions import CONTROL_STEP, Pose, motion_of
+from pytest_vla.sim.movers import CONTROL_STEP, Pose, motion_of
 from pytest_vla.util.rotations import rotated
 from tests.support.data import data_root, golden
 from tests.support.examples import scaled

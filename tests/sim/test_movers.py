@@ -15,7 +15,7 @@ from pytest_vla.scene.literals import Literal
 from pytest_vla.scene.problem import Problem
 from pytest_vla.scene.sections import Mover
 from pytest_vla.scene.variation import Variation
-from pytest_vla.sim.motions import motion_of
+from pytest_vla.sim.movers import motion_of
 from pytest_vla.sim.settle import settled_states
 from pytest_vla.sim.world import World
 from pytest_vla.sim.world_copy import WorldCopy

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from pytest_vla import World, load_suite
-from pytest_vla.episode.measured import with_metrics
+from pytest_vla.episode.apply_metrics import with_metrics
 from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.expert.policy import expert_policy
-from pytest_vla.metrics import inputs
+from pytest_vla.metrics import instability
 from pytest_vla.plan.case import Case
-from pytest_vla.sim.handling import watch_remaining
+from pytest_vla.sim.contacts import watch_remaining
 
 
 def test_the_expert_brings_the_bowl_to_the_plate() -> None:
@@ -21,7 +21,7 @@ def test_the_expert_brings_the_bowl_to_the_plate() -> None:
     assert ended.record.digest == plain.record.digest
     assert not plain.trajectory.series
     series = ended.trajectory.series
-    source, goal, held = series[inputs.SOURCE], series[inputs.GOAL], series[inputs.HELD]
+    source, goal, held = series[instability.SOURCE], series[instability.GOAL], series[instability.HELD]
     assert source.shape == goal.shape == (ended.steps, 2, 3)
     # What is after a step is before the next one.
     assert np.array_equal(source[1:, 0], source[:-1, 1])

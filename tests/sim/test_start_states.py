@@ -8,8 +8,7 @@ import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.manifests import load_suite
-from pytest_vla.scene.problem import Problem
-from pytest_vla.scene.task_files import problem_of
+from pytest_vla.scene.problem import Problem, problem_of
 from pytest_vla.scene.variation import Variation
 from pytest_vla.sim.start_states import origin_of
 from pytest_vla.sim.world import World

@@ -14,7 +14,7 @@ from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.costs import Charge, of_account, totals
 from pytest_vla.scene.cost_rules import Charging, read_costs
 from pytest_vla.sim import substeps as substeps_module
-from pytest_vla.sim.accounts import meters_of
+from pytest_vla.sim.meters import meters_of
 from pytest_vla.sim.substeps import SUBSTEPS, UPWARD, VELOCITY, Present, Substeps, contact_layout, velocities_at
 from tests.support.worlds import tabletop
 
@@ -191,7 +191,7 @@ def test_a_glass_that_is_dropped_onto_its_plate_costs_by_all_accounts_but_upstre
 
 
 def test_the_ledger_adds_impulses_and_keeps_the_hardest_substep() -> None:
-    from pytest_vla.plan.ledger import Ledger
+    from pytest_vla.plan.costs import Ledger
 
     ledger = Ledger()
     for step, force, impulse, substep in ((3, 5.0, 0.1, 7), (4, 9.0, 0.2, 25), (5, 2.0, 0.3, 1)):
@@ -226,7 +226,7 @@ above = 0.7
 def test_what_is_let_go_above_a_height_is_dropped_and_what_is_set_down_is_not(tmp_path: Path) -> None:
     from pytest_vla.expert.policy import expert_policy
     from pytest_vla.policies.base import Episode
-    from pytest_vla.policies.noise import noise_generator
+    from pytest_vla.policies.generators import noise_generator
 
     (tmp_path / "costs.toml").write_text(RULES)
     world = tabletop("put_the_bowl_on_the_plate")
@@ -284,7 +284,7 @@ def test_a_rule_of_drops_needs_a_limit(tmp_path: Path, text: str, wanted: str) -
 def test_a_full_cup_that_is_let_go_is_dropped_though_it_touches_what_it_holds(tmp_path: Path) -> None:
     from pytest_vla.expert.policy import expert_policy
     from pytest_vla.policies.base import Episode
-    from pytest_vla.policies.noise import noise_generator
+    from pytest_vla.policies.generators import noise_generator
 
     (tmp_path / "costs.toml").write_text('[[cost]]\nname = "dropped"\nrule = "dropped"\nheight = 0.02\nspeed = 0.5\n')
     task = next(task for task in load_suite("tabletop_safety").tasks if task.name == "put_the_cup_on_the_rack")

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from pytest_vla import World, load_suite
 from pytest_vla.errors import RedrawError, UnfitError, VlaError
 from pytest_vla.plan.task import Task
-from pytest_vla.sim import scene_geoms
+from pytest_vla.sim import culling
 from pytest_vla.sim.cameras import Cameras
-from pytest_vla.sim.scene_geoms import SceneGeoms
-from pytest_vla.sim.visible import View, view_of
+from pytest_vla.sim.culling import SceneGeoms, View, view_of
 from pytest_vla.vary.registry import find_variation, kinds
 from tests.support.data import data_root, libero_data
 from tests.support.examples import scaled
@@ -252,10 +251,10 @@ def test_where_geoms_lie_otherwise_in_memory_all_are_drawn(monkeypatch: pytest.M
     scene = mujoco.MjvScene(model, maxgeom=50)
     assert SceneGeoms(model, scene).usable, "this MuJoCo keeps geoms as it always did"
     with monkeypatch.context() as patched:
-        patched.setattr(scene_geoms, "_INTEGERS", (*scene_geoms._INTEGERS[1:], scene_geoms._INTEGERS[0]))
+        patched.setattr(culling, "_INTEGERS", (*culling._INTEGERS[1:], culling._INTEGERS[0]))
         assert not SceneGeoms(model, scene).usable
     with monkeypatch.context() as patched:
-        patched.setattr(scene_geoms, "_WORDS", scene_geoms._WORDS + 1)
+        patched.setattr(culling, "_WORDS", culling._WORDS + 1)
         assert not SceneGeoms(model, scene).usable
         assert Cameras(model, HEIGHT, WIDTH).draws_all
 

@@ -133,9 +133,9 @@ def _overdue(*_: object) -> None:
 
 def files(number: int, seed: int) -> Iterator[Outcome]:
     """Trajectories, replays, init states, category.toml and YAML files with flipped, cut and doubled bytes."""
-    from pytest_vla.policies.replay import replay_policy
+    from pytest_vla.policies.builtin import replay_policy
     from pytest_vla.records.trajectory import load_trajectory
-    from pytest_vla.scene.category_files import read_category
+    from pytest_vla.scene.catalog import read_category
     from pytest_vla.scene.init_states import read_init_states
     from pytest_vla.suites.libero_pro.tables import load_table
 
@@ -194,8 +194,7 @@ def frames(number: int, seed: int) -> Iterator[Outcome]:
     from websockets.sync.client import connect
 
     from pytest_vla.policies.msgpack_arrays import pack, unpack
-    from pytest_vla.serving.plain import as_batch_policy
-    from pytest_vla.serving.websocket import WebsocketServer
+    from pytest_vla.serving.websocket import WebsocketServer, as_batch_policy
 
     rng = random.Random(seed)
     request = {

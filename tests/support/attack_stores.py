@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 
 from pytest_vla.plan.case import Case
-from pytest_vla.records.migrations import SCHEMA
-from pytest_vla.records.record import Record
+from pytest_vla.records.record import SCHEMA, Record
 from pytest_vla.records.store import STORE, open_store
 from pytest_vla.records.trajectory import Trajectory, save_trajectory
 

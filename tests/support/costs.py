@@ -7,11 +7,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_vla import World
-from pytest_vla.plan.costs import Charge
-from pytest_vla.plan.ledger import Ledger
+from pytest_vla.plan.costs import Charge, Ledger
 from pytest_vla.scene.problem import Problem, parse_problem_text
 from pytest_vla.sim.costs.setting import Setting
-from pytest_vla.sim.metering import Meter
+from pytest_vla.sim.meters import Meter
 from tests.support.worlds import tabletop
 
 TASK = "put_the_bottle_on_the_rack"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pytest_vla.gate.baseline import Baseline, baseline_of
-from pytest_vla.gate.verdicts import Group, Judgement
+from pytest_vla.gate.verdicts import GateGroup, GateJudgement
 from tests.support.varied import varied
 
 TASKS = tuple(f"task_{number}" for number in range(10))
@@ -22,6 +22,6 @@ def made(*sides: list[Any]) -> Baseline:
     return baseline_of([record for some in sides for record in some])
 
 
-def only(judgement: Judgement) -> Group:
+def only(judgement: GateJudgement) -> GateGroup:
     (group,) = judgement.groups
     return group

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_vla.policies.base import Episode
-from pytest_vla.policies.noise import noise_generator, reseed
+from pytest_vla.policies.generators import noise_generator, reseed
 from tests.support.lerobot_models import INSTRUCTIONS, observation
 
 

@@ -4,7 +4,7 @@ The front camera's picture as an episode begins is compared with the benign one 
 absolute difference of their grey levels (0..255). For noise, which may change from frame to frame, the pictures are
 those of a short motion. Differences are averaged over tasks and seeds. A step is what a level adds to the one below it,
 or to the benign picture. Levels are even if no step is smaller than `LEAST` of the mean one or larger than `MOST` of
-it; `pytest_vla.vary.kind.Kind.uneven` has to name `PICTURE` where they are not in some suite.
+it; `pytest_vla.vary.kind.VariationKind.uneven` has to name `PICTURE` where they are not in some suite.
 """
 
 from collections.abc import Sequence
@@ -15,9 +15,9 @@ import numpy.typing as npt
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import init_state_of
 from pytest_vla.plan.task import Task
-from pytest_vla.sim.observation import Observation
+from pytest_vla.sim.observations import Observation
 from pytest_vla.sim.world import World
-from pytest_vla.vary.kind import LEVELS, Kind
+from pytest_vla.vary.kind import LEVELS, VariationKind
 from pytest_vla.vary.registry import find_variation
 
 LEAST, MOST = 0.5, 1.5
@@ -32,7 +32,7 @@ CAMERA = "agentview"
 Picture = npt.NDArray[np.uint8]
 
 
-def is_measured(kind: Kind) -> bool:
+def is_measured(kind: VariationKind) -> bool:
     """Whether it is graded by ours and seen in pictures."""
     return kind.dimension in DIMENSIONS and kind.levels == LEVELS and not kind.published
 
@@ -50,7 +50,7 @@ def is_even(means: npt.NDArray[np.float64]) -> bool:
 
 
 def measured(
-    tasks: Sequence[Task], seeds: Sequence[int], chosen: Sequence[Kind]
+    tasks: Sequence[Task], seeds: Sequence[int], chosen: Sequence[VariationKind]
 ) -> dict[str, list[npt.NDArray[np.float64]]]:
     """By kind, for each task and seed that have all levels, the differences (5,) of its levels."""
     found: dict[str, list[npt.NDArray[np.float64]]] = {kind.name: [] for kind in chosen}

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from pytest_vla.plan.manifests import load_suite
-from pytest_vla.scene.problem import Problem
-from pytest_vla.scene.task_files import problem_of
+from pytest_vla.scene.problem import Problem, problem_of
 from pytest_vla.scene.variation import Variation
 from pytest_vla.suites.libero_pro.tables import FILES, Name
 from pytest_vla.vary.registry import find_variation

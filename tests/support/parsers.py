@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from pytest_vla.errors import VlaError
-from pytest_vla.language.parsed import Parsed, Sentence, Token
-from pytest_vla.language.pipeline import PipelineParser, english_parser
+from pytest_vla.language.models import PipelineParser, english_parser
+from pytest_vla.language.similarity import Parsed, Sentence, Token
 
 POS = {
     **dict.fromkeys(("open", "turn", "put", "close"), "VERB"),

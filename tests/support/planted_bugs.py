@@ -17,13 +17,13 @@ import numpy as np
 from pytest_vla.episode.rollout import Conditions
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.fuzz.found import Found, further_seeds
-from pytest_vla.fuzz.hunt import Hunt, Rules, perform
-from pytest_vla.fuzz.propose import SHARES_OF_NUMBERS, drawn_change, fuzzed_kinds
+from pytest_vla.fuzz.sampler import SHARES_OF_NUMBERS, drawn_change, fuzzed_kinds
+from pytest_vla.fuzz.task_search import SearchRules, TaskSearch, perform
 from pytest_vla.fuzz.trial import Trial, Trials
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.policies.base import Episode
 from pytest_vla.testing import World
-from pytest_vla.vary.kind import Kind
+from pytest_vla.vary.kind import VariationKind
 
 TASK = load_suite("tabletop").task("turn_on_the_stove")
 KINDS = fuzzed_kinds(TASK)
@@ -156,8 +156,8 @@ class Search:
 
 def search_for(bug: Bug, seed: int, most: int = MOST_EPISODES, guided: bool = True) -> Search:
     """Search for a bug, until it is found or so many episodes have run."""
-    rules = Rules(None, guided, run_seeds=further_seeds(0))
-    hunt, attempt = Hunt(TASK, (0, 1), KINDS, str(seed), rules), _Attempt(bug)
+    rules = SearchRules(None, guided, run_seeds=further_seeds(0))
+    hunt, attempt = TaskSearch(TASK, (0, 1), KINDS, str(seed), rules), _Attempt(bug)
     tried, first = 0, None
     while attempt.episodes < most:
         job = hunt.next()
@@ -189,7 +189,7 @@ def evenly_met(number: int = 1_500) -> dict[str, float]:
     return found
 
 
-def _having(kinds: Sequence[Kind]) -> float:
+def _having(kinds: Sequence[VariationKind]) -> float:
     """How often an evenly drawn scene has these kinds, of different dimensions."""
     by_dimension = Counter(kind.dimension for kind in KINDS)
     dimensions = len(by_dimension)
@@ -198,7 +198,7 @@ def _having(kinds: Sequence[Kind]) -> float:
     return chosen / math.prod(by_dimension[kind.dimension] for kind in kinds)
 
 
-def _failing(bug: Bug, kinds: Sequence[Kind], number: int, generator: Random) -> float:
+def _failing(bug: Bug, kinds: Sequence[VariationKind], number: int, generator: Random) -> float:
     met = 0
     for _ in range(number):
         changes = tuple(drawn_change(TASK, kind, generator) for kind in kinds)

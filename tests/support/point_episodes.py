@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_vla.episode.ended import Rollout
+from pytest_vla.episode.result import Rollout
 from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import load_suite

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pytest_vla.policies.base import Episode
-from pytest_vla.policies.noise import noise_generator, reseed
+from pytest_vla.policies.generators import noise_generator, reseed
 from pytest_vla.policies.spec import ModelSpec
 from pytest_vla.serving.client import ServedPolicy
 from pytest_vla.serving.process import PolicyAddress, PolicyProcess

@@ -4,8 +4,7 @@ import dataclasses
 from typing import Any
 
 from pytest_vla.plan.case import Case
-from pytest_vla.records.migrations import SCHEMA
-from pytest_vla.records.record import Record
+from pytest_vla.records.record import SCHEMA, Record
 
 RECORD = Record(
     schema=SCHEMA,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pytest_vla.metrics.robustness import Cell, Varied, cells, twin_pairs, varied_models
+from pytest_vla.metrics.robustness import RobustnessCell, Varied, cells, twin_pairs, varied_models
 from pytest_vla.metrics.robustness_curves import Curve, Harm, curves
 from pytest_vla.records.record import Record
 from tests.support.varied import varied
@@ -15,7 +15,7 @@ def one(records: Sequence[Record]) -> Varied:
     return found
 
 
-def cells_of(records: Sequence[Record]) -> dict[tuple[str, str, int | None], Cell]:
+def cells_of(records: Sequence[Record]) -> dict[tuple[str, str, int | None], RobustnessCell]:
     found = one(records)
     made = cells(found, twin_pairs(found)[0])
     return {(cell.dimension, cell.kind, cell.level): cell for cell in made}

@@ -7,9 +7,9 @@ from typing import Any
 from pytest_vla.fuzz.campaign import Campaign, drive
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.fuzz.found import further_seeds
-from pytest_vla.fuzz.hunt import Hunt, Job, Result, Rules, perform
 from pytest_vla.fuzz.journal import Journal
-from pytest_vla.fuzz.propose import fuzzed_kinds
+from pytest_vla.fuzz.sampler import fuzzed_kinds
+from pytest_vla.fuzz.task_search import Job, Result, SearchRules, TaskSearch, perform
 from pytest_vla.fuzz.trial import Trial
 from pytest_vla.plan.task import Task
 from pytest_vla.reports.fuzz.page import Search, search_of
@@ -25,7 +25,7 @@ class _Hand:
     busy = 0
     free = 1
 
-    def __init__(self, attempt: Callable[..., Trial], rules: Rules, rival: Callable[..., Trial] | None) -> None:
+    def __init__(self, attempt: Callable[..., Trial], rules: SearchRules, rival: Callable[..., Trial] | None) -> None:
         self.episodes = 0
         self._attempt, self._rules, self._rival = attempt, rules, rival
         self._done: tuple[str, Job, Result] | None = None
@@ -84,8 +84,10 @@ def searched(
         is_failure = rival({change.kind: change.params for change in candidate.changes})
         return Trial("fails" if is_failure else "passes", "")
 
-    rules = Rules(number, guided, run_seeds=further_seeds(0))
-    campaign = Campaign([Hunt(task, (0,), fuzzed_kinds(task, dimensions), f"0/{task.id}", rules) for task in tasks])
+    rules = SearchRules(number, guided, run_seeds=further_seeds(0))
+    campaign = Campaign(
+        [TaskSearch(task, (0,), fuzzed_kinds(task, dimensions), f"0/{task.id}", rules) for task in tasks]
+    )
     hand = _Hand(attempt, rules, None if rival is None else compared)
     file = folder / "fuzz" / "20261125-203015-0a1b" / "search.jsonl"
     head = {

@@ -6,12 +6,12 @@ from typing import Any
 
 from pytest_vla.plan.case import Case
 from pytest_vla.records.store import open_store
-from pytest_vla.scale.shards import BUDGETS, SHARD, Plan, Planned, with_uncollected
+from pytest_vla.scale.shards import BUDGETS, SHARD, ShardItem, ShardPlan, with_uncollected
 from tests.support.records import record_of
 
 SETTINGS = {"replan": None, "shard": [1, 3], "typed": ["shard", "model"], "given": ["--vla-results=out/1"]}
 NODES = [Case("libero_goal", "turn_on_the_stove", seed).node_id for seed in range(9)]
-PLAN = Plan(3, BUDGETS, tuple(Planned(node, True, False, seed % 3 + 1) for seed, node in enumerate(NODES)))
+PLAN = ShardPlan(3, BUDGETS, tuple(ShardItem(node, True, False, seed % 3 + 1) for seed, node in enumerate(NODES)))
 STATUS = {"success": "passed", "failure": "failed", "error": "error"}
 
 
@@ -20,7 +20,7 @@ def write_shard(
     number: int,
     name: str,
     outcomes: Mapping[int, str],
-    plan: Plan = PLAN,
+    plan: ShardPlan = PLAN,
     model: str = "random",
     settings: Mapping[str, Any] | None = None,
     end: bool = True,

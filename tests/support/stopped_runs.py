@@ -16,11 +16,9 @@ from math import sqrt
 import numpy as np
 
 from pytest_vla.metrics.clustered import rate_interval
-from pytest_vla.run.xdist.pool import Item
-from pytest_vla.run.xdist.scheduler import QUEUED
-from pytest_vla.run.xdist.turns import TurnPool
-from pytest_vla.scale.order import Planned, balanced_rounds
-from pytest_vla.scale.time_limit import TimeLimit
+from pytest_vla.run.xdist.pool import PoolItem
+from pytest_vla.run.xdist.scheduler import QUEUED, TurnPool
+from pytest_vla.scale.order import PlannedEpisode, TimeLimit, balanced_rounds
 
 BUDGETS = {"spatial": 220.0, "object": 280.0, "goal": 300.0, "long": 520.0}
 """Steps, as LIBERO's suites have them; a step takes a unit of time."""
@@ -94,17 +92,17 @@ class Told:
     loaded: float
 
 
-def planned() -> list[Planned]:
+def planned() -> list[PlannedEpisode]:
     """All episodes, suite by suite."""
     return [
-        Planned(f"{suite}-{task}-{seed}", suite, str(task), (), seed, f"{suite}-{task % SCENES[suite]}")
+        PlannedEpisode(f"{suite}-{task}-{seed}", suite, str(task), (), seed, f"{suite}-{task % SCENES[suite]}")
         for suite in BUDGETS
         for task in range(TASKS)
         for seed in range(SEEDS)
     ]
 
 
-def orders(episodes: Sequence[Planned], number: int) -> list[list[Item]]:
+def orders(episodes: Sequence[PlannedEpisode], number: int) -> list[list[PoolItem]]:
     """The episodes in balanced orders, as items."""
     indices = {each.node: index for index, each in enumerate(episodes)}
     found = []
@@ -112,20 +110,23 @@ def orders(episodes: Sequence[Planned], number: int) -> list[list[Item]]:
         rounds = enumerate(balanced_rounds(episodes, seed))
         turns = [(turn, indices[node]) for turn, some in rounds for node in some]
         found.append(
-            [Item(index, episodes[index].scene, 1.0, None, turn, place) for place, (turn, index) in enumerate(turns)]
+            [
+                PoolItem(index, episodes[index].scene, 1.0, None, turn, place)
+                for place, (turn, index) in enumerate(turns)
+            ]
         )
     return found
 
 
-def in_suites(episodes: Sequence[Planned]) -> list[Item]:
+def in_suites(episodes: Sequence[PlannedEpisode]) -> list[PoolItem]:
     """The episodes one after the other, as items."""
-    return [Item(index, each.scene, 1.0, None, 0, index) for index, each in enumerate(episodes)]
+    return [PoolItem(index, each.scene, 1.0, None, 0, index) for index, each in enumerate(episodes)]
 
 
 def ran(
     way: Way,
     workers: int,
-    items: Sequence[Item],
+    items: Sequence[PoolItem],
     durations: Sequence[float],
     limit: float,
 ) -> tuple[list[int], int]:
@@ -139,7 +140,7 @@ def ran(
         limit: when time is up.
     """
     end, pool = TimeLimit(0.0, limit), TurnPool(items, way.is_strict)
-    queues: list[deque[Item]] = [deque() for _ in range(workers)]
+    queues: list[deque[PoolItem]] = [deque() for _ in range(workers)]
     scenes: list[str | None] = [None] * workers
 
     def feed(worker: int, most: int = QUEUED) -> None:
@@ -180,7 +181,7 @@ def chances_of(setting: Setting, generator: np.random.Generator) -> np.ndarray:
     return np.repeat(tasks, SEEDS)
 
 
-def told(way: Way, setting: Setting, repetitions: int, drawn: Sequence[Sequence[Item]]) -> Told:
+def told(way: Way, setting: Setting, repetitions: int, drawn: Sequence[Sequence[PoolItem]]) -> Told:
     """Simulate a way. Settings draw the same policies for each."""
     episodes = planned()
     budgets = np.array([BUDGETS[each.suite] for each in episodes])

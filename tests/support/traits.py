@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from pytest_vla.plan.choices import IMAGE_TRANSFORMS
-from pytest_vla.policies.traits import ACTION_CONVENTIONS, GRIPPERS, ROTATIONS, STATE_LAYOUTS, Traits
+from pytest_vla.policies.fit import ACTION_CONVENTIONS, GRIPPERS, ROTATIONS, STATE_LAYOUTS, Traits
 
 COUNTS = st.integers(1, 10_000)
 VALUES: dict[str, st.SearchStrategy[Any]] = {

@@ -12,17 +12,16 @@ import pytest
 from websockets.exceptions import ConnectionClosedError
 from websockets.sync.client import ClientConnection, connect
 
-from pytest_vla.episode.ended import Rollout
+from pytest_vla.episode.result import Rollout
 from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.policies.base import Answer, Episode, Observation, Policy, Wishes
-from pytest_vla.policies.noise import noise_generator
+from pytest_vla.policies.generators import noise_generator
 from pytest_vla.policies.openpi import OpenpiPolicy, openpi_policy
-from pytest_vla.policies.openpi_protocol import OURS
+from pytest_vla.policies.openpi_connection import OURS
 from pytest_vla.policies.tokens import TokenStatistics
-from pytest_vla.serving.plain import as_batch_policy
-from pytest_vla.serving.websocket import WebsocketServer
+from pytest_vla.serving.websocket import WebsocketServer, as_batch_policy
 from pytest_vla.testing import World
 from tests.support.openpi_server import decoded, encoded
 from tests.support.waiting import HANG

@@ -8,8 +8,15 @@ import pytest
 from pytest_vla.metrics.success import success_rate, unit_of
 from pytest_vla.plan.costs import Charge
 from pytest_vla.records.record import Record
-from pytest_vla.track.numbers import SoFarRates, episode_numbers, episode_texts, final_numbers, reason_texts, texts_of
-from pytest_vla.track.tracker import without_password
+from pytest_vla.track.tracker import (
+    SoFarRates,
+    episode_numbers,
+    episode_texts,
+    final_numbers,
+    reason_texts,
+    texts_of,
+    without_password,
+)
 from tests.support.records import record_of
 
 NIGHT = {"dimension": "light", "kind": "night", "level": 3, "label": "light.night-L3", "seed": 0}

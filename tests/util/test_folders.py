@@ -11,7 +11,7 @@ import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.scene import robosuite_import as quiet
-from pytest_vla.util.folders import cache_folder, expanded
+from pytest_vla.util.files import cache_folder, expanded
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from pytest_vla.util.interrupts import ended_as_interrupted, uninterrupted
+from pytest_vla.util.processes import ended_as_interrupted, uninterrupted
 
 
 def test_it_waits_until_the_block_has_ended() -> None:

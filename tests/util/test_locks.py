@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vla.util.locks import exclusive
+from pytest_vla.util.files import exclusive
 from tests.support.waiting import HANG, until
 
 HOLDS = """
 import sys, time
 from pathlib import Path
-from pytest_vla.util.locks import exclusive
+from pytest_vla.util.files import exclusive
 with exclusive(Path("a.lock")):
     Path("in-" + sys.argv[1]).touch()
     while not Path("go-" + sys.argv[1]).exists():

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pytest_vla.util.memory import available_bytes
+from pytest_vla.util.processes import available_bytes
 
 
 def written(root: Path, **files: str) -> Path:

@@ -8,14 +8,14 @@ import types
 import pytest
 
 from pytest_vla.util import processes
-from pytest_vla.util.processes import MOST_OF_A_LOOK, Patience, is_stopped
+from pytest_vla.util.processes import MOST_OF_A_LOOK, ObservedTime, is_stopped
 from tests.support.waiting import until
 
 
 def test_a_late_look_is_not_held_against_others(monkeypatch: pytest.MonkeyPatch) -> None:
     times = iter((10.0, 10.5, 3610.0, 3610.0))
     monkeypatch.setattr(processes, "time", types.SimpleNamespace(monotonic=lambda: next(times)))
-    patience = Patience()
+    patience = ObservedTime()
     assert [patience.passed() for _ in range(3)] == [0.5, MOST_OF_A_LOOK, 0.0]
 
 

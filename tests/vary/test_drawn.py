@@ -9,8 +9,7 @@ from pathlib import Path
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.manifests import load_suite
-from pytest_vla.scene.problem import format_problem
-from pytest_vla.scene.task_files import problem_of
+from pytest_vla.scene.problem import format_problem, problem_of
 from pytest_vla.scene.variation import Variation
 from pytest_vla.vary.registry import find_variation, kinds
 

@@ -6,8 +6,7 @@ import re
 import pytest
 
 from pytest_vla.errors import VlaError
-from pytest_vla.vary.parse import PAIRED, parse_vary
-from pytest_vla.vary.registry import dimensions_of, kinds
+from pytest_vla.vary.registry import PAIRED, dimensions_of, kinds, parse_vary
 
 
 @pytest.mark.parametrize(

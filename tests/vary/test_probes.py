@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pytest_vla import World
-from pytest_vla.episode.ended import Rollout
+from pytest_vla.episode.result import Rollout
 from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.errors import UnfitError
 from pytest_vla.plan.case import Case
@@ -16,13 +16,11 @@ from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import Task
 from pytest_vla.policies.base import Episode
 from pytest_vla.records.record import VACATED
-from pytest_vla.scene.problem import Literal
-from pytest_vla.scene.task_files import problem_of
+from pytest_vla.scene.problem import Literal, problem_of
 from pytest_vla.scene.variation import Variation
 from pytest_vla.vary.axes import layout
 from pytest_vla.vary.kind import Draw
-from pytest_vla.vary.parse import parse_vary
-from pytest_vla.vary.registry import find_variation
+from pytest_vla.vary.registry import find_variation, parse_vary
 from pytest_vla.versions import forward_warms
 from tests.support.worlds import tabletop, tabletop_world
 

@@ -8,16 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.case import Case, parse_node_id
-from pytest_vla.plan.labels import LABEL
+from pytest_vla.plan.case import LABEL, Case, parse_node_id
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.select import with_twins
 from pytest_vla.scene.variation import Variation, joined
+from pytest_vla.show.restored import given_back
 from pytest_vla.vary import registry
-from pytest_vla.vary.kind import Listing
-from pytest_vla.vary.parameters import given_back
-from pytest_vla.vary.parse import PAIRED, parse_vary
-from pytest_vla.vary.registry import compiles_anew, find_variation, kinds, kinds_table, labels_of
+from pytest_vla.vary.kind import VariationListing
+from pytest_vla.vary.registry import PAIRED, compiles_anew, find_variation, kinds, kinds_table, labels_of, parse_vary
 from tests.support.examples import scaled
 
 TASK = load_suite("tabletop").task("put_the_bowl_on_the_plate")
@@ -135,7 +133,7 @@ def test_upstreams_labels_stay_however_often_they_are_drawn(monkeypatch: pytest.
     def again(time: int) -> Variation:
         return Variation("layout-add_9", "layout", "O1-add", parameters={"time": time}, redraw=again)
 
-    made = Listing(lambda task, protocol: {"layout-add_9": again(0)}, two_protocols=True)
+    made = VariationListing(lambda task, protocol: {"layout-add_9": again(0)}, two_protocols=True)
     monkeypatch.setattr(registry, "listing", lambda name: made)
     task = replace(TASK, varied="a list", index=99)
     assert labels_of(task, protocol="upstream") == ("upstream.layout-add_9",)

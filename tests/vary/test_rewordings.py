@@ -7,11 +7,11 @@ import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.fuzz.candidate import Candidate
+from pytest_vla.fuzz.reword import Rewording, rewordings
 from pytest_vla.language.grammar import meanings
 from pytest_vla.plan.manifests import load_suite
-from pytest_vla.vary.parameters import given_back
+from pytest_vla.show.restored import given_back
 from pytest_vla.vary.registry import find_variation
-from pytest_vla.vary.rewordings import Rewording, rewordings
 
 SUITE = load_suite("tabletop")
 STOVE, PUSH = SUITE.task("turn_on_the_stove"), SUITE.task("push_the_plate_to_the_front_of_the_stove")

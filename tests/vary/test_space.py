@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import Task
-from pytest_vla.scene.problem import format_problem
-from pytest_vla.scene.task_files import problem_of
+from pytest_vla.scene.problem import format_problem, problem_of
 from pytest_vla.scene.variation import VISUAL_ARRAYS, Variation, model_array
-from pytest_vla.vary.kind import Draw, Kind
-from pytest_vla.vary.parameters import given_back, space_of
+from pytest_vla.show.restored import given_back, space_of
+from pytest_vla.vary.kind import Draw, VariationKind
 from pytest_vla.vary.registry import find_variation, kinds, labels_of
 from pytest_vla.vary.space import (
     ANGLE,
@@ -50,13 +49,13 @@ PICTURE = np.random.default_rng(0).integers(0, 256, (48, 48, 3), dtype=np.uint8)
 ACTIONS = np.clip(np.random.default_rng(1).normal(size=(8, 7)), -1, 1)
 
 
-def label_of(kind: Kind, level: int = 3) -> str:
+def label_of(kind: VariationKind, level: int = 3) -> str:
     """Of a level, or of its last part; the task has three words that can be replaced."""
     most = 3 if kind.dimension == "language" else len(kind.levels)
     return kind.labels()[min(level, most) - 1] if kind.levels else kind.labels()[-1]
 
 
-def drawn(kind: Kind, seed: int = 1, level: int = 3) -> Variation:
+def drawn(kind: VariationKind, seed: int = 1, level: int = 3) -> Variation:
     found = find_variation(TASK, label_of(kind, level), seed)
     assert found is not None
     return found
@@ -106,7 +105,9 @@ def arrays(variation: Variation | None, task: Task = TASK) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_a_record_gives_its_variation_back_without_drawing(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_gives_its_variation_back_without_drawing(
+    kind: VariationKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = [drawn(kind), drawn(kind, seed=8, level=5)]
     found += [each.redraw(2) for each in found if each.redraw is not None]
     monkeypatch.setattr(Draw, "generator", lambda draw: pytest.fail("it was drawn again"))
@@ -137,7 +138,7 @@ def test_an_older_record_which_lacks_what_its_label_says_gives_its_variation_bac
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_what_is_drawn_is_in_the_space(kind: Kind) -> None:
+def test_what_is_drawn_is_in_the_space(kind: VariationKind) -> None:
     space = kind.space(TASK)
     for seed in range(4):
         for level in (1, 5):
@@ -145,7 +146,7 @@ def test_what_is_drawn_is_in_the_space(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", GRADED, ids=lambda kind: kind.name)
-def test_what_is_benign_changes_nothing(kind: Kind) -> None:
+def test_what_is_benign_changes_nothing(kind: VariationKind) -> None:
     variation = drawn(kind)
     none = benign(kind.space(TASK), params_of(variation))
     assert complaints(kind.space(TASK), none) == ()

@@ -8,23 +8,23 @@ import numpy.typing as npt
 
 from pytest_vla.errors import EpisodeError
 from pytest_vla.policies.base import Answer, Episode, Observation
-from pytest_vla.policies.fit import ACTION_SIZE
-from pytest_vla.policies.tiny.inputs import REPLAN, proprioception, small
+from pytest_vla.policies.fit import ACTION_SIZE, Traits
 from pytest_vla.policies.tiny.network import (
     CHUNK,
     HIDDEN,
+    REPLAN,
     VIEW,
     WRIST,
     control,
     control_samples,
     perceive,
+    proprioception,
     read_text,
+    small,
     token_logits,
 )
-from pytest_vla.policies.tiny.weights import Trained
-from pytest_vla.policies.tiny.words import numbered
+from pytest_vla.policies.tiny.weights import Trained, numbered
 from pytest_vla.policies.tokens import token_statistics
-from pytest_vla.policies.traits import Traits
 
 Array = npt.NDArray[np.float32]
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from pytest_vla.run.constants import room_for_workers
 from pytest_vla.run.context import RunContext
-from pytest_vla.run.worker_costs import room_for_workers
 
 WORKERS_A_CORE = 2
 

@@ -9,9 +9,10 @@ import os
 import shlex
 import signal
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,21 +21,19 @@ import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.choices import SEQUENTIAL
-from pytest_vla.plan.case import Case
-from pytest_vla.plan.labels import parse_search_id
-from pytest_vla.run import limits
-from pytest_vla.run.collected import Collected
+from pytest_vla.plan.case import Case, parse_search_id
+from pytest_vla.run import time_budget
 from pytest_vla.run.context import RunContext
-from pytest_vla.run.gating import is_gated
-from pytest_vla.run.limits import is_balanced
+from pytest_vla.run.gate import is_gated
+from pytest_vla.run.hints import unheeded
 from pytest_vla.run.marker import NOTHING_TO_RUN
-from pytest_vla.run.pricing import take_prices
+from pytest_vla.run.metrics import take_prices
+from pytest_vla.run.nodes import Collected
 from pytest_vla.run.progress import write_apart
 from pytest_vla.run.results import INTERRUPTED, Results
 from pytest_vla.run.selection import as_typed, task_of
 from pytest_vla.run.sharding import is_empty_shard
-from pytest_vla.run.unheeded import unheeded
-from pytest_vla.run.xdist.far import LOST_NODES, FarWorkers, grant_a_worker
+from pytest_vla.run.time_budget import is_balanced
 from pytest_vla.run.xdist.messages import (
     Begin,
     CasesCollected,
@@ -50,14 +49,17 @@ from pytest_vla.run.xdist.messages import (
     wire,
 )
 from pytest_vla.run.xdist.policy import PolicyOfWorkers
+from pytest_vla.run.xdist.ray_workers import LOST_NODES, FarWorkers, grant_a_worker
 from pytest_vla.run.xdist.worker import CHANNEL, WORKER_INPUT, Handed
+from pytest_vla.util.processes import ObservedTime, is_stopped
 from pytest_vla.util.text import printable_lines
+from pytest_vla.util.wall_limits import GRACE
 from pytest_vla.vary.registry import find_variation
 
 if TYPE_CHECKING:
-    from pytest_vla.run.xdist.pool import Item
+    from pytest_vla.run.xdist.pool import PoolItem
     from pytest_vla.run.xdist.scheduler import VlaScheduling
-    from pytest_vla.run.xdist.watch import Watch
+
 
 RERUNS = 1
 """How often an episode is run again whose worker died."""
@@ -90,7 +92,7 @@ class Controller:
         # By worker, what leads to it beside xdist's own.
         self._channels: dict[str, Any] = {}
         self._interrupted = False
-        self._watch: Watch | None = None
+        self._watch: WorkerWatch | None = None
         self._unheeded = unheeded(context)
         # By the name of a message, what is done with it.
         self._handlers: dict[str, Callable[[str, Any], None]] = {
@@ -137,9 +139,7 @@ class Controller:
             if spec.popen and not spec.via and not spec.far:
                 spec.python = _guarded(spec.python)
         if settings.timeout is not None:
-            from pytest_vla.run.xdist.watch import Watch
-
-            self._watch = Watch(settings.timeout)
+            self._watch = WorkerWatch(settings.timeout)
 
     def pytest_configure_node(self, node: Any) -> None:
         """A worker is about to start."""
@@ -166,8 +166,7 @@ class Controller:
         if not (self._runs_episodes or self._far is not None) or config.getoption("dist") != "load":
             return None
         from pytest_vla.run.xdist.pool import Pool
-        from pytest_vla.run.xdist.scheduler import VlaScheduling
-        from pytest_vla.run.xdist.turns import TurnPool
+        from pytest_vla.run.xdist.scheduler import TurnPool, VlaScheduling
 
         in_turns = is_gated(self._selection) and self._selection.settings.gate == SEQUENTIAL
         strict = partial(TurnPool, is_strict=True)
@@ -304,7 +303,7 @@ class Controller:
         self._results.keep_record(record, node)
 
     def _may_begin(self) -> bool:
-        return self._limit is None or self._limit.may_begin(limits.clock())
+        return self._limit is None or self._limit.may_begin(time_budget.clock())
 
     def _hear(self, worker: str, sent: Any) -> None:
         """Give a worker's message to its handler. Called by execnet, in a thread of its own."""
@@ -355,9 +354,9 @@ class Controller:
     def _cases_of(self, ids: Sequence[str]) -> dict[str, Case]:
         return {node: self._cases[node] for node in ids if node in self._cases}
 
-    def _items_of(self, ids: Sequence[str]) -> "list[Item]":
-        from pytest_vla.run.scenes import scene_names
-        from pytest_vla.run.xdist.pool import Item
+    def _items_of(self, ids: Sequence[str]) -> "list[PoolItem]":
+        from pytest_vla.run.sharding import scene_names
+        from pytest_vla.run.xdist.pool import PoolItem
 
         cases = self._cases_of(ids)
         scenes = scene_names(cases.values(), self._selection.settings.data)
@@ -366,15 +365,15 @@ class Controller:
         for index, name in enumerate(ids):
             turn, place = places.get(name, (0, 0))
             if name in estimates:
-                item = Item(index, scenes[cases[name]], estimates[name].seconds, shared.get(name), turn, place)
+                item = PoolItem(index, scenes[cases[name]], estimates[name].seconds, shared.get(name), turn, place)
             elif name in cases and name in shared:
                 # It looks at the episode of another test.
-                item = Item(index, scenes[cases[name]], 0.0, shared[name], turn, place)
+                item = PoolItem(index, scenes[cases[name]], 0.0, shared[name], turn, place)
             elif parse_search_id(name):
                 seconds = OTHER_TEST_SECONDS * (self._selection.settings.fuzz or 1)
-                item = Item(index, name, seconds, None, turn, place)
+                item = PoolItem(index, name, seconds, None, turn, place)
             else:
-                item = Item(index, None, OTHER_TEST_SECONDS, None, turn, place)
+                item = PoolItem(index, None, OTHER_TEST_SECONDS, None, turn, place)
             items.append(item)
         return items
 
@@ -416,3 +415,102 @@ def _reruns(sched: Any, node: str) -> bool:
     except NotImplementedError:
         return False
     return True
+
+
+# The controller's eye on its workers: one that is past its limit and cannot end itself is killed from outside.
+
+LATER = 5.0
+"""Seconds beyond limit and grace: a worker that can end itself says where it hung, and is to come first."""
+
+LOOK_SECONDS = 0.5
+
+
+@dataclass
+class _Watched:
+    """A worker.
+
+    Attributes:
+        pid: its process on this machine; None: it is on another.
+        kill: ends it.
+        spent: seconds since its episode began; None: it is in none.
+        stopped: seconds for which it has been stopped.
+    """
+
+    pid: int | None
+    kill: Callable[[], None]
+    spent: float | None = None
+    stopped: float = 0.0
+
+
+class WorkerWatch:
+    """Kills workers whose episode is past limit and grace, and those that are stopped for as long, wherever they are.
+
+    Belongs to the controller; may be told from any thread.
+    """
+
+    def __init__(self, limit: float) -> None:
+        """Starts a thread.
+
+        Args:
+            limit: seconds of ``--vla-timeout``.
+        """
+        self._limit = limit
+        self._workers: dict[str, _Watched] = {}
+        self._killed: dict[str, str] = {}
+        self._lock, self._closing = threading.Lock(), threading.Event()
+        threading.Thread(target=self._run, name="vla-watch", daemon=True).start()
+
+    def add(self, worker: str, pid: int | None, kill: Callable[[], None]) -> None:
+        """A worker has come.
+
+        Args:
+            worker: its id.
+            pid: its process on this machine; None: it is on another.
+            kill: ends it, also where it is stopped.
+        """
+        with self._lock:
+            self._workers[worker] = _Watched(pid, kill)
+
+    def episode(self, worker: str, runs: bool) -> None:
+        """A worker's episode has begun, or ended."""
+        with self._lock:
+            if worker in self._workers:
+                self._workers[worker].spent = 0.0 if runs else None
+
+    def remove(self, worker: str) -> None:
+        """A worker is gone."""
+        with self._lock:
+            self._workers.pop(worker, None)
+
+    def why_killed(self, worker: str) -> str | None:
+        """Why a worker was killed; None: it was not."""
+        return self._killed.get(worker)
+
+    def close(self) -> None:
+        """Ends the thread."""
+        self._closing.set()
+
+    def _run(self) -> None:
+        patience = ObservedTime()
+        while not self._closing.wait(LOOK_SECONDS):
+            self._look(patience.passed())
+
+    def _look(self, passed: float) -> None:
+        with self._lock:
+            for name, worker in list(self._workers.items()):
+                worker.stopped = worker.stopped + passed if worker.pid and is_stopped(worker.pid) else 0.0
+                if worker.spent is not None:
+                    worker.spent += passed
+                if (told := self._trouble(worker)) is None:
+                    continue
+                self._killed[name] = f"{told}; the worker was killed (--vla-timeout)"
+                del self._workers[name]
+                worker.kill()
+
+    def _trouble(self, worker: _Watched) -> str | None:
+        allowed = f"{self._limit:g} s and {GRACE:g} s of grace"
+        if worker.stopped > self._limit + GRACE:
+            return f"its process was stopped (SIGSTOP) for more than {allowed}"
+        if worker.spent is not None and worker.spent > self._limit + GRACE + LATER:
+            return f"no sign of life within {allowed}"
+        return None

@@ -3,7 +3,7 @@
 Each worker has one execnet channel to its controller. A message is a frozen dataclass with a name. On the wire it is a
 tuple of builtin types: `MARK`, the message's name, its fields in their order. The receiver reads it by `read_message`
 and looks the handler up by the message's name: `pytest_vla.run.xdist.hooks.Controller` has the handlers of the
-controller, `pytest_vla.run.far_side.FarSide` those of a worker on another machine.
+controller, `pytest_vla.run.xdist.worker.FarSide` those of a worker on another machine.
 
 ==================  ======================  ===============================================================
 name                from, to                is sent
@@ -22,8 +22,8 @@ name                from, to                is sent
 A far worker is one on another machine (``--vla-ray``).
 
 Some things travel with pytest-xdist's own messages: what a worker is given at its start (`worker.Handed`, in its
-``workerinput``), what metrics cost (`pytest_vla.run.pricing`, in its ``workeroutput``), and with the reports of an item
-its record (`pytest_vla.run.handover`) or its search (`pytest_vla.run.searches`).
+``workerinput``), what metrics cost (`pytest_vla.run.metrics`, in its ``workeroutput``), and with the reports of an item
+its record (`pytest_vla.run.record_transport`) or its search (`pytest_vla.run.searches`).
 """
 
 from dataclasses import dataclass, fields
@@ -63,7 +63,7 @@ class ShardPlanned(Message):
     """The worker has collected this shard.
 
     Attributes:
-        text: JSON of `pytest_vla.scale.shards.Plan.table`.
+        text: JSON of `pytest_vla.scale.shards.ShardPlan.table`.
     """
 
     NAME = "shard"

@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vla.errors import VlaError
+from pytest_vla.run.constants import room_for_workers
 from pytest_vla.run.context import RunContext
 from pytest_vla.run.failures import NO_POLICY
-from pytest_vla.run.loading import LoadingLine
 from pytest_vla.run.preflight import check_fits
+from pytest_vla.run.progress import LoadingLine
 from pytest_vla.run.utilisation import Utilisation
-from pytest_vla.run.worker_costs import room_for_workers
 from pytest_vla.run.xdist.auto import auto_line, narrow_auto
 from pytest_vla.util.text import printable_lines
 
 if TYPE_CHECKING:
-    from pytest_vla.run.far_side import FarSide
-    from pytest_vla.run.xdist.far import FarWorkers
+    from pytest_vla.run.xdist.ray_workers import FarWorkers
+    from pytest_vla.run.xdist.worker import FarSide
     from pytest_vla.scale.far_replicas import FarReplicas
     from pytest_vla.serving.client import Places
-    from pytest_vla.serving.lent import LentPolicy
-    from pytest_vla.serving.network import NetworkAddress
+    from pytest_vla.serving.handshake import NetworkAddress
+    from pytest_vla.serving.in_caller import LentPolicy
     from pytest_vla.serving.process import About, PolicyAddress
     from pytest_vla.serving.replicas import Replicas
 
@@ -43,7 +43,7 @@ _LONG_LOAD = 2.0
 
 
 @dataclass(frozen=True)
-class Served:
+class ServedPolicy:
     """Where a worker finds the policy; of texts and numbers, as it goes to the worker.
 
     Attributes:
@@ -81,7 +81,7 @@ def places_of(table: Mapping[str, Any]) -> "tuple[PolicyAddress | NetworkAddress
     Raises:
         VlaError: there is none any more, and why.
     """
-    from pytest_vla.serving.network import NetworkAddress
+    from pytest_vla.serving.handshake import NetworkAddress
     from pytest_vla.serving.process import PolicyAddress
 
     if table.get("lost"):
@@ -124,19 +124,21 @@ class PolicyOfWorkers:
         assert self._far is not None
         return {} if self._far_replicas is None else self._far_replicas.places(worker, self._far.node_of(worker))
 
-    def served(self, worker: str) -> Served | None:
+    def served(self, worker: str) -> ServedPolicy | None:
         """What a worker of this name (``gw3``) is told; None: it is to load the policy for itself."""
         if self._far_replicas is not None:
             return self._served_far(self._far_replicas, worker)
         if self._replicas is None:
             return None
         address = self._replicas.address_of(int("".join(filter(str.isdigit, worker)) or 0))
-        return Served(str(address.path), address.secret.hex(), asdict(self._replicas.about), self._replicas.patience)
+        return ServedPolicy(
+            str(address.path), address.secret.hex(), asdict(self._replicas.about), self._replicas.patience
+        )
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_xdist_setupnodes(self, specs: Any) -> None:
         """Before the first worker is started: load the policy, where all workers are to share it."""
-        from pytest_vla.policies.live import live_policy
+        from pytest_vla.policies.in_memory import live_policy
         from pytest_vla.policies.load import may_batch
 
         selection, resumption, settings = self._context.selection, self._context.resumption, self._context.settings
@@ -153,7 +155,7 @@ class PolicyOfWorkers:
                     f"--vla-ray: {settings.model} is in the memory of a script, which other machines cannot ask: leave "
                     "--vla-ray out, or give the policy's text"
                 )
-            from pytest_vla.serving.lent import LentPolicy
+            from pytest_vla.serving.in_caller import LentPolicy
 
             self._replicas = LentPolicy(live)
             self._check_fits()
@@ -196,7 +198,7 @@ class PolicyOfWorkers:
 
     def _begun_far(self, far: "FarWorkers", workers: int, line: LoadingLine) -> "FarReplicas":
         """Copies of the policy in the cluster. Raises VlaError, NotBatched."""
-        from pytest_vla.run.xdist.far import worker_variables
+        from pytest_vla.run.xdist.ray_workers import worker_variables
         from pytest_vla.scale.far_replicas import FarReplicas
 
         settings, cluster = self._context.settings, far.joined()
@@ -214,10 +216,10 @@ class PolicyOfWorkers:
             printed=self._keep_printed,
         )
 
-    def _served_far(self, replicas: "FarReplicas", worker: str) -> Served:
+    def _served_far(self, replicas: "FarReplicas", worker: str) -> ServedPolicy:
         table = self.places(worker)
         path = table.get("path", "") if table.get("near") else ""
-        return Served(path, "", asdict(replicas.about), replicas.patience, table.get("network"))
+        return ServedPolicy(path, "", asdict(replicas.about), replicas.patience, table.get("network"))
 
     def _keep_printed(self, text: bytes) -> None:
         """What a copy printed goes to the run's folder."""

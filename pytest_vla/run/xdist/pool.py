@@ -25,7 +25,7 @@ LOADING_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
-class Item:
+class PoolItem:
     """One thing to run: its place in the order given, its scene (None: it needs none), its estimated seconds, the group
     that is to stay together (None: it is alone), the round in which its turn comes, and its place there, where rounds
     have an order (`TurnPool` alone asks for both)."""
@@ -44,7 +44,7 @@ class _Scene:
 
     name: str | None
     order: int
-    queue: list[tuple[float, int, Item]] = field(default_factory=list)
+    queue: list[tuple[float, int, PoolItem]] = field(default_factory=list)
     remaining: float = 0.0
     workers: int = 0
 
@@ -55,7 +55,7 @@ class _Worker:
 
     scene: _Scene | None = None
     loaded: _Scene | None = None
-    kept: deque[Item] = field(default_factory=deque)
+    kept: deque[PoolItem] = field(default_factory=deque)
     """The rest of the group that it is on."""
 
 
@@ -65,7 +65,7 @@ class Pool:
     Handing out an item takes O(log items), and O(workers) more where the worker changes its scene.
     """
 
-    def __init__(self, items: Iterable[Item]) -> None:
+    def __init__(self, items: Iterable[PoolItem]) -> None:
         """All items are in the pool. Raises ValueError where estimated seconds are negative or not finite."""
         self._scenes: dict[str | None, _Scene] = {}
         self._workers: dict[Hashable, _Worker] = {}
@@ -76,7 +76,7 @@ class Pool:
         # How many of these some worker may take: not the rest of a group that another one is on.
         self._open = 0
         # Of groups that no worker is on, the items behind the one that is in the queue; and who is on the others.
-        self._behind: dict[str, deque[Item]] = {}
+        self._behind: dict[str, deque[PoolItem]] = {}
         self._on: dict[str, _Worker] = {}
         for item in items:
             if item.group is not None and item.group in self._behind:
@@ -96,7 +96,7 @@ class Pool:
         """How many items are in the pool."""
         return self._count
 
-    def take(self, worker: Hashable) -> Item | None:
+    def take(self, worker: Hashable) -> PoolItem | None:
         """The next item of a worker; None where there is none for it. A worker is known from its first call on."""
         if not self.has(worker):
             return None
@@ -125,7 +125,7 @@ class Pool:
         place = self._workers.get(worker)
         return place is not None and (bool(place.kept) or self._own(place) is not None)
 
-    def put_back(self, item: Item) -> None:
+    def put_back(self, item: PoolItem) -> None:
         """An item that was handed out and is to be run all the same, again or by another worker."""
         if item.group is not None:
             if (place := self._on.get(item.group)) is not None:
@@ -150,7 +150,7 @@ class Pool:
             for item in place.kept:
                 self.put_back(item)
 
-    def _add(self, item: Item) -> _Scene:
+    def _add(self, item: PoolItem) -> _Scene:
         if not 0 <= item.seconds < float("inf"):
             raise ValueError(f"{item}: estimated seconds are a number, 0 or more")
         scene = self._scenes.setdefault(item.scene, _Scene(item.scene, len(self._scenes)))
@@ -192,5 +192,5 @@ class Pool:
             heappush(self._free, (-scene.remaining, scene.order, scene))
 
 
-def _entry(item: Item) -> tuple[float, int, Item]:
+def _entry(item: PoolItem) -> tuple[float, int, PoolItem]:
     return (-item.seconds if item.scene is not None else 0.0, item.index, item)

@@ -1,19 +1,132 @@
 """Goals and costs: what upstream leaves out, cannot judge, or judges alike whatever happens."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
-from pytest_vla.plan.labels import OURS, PAPER
-from pytest_vla.scene.accepted import HAND, REGIONS, WORKSPACE, crash_of, may_crash, names_of, refusal
+from pytest_vla.plan.case import OURS, PAPER
+from pytest_vla.scene.accepted import (
+    FIXTURE,
+    HAND,
+    OBJECT,
+    PART,
+    REGION,
+    REGIONS,
+    WORKSPACE,
+    ZONE,
+    crash_of,
+    may_crash,
+    names_of,
+    refusal,
+)
 from pytest_vla.scene.catalog import Category
-from pytest_vla.scene.lint.finding import Finding, catalogue_of, place_of
-from pytest_vla.scene.lint.names import Facts, Names, is_declared, things_of
-from pytest_vla.scene.lint.reading import TaskText
-from pytest_vla.scene.literals import CONNECTIVES, Literal
+from pytest_vla.scene.compose import PartSite
+from pytest_vla.scene.lint.reading import LintFinding, TaskText, catalogue_of, place_of
+from pytest_vla.scene.literals import CONNECTIVES, GRIPPER, Literal
 from pytest_vla.scene.problem import Problem
 from pytest_vla.scene.sections import Declaration
 from pytest_vla.scene.workspaces import Judging
 from pytest_vla.util.text import counted
+
+# What the names in a task's text stand for, as far as text and models tell it.
+
+_BOX = 3
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """Of a category's model.
+
+    Attributes:
+        joints: how many it has itself; objects have a free one beside them.
+        sites: of its parts, by their names: what its regions are.
+        contacts: the number by which a literal can mean each geom that collides (group 0), None where its name ends in
+            none; see `pytest_vla.scene.accepted.geom_number`.
+        radius: seen from above, m.
+    """
+
+    joints: int
+    sites: Mapping[str, PartSite]
+    contacts: tuple[str | None, ...]
+    radius: float
+
+
+Facts = Mapping[str, ModelFacts | None]
+"""Of things, by their names; what is not in it is not known."""
+
+
+def things_of(problem: Problem) -> dict[str, Declaration]:
+    """Return the objects and fixtures that have a body of their own, by their names: not table or floor."""
+    place = place_of(problem)
+    standing = ("table", "floor") if place is None else (place.category,)
+    fixtures = {item.name: item for item in problem.fixtures if item.category not in standing}
+    return fixtures | {item.name: item for item in problem.objects}
+
+
+def is_declared(problem: Problem, literal: Literal) -> bool:
+    """Whether all that a literal names is declared; what is not is a finding of its own."""
+    known = {item.name for item in (*problem.objects, *problem.fixtures)}
+    known |= {region.key for region in problem.regions if region.target in known} | {GRIPPER}
+    return all(argument in known for argument in literal.arguments if isinstance(argument, str))
+
+
+class Names:
+    """The names of a problem."""
+
+    def __init__(self, problem: Problem, facts: Facts | None = None) -> None:
+        """Args:
+        problem: whose.
+        facts: of its things' models; where they are not known, regions are taken to be there.
+        """
+        self._place = place_of(problem)
+        self._things = things_of(problem)
+        self._objects = {item.name for item in problem.objects}
+        self._fixtures = {item.name for item in problem.fixtures}
+        self._regions = {region.key: region for region in problem.regions}
+        self._facts: Facts = facts or {}
+
+    def kind(self, name: str) -> str | None:
+        """Return what a name is, a kind of `pytest_vla.scene.accepted`, or None if the scene will not have it."""
+        if name in self._things:
+            return OBJECT if name in self._objects else FIXTURE
+        if name in self._fixtures:
+            return WORKSPACE if self._place is None or name == self._place.name else None
+        if name not in self._regions:
+            return HAND if name == GRIPPER else None
+        if self.owner(name) is None:
+            # Without a rectangle it is told as a region.
+            return ZONE if self._place is None or self._place.name in name else None
+        part, model = self.part(name), self._facts.get(self._regions[name].target)
+        if part is None:
+            # A part that is not there is told as a region, unless that has a rectangle.
+            return REGION if model is None or not self._regions[name].ranges else None
+        return REGION if len(part.size) == _BOX else PART
+
+    def owner(self, name: str) -> Declaration | None:
+        """Return the object or fixture that a region is of, or None if it is one of the table or floor."""
+        region = self._regions[name]
+        is_zone = self._place is not None and self._place.name in name
+        return None if is_zone else self._things.get(region.target)
+
+    def thing(self, name: str) -> Declaration | None:
+        """Return the object or fixture that a name, or the region that it is of, stands for; None: there is none."""
+        return self._things.get(name) or (self.owner(name) if name in self._regions else None)
+
+    def part(self, name: str) -> PartSite | None:
+        """Return the site of a region, or None if its model is not known or has none."""
+        model = self._facts.get(self._regions[name].target)
+        return model.sites.get(self._regions[name].name) if model is not None else None
+
+    def may_move(self, name: str) -> bool:
+        """Whether an object or fixture, or the part that a region is of, has a joint."""
+        if name in self._objects:
+            return True
+        part = self.part(name) if name in self._regions else None
+        if part is not None:
+            return bool(part.joints) or (part.is_of_whole and self._regions[name].target in self._objects)
+        model = self._facts.get(name)
+        return model is None or model.joints > 0
+
 
 _UNIMPLEMENTED = {
     "collide": "its method does not exist",
@@ -32,7 +145,7 @@ _STATES = ("open", "close", "turnon", "turnoff")
 _RANGES = {"open": "open_range", "close": "close_range", "turnon": "turn_on_range", "turnoff": "turn_off_range"}
 
 
-def check_conditions(task: TaskText, problem: Problem) -> Iterator[Finding]:
+def check_conditions(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
     """What is wrong with :goal and :cost."""
     yield from _cut_off(task, problem.goal, "G001", "goal", ":goal")
     yield from _cut_off(task, problem.cost, "C001", "cost", ":cost")
@@ -64,7 +177,9 @@ def leaves(literals: Iterable[Literal]) -> Iterator[Literal]:
             yield literal
 
 
-def _cut_off(task: TaskText, literals: tuple[Literal, ...], code: str, what: str, section: str) -> Iterator[Finding]:
+def _cut_off(
+    task: TaskText, literals: tuple[Literal, ...], code: str, what: str, section: str
+) -> Iterator[LintFinding]:
     lost = [literal for literal in literals if literal.group > 0]
     if lost:
         groups = max(literal.group for literal in literals) + 1
@@ -81,7 +196,7 @@ CategoryOf = Callable[[Declaration], Category | None]
 """Gives the category of an object or fixture; None: it is not known."""
 
 
-def check_names(task: TaskText, problem: Problem, facts: Facts, category_of: CategoryOf) -> Iterator[Finding]:
+def check_names(task: TaskText, problem: Problem, facts: Facts, category_of: CategoryOf) -> Iterator[LintFinding]:
     """Literals that a run refuses, by any rules, by what they name.
 
     Args:
@@ -130,7 +245,7 @@ def _stateless(literal: Literal, names: Names, category_of: CategoryOf) -> str |
     return None
 
 
-def _crashing(task: TaskText, problem: Problem, literals: tuple[Literal, ...], code: str) -> Iterator[Finding]:
+def _crashing(task: TaskText, problem: Problem, literals: tuple[Literal, ...], code: str) -> Iterator[LintFinding]:
     """What upstream's code raises at. It cuts other groups than the first off, and looks into no connective."""
     names = Names(problem)
     for literal in literals:
@@ -183,7 +298,7 @@ def _crash_told(literal: Literal, names: Names, always: str | None, sometimes: s
     return f"{literal}: upstream's code raises {always}; {advice}"
 
 
-def _held_at_start(task: TaskText, problem: Problem) -> Iterator[Finding]:
+def _held_at_start(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
     goal = [literal for literal in problem.goal if literal.group == 0]
     if goal and all(literal.predicate == "true" or _states(problem, literal) for literal in goal):
         shown = " and ".join(map(str, goal))
@@ -213,7 +328,7 @@ def constants(problem: Problem, literals: Iterable[Literal]) -> Iterator[tuple[L
             yield literal, literal.predicate == "noton", reason
 
 
-def _constant(task: TaskText, problem: Problem, literals: tuple[Literal, ...], what: str) -> Iterator[Finding]:
+def _constant(task: TaskText, problem: Problem, literals: tuple[Literal, ...], what: str) -> Iterator[LintFinding]:
     """What `constants` gives; alike ones are one finding."""
     alike: dict[tuple[str, bool], list[Literal]] = {}
     why: dict[tuple[str, bool], str] = {}
@@ -230,13 +345,13 @@ def _constant(task: TaskText, problem: Problem, literals: tuple[Literal, ...], w
         yield task.found(code, first, f"{first}{more} is always {str(value).lower()} upstream, as {why[key]}{advice}")
 
 
-def _repeated(task: TaskText, problem: Problem) -> Iterator[Finding]:
+def _repeated(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
     for literal, times in Counter(problem.cost).items():
         if times > 1:
             yield task.found("C005", literal, f"{literal} stands {times} times in :cost, and is charged as often")
 
 
-def _incomplete(task: TaskText, problem: Problem) -> Iterator[Finding]:
+def _incomplete(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
     """A cost of several things of one category that leaves some of them out."""
     for category in dict.fromkeys(item.category for item in problem.objects):
         members = [item.name for item in problem.objects if item.category == category]

@@ -3,16 +3,18 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import mujoco
 import numpy as np
 import numpy.typing as npt
 
 from pytest_vla.errors import SceneError
+from pytest_vla.plan.costs import Point
 from pytest_vla.scene import accepted
 from pytest_vla.scene.literals import GRIPPER
 from pytest_vla.scene.problem import Literal, Problem
-from pytest_vla.scene.scene import Scene, SceneBody
+from pytest_vla.scene.scene import SceneBody, SceneSpec
 from pytest_vla.scene.workspaces import Workspace, workspace
 from pytest_vla.sim.predicates import located
 from pytest_vla.sim.substeps import Contacts, Present, Substeps
@@ -38,7 +40,7 @@ class Setting:
     """
 
     problem: Problem
-    scene: Scene
+    scene: SceneSpec
     model: mujoco.MjModel
     data: mujoco.MjData
     drawn: Callable[[], Poses]
@@ -204,3 +206,51 @@ class Setting:
         model = self.model
         collides = (model.geom_contype | model.geom_conaffinity) != 0
         return np.flatnonzero(np.isin(model.geom_bodyid, list(bodies)) & collides)
+
+
+# A literal as it is judged: its verdict, and what there is to tell of it while it holds.
+
+
+class Crash(Exception):
+    """Upstream's code raises here; the message says why."""
+
+
+class ChargeDetails(NamedTuple):
+    """What a charge says beside its literal; see `pytest_vla.plan.costs.Charge`."""
+
+    bodies: tuple[str, ...] = ()
+    force: float | None = None
+    position: Point | None = None
+    by: str | None = None
+    text: str | None = None
+    impulse: float | None = None
+    substep: int | None = None
+
+
+@dataclass(frozen=True)
+class JudgedLiteral:
+    """A literal that can be judged.
+
+    Attributes:
+        holds: its verdict on the present state; raises `Crash` where upstream raises.
+        told: what there is to tell of it, asked for while it holds.
+        crashes: why upstream raises whatever the state; None: it may be judged.
+        measured: the number (m, N) that is compared with the literal's; None: there is none.
+    """
+
+    holds: Callable[[], bool]
+    told: Callable[[], ChargeDetails]
+    crashes: str | None = None
+    measured: Callable[[], float] | None = None
+
+
+INSTANT = frozenset(
+    {
+        *("incontact", "on", "up", "checkforce", "incontactpart", "checkdistance", "checkgrippercontact"),
+        *("checkgrippercontactpart", "checkgripperdistance", "checkgripperdistancepart"),
+    }
+)
+"""Predicates that are charged at each control step in which they hold; upstream's TEMPORAL_PREDICATE_FN_LIST."""
+
+AMOUNT_INSTANT = 1.0
+AMOUNT_TERMINAL = 10.0

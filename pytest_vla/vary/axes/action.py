@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.variation import Edits, Params
-from pytest_vla.vary.kind import LEVELS, Draw, Kind
+from pytest_vla.vary.kind import LEVELS, Draw, VariationKind
 from pytest_vla.vary.space import NUMBER, SEED, WHOLE, Parameter
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def noisy(task: Task, params: Params) -> Edits:
 
 
 KINDS = (
-    Kind(
+    VariationKind(
         "action.delay",
         "every action is executed some control steps late",
         "ours",
@@ -78,7 +78,7 @@ KINDS = (
         grades="1 to 5 control steps (50 to 250 ms at 20 Hz)",
         anywhere=True,
     ),
-    Kind(
+    VariationKind(
         "action.noise",
         "Gaussian noise on each action's translation and rotation",
         "ours",

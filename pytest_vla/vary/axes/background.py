@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 from pytest_vla.errors import SceneError, VlaError
 from pytest_vla.plan.data_roots import data_roots, find_file
 from pytest_vla.plan.task import Task
-from pytest_vla.scene.task_files import problem_of
+from pytest_vla.scene.problem import problem_of
 from pytest_vla.scene.variation import Edits, ModelEdit, Params
 from pytest_vla.scene.workspaces import Workspace, workspace
 from pytest_vla.util.documents import read_xml
 from pytest_vla.vary.effects.painting import Part, covering, painting
-from pytest_vla.vary.kind import LEVELS, SHARE, Draw, Kind
+from pytest_vla.vary.kind import LEVELS, SHARE, Draw, VariationKind
 from pytest_vla.vary.space import CHOICE, LISTED, NUMBER, SEED, WHOLE, Parameter
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from pytest_vla.scene.scene import Scene
+    from pytest_vla.scene.scene import SceneSpec
 
     Pixels = NDArray[np.uint8]
 
@@ -61,7 +61,7 @@ _FOLDER = "textures/"
 
 @dataclass(frozen=True)
 class Pattern:
-    """A drawn texture: the arguments of `pytest_vla.vary.effects.textures.texture`."""
+    """A drawn texture: the arguments of `pytest_vla.vary.effects.painting.texture`."""
 
     family: str
     colours: tuple[tuple[int, ...], ...]
@@ -70,7 +70,7 @@ class Pattern:
 
     def pixels(self, height: int, width: int) -> "Pixels":
         """The texture, (height, width, 3)."""
-        from pytest_vla.vary.effects.textures import texture
+        from pytest_vla.vary.effects.painting import texture
 
         return texture(self.family, self.colours, self.repeats, self.seed, height, width)
 
@@ -190,7 +190,7 @@ def from_file(task: Task, params: Params) -> Edits:
         import numpy as np
         from PIL import Image
 
-        from pytest_vla.vary.effects.textures import stretched
+        from pytest_vla.vary.effects.painting import stretched
 
         try:
             with Image.open(path) as image:
@@ -239,7 +239,7 @@ def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def surface_geoms(model: "mujoco.MjModel", scene: "Scene", surface: str) -> tuple[int, ...]:
+def surface_geoms(model: "mujoco.MjModel", scene: "SceneSpec", surface: str) -> tuple[int, ...]:
     """The visual geoms of a surface: walls and floor go by name, the table is what else the arena has of bodies."""
     others = {body.root_body for body in scene.bodies}
     found = []
@@ -274,8 +274,8 @@ _GRADES = "20% to 100% of the texture seen, the rest the surface's own"
 _OURS = "ours, after LIBERO-Plus's textures"
 
 
-def _patterned(kind: str, about: str, surfaces_of: Callable[[Task], tuple[str, ...]]) -> Kind:
-    return Kind(
+def _patterned(kind: str, about: str, surfaces_of: Callable[[Task], tuple[str, ...]]) -> VariationKind:
+    return VariationKind(
         f"{DIMENSION}.{kind}",
         about,
         _OURS,
@@ -292,7 +292,7 @@ KINDS = (
     _patterned(FLOOR, "a texture of ours on the floor, where it is seen", partial(_only, FLOOR)),
     _patterned(WALL, "a texture of ours on the walls", partial(_only, WALL)),
     _patterned("theme", "textures of ours on table, floor and walls at once", themed),
-    Kind(
+    VariationKind(
         f"{DIMENSION}.file",
         "a texture of your asset folder's textures/*.png",
         "LIBERO's textures, or yours",

@@ -11,7 +11,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.variation import Edits, ModelEdit, Params
 from pytest_vla.scene.workspaces import workspace
-from pytest_vla.vary.kind import LEVELS, PICTURE, Draw, Kind, always
+from pytest_vla.vary.kind import LEVELS, PICTURE, Draw, VariationKind, always
 from pytest_vla.vary.space import CHOICE, NUMBER, Parameter, Space
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from pytest_vla.scene.scene import Scene
+    from pytest_vla.scene.scene import SceneSpec
 
 DIMENSION = "camera"
 CAMERA = "agentview"
@@ -35,7 +35,7 @@ MOST_TURN = 10.0
 MOST_NARROWER, MOST_WIDER = 0.25, 0.5
 """Of the field of view. In a still narrower one what stands at the edge, as LIBERO-Goal's rack, would not be seen."""
 
-_Apply = Callable[["mujoco.MjModel", "Scene", int], None]
+_Apply = Callable[["mujoco.MjModel", "SceneSpec", int], None]
 
 
 def _sign(draw: Draw, kind: str) -> int:
@@ -51,13 +51,13 @@ def _moved(task: Task, arrays: tuple[str, ...], apply: _Apply) -> Edits:
     """What writes in the model's arrays of the front camera."""
     _check_seen(task)
 
-    def edit(model: "mujoco.MjModel", scene: "Scene") -> None:
+    def edit(model: "mujoco.MjModel", scene: "SceneSpec") -> None:
         apply(model, scene, model.camera(CAMERA).id)
 
     return Edits(model=(ModelEdit(arrays, edit),))
 
 
-def workspace_height(scene: "Scene") -> float:
+def workspace_height(scene: "SceneSpec") -> float:
     """The height (m) of a scene's table top or floor."""
     return workspace(scene.problem, scene.problem).offset[2]
 
@@ -65,7 +65,7 @@ def workspace_height(scene: "Scene") -> float:
 def farther_away(task: Task, params: Params) -> Edits:
     """So many times as far from the look-at point, in the same direction."""
 
-    def apply(model: "mujoco.MjModel", scene: "Scene", camera: int) -> None:
+    def apply(model: "mujoco.MjModel", scene: "SceneSpec", camera: int) -> None:
         from pytest_vla.util.rotations import farther, look_at
 
         point = look_at(model.cam_pos[camera], model.cam_quat[camera], workspace_height(scene))
@@ -82,7 +82,7 @@ def draw_azimuth(draw: Draw) -> Params:
 def around(task: Task, params: Params) -> Edits:
     """Around the table, about the vertical through the look-at point."""
 
-    def apply(model: "mujoco.MjModel", scene: "Scene", camera: int) -> None:
+    def apply(model: "mujoco.MjModel", scene: "SceneSpec", camera: int) -> None:
         from pytest_vla.util.rotations import VERTICAL, look_at, turned
 
         pose = model.cam_pos[camera], model.cam_quat[camera]
@@ -96,7 +96,7 @@ def around(task: Task, params: Params) -> Edits:
 def higher(task: Task, params: Params) -> Edits:
     """Higher, about the look-at point, at the same distance."""
 
-    def apply(model: "mujoco.MjModel", scene: "Scene", camera: int) -> None:
+    def apply(model: "mujoco.MjModel", scene: "SceneSpec", camera: int) -> None:
         from pytest_vla.util.rotations import look_at, raised
 
         pose = model.cam_pos[camera], model.cam_quat[camera]
@@ -115,7 +115,7 @@ def draw_orientation(draw: Draw) -> Params:
 def turned_in_place(task: Task, params: Params) -> Edits:
     """Turned about an axis of its own."""
 
-    def apply(model: "mujoco.MjModel", scene: "Scene", camera: int) -> None:
+    def apply(model: "mujoco.MjModel", scene: "SceneSpec", camera: int) -> None:
         from pytest_vla.util.rotations import reoriented
 
         angle = math.radians(params["angle_deg"])
@@ -137,7 +137,7 @@ def _unit_vector(draw: Draw) -> list[float]:
 def field_of_view(task: Task, params: Params) -> Edits:
     """A field of view so many times as wide: the wider, the smaller all is, and the more is seen around it."""
 
-    def apply(model: "mujoco.MjModel", scene: "Scene", camera: int) -> None:
+    def apply(model: "mujoco.MjModel", scene: "SceneSpec", camera: int) -> None:
         model.cam_fovy[camera] *= params["factor"]
 
     return _moved(task, ("cam_fovy",), apply)
@@ -175,7 +175,7 @@ def _of(*parameters: Parameter) -> Space:
 
 
 KINDS = (
-    Kind(
+    VariationKind(
         "camera.distance",
         "the front camera farther from the point it looks at",
         "ours, with LIBERO-Plus's range",
@@ -187,7 +187,7 @@ KINDS = (
         uneven=(PICTURE,),
         in_sight=True,
     ),
-    Kind(
+    VariationKind(
         "camera.azimuth",
         "the front camera moved around the table, to a drawn side",
         "ours, with LIBERO-Plus's range",
@@ -200,7 +200,7 @@ KINDS = (
         in_sight=True,
         again=always,
     ),
-    Kind(
+    VariationKind(
         "camera.elevation",
         "the front camera higher, looking down more steeply",
         "ours; LIBERO-Plus has 15 degrees",
@@ -212,7 +212,7 @@ KINDS = (
         uneven=(PICTURE,),
         in_sight=True,
     ),
-    Kind(
+    VariationKind(
         "camera.orientation",
         "the front camera turned in place: pitch, yaw and roll in a drawn mixture",
         "ours, with LIBERO-Plus's range; it has no roll",
@@ -228,7 +228,7 @@ KINDS = (
         in_sight=True,
         again=always,
     ),
-    Kind(
+    VariationKind(
         "camera.narrower",
         "a narrower field of view, so that all is larger",
         "ours",
@@ -240,7 +240,7 @@ KINDS = (
         uneven=(PICTURE,),
         in_sight=True,
     ),
-    Kind(
+    VariationKind(
         "camera.wider",
         "a wider field of view, so that all is smaller",
         "ours",
@@ -252,7 +252,7 @@ KINDS = (
         uneven=(PICTURE,),
         in_sight=True,
     ),
-    Kind(
+    VariationKind(
         "camera.blackout",
         "black pictures, of the cameras from outside, of the wrist's, or of all: what does the policy do unseeing?",
         "a probe, LIBERO-Plus's",

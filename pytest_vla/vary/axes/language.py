@@ -9,12 +9,12 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.labels import OURS, PAPER
+from pytest_vla.plan.case import OURS, PAPER
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import Task
-from pytest_vla.scene.task_files import problem_of
+from pytest_vla.scene.problem import problem_of
 from pytest_vla.scene.variation import INSTRUCTION, Edits, Params
-from pytest_vla.vary.kind import LEVELS, Draw, Kind
+from pytest_vla.vary.kind import LEVELS, Draw, VariationKind
 from pytest_vla.vary.space import LISTED, TEXT, Parameter
 
 if TYPE_CHECKING:
@@ -91,8 +91,7 @@ def draw_words(protocol: str, draw: Draw) -> Params:
     Raises:
         VlaError: the instruction has fewer words that can be replaced.
     """
-    from pytest_vla.language.screened import Screened
-    from pytest_vla.language.substitution import substitute
+    from pytest_vla.language.substitution import Screened, substitute
     from pytest_vla.language.wordnet import best_wordnet
 
     task = draw.task
@@ -256,7 +255,7 @@ def _facts(problem: "Problem", names: set[str]) -> "dict[str, object]":
 
 
 KINDS = (
-    Kind(
+    VariationKind(
         "language.blank",
         "no instruction at all",
         "a probe of ours",
@@ -265,7 +264,7 @@ KINDS = (
         probe=True,
         anywhere=True,
     ),
-    Kind(
+    VariationKind(
         "language.nonsense",
         "as many words, none of them English",
         "a probe of ours",
@@ -275,7 +274,7 @@ KINDS = (
         probe=True,
         anywhere=True,
     ),
-    Kind(
+    VariationKind(
         "language.other_task",
         "the instruction of another task of the scene, right for no goal here",
         "a probe of ours",
@@ -285,7 +284,7 @@ KINDS = (
         probe=True,
         anywhere=True,
     ),
-    Kind(
+    VariationKind(
         "language.other_goal",
         "the instruction and the goal of another task of the scene",
         "ours",
@@ -295,7 +294,7 @@ KINDS = (
         alone=True,
         anywhere=True,
     ),
-    Kind(
+    VariationKind(
         "language.words",
         "so many words replaced by neighbours in WordNet that name the same thing, and no other of the scene",
         "after VLA-Arena's W1-W4",
@@ -306,7 +305,7 @@ KINDS = (
         as_published="language.words_paper",
         anywhere=True,
     ),
-    Kind(
+    VariationKind(
         "language.words_paper",
         "as language.words, by any neighbour of a noun in its sense: a fishbowl for a bowl",
         "VLA-Arena, W1-W4",
@@ -317,7 +316,7 @@ KINDS = (
         published=True,
         anywhere=True,
     ),
-    Kind(
+    VariationKind(
         "language.paraphrase",
         "the same meaning in other words, of each of LIBERO-Para's 43 kinds",
         "a grammar of ours",

@@ -1,19 +1,25 @@
 """Variations of what stands where: objects that the task does not need, and its own objects in other places."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_vla.errors import VlaError
+import mujoco
+import numpy as np
+import numpy.typing as npt
+
+from pytest_vla.errors import RedrawError, VlaError
 from pytest_vla.plan.task import Task
-from pytest_vla.scene.problem import Literal, Problem
+from pytest_vla.scene.problem import Literal, Problem, problem_of
+from pytest_vla.scene.scene import SceneSpec
 from pytest_vla.scene.sections import Declaration, Region
-from pytest_vla.scene.task_files import problem_of
 from pytest_vla.scene.variation import Edits, Params
-from pytest_vla.scene.workspaces import workspace
-from pytest_vla.vary.axes.layout_room import AREA, Placed, added_categories, place_added
-from pytest_vla.vary.kind import LEVELS, Draw, Kind, always
+from pytest_vla.scene.workspaces import REACH, workspace
+from pytest_vla.sim.contacts import Clearance
+from pytest_vla.vary.axes.layout_room import AREA, AddedObject, added_categories, place_added
+from pytest_vla.vary.kind import LEVELS, Draw, VariationKind, always
 from pytest_vla.vary.space import ANGLE, CHOICE, NUMBER, Parameter
 
 if TYPE_CHECKING:
@@ -21,7 +27,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from pytest_vla.scene.scene import Scene
+    from pytest_vla.scene.scene import SceneSpec
+
 
 _METRES, _DEGREES = 0.02, 9.0
 _MANY = 100
@@ -52,12 +59,11 @@ def distractors(task: Task, params: Params) -> Edits:
     """Further objects stand about: each with its category, its place from the workspace's offset (m), and its turn."""
     problem = problem_of(task)
     offset = workspace(problem.name, problem.source).offset
-    placed = {number: Placed(*params[name]) for number in LEVELS if (name := _distractor(number)) in params}
+    placed = {number: AddedObject(*params[name]) for number in LEVELS if (name := _distractor(number)) in params}
     if not placed:
         return Edits()
 
-    def put(model: "mujoco.MjModel", scene: "Scene", state: "NDArray[np.float64]") -> None:
-        from pytest_vla.vary.axes.layout_states import put_down
+    def put(model: "mujoco.MjModel", scene: "SceneSpec", state: "NDArray[np.float64]") -> None:
 
         poses = {
             _distractor(number): (each.x + offset[0], each.y + offset[1], each.yaw) for number, each in placed.items()
@@ -85,7 +91,7 @@ def _distractor(number: int) -> str:
     return f"distractor_{number}"
 
 
-def _added(draw: Draw, problem: Problem) -> tuple[Placed, ...]:
+def _added(draw: Draw, problem: Problem) -> tuple[AddedObject, ...]:
     """The first of as many as there is room for, so that all levels have the same ones in the same places."""
     for count in range(LEVELS[-1], draw.level, -1):
         with suppress(VlaError):
@@ -93,12 +99,12 @@ def _added(draw: Draw, problem: Problem) -> tuple[Placed, ...]:
     return _drawn(draw, problem, draw.level)
 
 
-def _drawn(draw: Draw, problem: Problem, count: int) -> tuple[Placed, ...]:
+def _drawn(draw: Draw, problem: Problem, count: int) -> tuple[AddedObject, ...]:
     categories = added_categories(problem, draw.task.language, count)
     return place_added(problem, categories, draw.shared("layout.distractors"))
 
 
-def _with_added(problem: Problem, placed: Mapping[int, Placed]) -> Problem:
+def _with_added(problem: Problem, placed: Mapping[int, AddedObject]) -> Problem:
     place = workspace(problem.name, problem.source)
     half = _HALF if place.keep_inside else 0.0
     # Each literal of :init is a group of its own.
@@ -141,8 +147,7 @@ def displacement(task: Task, params: Params) -> Edits:
     along, zones = standing_on(problem, name), _goal_zones(problem, name)
     distance, direction, yaw = params["distance"], params["direction"], params["yaw"]
 
-    def move(model: "mujoco.MjModel", scene: "Scene", state: "NDArray[np.float64]") -> None:
-        from pytest_vla.vary.axes.layout_states import displace
+    def move(model: "mujoco.MjModel", scene: "SceneSpec", state: "NDArray[np.float64]") -> None:
 
         displace(model, scene, state, name, distance, direction, yaw, along, zones)
 
@@ -233,7 +238,7 @@ def _goal_zones(problem: Problem, name: str) -> tuple[str, ...]:
 
 
 KINDS = (
-    Kind(
+    VariationKind(
         "layout.distractors",
         "further objects stand about, which the task does not need",
         "LIBERO-Plus's range, drawn by us",
@@ -246,7 +251,7 @@ KINDS = (
         in_sight=True,
         again=always,
     ),
-    Kind(
+    VariationKind(
         "layout.displacement",
         "an object that the task is about begins elsewhere, and turned",
         "LIBERO-Plus's range, with the turn that its files lack",
@@ -258,7 +263,7 @@ KINDS = (
         in_sight=True,
         again=always,
     ),
-    Kind(
+    VariationKind(
         "layout.removed",
         "what the goal wants somewhere is not there: does the policy look?",
         "a probe, LIBERO-PRO's",
@@ -269,3 +274,129 @@ KINDS = (
         probe=True,
     ),
 )
+
+
+# Objects moved in a state that an episode begins from, on the compiled scene.
+
+Array = npt.NDArray[np.float64]
+
+_APART = 0.01
+"""How near (m) something may be put to anything else."""
+_LIFT = 0.002
+"""How far (m) above its place an added object begins at least."""
+
+
+def put_down(
+    model: mujoco.MjModel, scene: SceneSpec, state: Array, poses: Mapping[str, tuple[float, float, float]]
+) -> None:
+    """Puts objects elsewhere on the workspace, and turns them about the vertical.
+
+    Args:
+        model, scene: fixtures stand as in the episode.
+        state: (1+nq+nv,), written.
+        poses: by object: x and y (m, world frame), and a turn (degrees).
+
+    Raises:
+        RedrawError: one would touch something.
+    """
+    for name, (x, y, yaw) in poses.items():
+        pose = _pose(model, scene, state, name)
+        pose[:2] = x, y
+        pose[3:] = _turned(pose[3:], math.radians(yaw))
+    clearance = Clearance(model, scene)
+    for name in poses:
+        # Models say of themselves how far they reach down, not always rightly.
+        _pose(model, scene, state, name)[2] += clearance.depth(state[1 : 1 + model.nq], name) + _LIFT
+    for name in poses:
+        if other := clearance.in_the_way(state[1 : 1 + model.nq], (name,), _APART):
+            raise RedrawError(f"{name} would stand in {other}")
+
+
+def displace(
+    model: mujoco.MjModel,
+    scene: SceneSpec,
+    state: Array,
+    name: str,
+    distance: float,
+    direction: float,
+    yaw: float,
+    along: Sequence[str],
+    zones: Sequence[str],
+) -> None:
+    """Moves an object over the workspace, with what stands on it, and turns it about the vertical.
+
+    Args:
+        model, scene: fixtures stand as in the episode.
+        state: (1+nq+nv,), written, unless it raises.
+        name: of the object.
+        distance: m.
+        direction: where to (degrees, from x to y).
+        yaw: its turn (degrees).
+        along: what stands on it.
+        zones: sites that it must not come to be in.
+
+    Raises:
+        RedrawError: it cannot go there.
+    """
+    heading, turn = math.radians(direction), math.radians(yaw)
+    step = distance * np.array([math.cos(heading), math.sin(heading)])
+    rotation = np.array([[math.cos(turn), -math.sin(turn)], [math.sin(turn), math.cos(turn)]])
+    after = state.copy()
+    centre = _pose(model, scene, state, name)[:2]
+    for each in (name, *along):
+        pose = _pose(model, scene, after, each)
+        pose[:2] = centre + step + rotation @ (pose[:2] - centre)
+        pose[3:] = _turned(pose[3:], turn)
+    why = _unfit(model, scene, centre + step, zones)
+    if not why and (other := Clearance(model, scene).in_the_way(after[1 : 1 + model.nq], (name, *along), _APART)):
+        why = f"{other} is in the way"
+    if why:
+        raise RedrawError(f"{name} cannot go {distance:g} m at {direction:g} degrees: {why}")
+    state[:] = after
+
+
+def stand_scaled(model: mujoco.MjModel, scene: SceneSpec, state: Array, name: str, factor: float) -> None:
+    """Put an object that was made larger or smaller with its underside where it was.
+
+    Args:
+        model, scene: with the object in its new size.
+        state: (1+nq+nv,) of the scene with the object in its own size, written.
+        name: of the object.
+        factor: its new size over its own.
+    """
+    body = scene.body(name)
+    assert body is not None, f"{name} is declared, so it is in the scene"
+    pose = _pose(model, scene, state, name)
+    pose[2] -= body.bottom * (1 - 1 / factor)
+    # What lies on its side reaches down otherwise than its model says.
+    pose[2] += Clearance(model, scene).depth(state[1 : 1 + model.nq], name)
+
+
+def _unfit(model: mujoco.MjModel, scene: SceneSpec, point: Array, zones: Sequence[str]) -> str:
+    """Why what the robot shall take may not stand at a point (2,); an empty text: it may."""
+    place = workspace(scene.problem, scene.problem)
+    x, y = point - place.offset[:2]
+    if not (AREA[0] <= x <= AREA[2] and AREA[1] <= y <= AREA[3]):
+        return "the workspace ends"
+    if math.dist(point, place.robot_base[:2]) > REACH:
+        return "the robot does not reach there"
+    for zone in zones:
+        site = model.site(zone)
+        middle = model.body_pos[site.bodyid[0]][:2] + site.pos[:2]
+        if (np.abs(point - middle) <= site.size[:2]).all():
+            return "the goal wants it there"
+    return ""
+
+
+def _pose(model: mujoco.MjModel, scene: SceneSpec, state: Array, name: str) -> Array:
+    """An object's part (7,) of a state, position and quaternion wxyz, to be written in."""
+    body = scene.body(name)
+    assert body is not None, f"{name} is declared, so it is in the scene"
+    address = 1 + model.joint(body.joints[-1]).qposadr[0]
+    return state[address : address + 7]
+
+
+def _turned(quaternion: Array, yaw: float) -> Array:
+    turned = np.empty(4)
+    mujoco.mju_mulQuat(turned, np.array([math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)]), quaternion)
+    return turned

@@ -144,7 +144,7 @@ class Obstacle:
 
 
 @dataclass(frozen=True)
-class Placed:
+class AddedObject:
     """An added object: its category, its place from the workspace's offset (m), and its turn (degrees)."""
 
     category: str
@@ -302,7 +302,7 @@ def _cross(one: Sequence[float], other: Sequence[float]) -> list[float]:
     return [one[i - 2] * other[i - 1] - one[i - 1] * other[i - 2] for i in range(3)]
 
 
-def place_added(problem: Problem, categories: Sequence[str], drawn: random.Random) -> tuple[Placed, ...]:
+def place_added(problem: Problem, categories: Sequence[str], drawn: random.Random) -> tuple[AddedObject, ...]:
     """Draws where objects are added, each with room around it, and seen by the workspace's first camera.
 
     Args:
@@ -318,7 +318,7 @@ def place_added(problem: Problem, categories: Sequence[str], drawn: random.Rando
     order = sorted(range(len(categories)), key=lambda number: -radius(categories[number]))
     for apart in (APART, APART / 2):
         for _ in range(_RESTARTS):
-            placed: dict[int, Placed] = {}
+            placed: dict[int, AddedObject] = {}
             for number in order:
                 category = categories[number]
                 cells = _cells(place, things, _SEEN_AT.get(category, _LOW), radius(category) + apart)
@@ -332,8 +332,12 @@ def place_added(problem: Problem, categories: Sequence[str], drawn: random.Rando
 
 
 def _next(
-    cells: Sequence[tuple[float, float]], category: str, placed: Sequence[Placed], apart: float, drawn: random.Random
-) -> Placed | None:
+    cells: Sequence[tuple[float, float]],
+    category: str,
+    placed: Sequence[AddedObject],
+    apart: float,
+    drawn: random.Random,
+) -> AddedObject | None:
     needed = [(other.x, other.y, radius(category) + radius(other.category) + apart) for other in placed]
 
     def free(x: float, y: float) -> bool:
@@ -342,6 +346,6 @@ def _next(
     for _ in range(_TRIES if cells else 0):
         x, y = (round(middle + drawn.uniform(-_CELL / 2, _CELL / 2), 3) for middle in drawn.choice(cells))
         if free(x, y):
-            return Placed(category, x, y, round(drawn.uniform(-180.0, 180.0), 1))
+            return AddedObject(category, x, y, round(drawn.uniform(-180.0, 180.0), 1))
     left = [middle for middle in cells if free(*middle)]
-    return Placed(category, *drawn.choice(left), round(drawn.uniform(-180.0, 180.0), 1)) if left else None
+    return AddedObject(category, *drawn.choice(left), round(drawn.uniform(-180.0, 180.0), 1)) if left else None

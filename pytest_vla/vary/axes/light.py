@@ -12,7 +12,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.variation import LIGHT_DIRECTIONAL, Edits, ModelEdit, Params, model_array
 from pytest_vla.scene.workspaces import workspace
-from pytest_vla.vary.kind import LEVELS, PICTURE, SHARE, Draw, Kind
+from pytest_vla.vary.kind import LEVELS, PICTURE, SHARE, Draw, VariationKind
 from pytest_vla.vary.space import ANGLE, NUMBER, Parameter
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from pytest_vla.scene.scene import Scene
+    from pytest_vla.scene.scene import SceneSpec
 
     Array = NDArray[np.float64]
 
@@ -36,7 +36,7 @@ WIDE_SHININESS = 0.15
 LOWEST_ELEVATION = 20.0
 REACH = 0.4  # m from the middle of the workspace, along both sides of the table.
 
-_Apply = Callable[["mujoco.MjModel", "Scene"], None]
+_Apply = Callable[["mujoco.MjModel", "SceneSpec"], None]
 
 
 def _lit(arrays: tuple[str, ...], apply: _Apply) -> Edits:
@@ -61,7 +61,7 @@ def draw_diffuse(draw: Draw) -> Params:
 def diffuse(task: Task, params: Params) -> Edits:
     """All lights dimmer or brighter and tinted."""
 
-    def apply(model: "mujoco.MjModel", scene: "Scene") -> None:
+    def apply(model: "mujoco.MjModel", scene: "SceneSpec") -> None:
         # Where nothing is to be changed, not even what is too much is taken.
         is_full = params[SHARE] > 0 and is_overlit(model, scene)
         level_out(model, scene, 1.0 if is_full else params[SHARE])
@@ -80,7 +80,7 @@ def direction(task: Task, params: Params) -> Edits:
     """All lights turned about the middle of the workspace, so that they shine from elsewhere."""
     angle, heading = params["turn_deg"], params["heading_deg"]
 
-    def apply(model: "mujoco.MjModel", scene: "Scene") -> None:
+    def apply(model: "mujoco.MjModel", scene: "SceneSpec") -> None:
         from pytest_vla.util.rotations import axis_angle, rotated
 
         level_out(model, scene, angle / MOST_TURN)
@@ -95,7 +95,7 @@ def direction(task: Task, params: Params) -> Edits:
     return _lit(("light_dir", "light_pos", "light_diffuse"), apply)
 
 
-def _middle(scene: "Scene") -> "Array":
+def _middle(scene: "SceneSpec") -> "Array":
     import numpy as np
 
     return np.array(workspace(scene.problem, scene.problem).offset, dtype=np.float64)
@@ -111,7 +111,7 @@ def _is_directional(model: "mujoco.MjModel", light: int) -> bool:
     return bool(model_array(model, "light_type")[light] == LIGHT_DIRECTIONAL)
 
 
-def shares(model: "mujoco.MjModel", scene: "Scene", aside: tuple[float, float] = (0.0, 0.0)) -> "Array":
+def shares(model: "mujoco.MjModel", scene: "SceneSpec", aside: tuple[float, float] = (0.0, 0.0)) -> "Array":
     """How bright each light makes level ground in the workspace for each unit of its diffuse colour.
 
     Args:
@@ -131,13 +131,13 @@ def shares(model: "mujoco.MjModel", scene: "Scene", aside: tuple[float, float] =
     return np.array(found)
 
 
-def is_overlit(model: "mujoco.MjModel", scene: "Scene") -> bool:
+def is_overlit(model: "mujoco.MjModel", scene: "SceneSpec") -> bool:
     """Whether all of the workspace gets more than can be shown, as in LIBERO's kitchens: nothing brighter is seen."""
     corners = ((x, y) for x in (-REACH, REACH) for y in (-REACH, REACH))
     return all(_given(model, scene, corner) + _always(model) > 1 for corner in ((0.0, 0.0), *corners))
 
 
-def level_out(model: "mujoco.MjModel", scene: "Scene", share: float = 1.0) -> None:
+def level_out(model: "mujoco.MjModel", scene: "SceneSpec", share: float = 1.0) -> None:
     """Dims lights that give the table more than can be shown, so that a change of them is seen; else changes nothing.
 
     What is lit by more than 1 is shown as lit by 1 (LIBERO's kitchen has 1.6), and would stay so with half of it.
@@ -151,7 +151,7 @@ def level_out(model: "mujoco.MjModel", scene: "Scene", share: float = 1.0) -> No
         model.light_diffuse[:] *= 1 + share * (max(1 - always, 0.0) / given - 1)
 
 
-def _given(model: "mujoco.MjModel", scene: "Scene", aside: tuple[float, float] = (0.0, 0.0)) -> float:
+def _given(model: "mujoco.MjModel", scene: "SceneSpec", aside: tuple[float, float] = (0.0, 0.0)) -> float:
     """How bright the lights make a place of the workspace, as `shares` has it."""
     return float(shares(model, scene, aside) @ model.light_diffuse.mean(axis=1))
 
@@ -212,7 +212,7 @@ def specular(task: Task, params: Params) -> Edits:
     """Everything glossier: brighter and wider highlights in a tint, and less of the light spread evenly."""
     gloss = params["gloss"]
 
-    def apply(model: "mujoco.MjModel", scene: "Scene") -> None:
+    def apply(model: "mujoco.MjModel", scene: "SceneSpec") -> None:
         # The first that goes of what is too much is hardly seen.
         level_out(model, scene, math.sqrt(gloss) if is_overlit(model, scene) else gloss)
         model.light_specular[:] += params["added_rgb"]
@@ -233,7 +233,7 @@ def shadow(task: Task, params: Params) -> Edits:
     """
     strength = params["strength"]
 
-    def apply(model: "mujoco.MjModel", scene: "Scene") -> None:
+    def apply(model: "mujoco.MjModel", scene: "SceneSpec") -> None:
         if strength == 0:
             return
         if model.nlight < 2:
@@ -264,7 +264,7 @@ def _stand_in(model: "mujoco.MjModel", main: int, off: int, part: float) -> None
     model.light_active[off] = part > 0
 
 
-def _join(model: "mujoco.MjModel", scene: "Scene", main: int, other: int, part: float) -> None:
+def _join(model: "mujoco.MjModel", scene: "SceneSpec", main: int, other: int, part: float) -> None:
     """Lets one light give a part of another one's light beside its own, from in between.
 
     What is turned to two lights is lit by both as by one, whose direction is their mean by brightness.
@@ -293,7 +293,7 @@ def _join(model: "mujoco.MjModel", scene: "Scene", main: int, other: int, part: 
 
 
 KINDS = (
-    Kind(
+    VariationKind(
         "light.diffuse",
         "the lights dimmer or brighter and tinted, as drawn",
         "ours, after LIBERO-Plus's light colour",
@@ -308,7 +308,7 @@ KINDS = (
         f"20% to 100% of the way to {DIMMEST:g} or {BRIGHTEST:g} times as bright, tinted by {TINT:.0%}; "
         "what is as bright as can be shown is tinted only",
     ),
-    Kind(
+    VariationKind(
         "light.direction",
         "the lights turned about the workspace, to a drawn side",
         "ours, after LIBERO-Plus's light direction",
@@ -322,7 +322,7 @@ KINDS = (
         f"{MOST_TURN / 5:g} to {MOST_TURN:g} degrees",
         uneven=(PICTURE,),
     ),
-    Kind(
+    VariationKind(
         "light.specular",
         "brighter highlights in a drawn tint, and less of the light spread evenly",
         "ours, after LIBERO-Plus's specular intensity",
@@ -337,7 +337,7 @@ KINDS = (
         f"{MOST_HIGHLIGHT / 5:g} to {MOST_HIGHLIGHT:g} more specular intensity",
         uneven=(PICTURE,),
     ),
-    Kind(
+    VariationKind(
         "light.shadow",
         "the main light casts shadows",
         "ours, after LIBERO-Plus's shadow switch",

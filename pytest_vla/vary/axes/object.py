@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.literals import Literal
-from pytest_vla.scene.problem import Problem
-from pytest_vla.scene.task_files import problem_of
+from pytest_vla.scene.problem import Problem, problem_of
 from pytest_vla.scene.variation import Edits, Params
 from pytest_vla.scene.workspaces import workspace
 from pytest_vla.vary.axes.background import Pattern, drawn_pattern, pattern_parameters
 from pytest_vla.vary.axes.layout import standing_on
 from pytest_vla.vary.effects.painting import Part, Repaint, covering, painting
-from pytest_vla.vary.kind import LEVELS, SHARE, Draw, Kind
+from pytest_vla.vary.kind import LEVELS, SHARE, Draw, VariationKind
 from pytest_vla.vary.space import ANGLE, CHOICE, NUMBER, Parameter
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from pytest_vla.scene.scene import Scene
+    from pytest_vla.scene.scene import SceneSpec
 
 DIMENSION = "object"
 OBJECT = "object"
@@ -129,7 +128,7 @@ def _painted(params: Params, repaint: Repaint) -> Edits:
     return Edits(model=(painting((part,), params[SHARE]),) if params[SHARE] else ())
 
 
-def object_geoms(model: "mujoco.MjModel", scene: "Scene", name: str) -> tuple[int, ...]:
+def object_geoms(model: "mujoco.MjModel", scene: "SceneSpec", name: str) -> tuple[int, ...]:
     """The visual geoms of an object or fixture."""
     roots = {body.root_body for body in scene.bodies if body.name == name}
     return tuple(
@@ -160,8 +159,8 @@ def size(task: Task, params: Params) -> Edits:
         objects = (replace(each, scale=factor) if each.name == name else each for each in problem.objects)
         return replace(problem, objects=tuple(objects))
 
-    def stand(model: "mujoco.MjModel", scene: "Scene", state: "NDArray[np.float64]") -> None:
-        from pytest_vla.vary.axes.layout_states import stand_scaled
+    def stand(model: "mujoco.MjModel", scene: "SceneSpec", state: "NDArray[np.float64]") -> None:
+        from pytest_vla.vary.axes.layout import stand_scaled
 
         stand_scaled(model, scene, state, name, factor)
 
@@ -176,7 +175,7 @@ _SOURCE = "LIBERO-PRO's object attributes (Eq. 5), grades ours"
 _GRADES = "20% to 100% of the way to it"
 
 KINDS = (
-    Kind(
+    VariationKind(
         "object.colour",
         "the goal's object in a drawn colour",
         _SOURCE,
@@ -192,7 +191,7 @@ KINDS = (
         _GRADES,
         published=True,
     ),
-    Kind(
+    VariationKind(
         "object.texture",
         "the goal's object with a texture of ours",
         _SOURCE,
@@ -203,7 +202,7 @@ KINDS = (
         _GRADES,
         published=True,
     ),
-    Kind(
+    VariationKind(
         "object.size",
         "the goal's object larger or smaller, as drawn",
         _SOURCE,

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from pytest_vla.errors import RedrawError, VlaError
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.panda import JOINT_LIMITS, MOUNT, REST_JOINTS, hand_of
-from pytest_vla.scene.task_files import problem_of
+from pytest_vla.scene.problem import problem_of
 from pytest_vla.scene.variation import Edits, Params
 from pytest_vla.scene.workspaces import Workspace, workspace
 from pytest_vla.vary.axes.layout_room import in_picture
-from pytest_vla.vary.kind import LEVELS, Draw, Kind, always
+from pytest_vla.vary.kind import LEVELS, Draw, VariationKind, always
 from pytest_vla.vary.space import NUMBER, Parameter
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from pytest_vla.scene.scene import Scene
+    from pytest_vla.scene.scene import SceneSpec
 
 _NORM = 0.1
 _MOST = round(_NORM * LEVELS[-1], 2)
@@ -60,8 +60,8 @@ def joints(task: Task, params: Params) -> Edits:
     poses = {_name(level): _pose(place, each) for level, each in _offsets(offset).items()}
     poses |= {_name(norm / _NORM): pose}
 
-    def put(model: "mujoco.MjModel", scene: "Scene", state: "NDArray[np.float64]") -> None:
-        from pytest_vla.sim.clearance import Clearance
+    def put(model: "mujoco.MjModel", scene: "SceneSpec", state: "NDArray[np.float64]") -> None:
+        from pytest_vla.sim.contacts import Clearance
 
         clearance, qpos = Clearance(model, scene), state[1 : 1 + model.nq].copy()
         for name, other in poses.items():
@@ -112,7 +112,7 @@ def _is_seen(place: Workspace, pose: Sequence[float]) -> bool:
 
 
 KINDS = (
-    Kind(
+    VariationKind(
         "robot.joints",
         "the arm begins in another pose, the hand in the picture",
         "LIBERO-Plus's range, drawn by us",

@@ -9,13 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_vla import World, load_suite
-from pytest_vla.episode.measured import needs_of, records_handling, with_metrics
+from pytest_vla.episode.apply_metrics import needs_of, records_handling, with_metrics
 from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.errors import VlaError
 from pytest_vla.expert.policy import expert_policy
-from pytest_vla.metrics import inputs
-from pytest_vla.metrics.quality import economy
-from pytest_vla.metrics.quality.economy import GAP, expert_paths, path_ratios, spells
+from pytest_vla.metrics import instability, quality
+from pytest_vla.metrics.quality import GAP, expert_paths, path_ratios, spells
 from pytest_vla.plan.case import Case
 from pytest_vla.records.trajectory import Trajectory
 from tests.support.records import RECORD
@@ -27,7 +26,7 @@ NAMES = ("hand_path", "hand_jerk", "near_joint_limits", "regrasps", "other_conta
 def moved(path: Any, **series: Any) -> Trajectory:
     rows = np.asarray(path, dtype=float)
     named = {
-        getattr(inputs, name): np.asarray(values)
+        getattr(instability, name): np.asarray(values)
         for name, values in {"LIMIT_MARGIN": None, "HOLDING": None, "OTHERS_TOUCHED": None, **series}.items()
         if values is not None
     }
@@ -38,11 +37,11 @@ def test_a_path_and_a_jerk_by_hand() -> None:
     steps = np.arange(12.0)
     record = dataclasses.replace(RECORD, protocol={**RECORD.protocol, "control_freq": 20})
     straight = moved(np.stack([0.01 * steps, 0 * steps, 0 * steps], axis=1))
-    assert economy.hand_path(record, straight).value == pytest.approx(0.11)
-    assert economy.hand_jerk(record, straight).value == pytest.approx(0, abs=1e-9)
+    assert quality.hand_path(record, straight).value == pytest.approx(0.11)
+    assert quality.hand_jerk(record, straight).value == pytest.approx(0, abs=1e-9)
     # The third difference of t^3 is 6 everywhere.
     cubic = moved(np.stack([1e-5 * steps**3, 0 * steps, 0 * steps], axis=1))
-    assert economy.hand_jerk(record, cubic).value == pytest.approx(6e-5 * 20**3)
+    assert quality.hand_jerk(record, cubic).value == pytest.approx(6e-5 * 20**3)
 
 
 def test_what_the_arm_did_is_counted_by_hand() -> None:
@@ -52,32 +51,32 @@ def test_what_the_arm_did_is_counted_by_hand() -> None:
     #  one, interrupted for two steps; another, and a third beside it for two of four steps; two at once
     touched = [0, 1, 0, 0, 1, 0, 0, 0, 1, 2, 2, 1] + [0] * 4 + [2] + [0] * 3
     trajectory = moved(path, LIMIT_MARGIN=[0.3] * 15 + [0.01] * 5, HOLDING=holding, OTHERS_TOUCHED=touched)
-    again = economy.regrasps(RECORD, trajectory)
+    again = quality.regrasps(RECORD, trajectory)
     assert (again.value, again.further) == (1.0, {"grasps": 3.0})
-    near = economy.near_joint_limits(RECORD, trajectory)
+    near = quality.near_joint_limits(RECORD, trajectory)
     assert (near.value, near.further) == (0.25, {"margin": 0.01})
     assert near.series[""].sum() == 5
-    contacts = economy.other_contacts(RECORD, trajectory)
+    contacts = quality.other_contacts(RECORD, trajectory)
     assert (contacts.value, contacts.further) == (5.0, {"share": 0.35})
 
 
 def test_what_is_missing_is_named_and_nothing_stands_for_it() -> None:
     bare = moved(np.zeros((9, 3)))
-    for function in (economy.near_joint_limits, economy.regrasps, economy.other_contacts):
+    for function in (quality.near_joint_limits, quality.regrasps, quality.other_contacts):
         said = function(RECORD, bare)
         assert (said.value, said.further, dict(said.series)) == (None, {}, {})
         assert said.missing.startswith("joints and contacts of the robot")
     nowhere = moved(np.zeros((9, 0)))
-    assert economy.hand_path(RECORD, nowhere).missing == economy.hand_jerk(RECORD, nowhere).missing == economy.NO_PATH
+    assert quality.hand_path(RECORD, nowhere).missing == quality.hand_jerk(RECORD, nowhere).missing == quality.NO_PATH
     # Of three positions after a step there is no third difference, of four there is one.
-    assert economy.hand_jerk(RECORD, moved(np.zeros((4, 3)))).missing == economy.NO_JERK
-    assert economy.NO_JERK.startswith("4 control steps or more")
-    assert economy.hand_jerk(RECORD, moved(np.zeros((5, 3)))).value == 0
+    assert quality.hand_jerk(RECORD, moved(np.zeros((4, 3)))).missing == quality.NO_JERK
+    assert quality.NO_JERK.startswith("4 control steps or more")
+    assert quality.hand_jerk(RECORD, moved(np.zeros((5, 3)))).value == 0
     lost = np.zeros((9, 3))
     lost[4] = np.nan
-    assert "no finite number" in economy.hand_path(RECORD, moved(lost)).missing
+    assert "no finite number" in quality.hand_path(RECORD, moved(lost)).missing
     # A robot that took nothing has taken nothing again: that is known.
-    assert economy.regrasps(RECORD, moved(np.zeros((9, 3)), HOLDING=[-1] * 8)).value == 0
+    assert quality.regrasps(RECORD, moved(np.zeros((9, 3)), HOLDING=[-1] * 8)).value == 0
 
 
 @given(st.lists(st.booleans(), max_size=40), st.integers(1, 5))

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 
 from pytest_vla.metrics.instability import Order, episode_mean
-from pytest_vla.metrics.quality.motion import (
+from pytest_vla.metrics.quality import (
     is_static,
+    optimal_trajectory,
     tcp_instability,
     trajectory_instability,
     trajectory_instability_value,
 )
-from pytest_vla.metrics.quality.progress import optimal_trajectory
 from tests.support.data import golden
 
 NEAR = 1e-7

@@ -12,14 +12,15 @@ from scipy.spatial.transform import Rotation
 
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.instability import ORDERS, episode_mean
-from pytest_vla.metrics.quality.motion import (
+from pytest_vla.metrics.quality import (
     is_static,
+    optimal_trajectory,
     path_length,
+    remaining_distance,
     tcp_instability,
     trajectory_instability,
     trajectory_instability_value,
 )
-from pytest_vla.metrics.quality.progress import optimal_trajectory, remaining_distance
 
 Array = NDArray[np.float64]
 COORDINATES = st.floats(-2, 2, width=32)

@@ -8,8 +8,16 @@ import pytest
 from numpy.typing import NDArray
 
 from pytest_vla.metrics.instability import Order, episode_mean, mean_instability
-from pytest_vla.metrics.uncertainty.samples import HIGH, LOW, action_instability, normalised
-from pytest_vla.metrics.uncertainty.tokens import token_deepgini, token_entropy, token_pcs, token_probability
+from pytest_vla.metrics.uncertainty import (
+    HIGH,
+    LOW,
+    action_instability,
+    normalised,
+    token_deepgini,
+    token_entropy,
+    token_pcs,
+    token_probability,
+)
 from pytest_vla.policies.tokens import token_statistics
 from tests.support.data import golden
 

@@ -11,8 +11,15 @@ from numpy.typing import NDArray
 
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.metrics.instability import ORDERS, episode_mean, mean_instability, windowed_instability
-from pytest_vla.metrics.uncertainty.samples import action_instability, execution_variability, normalised
-from pytest_vla.metrics.uncertainty.tokens import token_deepgini, token_entropy, token_pcs, token_probability
+from pytest_vla.metrics.uncertainty import (
+    action_instability,
+    execution_variability,
+    normalised,
+    token_deepgini,
+    token_entropy,
+    token_pcs,
+    token_probability,
+)
 from pytest_vla.policies.tokens import check_token_statistics, token_statistics
 
 Array = NDArray[np.float64]

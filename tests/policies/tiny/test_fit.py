@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_vla.policies.tiny.inputs import PROPRIOCEPTION
-from pytest_vla.policies.tiny.network import CHUNK, SCENE
-from pytest_vla.policies.tiny.words import LONGEST, NOTHING, UNKNOWN
+from pytest_vla.policies.tiny.network import CHUNK, PROPRIOCEPTION, SCENE
+from pytest_vla.policies.tiny.weights import LONGEST, NOTHING, UNKNOWN
 
 torch = pytest.importorskip("torch", reason="torch is needed to train tiny (make lerobot)")
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vla.policies.tiny.inputs import CENTRE, PROPRIOCEPTION, SCALE, proprioception, rotation_of, small
+from pytest_vla.policies.tiny.network import CENTRE, PROPRIOCEPTION, SCALE, proprioception, rotation_of, small
 
 
 @given(st.tuples(*[st.floats(-3, 3)] * 3))

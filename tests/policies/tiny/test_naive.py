@@ -3,10 +3,17 @@
 import numpy as np
 import pytest
 
-from pytest_vla.policies.tiny.inputs import CENTRE, proprioception
-from pytest_vla.policies.tiny.network import VIEW, WRIST, control, perceive, read_text, token_logits
-from pytest_vla.policies.tiny.weights import CHECKPOINTS, load_weights, shipped
-from pytest_vla.policies.tiny.words import numbered
+from pytest_vla.policies.tiny.network import (
+    CENTRE,
+    VIEW,
+    WRIST,
+    control,
+    perceive,
+    proprioception,
+    read_text,
+    token_logits,
+)
+from pytest_vla.policies.tiny.weights import CHECKPOINTS, load_weights, numbered, shipped
 from tests.support.naive_tiny import acted, scene_of, text_of
 
 TEXTS = ("put the bowl on the plate", "", "Open the zvork of the top drawer, then turn on the stove")

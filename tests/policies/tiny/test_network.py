@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pytest_vla.policies.tiny.network import control, perceive, read_text, shapes_of, token_logits
-from pytest_vla.policies.tiny.words import LONGEST
+from pytest_vla.policies.tiny.weights import LONGEST
 
 torch = pytest.importorskip("torch", reason="torch is needed to train tiny, and for this comparison")
 

@@ -11,10 +11,10 @@ from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.policies.base import NO_WISHES, Answer, Episode, Wishes
 from pytest_vla.policies.fit import check_fit, check_replan
+from pytest_vla.policies.generators import noise_generator
 from pytest_vla.policies.load import check_model, digest_of, load_policy
-from pytest_vla.policies.noise import noise_generator
 from pytest_vla.policies.spec import ModelSpec
-from pytest_vla.policies.tiny.inputs import REPLAN
+from pytest_vla.policies.tiny.network import REPLAN
 from pytest_vla.policies.tiny.policy import TinyPolicy, TinySession
 from pytest_vla.policies.tiny.weights import load_weights
 from tests.support.tiny_weights import written_weights

@@ -14,7 +14,7 @@ from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.policies.base import Episode, Observation, Session, one_by_one
-from pytest_vla.policies.tiny.inputs import REPLAN
+from pytest_vla.policies.tiny.network import REPLAN
 from pytest_vla.policies.tiny.policy import TinyPolicy
 from pytest_vla.policies.tiny.weights import CHECKPOINTS, load_shipped, load_weights, shipped
 from scripts.tiny_words import KEPT_OUT

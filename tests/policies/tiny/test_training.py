@@ -11,10 +11,8 @@ import numpy as np
 import pytest
 
 from pytest_vla.errors import VlaError
-from pytest_vla.policies.tiny.inputs import PROPRIOCEPTION
-from pytest_vla.policies.tiny.network import SCENE, VIEW, WRIST, control, perceive, read_text
-from pytest_vla.policies.tiny.weights import Trained, load_weights
-from pytest_vla.policies.tiny.words import numbered
+from pytest_vla.policies.tiny.network import PROPRIOCEPTION, SCENE, VIEW, WRIST, control, perceive, read_text
+from pytest_vla.policies.tiny.weights import Trained, load_weights, numbered
 from tests.support.data import REPOSITORY
 
 torch = pytest.importorskip("torch", reason="torch is needed to train tiny (make lerobot)")

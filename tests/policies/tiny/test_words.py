@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vla.policies.tiny.words import LONGEST, NOTHING, UNKNOWN, numbered, places_of, tokens, vocabulary_of
+from pytest_vla.policies.tiny.weights import LONGEST, NOTHING, UNKNOWN, numbered, places_of, tokens, vocabulary_of
 
 SENTENCES = ("Put the bowl on the plate.", "put the bottle on the rack", "Don't open the drawer 2")
 

@@ -10,7 +10,7 @@ import pytest
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.reports.fuzz import page as failures
 from pytest_vla.reports.fuzz.page import search_html
-from pytest_vla.show.changes import Scene
+from pytest_vla.show.variations import SceneView
 from tests.support.chromium import PROGRAMS, Browser, chromium, chromium_program
 from tests.support.searches import searched
 
@@ -29,7 +29,9 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tasks = [load_suite("tabletop").task(name) for name in ("put_the_bowl_on_the_stove", "turn_on_the_stove")]
     with pytest.MonkeyPatch.context() as patch:
         picture = np.full((64, 64, 3), 120, np.uint8)
-        patch.setattr(failures, "scene_pictures", lambda some: [Scene(picture), Scene(None, "why"), Scene(picture)])
+        patch.setattr(
+            failures, "scene_pictures", lambda some: [SceneView(picture), SceneView(None, "why"), SceneView(picture)]
+        )
         search = searched(
             folder,
             tasks,

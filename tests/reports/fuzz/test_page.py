@@ -12,7 +12,7 @@ from pytest_vla.plan.manifests import load_suite
 from pytest_vla.reports.fuzz import page as failures
 from pytest_vla.reports.fuzz.page import Search, page_of, search_html, words_of
 from pytest_vla.reports.fuzz.tables import task_table
-from pytest_vla.show.changes import Scene
+from pytest_vla.show.variations import SceneView
 from pytest_vla.vary.chosen import Change
 from tests.support.page import Parsed
 from tests.support.searches import OPTIONS, Params, searched
@@ -35,11 +35,13 @@ def painted(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[Candidate]]:
     """Painted pictures in the renderer's place, and what was asked of it."""
     asked: list[Sequence[Candidate]] = []
 
-    def paint(candidates: Sequence[Candidate]) -> list[Scene]:
+    def paint(candidates: Sequence[Candidate]) -> list[SceneView]:
         asked.append(candidates)
         picture = np.zeros((8, 8, 3), np.uint8)
         return [
-            Scene(None, "it looks as it does without the change") if each.dimensions == ("action",) else Scene(picture)
+            SceneView(None, "it looks as it does without the change")
+            if each.dimensions == ("action",)
+            else SceneView(picture)
             for each in candidates
         ]
 

@@ -7,7 +7,7 @@ import pytest
 from markupsafe import Markup
 
 from pytest_vla.gate.baseline import baseline_of
-from pytest_vla.gate.measured import parse_measures
+from pytest_vla.gate.measures import parse_measures
 from pytest_vla.gate.verdicts import Terms, judge
 from pytest_vla.records.record import Record
 from pytest_vla.reports.gates import gate_lines

@@ -13,7 +13,6 @@ import pytest
 from PIL import Image
 
 from pytest_vla.commands.report import _policies
-from pytest_vla.episode.occlusion import Occlusion
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.records.load import open_runs
 from pytest_vla.records.record import Record
@@ -22,6 +21,7 @@ from pytest_vla.reports.html.episodes import twin_places
 from pytest_vla.reports.html.media import Shown, media_of, videos_of
 from pytest_vla.reports.loaded import load
 from pytest_vla.run.html_report import report_run
+from pytest_vla.show.occlusion import Occlusion
 from tests.support.page import Parsed, page
 from tests.support.records import record_of
 from tests.support.reports import RESULTS, report, write
@@ -59,7 +59,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
         return {"bowl_1": np.array([[0.1, 0.2, 0.9 + 0.1 * (row == rows[-1])] for row in rows])}
 
     monkeypatch.setattr("pytest_vla.show.runs.episode_video", video)
-    monkeypatch.setattr("pytest_vla.show.paths.episode_objects", objects)
+    monkeypatch.setattr("pytest_vla.show.runs.episode_objects", objects)
 
 
 def episodes(outcomes: Sequence[str]) -> None:

@@ -1,16 +1,16 @@
 """The language's blocks: groups of paraphrases that have the same name stand under different headings."""
 
-from pytest_vla.metrics.language import Measured, Paraphrases
-from pytest_vla.metrics.language_results import LanguageReport, ModelResults
-from pytest_vla.metrics.listening import Estimate
+from pytest_vla.metrics.language import LanguageGroup, Paraphrases
+from pytest_vla.metrics.language_grounding import GroundingEstimate
+from pytest_vla.metrics.language_paths import LanguageReport, ModelResults
 from pytest_vla.metrics.success import success_rate
 from pytest_vla.reports.html.parts import page_blocks
 from pytest_vla.reports.language import language_blocks
 
 
 def test_object_and_action_rows_of_one_name_have_headings() -> None:
-    estimate = Estimate(50.0, (40.0, 60.0))
-    one = Measured(8, estimate, estimate, estimate, estimate)
+    estimate = GroundingEstimate(50.0, (40.0, 60.0))
+    one = LanguageGroup(8, estimate, estimate, estimate, estimate)
     groups = {"none": one, "addition": one}
     found = Paraphrases("template", 0.5, one, {0.5: estimate}, {("none", "hint"): one}, groups, groups, {}, {})
     nothing = success_rate("varied", [])

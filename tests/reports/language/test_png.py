@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from pytest_vla.errors import VlaError
-from pytest_vla.metrics.listening import Estimate
+from pytest_vla.metrics.language_grounding import GroundingEstimate
 from pytest_vla.reports.figures import check_matplotlib, write_pictures
 from pytest_vla.reports.language import _sweep, make_report, pictures
 from pytest_vla.reports.loaded import load
@@ -92,7 +92,7 @@ def test_an_interval_of_another_method_is_no_part_of_the_sweeps_band() -> None:
     (model,) = report.models
     assert model.paraphrases is not None
     # At alpha 1 these texts have no distance, and so no PRIDE.
-    at_an_end = {**model.paraphrases.sweep, 0.9: Estimate(100.0, (40.0, 100.0))}
+    at_an_end = {**model.paraphrases.sweep, 0.9: GroundingEstimate(100.0, (40.0, 100.0))}
     for sweep, lines in ((model.paraphrases.sweep, 0), (at_an_end, 1)):
         (axes,) = _sweep([(model, replace(model.paraphrases, sweep=sweep))]).axes
         bands = [each for each in axes.collections if type(each).__name__ != "LineCollection"]

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_vla.language import backends, embeddings, pipeline
-from pytest_vla.language.parsed import Parsed, Token
+from pytest_vla.language import backends, models
 from pytest_vla.language.published import FILE
+from pytest_vla.language.similarity import Parsed, Token
 from pytest_vla.records.record import Record
 from pytest_vla.records.store import open_store
 from pytest_vla.reports.language import language_lines, make_report
@@ -94,10 +94,10 @@ class Words:
 @pytest.fixture
 def parser(monkeypatch: pytest.MonkeyPatch) -> Words:
     found = Words()
-    monkeypatch.setattr(pipeline, "english_parser", lambda: found)
+    monkeypatch.setattr(models, "english_parser", lambda: found)
     monkeypatch.setattr(backends, "is_installed", lambda module: True)
-    monkeypatch.setattr(embeddings, "find_model", lambda: Path("model"))
-    monkeypatch.setattr(embeddings, "_encode", lambda words: np.eye(embeddings.LENGTH, dtype=np.float32)[: len(words)])
+    monkeypatch.setattr(models, "find_model", lambda: Path("model"))
+    monkeypatch.setattr(models, "_encode", lambda words: np.eye(models.LENGTH, dtype=np.float32)[: len(words)])
     monkeypatch.setattr(backends, "compare_trees", lambda *trees: SimpleNamespace(similarity=0.5))
     return found
 

@@ -7,11 +7,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_vla.metrics.failure_types import THRESHOLDS, FailureTypes, Judgement, Reference
-from pytest_vla.metrics.language import Measured
-from pytest_vla.metrics.language_paths import Failures, FarFailure, NearestTask, Shares, TaskFailures
-from pytest_vla.metrics.language_results import LanguageReport, ModelResults, OtherChange, Source
-from pytest_vla.metrics.listening import Estimate
+from pytest_vla.metrics.failure_types import THRESHOLDS, FailureClassification, FailureTypes, Reference
+from pytest_vla.metrics.language import LanguageGroup
+from pytest_vla.metrics.language_grounding import GroundingEstimate
+from pytest_vla.metrics.language_paths import (
+    FailureTypeShares,
+    FailureTypeSummary,
+    FarFailure,
+    LanguageReport,
+    ModelResults,
+    NearestTask,
+    OtherChange,
+    Source,
+    TaskFailures,
+)
 from pytest_vla.metrics.success import success_rate
 from pytest_vla.records.record import Record
 from pytest_vla.records.trajectory import Trajectory
@@ -30,14 +39,14 @@ def report_lines(report: LanguageReport) -> list[str]:
     return list(block_lines(language_blocks(report)))
 
 
-def judgement(near: int, far: int) -> Judgement:
+def judgement(near: int, far: int) -> FailureClassification:
     levels = ("near",) * near + ("far",) * far
-    return Judgement(
+    return FailureClassification(
         "exact", (1.0, 2.0), (1.0,) * (near + far), dict.fromkeys(THRESHOLDS, 2.0), dict.fromkeys(THRESHOLDS, levels)
     )
 
 
-def results(failures: Failures | None, **others: OtherChange) -> LanguageReport:
+def results(failures: FailureTypeSummary | None, **others: OtherChange) -> LanguageReport:
     nothing = success_rate("varied", [])
     model = ModelResults("m", "s", ("a-run",), (), None, nothing, None, None, others, failures, None, ("one thing",))
     return LanguageReport(0.5, (model,))
@@ -96,9 +105,21 @@ def test_a_label_that_differs_is_there_by_both_distances() -> None:
     types = FailureTypes(None, reference, judgement(2, 0), judgement(1, 1), ("slow", None))
     nearest = (far("a", "plate", 0.6), far("b", "stove", 0.8), far("c", "plate", 0.9), far("d", None, 0.1))
     task = TaskFailures("stove", 2, 2, types, (*nearest, FarFailure("e", None)), (path,), (path, path))
-    ours = dict.fromkeys(THRESHOLDS, Shares(Estimate(50.0, (25.0, 75.0)), Estimate(0.0, None), Estimate(0.0, None)))
-    exact = dict.fromkeys(THRESHOLDS, Shares(Estimate(25.0, (0.0, 50.0)), Estimate(25.0, None), Estimate(50.0, None)))
-    failures = Failures("fastdtw", 4, Estimate(50.0, None), Estimate(0.0, None), ours, exact, 1, (task,))
+    ours = dict.fromkeys(
+        THRESHOLDS,
+        FailureTypeShares(
+            GroundingEstimate(50.0, (25.0, 75.0)), GroundingEstimate(0.0, None), GroundingEstimate(0.0, None)
+        ),
+    )
+    exact = dict.fromkeys(
+        THRESHOLDS,
+        FailureTypeShares(
+            GroundingEstimate(25.0, (0.0, 50.0)), GroundingEstimate(25.0, None), GroundingEstimate(50.0, None)
+        ),
+    )
+    failures = FailureTypeSummary(
+        "fastdtw", 4, GroundingEstimate(50.0, None), GroundingEstimate(0.0, None), ours, exact, 1, (task,)
+    )
     check_golden(GOLDEN / "two_labels.txt", "\n".join(report_lines(results(failures))))
     by_exact = list(report_lines(results(replace(failures, algorithm="exact"))))
     assert not any("another label" in line for line in by_exact), "exact DTW was asked for"
@@ -124,8 +145,10 @@ def test_nothing_known_is_said_and_has_all_keys() -> None:
 
 
 def test_each_kind_says_what_it_was_compared_by_and_nothing_is_minus_nought() -> None:
-    around = Estimate(-0.01, (-0.04, 3.0))
-    measured = Measured(6, Estimate(50.0, None), Estimate(0.2, None), Estimate(50.0, None), around)
+    around = GroundingEstimate(-0.01, (-0.04, 3.0))
+    measured = LanguageGroup(
+        6, GroundingEstimate(50.0, None), GroundingEstimate(0.2, None), GroundingEstimate(50.0, None), around
+    )
     others = {
         "words": OtherChange(Source("parser 1", False, {"published": "it was not given"}), measured),
         "pro": OtherChange(Source("template 1 (low fidelity)", True, {}), measured),

@@ -11,8 +11,7 @@ import pytest
 from PIL import Image
 
 from pytest_vla.errors import VlaError
-from pytest_vla.metrics.robustness_curves import Curve, Halving
-from pytest_vla.metrics.robustness_results import ModelRobustness
+from pytest_vla.metrics.robustness_curves import Curve, Halving, ModelRobustness
 from pytest_vla.metrics.success import success_rate, unit_of
 from pytest_vla.records.record import Record
 from pytest_vla.reports.figures import file_names

@@ -1,6 +1,6 @@
 """What metrics cost, in lines: of a busy machine too."""
 
-from pytest_vla.policies.price import Price
+from pytest_vla.policies.trial import Price
 from pytest_vla.reports.terminal.summary import price_lines
 
 

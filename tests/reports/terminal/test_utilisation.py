@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from pytest_vla.reports.terminal.progress import advice_text, measured_text, scarce_text, shortened
-from pytest_vla.serving.seen import Seen, Use
+from pytest_vla.serving.stats import DeviceUse, ServingStats
 
-USE = Use(device=0.93, cores=0.4, batch=14.2, call=0.085)
+USE = DeviceUse(device=0.93, cores=0.4, batch=14.2, call=0.085)
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ USE = Use(device=0.93, cores=0.4, batch=14.2, call=0.085)
         (None, ""),
     ],
 )
-def test_what_is_scarce(use: Use | None, text: str) -> None:
+def test_what_is_scarce(use: DeviceUse | None, text: str) -> None:
     assert scarce_text(use) == text
 
 
@@ -35,12 +35,12 @@ def test_it_is_left_out_before_anything_else_is_cut() -> None:
 
 
 def test_what_was_measured() -> None:
-    seen = [Seen(thinking=(0.07, 0.09), away=(1.5,)), Seen(thinking=(0.08,))]
+    seen = [ServingStats(thinking=(0.07, 0.09), away=(1.5,)), ServingStats(thinking=(0.08,))]
     assert measured_text(USE, seen) == (
         "device 93% busy, mean batch 14; cores wait: a call takes 85 ms, a worker computes 80 ms between questions, "
         "1.5 s between episodes"
     )
-    assert measured_text(replace(USE, call=0.0021), [Seen()]).endswith("cores wait: a call takes 2.1 ms")
+    assert measured_text(replace(USE, call=0.0021), [ServingStats()]).endswith("cores wait: a call takes 2.1 ms")
 
 
 def test_an_advice() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.records.trajectory import save_trajectory
-from pytest_vla.run.xdist.far import Incoming
+from pytest_vla.run.xdist.ray_workers import Incoming
 from tests.support.point_episodes import SLOW, a_policy, run
 
 

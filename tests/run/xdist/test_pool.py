@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vla.run.xdist.pool import Item, Pool
+from pytest_vla.run.xdist.pool import Pool, PoolItem
 
 
-def items(*of: tuple[str | None, float]) -> list[Item]:
-    return [Item(index, scene, seconds) for index, (scene, seconds) in enumerate(of)]
+def items(*of: tuple[str | None, float]) -> list[PoolItem]:
+    return [PoolItem(index, scene, seconds) for index, (scene, seconds) in enumerate(of)]
 
 
 def taken(pool: Pool, *workers: str) -> list[tuple[str | None, float] | None]:
@@ -65,10 +65,10 @@ def test_items_without_a_scene_keep_their_order() -> None:
 def test_after_items_without_a_scene_a_worker_goes_on_with_the_scene_that_it_has() -> None:
     pool = Pool(items(("a", 9)))
     assert taken(pool, "w") == [("a", 9)]
-    pool.put_back(Item(1, None, 1))
+    pool.put_back(PoolItem(1, None, 1))
     assert taken(pool, "w") == [(None, 1)]
-    pool.put_back(Item(2, "b", 50))
-    pool.put_back(Item(3, "a", 1))
+    pool.put_back(PoolItem(2, "b", 50))
+    pool.put_back(PoolItem(3, "a", 1))
     assert pool.stays("w")
     assert taken(pool, "w") == [("a", 1)]
 
@@ -78,7 +78,7 @@ def test_who_stays() -> None:
     assert not pool.stays("new")
     assert taken(pool, "w") == [("a", 1)]
     assert not pool.stays("w")
-    pool.put_back(Item(2, "a", 1))
+    pool.put_back(PoolItem(2, "a", 1))
     assert pool.stays("w")
 
 
@@ -92,7 +92,7 @@ def test_the_scene_of_a_worker_that_left_is_free_again() -> None:
 def test_what_is_put_back_is_handed_out_again() -> None:
     pool = Pool(items(("a", 1), ("a", 2)))
     first = pool.take("u")
-    assert first == Item(1, "a", 2)
+    assert first == PoolItem(1, "a", 2)
     pool.remove_worker("u")
     pool.put_back(first)
     assert taken(pool, "v", "v", "v") == [("a", 2), ("a", 1), None]
@@ -101,17 +101,17 @@ def test_what_is_put_back_is_handed_out_again() -> None:
 def test_ties_are_broken_by_the_order_given() -> None:
     pool = Pool(items(("b", 1), ("a", 1), ("b", 1), ("a", 1)))
     assert [pool.take(worker) for worker in "uvuv"] == [
-        Item(0, "b", 1),
-        Item(1, "a", 1),
-        Item(2, "b", 1),
-        Item(3, "a", 1),
+        PoolItem(0, "b", 1),
+        PoolItem(1, "a", 1),
+        PoolItem(2, "b", 1),
+        PoolItem(3, "a", 1),
     ]
 
 
 @pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf")])
 def test_seconds_that_are_none(seconds: float) -> None:
     with pytest.raises(ValueError, match="estimated seconds"):
-        Pool([Item(0, "a", seconds)])
+        Pool([PoolItem(0, "a", seconds)])
 
 
 POOLS = st.lists(
@@ -122,8 +122,8 @@ STEPS = st.lists(st.tuples(st.sampled_from(["take", "end", "kill"]), st.integers
 
 
 @given(POOLS, STEPS)
-def test_every_item_is_run_once_whatever_workers_do(pool_items: list[Item], steps: list[tuple[str, int]]) -> None:
-    pool, held, done = Pool(pool_items), {number: [] for number in range(5)}, Counter[Item]()
+def test_every_item_is_run_once_whatever_workers_do(pool_items: list[PoolItem], steps: list[tuple[str, int]]) -> None:
+    pool, held, done = Pool(pool_items), {number: [] for number in range(5)}, Counter[PoolItem]()
     for step, worker in [*steps, *[("take", 0), ("end", 0)] * len(pool_items)]:
         if step == "take":
             left = len(pool)
@@ -146,7 +146,7 @@ def test_every_item_is_run_once_whatever_workers_do(pool_items: list[Item], step
 
 GROUPED = st.lists(st.tuples(st.sampled_from(["a", "b"]), st.integers(min_value=0, max_value=3)), max_size=30).map(
     lambda drawn: [
-        Item(index, scene, float(number), f"{scene}{number}" if number else None)
+        PoolItem(index, scene, float(number), f"{scene}{number}" if number else None)
         for index, (scene, number) in enumerate(drawn)
     ]
 )
@@ -154,9 +154,9 @@ GROUPED = st.lists(st.tuples(st.sampled_from(["a", "b"]), st.integers(min_value=
 
 @given(GROUPED, STEPS)
 def test_a_group_stays_with_its_worker_and_nothing_is_lost(
-    pool_items: list[Item], steps: list[tuple[str, int]]
+    pool_items: list[PoolItem], steps: list[tuple[str, int]]
 ) -> None:
-    pool, held, done = Pool(pool_items), {number: [] for number in range(5)}, Counter[Item]()
+    pool, held, done = Pool(pool_items), {number: [] for number in range(5)}, Counter[PoolItem]()
     on: dict[str, int] = {}
     end = [("kill", number) for number in range(5)] + [("take", 0)] * len(pool_items)
     for step, worker in [*steps, *end]:
@@ -185,7 +185,7 @@ def test_a_group_stays_with_its_worker_and_nothing_is_lost(
 
 
 def test_the_rest_of_a_group_comes_before_anything_else() -> None:
-    one, other = [Item(number, "a", 9.0 * (not number), "g") for number in range(3)], Item(3, "a", 5.0)
+    one, other = [PoolItem(number, "a", 9.0 * (not number), "g") for number in range(3)], PoolItem(3, "a", 5.0)
     pool = Pool([*one, other])
     assert [pool.take("v"), pool.take("w"), pool.take("w"), pool.take("v"), pool.take("v")] == [
         one[0],
@@ -198,7 +198,7 @@ def test_the_rest_of_a_group_comes_before_anything_else() -> None:
 
 
 @given(POOLS, st.lists(st.integers(min_value=0, max_value=7), max_size=60))
-def test_a_worker_changes_its_scene_only_when_it_is_empty(pool_items: list[Item], turns: list[int]) -> None:
+def test_a_worker_changes_its_scene_only_when_it_is_empty(pool_items: list[PoolItem], turns: list[int]) -> None:
     pool, at = Pool(pool_items), dict[int, str | None]()
     left = Counter(item.scene for item in pool_items)
     for worker in turns:
@@ -214,14 +214,14 @@ def test_a_worker_changes_its_scene_only_when_it_is_empty(pool_items: list[Item]
 
 
 @given(POOLS, st.lists(st.integers(min_value=0, max_value=4), max_size=60))
-def test_the_same_calls_have_the_same_answers(pool_items: list[Item], turns: list[int]) -> None:
+def test_the_same_calls_have_the_same_answers(pool_items: list[PoolItem], turns: list[int]) -> None:
     one, other = Pool(pool_items), Pool(pool_items)
     assert [one.take(worker) for worker in turns] == [other.take(worker) for worker in turns]
 
 
 def handing_out(count: int, scenes: int) -> float:
     """Seconds of this thread on a processor, for as many items on 64 workers."""
-    pool = Pool([Item(index, f"scene {index % scenes}", float(index % 17)) for index in range(count)])
+    pool = Pool([PoolItem(index, f"scene {index % scenes}", float(index % 17)) for index in range(count)])
     start = time.thread_time()
     for number in range(count * 6 // 5):
         item = pool.take(number % 64)

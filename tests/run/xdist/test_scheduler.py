@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from xdist.dsession import DSession
 from xdist.remote import Producer
 
-from pytest_vla.run.xdist.pool import Item
+from pytest_vla.run.xdist.pool import PoolItem
 from pytest_vla.run.xdist.scheduler import VlaScheduling
 from tests.support.examples import scaled
 
@@ -137,9 +137,9 @@ class Play:
         for _ in range(count):
             self.session._active_nodes.add(self.setup_node())  # type: ignore[arg-type]
 
-    def items_of(self, ids: Sequence[str]) -> list[Item]:
-        known = [Item(index, *item) for index, item in enumerate(self.items)][: len(ids)]
-        return [*known, *(Item(index, None, 1.0) for index in range(len(known), len(ids)))]
+    def items_of(self, ids: Sequence[str]) -> list[PoolItem]:
+        known = [PoolItem(index, *item) for index, item in enumerate(self.items)][: len(ids)]
+        return [*known, *(PoolItem(index, None, 1.0) for index in range(len(known), len(ids)))]
 
     def until(self, condition: Callable[[], object]) -> None:
         """One thing after the other, up to a moment."""

@@ -6,13 +6,15 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vla.run.xdist.pool import Item
-from pytest_vla.run.xdist.turns import TurnPool
+from pytest_vla.run.xdist.pool import PoolItem
+from pytest_vla.run.xdist.scheduler import TurnPool
 
 
-def items(rounds: int, scenes: int) -> list[Item]:
+def items(rounds: int, scenes: int) -> list[PoolItem]:
     return [
-        Item(turn * scenes + scene, f"s{scene}", 1.0, None, turn) for turn in range(rounds) for scene in range(scenes)
+        PoolItem(turn * scenes + scene, f"s{scene}", 1.0, None, turn)
+        for turn in range(rounds)
+        for scene in range(scenes)
     ]
 
 
@@ -47,18 +49,18 @@ def test_a_worker_stays_with_its_scene_and_leaves_others_theirs() -> None:
 
 
 def test_items_come_in_the_order_of_their_places() -> None:
-    pool = TurnPool([Item(number, "s", 1.0, None, 0, 3 - number) for number in range(4)])
-    assert [pool.take("a") for _ in range(4)] == [Item(n, "s", 1.0, None, 0, 3 - n) for n in (3, 2, 1, 0)]
+    pool = TurnPool([PoolItem(number, "s", 1.0, None, 0, 3 - number) for number in range(4)])
+    assert [pool.take("a") for _ in range(4)] == [PoolItem(n, "s", 1.0, None, 0, 3 - n) for n in (3, 2, 1, 0)]
 
 
 def test_tests_of_one_episode_stay_on_one_worker() -> None:
-    shared = [Item(number, "s0", 1.0, "g", 1) for number in range(3)]
-    pool = TurnPool([*shared, Item(3, "s1", 1.0, None, 1), Item(4, "s1", 1.0, None, 2)])
+    shared = [PoolItem(number, "s0", 1.0, "g", 1) for number in range(3)]
+    pool = TurnPool([*shared, PoolItem(3, "s1", 1.0, None, 1), PoolItem(4, "s1", 1.0, None, 2)])
     assert len(pool) == 5
     assert pool.take("a") == shared[0]
-    assert pool.take("b") == Item(3, "s1", 1.0, None, 1)
+    assert pool.take("b") == PoolItem(3, "s1", 1.0, None, 1)
     assert pool.stays("a")
-    assert pool.take("b") == Item(4, "s1", 1.0, None, 2)
+    assert pool.take("b") == PoolItem(4, "s1", 1.0, None, 2)
     assert not pool.has("b"), "the rest is the other's"
     assert pool.take("b") is None
     assert pool.take("a") == shared[1]
@@ -79,7 +81,7 @@ places = st.lists(
 def test_in_strict_order_each_comes_at_its_place_whoever_asks(
     some: list[tuple[int, int, str | None]], workers: int, luck: random.Random
 ) -> None:
-    mixed = [Item(index, scene, 1.0, None, turn, place) for index, (turn, place, scene) in enumerate(some)]
+    mixed = [PoolItem(index, scene, 1.0, None, turn, place) for index, (turn, place, scene) in enumerate(some)]
     expected = sorted(mixed, key=lambda item: (item.turn, item.place, item.index))
     pool = TurnPool(luck.sample(mixed, len(mixed)), is_strict=True)
     on: dict[int, str | None] = {}
@@ -104,7 +106,7 @@ def test_in_strict_order_groups_come_at_their_places_and_stay_on_one_worker(
     sizes: list[int], workers: int, luck: random.Random
 ) -> None:
     mixed = [
-        Item(0, f"s{place % 2}", 1.0, f"g{place}" if size > 1 else None, place // 3, place)
+        PoolItem(0, f"s{place % 2}", 1.0, f"g{place}" if size > 1 else None, place // 3, place)
         for place, size in enumerate(sizes)
         for _ in range(size)
     ]

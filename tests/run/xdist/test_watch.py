@@ -2,8 +2,8 @@
 
 import pytest
 
-from pytest_vla.run.xdist import watch
-from pytest_vla.run.xdist.watch import LATER, Watch
+from pytest_vla.run.xdist import hooks
+from pytest_vla.run.xdist.hooks import LATER, WorkerWatch
 from pytest_vla.util.wall_limits import GRACE
 
 LIMIT = 7.0
@@ -15,16 +15,16 @@ def killed() -> list[str]:
 
 
 @pytest.fixture
-def watching(killed: list[str], monkeypatch: pytest.MonkeyPatch) -> Watch:
+def watching(killed: list[str], monkeypatch: pytest.MonkeyPatch) -> WorkerWatch:
     """Of two workers, of which the second is on another machine; nothing but a test looks at them."""
-    monkeypatch.setattr(watch.Watch, "_run", lambda self: None)
-    watching = Watch(LIMIT)
+    monkeypatch.setattr(hooks.WorkerWatch, "_run", lambda self: None)
+    watching = WorkerWatch(LIMIT)
     for worker, pid in (("gw0", 1), ("gw1", None)):
         watching.add(worker, pid, lambda worker=worker: killed.append(worker))  # type: ignore[misc]
     return watching
 
 
-def test_an_episode_past_limit_and_grace_costs_its_worker(watching: Watch, killed: list[str]) -> None:
+def test_an_episode_past_limit_and_grace_costs_its_worker(watching: WorkerWatch, killed: list[str]) -> None:
     watching.episode("gw1", True)
     watching._look(LIMIT + GRACE + LATER)
     watching.episode("gw0", True)
@@ -39,7 +39,7 @@ def test_an_episode_past_limit_and_grace_costs_its_worker(watching: Watch, kille
     assert killed == ["gw1"], "once"
 
 
-def test_time_between_episodes_does_not_count(watching: Watch, killed: list[str]) -> None:
+def test_time_between_episodes_does_not_count(watching: WorkerWatch, killed: list[str]) -> None:
     for _ in range(3):
         watching.episode("gw0", True)
         watching._look(LIMIT + GRACE)
@@ -53,10 +53,10 @@ def test_time_between_episodes_does_not_count(watching: Watch, killed: list[str]
 
 
 def test_one_that_is_stopped_anywhere_is_killed_after_as_long(
-    watching: Watch, killed: list[str], monkeypatch: pytest.MonkeyPatch
+    watching: WorkerWatch, killed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stopped = True
-    monkeypatch.setattr(watch, "is_stopped", lambda pid: stopped)
+    monkeypatch.setattr(hooks, "is_stopped", lambda pid: stopped)
     watching._look(LIMIT + GRACE)
     stopped = False
     watching._look(0.5)

@@ -7,8 +7,7 @@ import pytest
 from pytest_vla.episode.lint import lint_file
 from pytest_vla.language.prompts import check_prompt
 from pytest_vla.scene.lint.checks import check_text
-from pytest_vla.scene.lint.finding import CODES, LEVELS, Finding
-from pytest_vla.scene.lint.reading import read_task_text
+from pytest_vla.scene.lint.reading import CODES, LEVELS, LintFinding, read_task_text
 from tests.support.lint_tasks import TASK, changed
 
 PROMPT = "Put the butter on the plate"
@@ -99,7 +98,7 @@ SIMULATED_OR_BESIDE = {"C004", "C008", "G006", "I001", "I002", "I003", "I004", "
 """Found in models, init states and scenes: tests/episode/test_lint.py."""
 
 
-def found_in(text: str, name: str = "put_the_butter_on_the_plate.bddl") -> list[Finding]:
+def found_in(text: str, name: str = "put_the_butter_on_the_plate.bddl") -> list[LintFinding]:
     task = read_task_text(text, name)
     return [*check_text(task), *(check_prompt(task, task.problem) if task.problem else ())]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vla.episode.lint import lint_file
-from pytest_vla.scene.lint.finding import CODES, NOTE
+from pytest_vla.scene.lint.reading import CODES, NOTE
 from tests.support.data import arena_data, libero_data
 
 TABLE = Path(__file__).with_name("known_defects.txt")

@@ -8,11 +8,9 @@ from hypothesis import strategies as st
 
 from pytest_vla.language.prompts import check_prompt
 from pytest_vla.scene.compose import PartSite
-from pytest_vla.scene.lint.checks import check_text
-from pytest_vla.scene.lint.finding import CODES
-from pytest_vla.scene.lint.models import check_models, state_length
-from pytest_vla.scene.lint.names import ModelFacts
-from pytest_vla.scene.lint.reading import read_task_text
+from pytest_vla.scene.lint.checks import check_models, check_text, state_length
+from pytest_vla.scene.lint.conditions import ModelFacts
+from pytest_vla.scene.lint.reading import CODES, read_task_text
 from pytest_vla.scene.literals import CONNECTIVES, SIGNATURES
 from tests.support.examples import scaled
 from tests.support.lint_tasks import TASK as SOUND

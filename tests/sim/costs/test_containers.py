@@ -10,7 +10,7 @@ import pytest
 
 from pytest_vla import World, load_suite
 from pytest_vla.scene.literals import Literal
-from pytest_vla.sim.costs.as_written import judged_as_written
+from pytest_vla.sim.costs.paper import judged_as_written
 from pytest_vla.sim.costs.setting import Setting
 from tests.support.costs import put, where
 

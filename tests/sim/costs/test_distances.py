@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_vla.sim.costs import distances
-from pytest_vla.sim.costs.distances import SaidDistance, TrueDistance
+from pytest_vla.sim.costs import geometry
+from pytest_vla.sim.costs.geometry import SaidDistance, TrueDistance
 from pytest_vla.sim.costs.setting import Setting
 from tests.support.costs import problem_with
 from tests.support.examples import scaled
@@ -64,7 +64,7 @@ def test_a_distance_of_0_without_a_contact_is_believed_by_upstreams_account_alon
     mujoco.mj_forward(_MODEL, setting.data)
     asked = mujoco.mj_geomDistance
     monkeypatch.setattr(
-        distances.mujoco, "mj_geomDistance", lambda *given: 0.0 if given[2:4] == (0, 3) else asked(*given)
+        geometry.mujoco, "mj_geomDistance", lambda *given: 0.0 if given[2:4] == (0, 3) else asked(*given)
     )
     said, true = SaidDistance(setting, *_GROUPS), TrueDistance(setting, *_GROUPS)
     assert said() == 0.0

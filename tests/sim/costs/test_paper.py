@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 from pytest_vla.errors import EpisodeError, SceneError
-from pytest_vla.records.charges import charge_text
+from pytest_vla.records.explain import charge_text
 from pytest_vla.scene.bddl import VlaWarning
 from pytest_vla.scene.literals import Literal
-from pytest_vla.sim.costs.as_written import judged_as_written
-from pytest_vla.sim.costs.paper import PaperMeter
+from pytest_vla.sim.costs.paper import PaperMeter, judged_as_written
 from pytest_vla.sim.costs.setting import Setting
 from pytest_vla.sim.costs.upstream import UpstreamMeter
 from tests.support.costs import amounts, charged, put, setting_with, where

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_vla.scene.scene import SceneSite
-from pytest_vla.sim.costs.regions import RegionDistance
+from pytest_vla.sim.costs.geometry import RegionDistance
 from pytest_vla.sim.costs.setting import Setting
 from tests.support.costs import problem_with
 from tests.support.examples import scaled

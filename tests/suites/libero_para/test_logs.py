@@ -10,7 +10,7 @@ import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.language.published import load_published
-from pytest_vla.suites.libero_para.logs import in_rounds, log_name, published_outcomes, read_para_log
+from pytest_vla.suites.libero_para.variations import in_rounds, log_name, published_outcomes, read_para_log
 from tests.support.libero_para import EPISODE, HEADER, ROWS, published_csv
 
 

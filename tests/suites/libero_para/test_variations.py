@@ -10,8 +10,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.language.published import FILE
 from pytest_vla.plan.case import Case, parse_node_id
 from pytest_vla.plan.manifests import load_suite
-from pytest_vla.plan.sampling import Stratum, sample
-from pytest_vla.plan.select import plan, with_twins
+from pytest_vla.plan.select import SamplingStratum, plan, sample, with_twins
 from pytest_vla.vary.registry import find_variation, labels_of
 from tests.support.data import data_root, needs_data
 
@@ -64,8 +63,8 @@ def test_a_variation_is_the_row_of_the_csv() -> None:
 def test_a_sample_has_as_many_of_each_cell() -> None:
     cases = all_cases()
 
-    def stratum(case: Case) -> Stratum:
-        return Stratum("language", case.variation.rpartition(".")[0], "", case.task)
+    def stratum(case: Case) -> SamplingStratum:
+        return SamplingStratum("language", case.variation.rpartition(".")[0], "", case.task)
 
     for count in (43, 86, 430, 100):
         drawn = sample(cases, count, 3, stratum)

@@ -10,8 +10,7 @@ import pytest
 from pytest_vla.errors import SceneError, VlaError
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import Task
-from pytest_vla.scene.problem import Problem, format_problem
-from pytest_vla.scene.task_files import problem_of
+from pytest_vla.scene.problem import Problem, format_problem, problem_of
 from pytest_vla.scene.workspaces import workspace
 from pytest_vla.suites.libero_plus.layout import (
     DISTRACTORS,

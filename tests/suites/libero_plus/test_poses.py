@@ -9,7 +9,7 @@ import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.scene.panda import REST_JOINTS
-from pytest_vla.suites.libero_plus.poses import camera_pose, robot_qpos
+from pytest_vla.suites.libero_plus.scenes import camera_pose, robot_qpos
 from tests.support.data import golden
 
 SCENES = {

@@ -9,8 +9,7 @@ import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.suites.libero_plus.names import parse_name
-from pytest_vla.suites.libero_plus.poses import camera_pose, robot_qpos
-from pytest_vla.suites.libero_plus.scenes import NEEDS_ASSETS, NEEDS_BDDL
+from pytest_vla.suites.libero_plus.scenes import NEEDS_ASSETS, NEEDS_BDDL, camera_pose, robot_qpos
 from pytest_vla.suites.libero_plus.variations import available, catalogue
 from tests.support.data import libero_data
 from tests.support.libero_plus_lists import OTHERS, bddl, listed, task_in

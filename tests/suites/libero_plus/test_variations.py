@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.labels import LABEL
+from pytest_vla.plan.case import LABEL
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.scene.panda import REST_JOINTS
 from pytest_vla.suites.libero_plus import variations as libero_plus
 from pytest_vla.suites.libero_plus.listing import FILE, read_list
 from pytest_vla.suites.libero_plus.names import SUITES, parse_name
-from pytest_vla.suites.libero_plus.poses import robot_qpos
-from pytest_vla.suites.libero_plus.scenes import NEEDS_BDDL
+from pytest_vla.suites.libero_plus.scenes import NEEDS_BDDL, robot_qpos
 from pytest_vla.suites.libero_plus.variations import available, catalogue, variation_of
 from tests.support.data import data_root
 from tests.support.libero_plus_lists import BOWL, CATEGORY, OTHERS, bddl, listed, task_in

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from pytest_vla.errors import SceneError, VlaError
 from pytest_vla.plan.manifests import load_suite
-from pytest_vla.scene.problem import Problem, format_problem, parse_problem, parse_problem_text
-from pytest_vla.scene.task_files import problem_of
+from pytest_vla.scene.problem import Problem, format_problem, parse_problem, parse_problem_text, problem_of
 from pytest_vla.scene.workspaces import WORKSPACES, workspace
 from pytest_vla.suites.libero_pro.edits import (
     dangling,

@@ -6,8 +6,7 @@ import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.manifests import load_suite
-from pytest_vla.scene.problem import format_problem, parse_problem_text
-from pytest_vla.scene.task_files import problem_of
+from pytest_vla.scene.problem import format_problem, parse_problem_text, problem_of
 from pytest_vla.suites.libero_pro.edits import place_of
 from pytest_vla.suites.libero_pro.tables import FILES
 from tests.support.libero_pro_variations import changed, drawn, given

@@ -14,15 +14,13 @@ from numpy.typing import NDArray
 from pytest_vla.cli import main
 from pytest_vla.errors import RedrawError, VlaError
 from pytest_vla.plan.data_roots import data_roots
-from pytest_vla.plan.manifests import load_suite
-from pytest_vla.plan.suite import Suite
-from pytest_vla.scene.task_files import problem_of
+from pytest_vla.plan.manifests import Suite, load_suite
+from pytest_vla.scene.problem import problem_of
 from pytest_vla.sim.world import World
-from pytest_vla.suites.libero_pro.bodies import body_of, known_categories, lacking
+from pytest_vla.suites.libero_pro.bodies import body_of, crowded, known_categories, lacking
 from pytest_vla.suites.libero_pro.choices import movable, own_environments, own_swaps, unfit
 from pytest_vla.suites.libero_pro.coverage import LOW_TABLE, SUITES, VARIED, Covered, coverage, summary
 from pytest_vla.suites.libero_pro.edits import displaced, place_of, swapped
-from pytest_vla.suites.libero_pro.room import crowded
 from pytest_vla.suites.libero_pro.variations import KINDS
 from pytest_vla.vary.kind import Draw
 from tests.support.data import data_root, needs_data
@@ -133,7 +131,7 @@ def test_what_is_swapped_is_drawn_where_its_partner_stood() -> None:
 
     from pytest_vla.scene.cache import compiled_scene
     from pytest_vla.scene.placement import draw_placement, plan_placement
-    from pytest_vla.sim.placing import site_positions
+    from pytest_vla.sim.start_states import site_positions
 
     task = load_suite("tabletop").task("put_the_bowl_on_the_plate")
     before = problem_of(task)

@@ -8,8 +8,7 @@ import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.manifests import load_suite, suite_folder
-from pytest_vla.scene.problem import Problem, format_problem, parse_problem_text
-from pytest_vla.scene.task_files import problem_of
+from pytest_vla.scene.problem import Problem, format_problem, parse_problem_text, problem_of
 from pytest_vla.suites.libero_pro.edits import dangling, place_of, workspace_regions
 from pytest_vla.suites.libero_pro.variations import KINDS, ORDER
 from pytest_vla.vary.registry import find_variation, labels_of

@@ -16,9 +16,8 @@ from pytest_vla.plan.costs import cumulative
 from pytest_vla.plan.manifests import suite_folder
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.init_states import read_init_states
-from pytest_vla.scene.problem import Problem
-from pytest_vla.scene.task_files import problem_of
-from pytest_vla.sim.costs.distances import TrueDistance
+from pytest_vla.scene.problem import Problem, problem_of
+from pytest_vla.sim.costs.geometry import TrueDistance
 from pytest_vla.sim.costs.setting import Setting
 from pytest_vla.sim.settle import generator_of, settled_states, unrest
 from scripts import safety_assets, safety_scenes

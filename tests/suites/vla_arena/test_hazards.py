@@ -12,7 +12,7 @@ from pytest_vla.plan.task import Task
 from pytest_vla.scene.problem import parse_problem
 from pytest_vla.sim.collisions import Collisions
 from pytest_vla.sim.world import World
-from pytest_vla.suites.vla_arena.hazards import KINDS, hazards, space_of_without
+from pytest_vla.suites.vla_arena.variations import HAZARD_KINDS, hazards, space_of_without
 from pytest_vla.vary.registry import find_variation
 from tests.support.data import data_root
 
@@ -89,7 +89,7 @@ def test_a_task_without_a_hazard_has_no_such_twin(tmp_path: Path) -> None:
 
 
 def test_the_kind_says_what_may_go(tmp_path: Path) -> None:
-    (kind,) = KINDS
+    (kind,) = HAZARD_KINDS
     assert kind.by_name
     space = {parameter.name: parameter.choices for parameter in space_of_without(task_of(tmp_path))}
     assert space == {"objects": ("plate_1", "bottle_1"), "switched_off": ("stove_1",)}

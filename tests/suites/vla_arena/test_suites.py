@@ -11,11 +11,10 @@ import pytest
 from pytest_vla.errors import SceneError, VlaError
 from pytest_vla.plan.case import Case, parse_node_id
 from pytest_vla.plan.data_roots import find_init_states, task_roots
-from pytest_vla.plan.manifests import aliases_of, instruction_of, load_suite, named_suites
-from pytest_vla.plan.suite import Suite
+from pytest_vla.plan.manifests import Suite, aliases_of, instruction_of, load_suite, named_suites
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.init_states import read_init_states
-from pytest_vla.scene.task_files import problem_of
+from pytest_vla.scene.problem import problem_of
 from tests.support.data import arena_data
 
 # The paper's order, with upstream's folder of the first release and its name in later ones.

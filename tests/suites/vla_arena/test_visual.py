@@ -12,7 +12,7 @@ from PIL import Image, ImageEnhance
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.scene.variation import Variation
 from pytest_vla.sim.looks import PictureLight, adjusted
-from pytest_vla.suites.vla_arena import visual as arena_visual
+from pytest_vla.suites.vla_arena import variations as arena_visual
 from pytest_vla.vary.kind import Draw
 from tests.support.worlds import tabletop_world
 

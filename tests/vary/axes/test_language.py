@@ -8,14 +8,13 @@ from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
 from pytest_vla.language.grammar import read
-from pytest_vla.plan.labels import LABEL
+from pytest_vla.plan.case import LABEL
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.variation import Variation
 from pytest_vla.vary import registry
 from pytest_vla.vary.axes import language
-from pytest_vla.vary.parse import parse_vary
-from pytest_vla.vary.registry import find_variation, kinds, kinds_table, labels_of
+from pytest_vla.vary.registry import find_variation, kinds, kinds_table, labels_of, parse_vary
 
 TASKS = load_suite("tabletop").tasks
 LABELS = [label for label in parse_vary("language") if not label.endswith(("L3", "L4"))]

@@ -14,14 +14,12 @@ from pytest_vla.errors import VlaError
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.variation import Variation
-from pytest_vla.sim.pixels import Picture, frame_generator
+from pytest_vla.sim.looks import Picture, frame_generator
 from pytest_vla.suites.libero_plus.kinds import NOISE as PLUS
-from pytest_vla.suites.libero_plus.kinds import plus_noise
-from pytest_vla.suites.libero_plus.noise import plus_picture
-from pytest_vla.suites.libero_plus.numbers import PLUS_NAMES, PLUS_SEVERITIES, plus_parts
-from pytest_vla.vary.axes.noise import KINDS, LEVELS
-from pytest_vla.vary.effects.graded import EFFECTS, begin_noise
-from pytest_vla.vary.kind import Draw, Kind
+from pytest_vla.suites.libero_plus.kinds import plus_noise, plus_picture
+from pytest_vla.suites.libero_plus.names import PLUS_NAMES, PLUS_SEVERITIES, plus_parts
+from pytest_vla.vary.axes.noise import EFFECTS, KINDS, LEVELS, begin_noise
+from pytest_vla.vary.kind import Draw, VariationKind
 from tests.support.examples import scaled
 from tests.support.worlds import tabletop_world
 
@@ -46,7 +44,7 @@ def frames() -> dict[str, Picture]:
     return {camera: observation[f"{camera}_image"] for camera in task().protocol.cameras}
 
 
-def made(kind: Kind, label: str, seed: int = 1) -> Variation:
+def made(kind: VariationKind, label: str, seed: int = 1) -> Variation:
     level = int(label.rpartition("-L")[2]) if kind.levels else 0
     return kind.make(Draw(task(), label, seed, level, label.removeprefix(f"{kind.name}.")))
 
@@ -86,7 +84,7 @@ def test_the_kinds_are_listed_without_what_they_are_made_with() -> None:
 
 
 @pytest.mark.parametrize("kind", GRADED.values(), ids=GRADED)
-def test_pictures_differ_evenly_more_from_level_to_level(kind: Kind) -> None:
+def test_pictures_differ_evenly_more_from_level_to_level(kind: VariationKind) -> None:
     """The mean absolute difference on both cameras' pictures of the suite tabletop; dropped frames: how many are."""
     far = []
     for label in kind.labels():
@@ -175,7 +173,7 @@ def test_a_frames_noise_hangs_on_draw_camera_and_step_only(name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", BOTH, ids=lambda kind: kind.name)
-def test_equal_draws_give_equal_records(kind: Kind) -> None:
+def test_equal_draws_give_equal_records(kind: VariationKind) -> None:
     for label in kind.labels():
         assert made(kind, label).table() == made(kind, label).table()
     drawn = {made(kind, kind.labels()[-1], seed).parameters.get("seed") for seed in range(5)}

@@ -8,11 +8,10 @@ import pytest
 from pytest_vla import World, load_suite
 from pytest_vla.errors import VlaError
 from pytest_vla.scene.cache import scene_key
-from pytest_vla.scene.task_files import problem_of
+from pytest_vla.scene.problem import problem_of
 from pytest_vla.scene.variation import changed_problem
 from pytest_vla.vary.axes.object import LARGER, SMALLER, goals_object, object_geoms
-from pytest_vla.vary.parse import parse_vary
-from pytest_vla.vary.registry import find_variation
+from pytest_vla.vary.registry import find_variation, parse_vary
 from tests.support.data import libero_data
 from tests.support.worlds import libero_task, tabletop
 

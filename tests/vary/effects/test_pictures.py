@@ -12,8 +12,8 @@ from hypothesis.extra.numpy import arrays
 from scipy import ndimage
 
 from pytest_vla.errors import VlaError
-from pytest_vla.sim.pixels import Picture, gaussian_noise
-from pytest_vla.suites.libero_plus.noise import (
+from pytest_vla.sim.looks import Picture, gaussian_noise
+from pytest_vla.suites.libero_plus.kinds import (
     FOG,
     GAUSSIAN,
     GLASS,
@@ -22,7 +22,7 @@ from pytest_vla.suites.libero_plus.noise import (
     plus_picture,
     zoom_factors,
 )
-from pytest_vla.suites.libero_plus.numbers import PLUS_NAMES, PLUS_SEVERITIES
+from pytest_vla.suites.libero_plus.names import PLUS_NAMES, PLUS_SEVERITIES
 from pytest_vla.vary.effects.pictures import (
     copied_glass,
     fog,

@@ -1,0 +1,245 @@
+"""The further numbers of an episode (`pytest_vla.entries.MetricEntry`), with what has to be recorded for them."""
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from functools import partial
+from numbers import Real
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_vla import extensions
+from pytest_vla.entries import HANDLING, REMAINING, SAMPLES, TOKENS, MetricEntry
+from pytest_vla.episode.result import Rollout
+from pytest_vla.episode.start import NothingToMeasure
+from pytest_vla.errors import STOPPED, VlaError
+from pytest_vla.metrics import instability
+from pytest_vla.metrics.extra_metrics import entry_of, live_rule
+from pytest_vla.metrics.failure_prediction import without_padding
+from pytest_vla.metrics.uncertainty import REPEATS
+from pytest_vla.policies.base import Answer, Wishes
+from pytest_vla.records.record import METRIC_SECONDS, MetricResult
+from pytest_vla.records.trajectory import Trajectory
+from pytest_vla.util.warnings import describe, ends_episode, warn
+
+if TYPE_CHECKING:
+    from pytest_vla.entries import MetricEntry
+    from pytest_vla.episode.trace import Trace
+    from pytest_vla.metrics.alarms import AlarmRule
+
+
+# What a policy gave beside actions, as series of the trajectory: of each control step what belongs to its action.
+
+Array = NDArray[np.float64]
+
+
+def answer_series(answers: Sequence[tuple[int, Answer]], steps: int) -> dict[str, Array]:
+    """The series of `pytest_vla.metrics.instability` that are made of answers; what nobody gave is not among them.
+
+    The steps from one question to the next execute the answer's chunk from its first action on. What is told of its
+    tokens is told of the whole chunk, and stands in each of these steps.
+
+    Args:
+        answers: with the control step that each was given at, from 0, in their order; also those that have only
+            actions.
+        steps: how many control steps were executed.
+    """
+    starts = [*(step for step, _ in answers), steps]
+    executed = [(first, end, answer) for (first, answer), end in zip(answers, starts[1:], strict=True) if first < end]
+    found: dict[str, Array] = {}
+    tokens = {
+        instability.FIRST: [_of_tokens(answer, "first") for _, _, answer in executed],
+        instability.SECOND: [_of_tokens(answer, "second") for _, _, answer in executed],
+        instability.SQUARES: [_of_tokens(answer, "squares") for _, _, answer in executed],
+        instability.ENTROPY: [_of_tokens(answer, "entropy") for _, _, answer in executed],
+        instability.PROBABILITIES: [answer.token_probabilities for _, _, answer in executed],
+    }
+    for name, rows in tokens.items():
+        if any(row is not None and len(row) for row in rows):
+            most = max(len(row) for row in rows if row is not None)
+            series = np.full((steps, most), np.nan)
+            for (first, end, _), row in zip(executed, rows, strict=True):
+                if row is not None:
+                    series[first:end, : len(row)] = row
+            found[name] = series
+    if instability.FIRST in found:
+        found[instability.VOCABULARY] = vocabulary = np.full(steps, np.nan)
+        for first, end, answer in executed:
+            if answer.token_statistics is not None:
+                vocabulary[first:end] = answer.token_statistics.vocabulary
+    draws = [(first, end, answer.samples) for first, end, answer in executed if answer.samples is not None]
+    if draws:
+        shape = (steps, max(len(each) for _, _, each in draws), draws[0][2].shape[2])
+        found[instability.SAMPLES] = samples = np.full(shape, np.nan)
+        for first, end, each in draws:
+            last = min(end, first + each.shape[1])
+            samples[first:last, : len(each)] = each.transpose(1, 0, 2)[: last - first]
+    return found
+
+
+def _of_tokens(answer: Answer, name: str) -> Array | None:
+    return None if answer.token_statistics is None else np.asarray(getattr(answer.token_statistics, name))
+
+
+def needs_of(chosen: Collection[str]) -> frozenset[str]:
+    """What has to be recorded for the metrics of these names, of `pytest_vla.entries.NEEDS`. Raises VlaError."""
+    return frozenset(need for entry in _kept(chosen).values() for need in entry.needs)
+
+
+def wishes_of(needs: Collection[str]) -> Wishes:
+    """What a policy is asked for beside actions."""
+    return Wishes(REPEATS if SAMPLES in needs else 0, TOKENS in needs)
+
+
+def with_metrics(ended: Rollout, chosen: Collection[str] = ()) -> Rollout:
+    """The episode with what every metric says of it; what cannot be had of one is told as a warning.
+
+    Args:
+        ended: the episode. Where a metric needs it, what the policy gave beside actions becomes series of its
+            trajectory, and what metrics say of each step further ones.
+        chosen: names of the metrics that are kept only on request.
+
+    Raises:
+        VlaError: a package cannot be used; a run has asked for them before its first episode.
+    """
+    entries = _kept(chosen)
+    if not entries:
+        return ended
+    record, trajectory = ended.record, ended.trajectory
+    if {TOKENS, SAMPLES} & needs_of(chosen):
+        trajectory = trajectory.with_series(answer_series(ended.answers, len(trajectory.actions)))
+    # Who measures changes nothing.
+    trajectory.freeze()
+    found: dict[str, float] = {}
+    series: dict[str, Any] = {}
+    missing: dict[tuple[str, str], list[str]] = {}
+    seconds: dict[str, float] = {}
+    for name, entry in entries.items():
+        start = perf_counter()
+        try:
+            function, copied = extensions.load(entry), deepcopy(record)
+            # Importing it is not computing it.
+            start = perf_counter()
+            said = function(copied, trajectory)
+        except BaseException as error:
+            if not ends_episode(error):
+                raise
+            warn(f"metric {name}, of {entry.origin}, raised {describe(error)}: it is left out")
+            continue
+        if entry.on_request:
+            seconds[f"{METRIC_SECONDS}{name}"] = round(perf_counter() - start, 6)
+        told = said if isinstance(said, MetricResult) else MetricResult(said)
+        numbers = _numbers(name, told)
+        if told.missing:
+            kept = ", ".join(key for key, value in numbers.items() if value is not None)
+            missing.setdefault((told.missing, kept), []).append(name)
+        for key, value in numbers.items():
+            if (fault := _fault(value, key in record.metrics or key in found)) is not None:
+                warn(f"metric {key}, of {entry.origin}, {fault}")
+            elif value is not None:
+                found[key] = float(value)
+        try:
+            more = {_series_name(name, key): array for key, array in told.series.items()}
+            trajectory.with_series({**series, **more})
+            series |= more
+        except VlaError as error:
+            warn(f"metric {name}, of {entry.origin}: {error}: its series are left out")
+    if record.outcome in ("success", "failure"):
+        for (what, kept), names in missing.items():
+            said = f"{kept} alone is kept" if kept else "nothing is kept of them"
+            warn(f"metrics {', '.join(names)}: {said}. Expected {what}")
+    if found or seconds:
+        told_times = {**record.timings, **seconds}
+        record = replace(record, metrics={**record.metrics, **found}, timings=told_times)
+    return replace(ended, record=record, trajectory=trajectory.with_series(series) if series else trajectory)
+
+
+def _kept(chosen: Collection[str]) -> Mapping[str, MetricEntry]:
+    return {name: entry for name, entry in extensions.metrics().items() if not entry.on_request or name in chosen}
+
+
+def _numbers(name: str, told: MetricResult) -> dict[str, Any]:
+    return {name: told.value, **{f"{name}.{key}": value for key, value in told.further.items()}}
+
+
+def _fault(value: object, is_taken: bool) -> str | None:
+    """Why it cannot be kept; None: it can, or there is none."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+        return f"gave {value!r}, no finite number"
+    return "has the name of one of pytest-vla's" if is_taken else None
+
+
+def _series_name(name: str, key: str) -> str:
+    return (f"{name}.{key}" if key else name).lower().replace("-", "_")
+
+
+def records_remaining(needs: Collection[str]) -> bool:
+    """Whether it has to be recorded where the task's object is and where it is to be."""
+    return REMAINING in needs
+
+
+def records_handling(needs: Collection[str]) -> bool:
+    """Whether it has to be recorded how near joints are to their limits, and what the arm holds and touches."""
+    return HANDLING in needs
+
+
+# ``--vla-stop-when``: looks at a metric after each control step, and ends the episode when its rule has held.
+
+
+def watch_alarm(trace: "Trace", rule: "AlarmRule") -> Callable[[], None]:
+    """What is called after each control step that did not end the episode.
+
+    The metric's own function is asked of the last steps, as many as it looks back on: what it says is what its series
+    will have of this step when the episode is over.
+
+    Args:
+        trace: of the episode; its answers are all there, as metrics wish for more than actions.
+        rule: of a metric that can be known while an episode runs.
+
+    Raises:
+        VlaError: there is none such. What is returned raises NothingToMeasure `STOPPED` where the rule has held.
+    """
+    found, entry = live_rule(rule, extensions.metrics())
+    _, key = entry_of(found.metric, extensions.metrics())
+    value_of = partial(live_value, entry, key)
+    held = 0
+
+    def look() -> None:
+        nonlocal held
+        value = value_of(trace.last_actions(entry.looks_back), trace.answers, trace.steps)
+        held = held + 1 if value is not None and bool(found.holds(value)) else 0
+        if held >= found.steps:
+            raise NothingToMeasure(STOPPED, f"{found} at control step {trace.steps}, where it is {value:.4g}")
+
+    return look
+
+
+def live_value(
+    entry: "MetricEntry", key: str, actions: NDArray[np.float64], answers: list[tuple[int, Answer]], steps: int
+) -> float | None:
+    """What a metric's series has of the last control step; None: nothing is known of it, or it has no value yet.
+
+    Args:
+        entry: of the metric.
+        key: which of its series.
+        actions: (n, k), the last that were executed, as many as the metric looks back on or as there are.
+        answers: of the policy, each with the control step that it was given at.
+        steps: control steps so far, 1 or more.
+    """
+    begin = steps - len(actions)
+    first = next((place for place in reversed(range(len(answers))) if answers[place][0] <= begin), 0)
+    since = answers[first][0] if answers else 0
+    given = answer_series([(step - since, answer) for step, answer in answers[first:]], steps - since)
+    series: dict[str, NDArray[Any]] = {name: each[begin - since :] for name, each in given.items()}
+    nowhere = np.zeros((len(actions) + 1, 0))
+    said = extensions.load(entry)(None, Trajectory(nowhere, nowhere, nowhere, actions, series))
+    if not isinstance(said, MetricResult) or key not in said.series or not len(said.series[key]):
+        return None
+    value = float(without_padding(said.series[key][-1:], entry, key, steps - 1)[0])
+    return None if np.isnan(value) else value

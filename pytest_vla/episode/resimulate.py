@@ -1,0 +1,112 @@
+"""A recorded episode taken again, one control step at a time: what was seen, and what pressed on what.
+
+A state alone tells neither. An observation shows the world as it was within the control step that led to it, up to a
+millimetre and half a degree away from the state after it, and contact forces depend on the motors. So each control step
+is taken again by itself, from the recorded state before it with the recorded action. Where the simulator is the one
+that recorded, that is the episode bit for bit; elsewhere no step drifts further than it drifts by itself.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from pytest_vla.errors import VlaError
+from pytest_vla.plan.costs import Charge
+from pytest_vla.records.counting import is_complete
+from pytest_vla.records.record import Record
+from pytest_vla.records.trajectory import Trajectory
+from pytest_vla.scene.variation import Variation
+from pytest_vla.sim.observations import Observation
+from pytest_vla.sim.world import World
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A moment of an episode, as the world stands in it.
+
+    Attributes:
+        step: control steps since the episode began; 0: after settling.
+        observation: what a policy was shown, pictures upright; to be read before the next moment.
+        drift: the largest difference of any coordinate (m, rad) from the recorded state.
+    """
+
+    step: int
+    observation: Observation
+    drift: float
+
+
+def resimulate(world: World, record: Record, trajectory: Trajectory, variation: Variation | None) -> Iterator[Moment]:
+    """The moments of a recorded episode: its beginning, and the one after each control step.
+
+    The world stands in the last moment that was asked for, with what its meters charged until then.
+
+    Args:
+        world: of the record's task, under its variation; it is reset, and must be reset before its next step.
+        record: of the episode.
+        trajectory: of the episode.
+        variation: of the episode: it may change actions.
+
+    Raises:
+        VlaError: the states are not of this world's scene, there are none, or the record does not say how it began.
+        EpisodeError: physics broke.
+    """
+    if not len(trajectory.qpos):
+        raise VlaError(f"{record.case} has no recorded states")
+    if trajectory.qpos.shape[1] != world.model.nq or trajectory.qvel.shape[1] != world.model.nv:
+        raise VlaError(
+            f"{record.case}: its states have {trajectory.qpos.shape[1]} coordinates, and the scene has "
+            f"{world.model.nq}: its task file or assets were others"
+        )
+    if len(trajectory.qvel) != len(trajectory.qpos) or len(trajectory.qpos) < len(trajectory.actions):
+        raise VlaError(
+            f"{record.case}: {len(trajectory.actions)} actions, {len(trajectory.qpos)} positions and "
+            f"{len(trajectory.qvel)} velocities are no episode's: expected one more of these than actions"
+        )
+    if missing := [name for name in ("init_state", "scene") if record.seeds.get(name) is None]:
+        raise VlaError(f"{record.case} cannot be taken again: its record has no seeds.{missing[0]}")
+    observation = world.reset(init_state=record.seeds["init_state"], scene_seed=record.seeds["scene"], settle=True)
+    changes = [start() for start in variation.actions] if variation is not None else []
+    yield Moment(0, observation, _drift(world, trajectory, 0))
+    for step, recorded in enumerate(trajectory.actions):
+        action = recorded
+        for change in changes:
+            action = change(action)
+        world.data.qpos[:], world.data.qvel[:] = trajectory.qpos[step], trajectory.qvel[step]
+        observation = world.step(action)
+        yield Moment(step + 1, observation, _drift(world, trajectory, step + 1))
+
+
+def _drift(world: World, trajectory: Trajectory, step: int) -> float:
+    # Of an episode that broke in a step, the state after it may not be there.
+    return float(np.abs(world.data.qpos - trajectory.qpos[step]).max()) if step < len(trajectory.qpos) else 0.0
+
+
+# An episode charged anew from its recorded states and actions: no policy is asked and nothing is drawn.
+#
+# `pytest_vla.episode.resimulate` takes its steps again, and they are judged as they were then; `Rescored.drift` says
+# how far they come out otherwise.
+
+
+@dataclass(frozen=True)
+class Rescored:
+    """What an episode is charged.
+
+    Attributes:
+        charges: the ledger.
+        drift: the largest difference of any coordinate (m, rad) between a step that was taken again and the record.
+    """
+
+    charges: tuple[Charge, ...]
+    drift: float
+
+
+def rescored(world: World, record: Record, trajectory: Trajectory, variation: Variation | None) -> Rescored:
+    """Charges a recorded episode by the meters that the world has.
+
+    Args and errors are those of `pytest_vla.episode.resimulate.resimulate`.
+    """
+    drift = max(moment.drift for moment in resimulate(world, record, trajectory, variation))
+    if is_complete(record.outcome):
+        world.conclude()
+    return Rescored(world.charged(), drift)

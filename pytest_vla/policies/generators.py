@@ -1,0 +1,125 @@
+"""A policy's noise: generators seeded by run, case and step, and their state as a message holds it."""
+
+import hashlib
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from pytest_vla.errors import WireError
+
+
+def noise_generator(run_seed: int, case_id: str) -> np.random.Generator:
+    """The generator of an episode as it is when the episode begins; before every question it is seeded anew."""
+    return np.random.Generator(_noise(run_seed, case_id, None))
+
+
+def reseed(noise: np.random.Generator, run_seed: int, case_id: str, step: int) -> None:
+    """Seed an episode's generator for the question after control step `step`.
+
+    What a policy draws is thereby a function of run seed, case and step, however much it drew before.
+    """
+    noise.bit_generator.state = _noise(run_seed, case_id, step).state
+
+
+def _noise(run_seed: int, case_id: str, step: int | None) -> np.random.PCG64:
+    case = int.from_bytes(hashlib.sha256(case_id.encode()).digest()[:16], "big")
+    moment = (0,) if step is None else (1, step)
+    return np.random.PCG64(np.random.SeedSequence([run_seed, case], spawn_key=moment))
+
+
+def pack_noise(noise: np.random.Generator) -> list[Any]:
+    """The state of a PCG64 generator as a message can hold it."""
+    state = noise.bit_generator.state
+    numbers = state["state"]
+    wide = [number.to_bytes(16, "big") for number in (numbers["state"], numbers["inc"])]
+    return [*wide, state["has_uint32"], state["uinteger"]]
+
+
+def set_noise(noise: np.random.Generator, packed: Any) -> None:
+    """Gives a PCG64 generator the state that `pack_noise` read. Raises WireError where it is none."""
+    try:
+        value, increment, has_uint32, uinteger = packed
+        noise.bit_generator.state = {
+            "bit_generator": "PCG64",
+            "state": {"state": int.from_bytes(value, "big"), "inc": int.from_bytes(increment, "big")},
+            "has_uint32": has_uint32,
+            "uinteger": uinteger,
+        }
+    except (TypeError, ValueError, OverflowError) as error:
+        raise WireError(f"no state of a generator: {error}") from error
+
+
+# Python's, numpy's and torch's global generators, seeded for a policy that draws from them, not from `Episode.rng`.
+
+
+def seed_globals(noises: Sequence[np.random.Generator]) -> None:
+    """Seeds the global generators by those of the episodes that ask, from which nothing is drawn.
+
+    torch's are seeded where something has imported it, also those of devices that are in use.
+
+    Args:
+        noises: of one episode, or of all that are in a batch, in its order: what is drawn then depends on all of them.
+            Where there are none, nothing is seeded.
+    """
+    if not noises:
+        return
+    states = [noise.bit_generator.state["state"] for noise in noises]
+    seed = int.from_bytes(hashlib.sha256(repr(states).encode()).digest()[:8], "big")
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch, generator = _torch()
+    if generator is not None:
+        generator.manual_seed(seed % 2**63)
+        # A device that nothing has used yet begins with a seed of its own, which is always the same.
+        if torch.cuda.is_initialized():
+            torch.cuda.manual_seed_all(seed % 2**63)
+        if torch.backends.mps.is_available():
+            torch.mps.manual_seed(seed % 2**63)
+
+
+@contextmanager
+def globals_put_back() -> Iterator[None]:
+    """Afterwards the global generators are where they were; but for those of torch's devices, which would have to wait.
+
+    It takes ten times as long as to seed them, which is why it goes around an episode, not around a question.
+    """
+    python, numpy = random.getstate(), np.random.get_state()
+    _, generator = _torch()
+    before = None if generator is None else generator.get_state()
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)
+        if generator is not None:
+            generator.set_state(before)
+
+
+@contextmanager
+def all_globals_put_back() -> Iterator[None]:
+    """As `globals_put_back`, and torch's generators on devices too; for once in a while, as that waits for devices."""
+    torch, _ = _torch()
+    cuda = mps = None
+    if torch is not None and hasattr(torch, "cuda") and torch.cuda.is_initialized():
+        cuda = torch.cuda.get_rng_state_all()
+    if torch is not None and hasattr(torch, "backends") and torch.backends.mps.is_available():
+        mps = torch.mps.get_rng_state()
+    with globals_put_back():
+        try:
+            yield
+        finally:
+            if cuda is not None:
+                torch.cuda.set_rng_state_all(cuda)
+            if mps is not None:
+                torch.mps.set_rng_state(mps)
+
+
+def _torch() -> tuple[Any, Any]:
+    """torch, and its generator on the processor; None, where it is not imported."""
+    torch = sys.modules.get("torch")
+    # A module of that name may be another, or may be in the middle of its import.
+    return torch, getattr(torch, "default_generator", None)

@@ -1,0 +1,571 @@
+"""A policy in the memory of the process that started pytest, such as a training script: ``--vla-model=live:NAME``.
+
+`pytest_vla.evaluate` starts pytest and says in a file, which `CALLER` names, where that policy answers. The file's
+folder is for one call and for this user alone; pytest says in it which run it is.
+"""
+
+import copyreg
+import functools
+import hashlib
+import json
+import logging
+import os
+import random
+import secrets
+import sys
+import threading
+import types
+import weakref
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from enum import Enum
+from pathlib import Path, PurePath
+from typing import Any
+
+import numpy as np
+
+from pytest_vla.errors import VlaError
+from pytest_vla.policies.spec import ModelSpec, module_digest
+from pytest_vla.util.files import whole_file
+from pytest_vla.util.warnings import describe
+
+CALLER = "PYTEST_VLA_CALLER"
+"""The environment variable that names the file."""
+
+LIVE = "live"
+"""What stands before the colon."""
+
+_FILE, _RUN = "caller.json", "run"
+
+
+@dataclass(frozen=True)
+class LivePolicy:
+    """A policy that answers in the process that started pytest.
+
+    Attributes:
+        name: what stands after ``live:``.
+        socket: of the Unix-domain socket where it answers.
+        secret: what a worker has to know, in hex.
+        about: what it says of itself, as a table of `pytest_vla.serving.process.About`.
+    """
+
+    name: str
+    socket: str
+    secret: str
+    about: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who started pytest by `pytest_vla.evaluate`.
+
+    Attributes:
+        folder: of the file that says so.
+        pid: of the process.
+        pipe: an open file that comes to its end as soon as that process does.
+        policy: that it has; None: ``--vla-model`` says another.
+    """
+
+    folder: Path
+    pid: int
+    pipe: int
+    policy: LivePolicy | None
+
+
+def write_caller(caller: Caller) -> dict[str, str]:
+    """Writes the file, and gives the environment variable that names it. Raises VlaError."""
+    file = caller.folder / _FILE
+    with whole_file(file) as stream:
+        # The folder is this user's alone; others may not even know that there is a secret.
+        os.fchmod(stream.fileno(), 0o600)
+        stream.write(json.dumps({**asdict(caller), "folder": str(caller.folder)}).encode())
+    return {CALLER: str(file)}
+
+
+def find_caller() -> Caller | None:
+    """Who started this process; None: nobody who says so.
+
+    What this process starts itself inherits the variable, and is nothing of the caller's.
+    """
+    file = os.environ.get(CALLER)
+    if not file:
+        return None
+    try:
+        table = json.loads(Path(file).read_text(encoding="utf-8"))
+        policy = table["policy"] and LivePolicy(**table["policy"])
+        caller = Caller(Path(table["folder"]), table["pid"], table["pipe"], policy)
+    except (OSError, ValueError, KeyError, TypeError):
+        # It is long gone.
+        return None
+    return caller if caller.pid == os.getppid() else None
+
+
+def tell_run(caller: Caller, run: Path) -> None:
+    """Tells the caller which run this is, by its folder. Raises VlaError."""
+    with whole_file(caller.folder / _RUN) as stream:
+        stream.write(os.fsencode(run))
+
+
+def told_run(folder: Path) -> Path | None:
+    """The run that pytest told of; None: it did not come so far."""
+    try:
+        return Path(os.fsdecode((folder / _RUN).read_bytes()))
+    except OSError:
+        return None
+
+
+def live_policy(spec: ModelSpec) -> LivePolicy | None:
+    """The policy that a text names, where the caller has it; None for a text of another kind. Raises VlaError."""
+    kind, _, name = spec.text.partition(":")
+    if kind != LIVE:
+        return None
+    caller = find_caller()
+    if caller is None or caller.policy is None or caller.policy.name != name:
+        raise VlaError(
+            f"--vla-model={spec.text}: this policy was in the memory of a script that called pytest_vla.evaluate, and "
+            "nothing else can ask it. Call evaluate again; replay:RUN_FOLDER plays what it did; a checkpoint has a "
+            "text of its own, such as lerobot:PATH"
+        )
+    return caller.policy
+
+
+# A digest of all that an object in memory consists of, where all of it can be known.
+#
+# Whatever of a policy can make it act otherwise is in it: attributes of its own and of what it points to, arrays and
+# tensors by content, classes and functions by their code and the file that they are from. What cannot be known, such
+# as an object of a compiled library that cannot be pickled, raises: a digest that left it out would be one for two
+# policies.
+
+# Written as they are. Nothing else is told apart by its text.
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, range, type(...), type(NotImplemented))
+# They say nothing of how a policy acts.
+_SILENT = (type(threading.Lock()), type(threading.RLock()), logging.Logger, logging.Handler)
+_OF_C = (
+    types.WrapperDescriptorType,
+    types.MethodDescriptorType,
+    types.ClassMethodDescriptorType,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+)
+_CONTAINERS = (dict, list, tuple, set, frozenset, deque, bytearray, str, bytes, int, float, complex)
+_CACHED = type(functools.lru_cache(lambda: None))
+_COMPILED = (".so", ".pyd", ".dylib")
+# What objects of a package keep that says nothing of how they answer: how a module is saved, loaded and trained (hooks
+# of its answers are read), and what a processor was given last.
+_NOT_OF_ANSWERS = {
+    "torch": (
+        "_state_dict_hooks",
+        "_state_dict_pre_hooks",
+        "_load_state_dict_pre_hooks",
+        "_load_state_dict_post_hooks",
+        "_backward_hooks",
+        "_backward_pre_hooks",
+    ),
+    "lerobot": ("_current_transition",),
+}
+
+
+def content_digest(*values: Any) -> str:
+    """sha256 (hex) over everything that values consist of; equal in another process that made them alike.
+
+    Raises:
+        TypeError: something in it is of a kind whose content cannot be known.
+        Exception: whatever reading of it raises, such as a tensor that is nowhere.
+    """
+    reader = _Reader()
+    reader.read(values)
+    return reader.digest()
+
+
+def array_content(value: Any) -> tuple[str, tuple[int, ...], str]:
+    """The type, shape and sha256 (hex) of an array of numbers or a tensor, wherever it is.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    torch = _torch_of(value)
+    if torch is not None:
+        flat = value.detach().cpu().contiguous().reshape(-1)
+        # numpy knows no bfloat16.
+        data = flat.view(torch.uint8).numpy().data
+        return str(value.dtype), tuple(value.shape), hashlib.sha256(data).hexdigest()
+    array = numbers_of(value)
+    return str(array.dtype), array.shape, hashlib.sha256(np.ascontiguousarray(array).data).hexdigest()
+
+
+def numbers_of(value: Any) -> np.ndarray[Any, Any]:
+    """An array of numbers; raises TypeError where it is none."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "buifc":
+        raise TypeError(f"{type(value).__name__} is no array of numbers")
+    return array
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether it is torch's, which is not imported for it."""
+    return _torch_of(value) is not None
+
+
+def _torch_of(value: Any) -> Any:
+    """torch, where a value is a tensor of it."""
+    torch: Any = sys.modules.get("torch")
+    return torch if torch is not None and isinstance(value, torch.Tensor) else None
+
+
+class _Reader:
+    """Goes through objects once, in an order that follows from them."""
+
+    def __init__(self) -> None:
+        self._told = hashlib.sha256()
+        # What was read, by identity, and kept: the place of what is gone may be another's.
+        self._seen: dict[int, tuple[int, Any]] = {}
+        self._modules: dict[str, bool] = {}
+        self._contents: dict[tuple[Any, ...], tuple[str, tuple[int, ...], str]] = {}
+
+    def digest(self) -> str:
+        return self._told.hexdigest()
+
+    def read(self, value: Any) -> None:
+        kind = type(value)
+        if value.__class__ is not kind:
+            raise TypeError(f"a {kind.__qualname__} that stands for something else")
+        if kind in _PLAIN:
+            self._tell(kind.__name__, hashlib.sha256(value).digest() if kind is bytes else value)
+        elif isinstance(value, Enum):
+            self._tell("member", value.name)
+            self._class(kind)
+            self.read(value.value)
+        elif isinstance(value, types.ModuleType):
+            self._tell("module", value.__name__)
+            self._module(value.__name__)
+        elif kind.__module__ == "typing":
+            self._tell("type", repr(value))
+        elif isinstance(value, _SILENT):
+            self._tell("silent", kind.__name__)
+        elif isinstance(value, _OF_C):
+            self._tell("of C", value.__objclass__.__module__, value.__qualname__)
+        elif kind in (tuple, frozenset) or isinstance(value, np.generic | np.dtype):
+            # Whether two of them are one object is chance.
+            self._content(value)
+        elif id(value) in self._seen:
+            self._tell("again", self._seen[id(value)][0])
+        else:
+            self._seen[id(value)] = len(self._seen), value
+            self._content(value)
+
+    def _tell(self, *words: Any) -> None:
+        self._told.update(repr(words).encode(errors="surrogatepass") + b"\n")
+
+    def _read_all(self, name: str, values: Iterable[Any]) -> None:
+        """What it is called keeps lists of lists apart."""
+        listed = list(values)
+        self._tell(name, len(listed))
+        for each in listed:
+            self.read(each)
+
+    def _read_table(self, table: Mapping[Any, Any]) -> None:
+        self._tell("table", len(table))
+        for name, value in table.items():
+            self.read(name)
+            self.read(value)
+
+    def _content(self, value: Any) -> None:
+        """What is neither plain nor known already."""
+        kind = type(value)
+        if isinstance(value, type):
+            self._class(value)
+        elif isinstance(value, types.FunctionType):
+            self._function(value)
+        elif isinstance(value, types.CodeType):
+            self._code(value)
+        elif isinstance(value, types.MethodType):
+            self._read_all("method", (value.__func__, value.__self__))
+        elif isinstance(value, types.BuiltinFunctionType | types.MethodWrapperType):
+            self._tell("of C", getattr(value, "__module__", None), value.__qualname__)
+            self.read(value.__self__)
+        elif kind.__name__ == "cython_function_or_method":
+            self._global(value, value.__qualname__)
+        elif isinstance(value, property):
+            self._read_all("property", (kind, value.fget, value.fset, getattr(value, "__dict__", None)))
+        elif isinstance(value, staticmethod | classmethod):
+            self._read_all("method of the class", (kind, value.__func__, vars(value)))
+        elif isinstance(value, _CACHED):
+            self._read_all("cached", (value.__wrapped__,))
+        elif isinstance(value, weakref.ref):
+            self._read_all("weak", (value(),))
+        elif isinstance(value, types.MappingProxyType):
+            self._read_table(value)
+        elif isinstance(value, PurePath):
+            self._tell(kind.__name__, str(value))
+        elif kind is random.Random:
+            self._read_all("random", value.getstate())
+        elif self._is_array(value):
+            self._array(value)
+        else:
+            self._object(value)
+
+    def _is_array(self, value: Any) -> bool:
+        if type(value) in (np.ndarray, np.memmap):
+            return True
+        torch = _torch_of(value)
+        if torch is not None:
+            # Of another class it may be a cover for tensors that cannot be seen.
+            if type(value) not in (torch.Tensor, getattr(getattr(torch, "nn", None), "Parameter", None)):
+                raise TypeError(f"a tensor of the class {type(value).__qualname__}")
+            return True
+        return type(value).__module__.partition(".")[0] in ("jax", "jaxlib") and hasattr(value, "__array__")
+
+    def _array(self, value: Any) -> None:
+        if isinstance(value, np.ndarray) and value.dtype == object:
+            self._tell("array", value.shape)
+            self._read_all("objects", value.ravel().tolist())
+            return
+        place = _place(value)
+        found = self._contents.get(place) if place else None
+        if found is None:
+            found = array_content(value)
+            if place:
+                self._contents[place] = found
+        self._tell("array", *found)
+        if type(value) is not np.memmap and getattr(value, "__dict__", None):
+            self._read_table(vars(value))
+
+    def _object(self, value: Any) -> None:
+        """Attributes, slots, and what its class keeps elsewhere."""
+        kind = type(value)
+        self._tell("object")
+        self._whole_class(kind)
+        # Of others, such as aliases of types, it is that of something else. It may be made here, which is pickled then.
+        attributes = value.__dict__ if kind.__dictoffset__ else {}
+        if isinstance(value, _CONTAINERS):
+            self._contained(value)
+        elif _keeps_elsewhere(kind):
+            # Attributes are read as well: an array of a class of one's own is pickled without them.
+            self._pickled(value)
+        packages = {base.__module__.partition(".")[0] for base in kind.__mro__}
+        without = {name for package in packages for name in _NOT_OF_ANSWERS.get(package, ())}
+        self._read_table({name: each for name, each in attributes.items() if name not in without})
+        for name, slot in _slots(kind):
+            try:
+                found = slot.__get__(value, kind)
+            except AttributeError:
+                continue
+            self._tell("slot", name)
+            self.read(found)
+
+    def _contained(self, value: Any) -> None:
+        if isinstance(value, dict):
+            self._read_table(dict(dict.items(value)))
+            if isinstance(value, defaultdict):
+                self.read(value.default_factory)
+        elif isinstance(value, set | frozenset):
+            # In the order of their digests: that of a set is chance.
+            self._tell("set", sorted(content_digest(each) for each in value))
+        elif isinstance(value, deque):
+            self._tell("at most", value.maxlen)
+            self._read_all("items", deque.__iter__(value))
+        elif isinstance(value, list | tuple):
+            of = list if isinstance(value, list) else tuple
+            self._read_all("items", of.__iter__(value))  # type: ignore[arg-type]
+        else:
+            of_it = next(each for each in _CONTAINERS if isinstance(value, each))
+            self._tell("as", of_it.__name__, of_it.__repr__(value))
+
+    def _pickled(self, value: Any) -> None:
+        """What a class of C gives to be made anew of. Raises TypeError where it gives nothing, or may give half."""
+        kind = type(value)
+        ways = (kind.__reduce_ex__, kind.__reduce__, getattr(kind, "__getstate__", None))
+        if any(isinstance(each, types.FunctionType) for each in ways):
+            raise TypeError(f"an object of {kind.__module__}.{kind.__qualname__}, which may keep something to itself")
+        reduce = copyreg.dispatch_table.get(kind)
+        made_of: Any = value.__reduce_ex__(4) if reduce is None else reduce(value)
+        if isinstance(made_of, str):
+            self._global(value, made_of)
+            return
+        called, arguments, state, items, table = (*made_of, None, None, None)[:5]
+        self._read_all("made of", (called, arguments, state, list(items or ()), list(table or ())))
+
+    def _global(self, value: Any, name: str) -> None:
+        """What a module of C has under a name. Raises TypeError where that is something else."""
+        module = getattr(value, "__module__", None) or type(value).__module__
+        if _named(module, name) is not value:
+            raise TypeError(f"{name}, which is not in {module}")
+        self._tell("named", module, name)
+
+    def _function(self, value: types.FunctionType) -> None:
+        home = value.__globals__.get("__name__", "")
+        self._tell("function", home, value.__qualname__)
+        self._module(home)
+        self._code(value.__code__)
+        self._read_all("defaults", (value.__defaults__, value.__kwdefaults__))
+        # What it was made with, such as the numbers of a closure.
+        for cell in value.__closure__ or ():
+            try:
+                self._read_all("cell", (cell.cell_contents,))
+            except ValueError:
+                self._tell("empty cell")
+        self._read_table(vars(value))
+
+    def _code(self, code: types.CodeType) -> None:
+        self._tell("code", code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_flags)
+        self._read_all("constants", code.co_consts)
+
+    def _class(self, kind: type) -> None:
+        """By its name, where it has one that others find it by."""
+        if _named(kind.__module__, kind.__qualname__) is kind:
+            self._tell("class", kind.__module__, kind.__qualname__)
+            self._module(kind.__module__)
+        else:
+            self._whole_class(kind)
+
+    def _whole_class(self, kind: type) -> None:
+        """With all that objects of it have from it and what it is derived from: methods, attributes."""
+        for each in kind.__mro__[:-1]:
+            key = -id(each)
+            self._tell("class", each.__module__, each.__qualname__)
+            if key in self._seen:
+                self._tell("again", self._seen[key][0])
+                continue
+            self._seen[key] = len(self._seen), each
+            if not self._module(each.__module__):
+                continue
+            for name, value in vars(each).items():
+                is_named = name.startswith("__") and name.endswith("__") and not callable(value)
+                if is_named or name in ("__class__", "_abc_impl") or _is_of_namedtuple(value):
+                    continue
+                self._tell("of the class", name)
+                self.read(value)
+
+    def _module(self, name: str) -> bool:
+        """By its file, and the version of its package. Returns whether it is written in Python. Raises TypeError where
+        its code cannot be known, as in a notebook."""
+        if name not in self._modules:
+            top = name.partition(".")[0]
+            package = sys.modules.get(top)
+            version = getattr(package, "__version__", None)
+            file = getattr(sys.modules.get(name), "__file__", None) or ""
+            found = None if file.endswith(_COMPILED) else module_digest(name)
+            known = found or top in sys.stdlib_module_names - {"__main__"} or getattr(package, "__file__", None)
+            if not known or (name == "__main__" and not found):
+                raise TypeError(f"{name} has no file")
+            self._tell("module", name, found, version if isinstance(version, str) else None)
+            self._modules[name] = found is not None
+        return self._modules[name]
+
+
+def _named(module: str | None, name: str) -> Any:
+    found: Any = sys.modules.get(module or "")
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def _slots(kind: type) -> list[tuple[str, Any]]:
+    slotted = [base for base in kind.__mro__ if "__slots__" in vars(base)]
+    found = [(name, each) for base in slotted for name, each in vars(base).items()]
+    return [(name, each) for name, each in found if isinstance(each, types.MemberDescriptorType)]
+
+
+def _keeps_elsewhere(kind: type) -> bool:
+    """Whether objects have a part that is neither an attribute nor a slot: a class of C. As pickle finds it out."""
+    pointers = len(_slots(kind)) + (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
+    return bool(kind.__itemsize__) or kind.__basicsize__ > object.__basicsize__ + 8 * pointers
+
+
+def _is_of_namedtuple(value: Any) -> bool:
+    """Its ``__new__`` is of a module that is nowhere; what it does follows from its fields."""
+    return isinstance(value, types.FunctionType) and value.__globals__.get("__name__", "").startswith("namedtuple_")
+
+
+def _place(value: Any) -> tuple[Any, ...] | None:
+    """Where an array's numbers are: weights are often to be had in several ways, and are read once."""
+    if isinstance(value, np.ndarray):
+        pointer = value.__array_interface__["data"][0]
+        return pointer, str(value.dtype), value.shape, value.strides
+    if not hasattr(value, "data_ptr"):
+        return None
+    # Views that are conjugate or negative share a place with what is not.
+    flags = [getattr(value, name)() for name in ("is_conj", "is_neg") if hasattr(value, name)]
+    return value.data_ptr(), str(value.dtype), tuple(value.shape), value.stride(), str(value.device), *flags
+
+
+# What names the content of a policy in memory, which may be in the middle of its training.
+#
+# Records of one name and one digest are taken for the same policy, and of repeats the first counts: a digest that
+# stays while weights change would hide later checkpoints behind the first. Where it is not sure, each call is a
+# policy by itself.
+
+_LONGEST = 200
+
+
+def live_digest(policy: object, given: object = None) -> str:
+    """The digest for the records of a policy in memory.
+
+    Args:
+        policy: the policy.
+        given: a text that names what is in memory, or arrays or tensors by name, which are hashed, or a torch module,
+            of which everything is; None: where the policy shows its weights, by its attribute ``weights`` or as a torch
+            module, these and all else that it consists of, see `content_digest`; else its text ``digest`` alone, which
+            is the policy's word that it names what is in memory now. A text that no other call has, where there is
+            neither, or where something is of a kind whose content cannot be known.
+
+    Raises:
+        VlaError: what is given is nothing of that.
+    """
+    if isinstance(given, str):
+        if not given.strip() or len(given) > _LONGEST or not given.isprintable():
+            expected = f"expected a text of 1 to {_LONGEST} printable characters"
+            raise VlaError(f"evaluate: digest is {given!r:.60}, {expected}")
+        return given
+    if given is not None and not is_torch_module(given):
+        try:
+            return weights_digest(given)
+        except Exception as error:
+            expected = "expected a text, a torch module, or arrays or tensors by name"
+            raise VlaError(f"evaluate: digest is {type(given).__name__}, {expected}: {describe(error)}") from error
+    try:
+        if given is not None:
+            return content_digest(given)
+        weights = getattr(policy, "weights", None)
+        if weights is not None or is_torch_module(policy):
+            shown = weights if weights is None or is_torch_module(weights) else _by_name(weights)
+            return content_digest(policy, shown, getattr(policy, "digest", None))
+    except Exception:
+        # Of a kind that cannot be read; nobody knows whether it changes.
+        return secrets.token_hex(32)
+    own = getattr(policy, "digest", None)
+    return own if isinstance(own, str) and own else secrets.token_hex(32)
+
+
+def weights_digest(weights: Any) -> str:
+    """sha256 (hex) over names, types, shapes and content of weights, wherever they are.
+
+    Args:
+        weights: arrays or tensors by name, or what has them as its ``state_dict``.
+
+    Raises:
+        TypeError: it is something else, or has something else in it.
+    """
+    table = _by_name(weights)
+    content = hashlib.sha256()
+    for name in sorted(table, key=str):
+        content.update(repr((str(name), *array_content(table[name]))).encode())
+    return content.hexdigest()
+
+
+def _by_name(weights: Any) -> dict[Any, Any]:
+    """Weights as a table. Raises TypeError where they are none."""
+    table = weights.state_dict() if hasattr(weights, "state_dict") else weights
+    if not isinstance(table, Mapping) or not table:
+        raise TypeError(f"{type(weights).__name__} has no weights by name")
+    for value in table.values():
+        if not is_tensor(value):
+            numbers_of(value)
+    return dict(table)
+
+
+def is_torch_module(policy: object) -> bool:
+    """Whether it is a ``torch.nn.Module``; torch is not imported for it."""
+    torch: Any = sys.modules.get("torch")
+    return torch is not None and hasattr(torch, "nn") and isinstance(policy, torch.nn.Module)

@@ -1,0 +1,66 @@
+"""Names that pytest has to know of at its start, in every project; nothing here imports anything of ours."""
+
+import os
+import time
+from pathlib import Path
+
+from pytest_vla.util.processes import available_bytes
+
+MODELS_KEY = "vla_models"
+"""The ini key of a project's own names for policies."""
+
+LIST = "list"
+ALL = "all"
+"""In the place of variations: list what there is."""
+
+MARKER = "vla"
+"""The marker of tests that run episodes."""
+
+EPISODE_FIXTURES = frozenset(("vla_case", "vla_play", "vla_search"))
+"""What tests ask for that need a policy."""
+
+SUITE_FILES = ("suite_items.py",)
+"""Modules that are collected for suites without a module of their own."""
+
+SUITES = Path(__file__).parents[1] / "suites"
+"""The folder of our own suites."""
+
+KEY_START = "vla"
+"""How all of our ini keys begin, those that are misspelt too."""
+
+
+# Where a run's files lie.
+
+SHARDS = "shards"
+"""In the results folder: where shards are that were not given a folder of their own."""
+
+
+def new_run_name() -> str:
+    """The name of a new run: the local time, with a suffix that keeps runs of one second apart."""
+    return f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}"
+
+
+def shard_folder(results: Path, shard: tuple[int, int]) -> Path:
+    """Where a shard's records go where nothing else is said: a store that many machines write fails on network disks.
+
+    Args:
+        results: the folder of all runs.
+        shard: which one of how many.
+    """
+    return results / SHARDS / f"{shard[0]}-of-{shard[1]}"
+
+
+# What a further worker costs: memory, and a core's time until it asks its first question.
+
+WORKER_BYTES = 1_000_000_000
+"""That are to be there for each: 0.43 GB were measured with a world of tabletop and its pictures, 0.61 with one of
+libero_spatial; scenes that are kept come on top."""
+
+START_SECONDS = 3.0
+"""Of a core, that a worker takes until its first question: imports and a world, with warm caches."""
+
+
+def room_for_workers() -> int | None:
+    """How many further workers the memory holds; None: not known."""
+    available = available_bytes()
+    return None if available is None else available // WORKER_BYTES

@@ -1,0 +1,440 @@
+"""``--vla-baseline``: what a run is compared with, agreed before its first episode, and the verdict at its end.
+
+The verdict is `pytest-vla gate`'s: the same function over the same records of the store.
+"""
+
+import dataclasses
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_vla.errors import VlaError
+from pytest_vla.gate.choices import NO_REGRESSION, SEQUENTIAL
+from pytest_vla.reports.gates import SCHEMA, Replay, escaped, gate_markdown, gate_table
+from pytest_vla.reports.measures import failed_heading, fails, measures_markdown, measures_table
+from pytest_vla.run.options import OPTIONS, GateOptions
+from pytest_vla.run.resume import Resumption
+from pytest_vla.run.selection import Selection
+from pytest_vla.run.settings import Settings
+from pytest_vla.util.files import whole_file
+
+if TYPE_CHECKING:
+    from pytest_vla.gate.baseline import Baseline
+    from pytest_vla.gate.manifest import Manifest
+    from pytest_vla.gate.measures import GatedMetric, Measure
+    from pytest_vla.gate.verdicts import GateJudgement, Terms
+    from pytest_vla.plan.case import Case
+    from pytest_vla.reports.gates import Replay
+
+
+_GOES_WITH = frozenset(field.name for field in dataclasses.fields(GateOptions)) - {"baseline"}
+"""Options that mean nothing without a baseline."""
+
+
+@dataclass(frozen=True)
+class GateConfig:
+    """What a run is compared with, and how.
+
+    Attributes:
+        baseline: with which.
+        place: what it is read from again: a file, or a run's name.
+        name: as it is shown.
+        digest: of its content.
+        terms: margin, alpha and groups.
+        required: a key of `pytest_vla.gate.choices.REQUIRED`.
+        rule: when it is judged.
+        measures: what is judged beside success.
+        agreed: what was written before the first episode of a run that is gone on with; None: a new run.
+    """
+
+    baseline: "Baseline"
+    place: str
+    name: str
+    digest: str
+    terms: "Terms"
+    required: str
+    rule: str
+    measures: "tuple[Measure, ...]" = ()
+    agreed: "Manifest | None" = None
+
+
+@dataclass(frozen=True)
+class GateVerdicts:
+    """What became of a gate.
+
+    Attributes:
+        judgement: the verdicts; None: they cannot be told.
+        new: the run, as it was compared.
+        against: why the run fails by it; empty: it does not.
+        told: what is to be said beside the verdicts, a line each.
+        measured: what became of what is judged beside success.
+        by: what compared texts for it; empty: none were.
+    """
+
+    judgement: "GateJudgement | None"
+    new: "Baseline | None"
+    against: str
+    told: tuple[str, ...] = ()
+    measured: "tuple[GatedMetric, ...]" = ()
+    by: str = ""
+
+
+@dataclass(frozen=True)
+class GateOutcome:
+    """How a run with a gate ended.
+
+    Attributes:
+        gate: with what was agreed.
+        judged: what became of it.
+        failed: how many of its groups' items failed.
+        stopped: whether the run was to end before all of its items had run.
+    """
+
+    gate: GateConfig
+    judged: GateVerdicts
+    failed: int
+    stopped: bool
+
+
+def is_gated(selection: Selection) -> bool:
+    """Whether the run is compared with a baseline: that of the ini file is for runs of suites, not of pasted ids."""
+    settings = selection.settings
+    is_of_suites = bool(selection.named) and not selection.by_ids
+    return settings.baseline is not None and ("baseline" in settings.typed or is_of_suites)
+
+
+def make_gate(selection: Selection, resumption: Resumption | None, here: Path) -> GateConfig | None:
+    """What the run is compared with; None: nothing was asked for.
+
+    Args:
+        selection: of this invocation.
+        resumption: the run that is gone on with.
+        here: where pytest was started.
+
+    Raises:
+        VlaError: there is no such baseline, it cannot be read, or has none of the cases; or, of a run that is gone on
+            with, it is another than when the run began.
+    """
+    settings = selection.settings
+    if not is_gated(selection):
+        flags = [each.flag for each in OPTIONS if each.attribute in _GOES_WITH and each.attribute in settings.typed]
+        if flags and settings.baseline is None:
+            raise VlaError(
+                f"{', '.join(flags)}: there is nothing to compare the run with; add --vla-baseline=FILE, which "
+                "`pytest-vla baseline save` writes, or --vla-baseline=RUN"
+            )
+        return None
+    from pytest_vla.gate.manifest import baseline_digest
+    from pytest_vla.gate.measures import parse_measures
+    from pytest_vla.gate.verdicts import Terms
+    from pytest_vla.reports.baselines import baseline_named
+
+    measures = parse_measures(settings.gate_measure)
+    _check_measures(measures, settings)
+    if settings.gate == SEQUENTIAL and settings.min_success is not None:
+        raise VlaError(
+            "--vla-gate=sequential skips what is decided, and --vla-min-success asks for the rate of all episodes: "
+            "leave one of them out"
+        )
+    agreed = None if resumption is None else _agreed(resumption)
+    try:
+        place = _place(Path(str(settings.baseline)), settings.results) if agreed is None else agreed.baseline
+        baseline = baseline_named(place, settings.results)
+    except VlaError as error:
+        raise VlaError(f"--vla-baseline: {error}") from error
+    name = str(Path(place).relative_to(here)) if Path(place).is_relative_to(here) else place
+    digest = baseline_digest(baseline)
+    if agreed is not None and resumption is not None and digest != agreed.baseline_digest:
+        raise VlaError(
+            f"--vla-resume: run {resumption.run} is compared with {name} as that was when the run began, and it was "
+            "changed: bring it back as it was (git checkout), or leave --vla-resume out for a new run"
+        )
+    terms = Terms(settings.margin, settings.gate_alpha, settings.gate_by, settings.regression)
+    if agreed is not None:
+        # Runs of earlier versions did not keep which loss is a regression among their options.
+        terms = agreed.terms
+    gate = GateConfig(baseline, place, name, digest, terms, settings.gate_require, settings.gate, measures, agreed)
+    if agreed is None and selection.cases and not selection.paths_given:
+        # Told before workers start and a policy is loaded.
+        planned = {case.node_id: case for cases in selection.cases.values() for case in cases}
+        _groups(gate, planned, settings.run_seed)
+    return gate
+
+
+def agree(gate: GateConfig, cases: Mapping[str, "Case"], run_seed: int) -> GateConfig:
+    """The gate with what is written before the first episode. Raises VlaError: the baseline has nothing of the run.
+
+    Args:
+        gate: of the run.
+        cases: that are run, by the node ids of their items.
+        run_seed: under which.
+    """
+    from pytest_vla.gate.manifest import Manifest, cases_digest
+
+    found = [*cases]
+    is_paired, groups = _groups(gate, cases, run_seed)
+    agreed = Manifest(
+        gate.place,
+        gate.digest,
+        gate.rule,
+        gate.terms.margin,
+        gate.terms.alpha,
+        gate.terms.by,
+        gate.required,
+        len(found),
+        cases_digest(found),
+        is_paired,
+        groups,
+        tuple(each.text for each in gate.measures),
+        gate.terms.regression,
+        run_seed,
+    )
+    if agreed.is_sequential:
+        if given := next((node for node, case in cases.items() if case.given and not case.variation), None):
+            raise VlaError(
+                f"--vla-gate=sequential: {given} is in no rate, as --vla-cases names it, and in no round: leave "
+                "--vla-cases out, or say --vla-gate=fixed"
+            )
+        agreed = _in_order(agreed, gate, found)
+    return dataclasses.replace(gate, agreed=agreed)
+
+
+def kept_of(gate: GateConfig | None) -> dict[str, Any]:
+    """What of a gate is kept with a run's invocation."""
+    if gate is None or gate.agreed is None:
+        return {}
+    from pytest_vla.gate.manifest import MANIFEST, manifest_table
+
+    return {MANIFEST: manifest_table(gate.agreed)}
+
+
+def agreed_line(gate: GateConfig) -> str:
+    """What was agreed, in a line."""
+    if gate.agreed is None:
+        return ""
+    from pytest_vla.gate.manifest import manifest_text
+
+    return f"agreed before the first episode: {manifest_text(gate.agreed, gate.name)}"
+
+
+def judge_by(gate: GateConfig, run: Path, nodes: Iterable[str], allow_unfinished: bool = False) -> GateVerdicts:
+    """The verdicts over a run whose episodes have all ended, as `pytest-vla gate` gives them.
+
+    Args:
+        gate: with what was agreed.
+        run: its folder.
+        nodes: ids of all of the run's items with an episode.
+        allow_unfinished: whether episodes may be left, as time has ended a run with a sequential gate.
+    """
+    from pytest_vla.gate.manifest import cases_digest
+    from pytest_vla.reports.baselines import baseline_of_runs
+    from pytest_vla.reports.measures import judged_as_agreed
+
+    assert gate.agreed is not None, "it was agreed before the first episode"
+    found = [*nodes]
+    try:
+        new, told = baseline_of_runs(
+            [run.name],
+            run.parent,
+            allow_unfinished=allow_unfinished,
+            allow_broken=True,
+            own_process=True,
+            allow_decided=gate.agreed.is_sequential,
+        )
+        judged = judged_as_agreed(_looked(gate.agreed, new, run), gate.baseline, new, found)
+    except VlaError as error:
+        return GateVerdicts(None, None, f"the gate was not judged: {error}")
+    if cases_digest(found) != gate.agreed.cases_digest:
+        told.append(f"note: {len(found)} cases are of the run, and not the {gate.agreed.cases} that were agreed")
+    wanted = "" if gate.required == NO_REGRESSION else f" (--vla-gate-require={gate.required})"
+    against = f"the gate says {', '.join(judged.against)}{wanted}" if judged.against else ""
+    return GateVerdicts(judged.judgement, new, against, tuple(told), judged.measured, judged.by)
+
+
+def _looked(agreed: "Manifest", new: "Baseline", run: Path) -> "Manifest":
+    """What was agreed, with this look at the comparison, which the run keeps. Raises VlaError: it cannot be written."""
+    from pytest_vla.gate.manifest import MANIFEST, looks_at, manifest_table, manifests_of
+    from pytest_vla.records.store import open_store
+
+    with open_store(run.parent, create=True) as store:
+        before = manifests_of(store.invocations())
+        if agreed.is_sequential:
+            # It holds at any time: all looks at one run are one.
+            before.pop(run.name, None)
+        looks = looks_at(agreed.baseline_digest, agreed.groups, new, before.values())
+        kept = dataclasses.replace(agreed, looks=looks)
+        store.set_in_invocation(run.name, MANIFEST, manifest_table(kept))
+    return kept
+
+
+def gated_lines(gated: GateOutcome, verbosity: int, replay: "Replay") -> list[str]:
+    """What is said of the gate when a run has ended: as `pytest-vla gate`; little with -q. What was agreed is above it.
+
+    Args:
+        gated: how it ended.
+        verbosity: pytest's.
+        replay: the command that runs a case alone.
+    """
+    gate, judged = gated.gate, gated.judged
+    if judged.judgement is None or judged.new is None:
+        return []
+    from pytest_vla.reports.gates import gate_lines, verdict_line
+    from pytest_vla.reports.measures import fails, measures_lines
+
+    if verbosity < 0:
+        return [verdict_line(judged.judgement)]
+    about = judged.judgement, gate.baseline, judged.new, gate.name
+    beside = measures_lines(judged.measured, gate.terms, judged.by, fails(judged.measured, gate.required))
+    return [*judged.told, *gate_lines(*about, replay, is_long=verbosity > 0), *beside]
+
+
+def _check_measures(measures: "tuple[Measure, ...]", settings: Settings) -> None:
+    """Raises VlaError: they cannot be judged as it was asked for."""
+    flag = f"--vla-gate-measure={','.join(each.text for each in measures)}"
+    if measures and settings.gate == SEQUENTIAL:
+        raise VlaError(
+            f"{flag}: a sequential gate stops by successes, and bounds of other numbers would not hold: leave it out, "
+            "or say --vla-gate=fixed"
+        )
+    unbounded = [each.text for each in measures if each.margin is None]
+    if unbounded and settings.gate_require != NO_REGRESSION:
+        raise VlaError(
+            f"{flag}: expected a margin for each with --vla-gate-require={settings.gate_require}, such as "
+            f"{unbounded[0]}=10"
+        )
+
+
+def _agreed(resumption: Resumption) -> "Manifest":
+    from pytest_vla.gate.manifest import read_manifest
+
+    found = read_manifest(resumption.invocation)
+    if found is None:
+        raise VlaError(
+            f"--vla-resume: run {resumption.run} does not say on what was agreed before its first episode: leave "
+            "--vla-resume out for a new run"
+        )
+    return found
+
+
+def _groups(gate: GateConfig, cases: Mapping[str, "Case"], run_seed: int) -> tuple[bool, dict[str, int]]:
+    from pytest_vla.gate.manifest import planned_groups
+
+    try:
+        is_paired, groups = planned_groups(gate.baseline, cases, run_seed, gate.terms.by)
+        if gate.measures:
+            from pytest_vla.gate.measures import check_measures
+
+            if not is_paired:
+                raise VlaError("--vla-gate-measure is of pairs, and no case of the run is in the baseline")
+            ids = {case.id for case in cases.values()}
+            check_measures([case for case in gate.baseline.cases if case.case in ids], gate.measures)
+    except VlaError as error:
+        raise VlaError(f"--vla-baseline={gate.name}: {error}") from error
+    if gate.rule == SEQUENTIAL and not is_paired:
+        raise VlaError(
+            f"--vla-gate=sequential goes by pairs, and no case of the run is in {gate.name} under the same run seed: "
+            "run the baseline's cases (the same --vla-seeds and --vla-run-seed), or say --vla-gate=fixed, which "
+            "compares tasks over other seeds too"
+        )
+    return is_paired, groups
+
+
+def _in_order(agreed: "Manifest", gate: GateConfig, nodes: Sequence[str]) -> "Manifest":
+    """What was agreed, with the order. Raises VlaError: a test is the user's own, or no round can be made."""
+    from pytest_vla.gate.sequential import cases_of, order_digest, order_of
+
+    order = order_of(gate.baseline, cases_of(nodes), agreed.run_seed, agreed.by)
+    rounds = {group: len(some) for group, some in order.rounds.items()}
+    if not any(rounds.values()):
+        raise VlaError(
+            f"--vla-gate=sequential: the baseline {gate.name} measured none of the run's cases (they are invalid)"
+        )
+    return dataclasses.replace(agreed, order=order_digest(order), rounds=rounds)
+
+
+def _place(path: Path, results: Path) -> str:
+    """What a baseline is read from, also when ``last`` is another run."""
+    from pytest_vla.records.load import open_runs
+
+    if path.is_file() or path.suffix == ".json":
+        return str(path)
+    # A run's name is no path.
+    text = str(path) if path.is_dir() else path.name
+    try:
+        found = [(store.results, run.name) for store, runs in open_runs([text], results) for run in runs]
+    except VlaError as error:
+        raise VlaError(
+            f"{text} is neither a file, such as `pytest-vla baseline save -o base.vla.json` writes, nor a run: {error}"
+        ) from error
+    if len(found) != 1:
+        return text
+    ((folder, name),) = found
+    return name if folder == results else str(folder / name)
+
+
+# ``--vla-gate-summary``: what a gate says of a run, in files: as Markdown for a job's summary, or for programs.
+
+PROGRAMS = ".json"
+"""A file whose name ends so is for programs; any other has Markdown appended."""
+
+
+def check_summaries(files: Sequence[Path]) -> None:
+    """Before anything runs. Raises VlaError: one cannot be written."""
+    for file in files:
+        if file.is_dir() or not file.parent.is_dir():
+            raise VlaError(f"--vla-gate-summary={file}: expected a file, in a folder that is there")
+        if not os.access(file if file.exists() else file.parent, os.W_OK):
+            raise VlaError(f"--vla-gate-summary={file}: it may not be written: expected a file that can be")
+
+
+def write_summaries(files: Sequence[Path], gated: GateOutcome, replay: Replay, line: str) -> None:
+    """Append Markdown, and write JSON.
+
+    Args:
+        files: of ``--vla-gate-summary``.
+        gated: how the run ended.
+        replay: the command that runs a case alone.
+        line: that says how the run ended, the gate and all.
+
+    Raises:
+        VlaError: some cannot be written; the others are.
+    """
+    troubles = []
+    for file in files:
+        try:
+            if file.suffix == PROGRAMS:
+                with whole_file(file) as stream:
+                    stream.write(json.dumps(summary_table(gated, replay, line), indent=2).encode() + b"\n")
+            else:
+                with file.open("a", encoding="utf-8") as appended:
+                    appended.write(summary_markdown(gated, replay, line))
+        except (OSError, VlaError) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            troubles.append(f"--vla-gate-summary={file}: {why}; expected a file that can be written")
+    if troubles:
+        raise VlaError("\n".join(troubles))
+
+
+def summary_table(gated: GateOutcome, replay: Replay, line: str) -> dict[str, Any]:
+    """What `pytest-vla gate --json` prints, and ``line``; of a run that was not judged the verdict is null."""
+    judged = gated.judged
+    if judged.judgement is None or judged.new is None:
+        return {"schema": SCHEMA, "verdict": None, "reason": judged.against, "passed": False, "line": line}
+    table = gate_table(judged.judgement, gated.gate.baseline, judged.new, replay)
+    measures = measures_table(judged.measured)
+    return {**table, "require": gated.gate.required, "passed": not judged.against, "measures": measures, "line": line}
+
+
+def summary_markdown(gated: GateOutcome, replay: Replay, line: str) -> str:
+    """What `pytest-vla gate --summary` appends, with what was agreed and how the run ended."""
+    judged = gated.judged
+    if judged.judgement is None or judged.new is None:
+        return f"### gate: not judged\n\n{escaped(line)}\n"
+    gate, failed = gated.gate, fails(judged.measured, gated.gate.required)
+    text = failed_heading(failed) + gate_markdown(judged.judgement, gate.baseline, judged.new, gate.name, replay)
+    text += measures_markdown(judged.measured, gate.terms, judged.by, failed)
+    told = [*judged.told, agreed_line(gate), line]
+    return "\n".join([text, *(f"- {escaped(each)}" for each in told if each), ""])

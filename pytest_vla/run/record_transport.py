@@ -1,0 +1,177 @@
+"""Records on their way: from the process that ran an episode to the one that keeps and shows them.
+
+The first writes the trajectory's file and hands the record over as one JSON string in the item's `user_properties`; the
+other, the controller (without xdist the same process), takes it off the reports.
+"""
+
+import dataclasses
+import hashlib
+import itertools
+import re
+from pathlib import Path
+from sys import intern
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_vla.errors import VlaError
+from pytest_vla.plan.costs import cumulative
+from pytest_vla.records.checks import is_inside
+from pytest_vla.records.counting import COMPLETE, share_conditions
+from pytest_vla.records.record import VIDEO_SUFFIX, Record, parse_record, record_line
+from pytest_vla.records.trajectory import save_trajectory, trajectory_outcome
+from pytest_vla.run.arguments import plain_number
+from pytest_vla.util.text import printable
+
+if TYPE_CHECKING:
+    from pytest_vla.episode.result import Rollout
+
+
+# What records of one run have alike, kept once: most of a record's tables are those of all others. Pure.
+
+_TEXTS = ("run", "suite", "task", "worker", "instruction", "outcome", "policy", "policy_digest", "task_level", "group")
+_KEYED = ("metrics", "timings")
+_TABLES = ("seeds", "provenance")
+
+_MOST = 10_000
+"""Tables that are remembered: of a run in which each differs they would be a second copy of all."""
+
+
+class SharedParts:
+    """Gives records that hold the same objects where they are equal: a quarter of the memory of a run's records."""
+
+    def __init__(self) -> None:
+        self._tables: dict[Any, Any] = {}
+        self._conditions: dict[Any, Any] = {}
+
+    def of(self, record: Record) -> Record:
+        """An equal record. Its tables are not to be changed, as no record's are."""
+        values: dict[str, Any] = {}
+        for name in _TEXTS:
+            if type(text := getattr(record, name)) is str:
+                values[name] = intern(text)
+        for name in _KEYED:
+            values[name] = {intern(key): value for key, value in getattr(record, name).items()}
+        for name in _TABLES:
+            table = getattr(record, name)
+            values[name] = self._one_of((name, *table.items()), table)
+        values["protocol"] = self._one_of(("protocol", repr(record.protocol)), record.protocol)
+        if not record.variation:
+            values["variation"] = self._one_of("variation", record.variation)
+        record = dataclasses.replace(record, **values)
+        if len(self._conditions) < _MOST:
+            share_conditions(record, self._conditions)
+        return record
+
+    def _one_of(self, key: Any, table: Any) -> Any:
+        if len(self._tables) >= _MOST:
+            return self._tables.get(key, table)
+        return self._tables.setdefault(key, table)
+
+
+PROPERTY = "vla_record"
+"""The name of the user property that carries a record."""
+
+
+def attach_record(item: pytest.Item, run: Path, rollout: "Rollout") -> "Rollout":
+    """Write an episode's trajectory and put its record on the item. Returns the rollout with the file's name.
+
+    Raises:
+        OSError: the file cannot be written.
+        VlaError: it would lie outside of the run's folder.
+    """
+    record = rollout.record
+    stem = f"{record.suite}/{_file_stem(item, record)}"
+    # Names of tasks are looked at where a suite is loaded; a link may lead away all the same.
+    if not is_inside(f"{stem}.npz") or not (run / stem).resolve().is_relative_to(run.resolve()):
+        raise VlaError(f"{printable(str(run / stem))}.npz lies outside of the run's folder: it is not written")
+    name = free_name(run, stem)
+    # What an earlier attempt left is not this one's.
+    (run / name).with_suffix(VIDEO_SUFFIX).unlink(missing_ok=True)
+    if len(rollout.trajectory.qpos):
+        save_trajectory(run / name, rollout.trajectory, record.outcome)
+        record = dataclasses.replace(record, arrays=name)
+    else:
+        (run / name).unlink(missing_ok=True)
+    others = [(key, value) for key, value in item.user_properties if key != PROPERTY]
+    item.user_properties[:] = [*others, (PROPERTY, record_line(record))]
+    return dataclasses.replace(rollout, record=record)
+
+
+class RecordReceiver:
+    """Takes records off the reports that bring them."""
+
+    def __init__(self) -> None:
+        # By node id, the hash of the line that came last.
+        self._lines: dict[str, int] = {}
+        # By node id, what is shown of it, until the item's last report: reading a line is dear.
+        self._shown: dict[str, dict[str, object]] = {}
+        self._shared = SharedParts()
+
+    def take(self, report: pytest.TestReport) -> Record | None:
+        """The record that this report is the first to bring: that of the phase in which the episode ran; later ones
+        bring it again. In the report, which goes on to JUnit files and the like, a few words stay of it.
+        """
+        line = _line_on(report)
+        if line is None:
+            return None
+        node, number, record = report.nodeid, hash(line), None
+        is_new = self._lines.get(node) != number
+        if is_new or node not in self._shown:
+            record = self._shared.of(parse_record(line))
+            self._lines[node], self._shown[node] = number, shown_properties(record)
+        shown = self._shown[node]
+        if report.when == "teardown":
+            del self._shown[node]
+        others = [(name, value) for name, value in report.user_properties if name != PROPERTY]
+        report.user_properties[:] = [*others, *shown.items()]
+        return record if is_new else None
+
+
+def shown_properties(record: Record) -> dict[str, object]:
+    """What reports have of an episode as properties of its item, in JUnit files too; what is not known is left out."""
+    cost = cumulative(record.costs)
+    found = {
+        "case": record.case,
+        "suite": record.suite,
+        "task": record.task_key,
+        "seed": record.seed,
+        "variation": record.variation.get("label"),
+        "outcome": record.outcome,
+        "reason": record.reason,
+        "steps": record.steps,
+        "cost": None if cost is None else plain_number(cost),
+        "digest": record.digest,
+        "node": record.node,
+        "run": record.run,
+    }
+    return {f"vla_{name}": value for name, value in found.items() if value is not None}
+
+
+def record_on(report: pytest.TestReport) -> Record | None:
+    """The record that a report brings, before anybody takes it off."""
+    line = _line_on(report)
+    return None if line is None else parse_record(line)
+
+
+def _line_on(report: pytest.TestReport) -> str | None:
+    return next((str(value) for name, value in report.user_properties if name == PROPERTY), None)
+
+
+def free_name(run: Path, stem: str) -> str:
+    """The name of a trajectory's file, in a run's folder, as near to a stem as may be.
+
+    That of a complete episode stays, since it may count; that of an error does not. Workers need not agree: an item
+    runs on one at a time.
+    """
+    names = (f"{stem}{f'-repeat{number}' if number > 1 else ''}.npz" for number in itertools.count(1))
+    return next(name for name in names if trajectory_outcome(run / name) not in COMPLETE)
+
+
+def _file_stem(item: pytest.Item, record: Record) -> str:
+    """Of an item's files; several tests of the user's own may run the same case, and items may be repeated."""
+    if record.of_suite:
+        decorated = item.name.partition("[")[2].removesuffix("]")
+        is_name = item.nodeid != record.node and re.fullmatch(r"[\w.+-]+", decorated)
+        return decorated if is_name else record.parameter_id
+    return f"{record.parameter_id}-{hashlib.sha256(item.nodeid.encode()).hexdigest()[:12]}"

@@ -1,0 +1,191 @@
+"""What a run says on the terminal: what is to come, how it went, and what went wrong beside it."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_vla.gate.choices import FIXED
+from pytest_vla.plan.case import Case
+from pytest_vla.records.record import Record
+from pytest_vla.run.command_lines import resume_command
+from pytest_vla.run.context import RunContext
+from pytest_vla.run.gate import GateConfig, agreed_line
+from pytest_vla.run.nodes import Collected
+from pytest_vla.run.sharding import shard_end, shard_line
+from pytest_vla.run.stored import Closed
+from pytest_vla.util.text import printable_lines
+
+if TYPE_CHECKING:
+    from pytest_vla.run.early_stopping import Deciding
+
+
+# What a run with a gate can find, told before its first episode.
+
+SEED = 0
+"""Of the simulations: the same run is told the same."""
+
+
+def foreseen_line(gate: GateConfig, cases: Mapping[str, Case], run_seed: int) -> str:
+    """The smallest drop that the run would find, by group; of a sequential gate, which groups are too small for any.
+
+    Args:
+        gate: of the run.
+        cases: that it runs, by node id.
+        run_seed: under which.
+    """
+    if gate.rule != FIXED:
+        return _too_few(gate, len({case.task for case in cases.values()}))
+    import numpy as np
+
+    from pytest_vla.gate.episodes_needed import smallest_drops
+    from pytest_vla.reports.plans import drops_line
+
+    return drops_line(smallest_drops(gate.baseline, cases, run_seed, gate.terms, np.random.default_rng(SEED)))
+
+
+def _too_few(gate: GateConfig, tasks: int) -> str:
+    """The groups in which not even a run that loses everything would be called a regression; empty: none is."""
+    if gate.agreed is None:
+        return ""
+    import numpy as np
+
+    from pytest_vla.gate.wealth import running_p
+
+    rounds = gate.agreed.rounds
+    # Holm's correction leaves the smallest p of all groups times their number.
+    least = gate.terms.alpha / max(len(rounds), 1)
+    told = [
+        f"{name} has {number}"
+        for name, number in rounds.items()
+        if not number or float(running_p(np.full((number, tasks), -1.0), "regression", gate.terms.beyond)[-1]) > least
+    ]
+    if not told:
+        return ""
+    return (
+        f"too few rounds to find a regression even if every episode is lost: {', '.join(told)}; run more episodes of "
+        "each task (--vla-episodes), or say --vla-gate=fixed"
+    )
+
+
+class RunReporter:
+    """Writes where pytest writes; nothing where it has no terminal reporter."""
+
+    def __init__(self, context: RunContext) -> None:
+        self._context, self._config = context, context.config
+        self._said: set[str] = set()
+
+    @property
+    def reporter(self) -> pytest.TerminalReporter | None:
+        """pytest's."""
+        reporter: pytest.TerminalReporter | None = self._config.pluginmanager.getplugin("terminalreporter")
+        return reporter
+
+    def once(self, text: str) -> None:
+        """A line of its own in the middle of a run, the first time that it is said."""
+        from pytest_vla.run.progress import write_apart
+
+        if text not in self._said and self.reporter is not None:
+            write_apart(self.reporter, f"vla: {text}", yellow=True)
+        self._said.add(text)
+
+    def error(self, error: Exception) -> None:
+        """What the run could not be ended for."""
+        if self.reporter is not None:
+            self.reporter.ensure_newline()
+            self.reporter.write_line(printable_lines(f"pytest-vla: {error}"))
+
+    def what_comes(
+        self, collected: Collected, workers: int, gate: GateConfig | None, deciding: "Deciding | None" = None
+    ) -> None:
+        """How many episodes of what are to run; of a run that is gone on with, what is left of it and not collected."""
+        from pytest_vla.reports.terminal.progress import duration_text
+        from pytest_vla.reports.terminal.summary import opening_line, searches_line, starts_line, uncollected_line
+
+        reporter, resumption, so_far = self.reporter, self._context.resumption, self._context.so_far
+        if reporter is None or self._config.get_verbosity() < 0:
+            return
+        settings = self._context.settings
+        model = str(settings.model)
+        if resumption is not None and settings.model_text != model:
+            # Not what the results call it alone.
+            model += f" = {settings.model_text}"
+        resumed = None if resumption is None else (self._context.folder.name, so_far.kept)
+        left = () if resumption is None else resumption.left
+        estimates, cases = tuple(so_far.estimates.values()), tuple(collected.alone.values())
+        reporter.ensure_newline()
+        if (shard := self._context.findings.shard) is not None:
+            reporter.write_line(shard_line(shard))
+        if cases or resumed is not None:
+            reporter.write_line(opening_line(cases, model, workers, estimates, resumed, bool(left)))
+        if len(cases) > 1:
+            from pytest_vla.run.preflight import distinct_starts
+
+            reporter.write_line(starts_line(len(cases), distinct_starts(cases, settings)))
+        if collected.searches:
+            reporter.write_line(searches_line(len(collected.searches), settings.fuzz or 0, model, workers))
+        limit = self._context.limit
+        if limit is not None and cases:
+            from pytest_vla.run.time_budget import clock, limit_text
+
+            order = "the gate's order" if deciding is not None else "an order that is balanced at any time"
+            until = duration_text(limit.left(clock()))
+            reporter.write_line(f"vla: ends in {until} ({limit_text(limit, settings)}), in {order}")
+        if gate is not None:
+            reporter.write_line(printable_lines(f"vla: {agreed_line(gate)}"))
+            planned = so_far.episodes_of(collected)
+            if resumption is None and (foreseen := foreseen_line(gate, planned, settings.run_seed)):
+                reporter.write_line(printable_lines(f"vla: {foreseen}"))
+        if deciding is not None and deciding.skipped:
+            from pytest_vla.run.early_stopping import left_line
+
+            reporter.write_line(printable_lines(left_line(deciding)))
+        if resumption is not None and (missing := set(left) - set(map(so_far.recorded_as, collected.nodes))):
+            reporter.write_line(uncollected_line(sorted(missing), resumption.command))
+
+    def summary(
+        self,
+        reporter: pytest.TerminalReporter,
+        records: Sequence[Record],
+        closed: Closed,
+        verdict: Sequence[str],
+        utilisation: Sequence[str] = (),
+    ) -> None:
+        """A table of rates; one line with -q, nothing with -qq, nothing where no episode ran. The verdict always.
+
+        Args:
+            reporter: pytest's.
+            records: of each of the run's items the one that counts.
+            closed: how the run stands.
+            verdict: its lines.
+            utilisation: lines on how busy device and cores were.
+        """
+        from pytest_vla.gate.min_success import FAILED, PASSED
+        from pytest_vla.reports.terminal.summary import LOOKS, Told, Tone
+        from pytest_vla.run.html_report import NO_REPORT
+
+        verbosity, run = self._config.get_verbosity(), self._context.folder
+        lines: tuple[Told, ...] = ()
+        if closed.items and verbosity >= -1:
+            from pytest_vla.reports.terminal.summary import closing_lines
+
+            width = reporter._tw.fullwidth if reporter.isatty else None
+            resume = resume_command(self._config, run.name)
+            lines = closing_lines(records, run, closed.items, resume, verbosity, width, closed.repetition)
+        if verbosity >= 0 and (prices := self._context.findings.prices):
+            from pytest_vla.reports.terminal.summary import price_lines
+
+            lines = (*lines, *map(Told, price_lines(prices, records)))
+        if verbosity >= 0:
+            lines = (*lines, *map(Told, utilisation))
+        if verbosity >= -1 and (told := shard_end(self._context, bool(closed.items))):
+            lines = (*lines, Told(told))
+        if verbosity >= 0 and (lines or verdict):
+            reporter.section("vla")
+        for text, tone in lines:
+            reporter.write_line(printable_lines(text), **LOOKS[tone])
+        for text in verdict:
+            look: Tone = (
+                "good" if text.startswith(PASSED) else "bad" if text.startswith((FAILED, NO_REPORT)) else "plain"
+            )
+            reporter.write_line(printable_lines(text), **LOOKS[look])

@@ -1,0 +1,182 @@
+"""Starts the desk of a policy's process, and is it: ``python -m pytest_vla.serving.batch_server_process``.
+
+It is started before the policy is loaded, so that both get ready side by side. A sign of life goes through both: the
+desk sends one each second, and the policy's process hands it on, from Python code, since a hang with Python's lock held
+is none. What was seen goes to whoever started the policy's process directly.
+"""
+
+import io
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from pytest_vla.errors import VlaError, WireError
+from pytest_vla.kernels import processors
+
+if TYPE_CHECKING:
+    from pytest_vla.serving.stats import ServingStats
+
+_SIGN = b"\n"
+_END_SECONDS = 5.0
+
+
+class DeskProcess:
+    """A desk, for the policy's process that has it.
+
+    Attributes:
+        channel: leads to it.
+    """
+
+    def __init__(self, answers: io.TextIOBase, own_group: bool = False) -> None:
+        """Starts it; it listens once it is told by `open` where.
+
+        Args:
+            answers: leads to whoever started this process.
+            own_group: whether it is in a group of processes of its own, so that Ctrl-C is not for it.
+        """
+        self._answers = answers
+        self.channel, theirs = socket.socketpair()
+        self._signs, signs = os.pipe()
+        files = (theirs.fileno(), signs, answers.fileno())
+        self._process = subprocess.Popen(
+            # -P: a user's file must not take the place of a module of Python's own.
+            [sys.executable, "-P", "-m", "pytest_vla.serving.batch_server_process", *map(str, files)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            pass_fds=files,
+            start_new_session=own_group,
+        )
+        theirs.close()
+        os.close(signs)
+
+    def open(
+        self,
+        path: str,
+        secret: str,
+        reads: Sequence[str],
+        most: int,
+        desks: int,
+        network: tuple[str, int] | None = None,
+        cores: int | None = None,
+    ) -> int | None:
+        """Has it listen, and waits until it does.
+
+        Args:
+            path: of the Unix-domain socket; one that is there is replaced.
+            secret: what a worker has to know, in hex.
+            reads: the observations that the policy wants.
+            most: questions in a batch.
+            desks: of the run, this one among them.
+            network: host and port of TCP, to listen there too; 0: a free port; None: nowhere.
+            cores: that workers share; 0: each has one of its own; None: this machine's.
+
+        Returns:
+            The port of TCP; None: there is none.
+
+        Raises:
+            VlaError: it cannot.
+        """
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        orders = {"path": path, "secret": secret, "reads": [*reads], "most": most, "desks": desks}
+        orders |= {"network": network, "cores": processors() if cores is None else cores}
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(json.dumps(orders).encode() + b"\n")
+            self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            code = self._process.wait()
+            raise VlaError(f"the desk of the policy's process ended with {code} before it listened; see above")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise VlaError(answer["error"])
+        port: int | None = answer["port"]
+        return port
+
+    def give_signs_of_life(self) -> None:
+        """Hands the desk's on, from now on, from a thread of its own."""
+        threading.Thread(target=self._hand_on, name="vla-signs", daemon=True).start()
+
+    def close(self) -> None:
+        """Ends it."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self.channel.close()
+        with suppress(OSError):
+            # One that was never told to listen waits for it.
+            self._process.stdin.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END_SECONDS)
+        self._process.kill()
+        self._process.wait()
+        self._process.stdout.close()
+
+    def _hand_on(self) -> None:
+        # Nobody listens where it fails: the other pipe is closed too, and ends this process.
+        with suppress(OSError, ValueError):
+            while os.read(self._signs, io.DEFAULT_BUFFER_SIZE):
+                os.write(self._answers.fileno(), _SIGN)
+        os.close(self._signs)
+
+
+def main() -> int:
+    """The desk's process: channel, pipe for signs of life, and where what was seen goes are given as open files."""
+    from pytest_vla.serving.batch_server import BatchServer
+    from pytest_vla.serving.handshake import bound_again
+    from pytest_vla.serving.stats import seen_line
+
+    channel_file, signs, answers = map(int, sys.argv[1:])
+    line = sys.stdin.buffer.readline()
+    if not line:
+        return 0
+    orders: dict[str, Any] = json.loads(line)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    with suppress(FileNotFoundError):
+        # Of a process that died.
+        os.unlink(orders["path"])
+    listener.bind(orders["path"])
+    network = None
+    if orders["network"] is not None:
+        host, port = orders["network"]
+        try:
+            network = bound_again(host, port)
+        except (OSError, UnicodeError) as error:
+            told_of = f"the policy's process cannot listen at {host}, port {port or 'any'}: {error}"
+            print(json.dumps({"error": f"{told_of}; name an address of this machine, and a free port"}), flush=True)
+            return 1
+    told = b""
+
+    def beat(seen: "ServingStats") -> None:
+        nonlocal told
+        os.write(signs, _SIGN)
+        line = seen_line(seen)
+        if seen.questions and line != told:
+            told = line
+            os.write(answers, line)
+
+    with socket.socket(fileno=channel_file) as channel:
+        desk = BatchServer(
+            channel,
+            listener,
+            bytes.fromhex(orders["secret"]),
+            orders["reads"],
+            orders["most"],
+            network=network,
+            cores=orders["cores"],
+            desks=orders["desks"],
+            beat=beat,
+        )
+        print(json.dumps({"port": None if network is None else network.getsockname()[1]}), flush=True)
+        with suppress(WireError, OSError):
+            desk.run()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

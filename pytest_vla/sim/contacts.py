@@ -1,0 +1,323 @@
+"""Who touches what: a model's geoms by the things that they belong to, and how hard those press on each other."""
+
+from collections.abc import Callable, Collection, Container, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import mujoco
+import numpy as np
+import numpy.typing as npt
+from numpy.typing import NDArray
+
+from pytest_vla.scene.literals import Literal
+from pytest_vla.scene.problem import Problem
+from pytest_vla.scene.scene import SceneSpec
+from pytest_vla.scene.workspaces import workspace
+from pytest_vla.sim.arm import ARM_JOINTS, FINGERS
+from pytest_vla.sim.substeps import Contacts, Pairs
+
+if TYPE_CHECKING:
+    from pytest_vla.sim.world import World
+
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Things:
+    """A model's geoms by what they belong to. Arrays have a row more than geoms: -1 is a contact without a geom.
+
+    Attributes:
+        names: of the things that are not the robot: objects and fixtures as the task file names them, and what the
+            workspace is made of, as the model does (``table``, ``floor``).
+        of_geom: (ngeom+1,) of each geom its thing's place in `names`; -1: the robot's, or none.
+        arm: (ngeom+1,) which are of links that move and of the hand, fingers and pads excepted.
+        fingers: (ngeom+1,) of each finger with its pads, left and right.
+        loose: the things that can be carried away: objects, by their places in `names`.
+        workspace: likewise those that are neither object nor fixture.
+    """
+
+    names: tuple[str, ...]
+    of_geom: npt.NDArray[np.int64]
+    arm: Mask
+    fingers: tuple[Mask, Mask]
+    loose: frozenset[int]
+    workspace: frozenset[int]
+
+    @property
+    def robot(self) -> Mask:
+        """(ngeom+1,) all that moves of it."""
+        return self.arm | self.fingers[0] | self.fingers[1]
+
+    def geoms(self, thing: int) -> Mask:
+        """(ngeom+1,) which geoms are a thing's."""
+        return np.asarray(self.of_geom == thing)
+
+
+def things_of(scene: SceneSpec, model: mujoco.MjModel) -> Things:
+    """The things of a compiled scene."""
+    known = {int(model.body(body.root_body).id): body for body in scene.bodies}
+    names: list[str] = [body.name for body in known.values()]
+    parts = workspace(scene.problem, "").profile.robot_parts
+    fingers = [int(model.jnt_bodyid[joint]) for joint in range(ARM_JOINTS, ARM_JOINTS + FINGERS)]
+    of_geom = np.full(model.ngeom + 1, -1, dtype=np.int64)
+    masks = np.zeros((3, model.ngeom + 1), dtype=bool)
+    for geom in range(model.ngeom):
+        if not (model.geom_contype[geom] or model.geom_conaffinity[geom]):
+            # It is seen, and touches nothing.
+            continue
+        body = int(model.geom_bodyid[geom])
+        root, welded = int(model.body_rootid[body]), int(model.body_weldid[body])
+        if model.body(body).name.startswith(parts):
+            if welded:
+                masks[1 + fingers.index(welded) if welded in fingers else 0, geom] = True
+            continue
+        name = known[root].name if root in known else _workspace_name(model, geom, root)
+        if name not in names:
+            names.append(name)
+        of_geom[geom] = names.index(name)
+    loose = frozenset(names.index(body.name) for body in known.values() if not body.is_fixture)
+    return Things(
+        tuple(names), of_geom, masks[0], (masks[1], masks[2]), loose, frozenset(range(len(known), len(names)))
+    )
+
+
+def _workspace_name(model: mujoco.MjModel, geom: int, root: int) -> str:
+    return str(model.geom(geom).name or "world") if root == 0 else str(model.body(root).name)
+
+
+def goal_things(problem: Problem, scene: SceneSpec, things: Things) -> frozenset[int]:
+    """The things that the goal names, itself or by a region of theirs; the workspace, where a region of that is."""
+    found: set[int] = set()
+    for name in _names(problem.goal):
+        site = scene.site(name)
+        owner = name if site is None else site.parent
+        if owner in things.names:
+            found.add(things.names.index(owner))
+        elif site is not None:
+            found |= things.workspace
+    return frozenset(found)
+
+
+def _names(literals: Iterable[Literal]) -> Iterable[str]:
+    for literal in literals:
+        for argument in literal.arguments:
+            if isinstance(argument, Literal):
+                yield from _names([argument])
+            elif isinstance(argument, str):
+                yield argument
+
+
+def held_things(things: Things, pairs: Pairs) -> frozenset[int]:
+    """Return the objects that both fingers touch, by their places in `Things.names`.
+
+    Args:
+        pairs: (n, 2) geoms that touch; of several substeps, each finger may have touched in another one.
+    """
+    met = [
+        set(things.of_geom[pairs[(finger[pairs[:, 0]] | finger[pairs[:, 1]])]].max(axis=1, initial=-1).tolist())
+        for finger in things.fingers
+    ]
+    return frozenset(met[0] & met[1] & things.loose)
+
+
+def held_within(things: Things, contacts: Contacts) -> dict[int, int]:
+    """Return the objects that both fingers touch in one and the same substep, each with the last such (from 0)."""
+    pairs, when = contacts.geoms, contacts.substeps
+    sides = []
+    for finger in things.fingers:
+        rows = np.flatnonzero(finger[pairs[:, 0]] | finger[pairs[:, 1]])
+        touched = things.of_geom[pairs[rows]].max(axis=1, initial=-1)
+        sides.append(set(zip(touched.tolist(), when[rows].tolist(), strict=True)))
+    return dict(sorted(held for held in sides[0] & sides[1] if held[0] in things.loose))
+
+
+def moving_bodies(things: Things, model: mujoco.MjModel) -> tuple[int, ...]:
+    """The bodies of things that can move."""
+    bodies = model.geom_bodyid[things.of_geom[:-1] >= 0]
+    return tuple(sorted({int(body) for body in bodies if model.body_weldid[body]}))
+
+
+def body_of(model: mujoco.MjModel, geom: int) -> str:
+    """The name of the body that has a geom."""
+    return str(model.body(model.geom_bodyid[geom]).name)
+
+
+# How near things of a scene stand to each other, by their collision geoms.
+
+Array = npt.NDArray[np.float64]
+
+ROBOT = "robot0_base"
+"""The body that all of the robot hangs from."""
+
+_STEP, _STEPS = 0.02, 4
+"""How finely (m) and how often it is asked what is below and above an object."""
+_TOUCHES = 0.0005
+
+
+class Clearance:
+    """A scratch copy of a model's poses, in which things are tried out. Fixtures stand where the model has them."""
+
+    def __init__(self, model: mujoco.MjModel, scene: SceneSpec) -> None:
+        self._model, self._data = model, mujoco.MjData(model)
+        self._names = {model.body(body.root_body).id: body.name for body in scene.bodies}
+        self._heights = {
+            body.name: int(model.joint(body.joints[-1]).qposadr[0]) + 2 for body in scene.bodies if not body.is_fixture
+        }
+        self._robot = model.body(ROBOT).id
+        self._root = model.body_rootid[model.geom_bodyid]
+        self._solid = (model.geom_contype != 0) | (model.geom_conaffinity != 0)
+
+    def in_the_way(self, qpos: Array, things: Collection[str], nearest: float) -> str:
+        """What some objects come too near to, other things of the scene or the robot; an empty text: nothing.
+
+        Init states have objects that are still to fall, so it is also asked what is below and above them.
+
+        Args:
+            qpos: (nq,).
+            things: names of objects; what they stand on, if it is the workspace, does not count.
+            nearest: m, above 0.
+        """
+        named = {name: identifier for identifier, name in self._names.items()}
+        own = self._geoms([named[name] for name in things])
+        around = [identifier for identifier, name in self._names.items() if name not in things]
+        if found := self._near(qpos, own, self._geoms([*around, self._robot]), nearest):
+            return found
+        workspace = self._geoms(set(self._root.tolist()) - {*self._names, self._robot})
+        objects = [named[name] for name in self._heights if name not in things]
+        heights = [self._heights[name] for name in things]
+        for others, step in ((around, -_STEP), (objects, _STEP)):
+            moved = qpos.copy()
+            for _ in range(_STEPS):
+                moved[heights] += step
+                if step < 0 and self._near(moved, own, workspace, _TOUCHES):
+                    break
+                if found := self._near(moved, own, self._geoms(others), nearest):
+                    return found
+        return ""
+
+    def depth(self, qpos: Array, thing: str) -> float:
+        """How deep (m) an object is in the workspace; 0: not at all."""
+        named = {name: identifier for identifier, name in self._names.items()}
+        own = self._geoms([named[thing]])
+        workspace = self._geoms(set(self._root.tolist()) - {*self._names, self._robot})
+        return max(-self._distance(qpos, own, workspace), 0.0)
+
+    def in_robots_way(self, qpos: Array, nearest: float) -> str:
+        """As `in_the_way`, of the robot's moving parts; the workspace counts too."""
+        moves = self._model.body_weldid[self._model.geom_bodyid] != 0
+        robot = self._root == self._robot
+        return self._near(
+            qpos, np.flatnonzero(self._solid & robot & moves), np.flatnonzero(self._solid & ~robot), nearest
+        )
+
+    def _geoms(self, roots: Collection[int]) -> npt.NDArray[np.int64]:
+        """The solid geoms of bodies that others hang from."""
+        return np.flatnonzero(self._solid & np.isin(self._root, list(roots)))
+
+    def _near(self, qpos: Array, own: npt.NDArray[np.int64], others: npt.NDArray[np.int64], nearest: float) -> str:
+        for first, second in self._pairs(qpos, own, others, nearest):
+            if mujoco.mj_geomDistance(self._model, self._data, first, second, nearest, None) < nearest:
+                root = int(self._root[second])
+                return self._names.get(root) or str(self._model.body(root).name)
+        return ""
+
+    def _distance(self, qpos: Array, own: npt.NDArray[np.int64], others: npt.NDArray[np.int64]) -> float:
+        distances = [
+            mujoco.mj_geomDistance(self._model, self._data, first, second, _TOUCHES, None)
+            for first, second in self._pairs(qpos, own, others, _TOUCHES)
+        ]
+        return min(distances, default=_TOUCHES)
+
+    def _pairs(
+        self, qpos: Array, own: npt.NDArray[np.int64], others: npt.NDArray[np.int64], nearest: float
+    ) -> list[tuple[int, int]]:
+        """Pairs of geoms that may be so near, by their bounding spheres; the poses are computed."""
+        model, data = self._model, self._data
+        data.qpos[:] = qpos
+        mujoco.mj_kinematics(model, data)
+        # Planes have no bounding sphere: their radius is 0.
+        plane = model.geom_type[others] == mujoco.mjtGeom.mjGEOM_PLANE
+        apart = np.linalg.norm(data.geom_xpos[own][:, None] - data.geom_xpos[others][None], axis=2)
+        reach = model.geom_rbound[own][:, None] + model.geom_rbound[others][None] + nearest
+        return [(int(own[one]), int(others[other])) for one, other in np.argwhere((apart <= reach) | plane[None])]
+
+
+# How the arm goes about a task: how near its joints are to their limits, what it holds, and what else it touches.
+
+# Where the object of a task is, where it is to be, and whether it is held: read of a world, step by step.
+
+Place = tuple[NDArray[np.float64], NDArray[np.float64], bool]
+"""Positions of the object and of its goal (3,), m, world frame, and whether both fingers touch the object."""
+
+
+def watch_remaining(world: "World") -> Callable[[], Place] | None:
+    """What reads them of a world as it is now; None: the task's goal is not one object at one place.
+
+    That is a goal of one literal that names an object that can be carried, and an object, a fixture or a region for it;
+    literals of doors, knobs and drawers may stand beside it. A region's place is its site, another's its root body.
+    """
+    movable = {body.name: body for body in world.scene.bodies if not body.is_fixture}
+    carrying = [literal for literal in world.problem.goal if _is_carried(literal, movable)]
+    if len(carrying) != 1:
+        return None
+    source, target = map(str, carrying[0].arguments[:2])
+    site, body = world.scene.site(target), world.scene.body(target)
+    if site is None and body is None:
+        return None
+    data, model = world.data, world.model
+    moved = int(model.body(movable[source].root_body).id)
+    things = things_of(world.scene, model)
+    number = things.names.index(source)
+    if site is not None:
+        place, goal = data.site_xpos, int(model.site(site.name).id)
+    else:
+        assert body is not None, "one of both is there"
+        place, goal = data.xpos, int(model.body(body.root_body).id)
+    return lambda: (data.xpos[moved].copy(), place[goal].copy(), number in held_things(things, data.contact.geom))
+
+
+def _is_carried(literal: Literal, movable: Container[object]) -> bool:
+    names = literal.arguments[:2]
+    return len(names) == 2 and all(isinstance(name, str) for name in names) and names[0] in movable
+
+
+class Handling(NamedTuple):
+    """Of one control step.
+
+    Attributes:
+        margin: how far the arm's joint that is nearest to a limit is from it, share of its range.
+        holding: the number of the object that both fingers touch, or `NOTHING`.
+        others: how many things that the goal does not name the robot touches.
+    """
+
+    margin: float
+    holding: int
+    others: int
+
+
+NOTHING = -1
+"""Stands for what is held where nothing is."""
+
+
+def watch_handling(world: "World") -> Callable[[], Handling]:
+    """What reads it of a world as it is now. Three looks at arrays that the simulator has made already."""
+    data, model = world.data, world.model
+    things = things_of(world.scene, model)
+    low, high = np.array(model.jnt_range[:ARM_JOINTS]).T
+    addresses = np.array(model.jnt_qposadr[:ARM_JOINTS])
+    aimed = goal_things(world.problem, world.scene, things) | things.workspace
+    other = (things.of_geom >= 0) & ~np.isin(things.of_geom, sorted(aimed))
+    meets = np.outer(things.robot, other)
+    meets |= meets.T
+
+    def read() -> Handling:
+        joints = data.qpos[addresses]
+        pairs = data.contact.geom
+        touched = pairs[meets[pairs[:, 0], pairs[:, 1]]]
+        # A robot's geom is of no thing, -1.
+        others = len(set(things.of_geom[touched].max(axis=1, initial=-1).tolist())) if len(touched) else 0
+        margin = float((np.minimum(joints - low, high - joints) / (high - low)).min())
+        return Handling(margin, min(held_things(things, data.contact.geom), default=NOTHING), others)
+
+    return read

@@ -1,0 +1,178 @@
+"""An episode's meters and the ledger that they write, kept by the world that is metered."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from pytest_vla.errors import VlaError
+from pytest_vla.plan.case import OURS, PAPER, UPSTREAM
+from pytest_vla.plan.choices import COSTS_NONE
+from pytest_vla.plan.costs import Charge, Ledger
+from pytest_vla.scene.cost_rules import Charging
+from pytest_vla.sim.collisions import Collisions
+from pytest_vla.sim.costs.paper import PaperMeter
+from pytest_vla.sim.costs.setting import Setting
+from pytest_vla.sim.costs.upstream import UpstreamMeter
+from pytest_vla.sim.declared import Declared
+from pytest_vla.sim.verdicts import all_of, compile_goal
+
+if TYPE_CHECKING:
+    from pytest_vla.sim.world import World
+
+
+# What charges an episode for what happens in its world; each account of a ledger has a meter of its own.
+
+
+class Meter(Protocol):
+    """Reads a world's present state after each control step, and writes what that costs.
+
+    Reading changes nothing: an episode is the same with any meters and with none, but for `frozen`. A meter reads the
+    state that verdicts are given on, which is that of the last mj_step1.
+    """
+
+    def watched(self) -> tuple[Charge, ...]:
+        """An entry of 0, at step 0, of each name that it may charge: an episode that was not charged says so."""
+
+    def begin(self) -> None:
+        """The scene has been reset and has settled; nothing is charged for what was before."""
+
+    def step(self, ledger: Ledger, step: int, success: bool) -> None:
+        """A control step was taken.
+
+        Args:
+            ledger: is written to.
+            step: its number, from 1; settling is not counted.
+            success: whether the goal holds now; False where no meter of the episode wants to know, which a meter says
+                by an attribute ``asks_success`` that is False.
+        """
+
+    def end(self, ledger: Ledger, step: int, success: bool) -> None:
+        """The episode has ended after this step; what is charged for how it ended."""
+
+    def frozen(self) -> frozenset[str]:
+        """The movers, by their objects' names, that stand still from now on because they were touched."""
+
+    def saved(self) -> object:
+        """What it remembers, to return to."""
+
+    def restore(self, state: object) -> None:
+        """Returns to what `saved` gave."""
+
+
+MakeMeters = Callable[["World"], Sequence[Meter]]
+"""Gives the meters of a world's task; called again where the world turns to another task or variation."""
+
+
+class Metered(NamedTuple):
+    """A metering's exact moment, to return to."""
+
+    ledger: Ledger
+    states: tuple[object, ...]
+    is_over: bool
+    meters: tuple[Meter, ...]
+
+
+class Metering:
+    """Calls meters as an episode goes on. What is done apart from the world, as on a copy of it, is not charged."""
+
+    def __init__(self, meters: Sequence[Meter] = ()) -> None:
+        self._meters = tuple(meters)
+        # Judging the goal once more costs as much as looking at all contacts.
+        self.asks_success = any(getattr(meter, "asks_success", True) for meter in self._meters)
+        self._ledger = Ledger()
+        self._is_over = False
+
+    def __bool__(self) -> bool:
+        return bool(self._meters)
+
+    @property
+    def meters(self) -> tuple[Meter, ...]:
+        """Those that are called."""
+        return self._meters
+
+    def clear(self) -> None:
+        """Nothing was charged yet."""
+        self._ledger, self._is_over = Ledger(), False
+
+    def begin(self) -> None:
+        """The scene has been reset and has settled."""
+        self.clear()
+        for meter in self._meters:
+            meter.begin()
+
+    def step(self, step: int, success: bool) -> frozenset[str]:
+        """A control step was taken; gives the movers that stand still from now on."""
+        for meter in self._meters:
+            meter.step(self._ledger, step, success)
+        return frozenset().union(*(meter.frozen() for meter in self._meters))
+
+    def end(self, step: int, success: bool) -> None:
+        """The episode has ended; said once more, it changes nothing."""
+        if not self._is_over:
+            self._is_over = True
+            for meter in self._meters:
+                meter.end(self._ledger, step, success)
+
+    def charges(self) -> tuple[Charge, ...]:
+        """The ledger so far; of what is watched and was charged nothing an entry of 0 says so."""
+        entries = self._ledger.entries()
+        charged = {(entry.account, entry.name) for entry in entries}
+        watched = [charge for meter in self._meters for charge in meter.watched()]
+        return (*(charge for charge in watched if (charge.account, charge.name) not in charged), *entries)
+
+    def saved(self) -> Metered:
+        """All that is remembered, to return to."""
+        return Metered(self._ledger.copy(), tuple(meter.saved() for meter in self._meters), self._is_over, self._meters)
+
+    def restore(self, saved: Metered) -> None:
+        """Returns to what `saved` gave. Raises VlaError where other meters were read then."""
+        if saved.meters != self._meters:
+            raise VlaError("this state was saved under other meters of costs; reset the world, and save anew")
+        self._ledger, self._is_over = saved.ledger.copy(), saved.is_over
+        for meter, state in zip(self._meters, saved.states, strict=True):
+            meter.restore(state)
+
+
+# The meters of a world's task: VLA-Arena's two accounts.
+
+
+def cost_meters(world: "World") -> tuple[Meter, ...]:
+    """Both accounts of what the task's ``:cost`` says; none where it says nothing.
+
+    A world has them unasked, as a charge may stop a mover: by the rules that run the task.
+
+    Raises:
+        SceneError: a literal that names what is not there (located).
+    """
+    if not world.problem.cost:
+        return ()
+    rules = world.task.protocol.rules
+    setting = Setting(world.problem, world.scene, world.model, world.data, world.drawn_poses)
+    # Upstream looks once a control step, its paper "at every simulation step".
+    within = replace(setting, substeps=world.substeps)
+    goal = None
+    if rules == PAPER:
+        # Upstream's account goes by upstream's goal; where its code would raise, nothing ends here.
+        goal = partial(all_of, compile_goal(world.problem, world.scene, world.model, world.data, OURS, setting.drawn))
+    return (
+        UpstreamMeter(setting, freezes=rules != PAPER, crashes=rules == UPSTREAM, goal=goal),
+        PaperMeter(within, freezes=rules == PAPER),
+    )
+
+
+# Which meters an episode has: those of its benchmark, of what its user declares, and of collisions.
+
+
+def meters_of(charging: Charging) -> MakeMeters:
+    """Makes a world's meters, for `World.meter`; that raises VlaError where a declared cost does not fit the task."""
+    return partial(_meters, charging)
+
+
+def _meters(charging: Charging, world: "World") -> Sequence[Meter]:
+    meters = list(cost_meters(world))
+    if charging.declared is not None and any(rule.is_of(world.task) for rule in charging.declared.rules):
+        meters.append(Declared(world, charging.declared.rules))
+    if charging.costs != COSTS_NONE:
+        meters.append(Collisions(world))
+    return meters

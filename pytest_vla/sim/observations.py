@@ -1,0 +1,233 @@
+"""What observations read of a world: poses of the sampled substep, joints, and pictures with what is done to them."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import mujoco
+import numpy as np
+import numpy.typing as npt
+
+from pytest_vla.errors import VlaError
+from pytest_vla.scene.scene import SceneSpec
+from pytest_vla.sim.arm import ARM_JOINTS, FINGERS
+from pytest_vla.sim.cameras import Cameras, Picture
+from pytest_vla.sim.robosuite_control import quat2axisangle
+
+# What a policy may look at after a reset or a step: read when asked for, rendered at most once.
+
+Reader = Callable[[], npt.NDArray[Any]]
+
+
+class Observation(Mapping[str, npt.NDArray[Any]]):
+    """Named arrays, each made at its first reading and kept.
+
+    A value can be made only while the world stands where the observation was taken: read it before the next step.
+    """
+
+    def __init__(self, readers: Mapping[str, Reader], is_current: Callable[[], bool], moment: str) -> None:
+        self._readers, self._is_current, self._moment = readers, is_current, moment
+        self._values: dict[str, npt.NDArray[Any]] = {}
+
+    def __getitem__(self, name: str) -> npt.NDArray[Any]:
+        if name in self._values:
+            return self._values[name]
+        reader = self._readers[name]
+        if not self._is_current():
+            raise VlaError(f"{name!r} of {self._moment} was not read before the world moved on: read it earlier")
+        value = self._values[name] = reader()
+        return value
+
+    def __contains__(self, name: object) -> bool:
+        # Mapping's own way is to read the value, which would draw a picture.
+        return name in self._readers
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._readers)
+
+    def __len__(self) -> int:
+        return len(self._readers)
+
+    def __repr__(self) -> str:
+        return f"<observation of {self._moment}: {', '.join(self._readers)}>"
+
+
+Array = npt.NDArray[np.float64]
+
+# Burners: sites that are shown while their stove's knob is on.
+
+
+@dataclass(frozen=True)
+class Burner:
+    """A burner's site, where its knobs' positions stand in qpos, and which positions are on."""
+
+    site: int
+    knobs: tuple[int, ...]
+    is_on: Callable[[float], bool]
+
+
+def find_burners(model: mujoco.MjModel, scene: SceneSpec) -> tuple[Burner, ...]:
+    """The burners of a scene."""
+    burners = []
+    for fixture, site in scene.burners:
+        body = scene.body(fixture)
+        assert body is not None
+        articulation = body.kind.articulation
+        assert articulation is not None
+        knobs = tuple(int(model.joint(joint).qposadr[0]) for joint in body.joints)
+        burners.append(Burner(model.site(site).id, knobs, articulation.is_turned_on))
+    return tuple(burners)
+
+
+def alphas_at(model: mujoco.MjModel, burners: tuple[Burner, ...], qpos: Array) -> Array:
+    """What the burners' alphas become at a state, (number of burners,); upstream flips alpha to 1 - alpha on a change.
+
+    Args:
+        model: has the alphas of before.
+        burners: the model's.
+        qpos: (nq,).
+    """
+    alphas = get_alphas(model, burners)
+    for index, burner in enumerate(burners):
+        lit = any(burner.is_on(float(qpos[knob])) for knob in burner.knobs)
+        if (alphas[index] <= 0) == lit:
+            alphas[index] = 1 - alphas[index]
+    return alphas
+
+
+def get_alphas(model: mujoco.MjModel, burners: tuple[Burner, ...]) -> Array:
+    """The burners' alphas, as they are."""
+    return np.array([model.site_rgba[burner.site][3] for burner in burners])
+
+
+def light(model: mujoco.MjModel, burners: tuple[Burner, ...], qpos: Array) -> None:
+    """Show or hide each burner as a state has its knobs."""
+    _set_alphas(model, burners, alphas_at(model, burners, qpos))
+
+
+@contextmanager
+def showing(model: mujoco.MjModel, burners: tuple[Burner, ...], alphas: Array) -> Iterator[None]:
+    """Other alphas for the time of a picture."""
+    before = get_alphas(model, burners)
+    _set_alphas(model, burners, alphas)
+    try:
+        yield
+    finally:
+        _set_alphas(model, burners, before)
+
+
+def _set_alphas(model: mujoco.MjModel, burners: tuple[Burner, ...], alphas: Array) -> None:
+    for burner, alpha in zip(burners, alphas, strict=True):
+        model.site_rgba[burner.site][3] = alpha
+
+
+Sampled = tuple[Array, Array, Array]
+"""qpos before and after the sampled substep, and how the burners shine."""
+
+PictureChange = Callable[[Picture, str, int], Picture]
+
+
+class Readings:
+    """Reads a model as it was sampled. Pictures belong to the thread that reads the first one.
+
+    Attributes:
+        view: poses for pictures and end-effector readings, so that the world's data stays as physics left it.
+        sampled: what is read now.
+        changes: what becomes of pictures, in order: of a picture, its camera and the control step.
+    """
+
+    def __init__(
+        self, model: mujoco.MjModel, image_size: tuple[int, int], burners: tuple[Burner, ...], site: int, hand: int
+    ) -> None:
+        self._model, self._image_size, self._burners, self._site, self._hand = model, image_size, burners, site, hand
+        self.view = mujoco.MjData(model)
+        self.sampled: Sampled = (np.zeros(model.nq), np.zeros(model.nq), get_alphas(model, burners))
+        self.changes: tuple[PictureChange, ...] = ()
+        self._cameras: Cameras | None = None
+
+    def observation(
+        self, sampled: Sampled, cameras: Iterable[str], is_current: Callable[[], bool], step: Callable[[], int]
+    ) -> Observation:
+        """The observation of a sampled substep: poses as of before it, joint readings as of after it.
+
+        Args:
+            sampled: kept, not copied.
+            cameras: whose pictures it has.
+            is_current: whether it can still be read.
+            step: the control step, when it is read.
+        """
+        self.sampled = sampled
+        readers: dict[str, Callable[[], npt.NDArray[Any]]] = {
+            f"{camera}_image": partial(self._picture, camera, step) for camera in cameras
+        }
+        readers |= {
+            "state": self._state,
+            "robot0_eef_pos": lambda: self._end_effector()[0],
+            "robot0_eef_quat": lambda: self._end_effector()[1],
+            "robot0_gripper_qpos": lambda: self.sampled[1][ARM_JOINTS : ARM_JOINTS + FINGERS].copy(),
+            "robot0_joint_pos": lambda: self.sampled[1][:ARM_JOINTS].copy(),
+        }
+        return Observation(readers, is_current, f"step {step()}")
+
+    def segmentation(
+        self, camera: str, only: Collection[int] | None = None, widened: float = 1.0
+    ) -> npt.NDArray[np.int32]:
+        """Which body each pixel of a camera's present picture shows: (H, W) ids, -1: none; see `Cameras`."""
+        return self._drawing().segmentation(self._seen(), camera, only, widened)
+
+    def repainted(self, textures: Iterable[int]) -> None:
+        """The model's textures of these numbers, or its lights' shadows, are others than before."""
+        if self._cameras is None:
+            return
+        if self._model.light_castshadow.any() != self._cameras.shadows:
+            self.close()
+        elif textures := tuple(textures):
+            self._cameras.upload(textures)
+
+    @property
+    def renderer(self) -> str | None:
+        """The driver that draws; None before the first picture."""
+        return self._cameras.renderer if self._cameras is not None else None
+
+    def close(self) -> None:
+        """Frees the graphics side; a picture makes it anew."""
+        if self._cameras is not None:
+            self._cameras.close()
+            self._cameras = None
+
+    def _state(self) -> Array:
+        """(8,): end-effector position (m), axis-angle (rad), two finger positions (m); what LIBERO's policies read."""
+        position, quaternion = self._end_effector()
+        fingers = self.sampled[1][ARM_JOINTS : ARM_JOINTS + FINGERS]
+        return np.concatenate([position, quat2axisangle(quaternion.copy()), fingers])
+
+    def _end_effector(self) -> tuple[Array, Array]:
+        """Grip site's position (m) and hand body's orientation (xyzw), world frame."""
+        view = self._at_sample()
+        quaternion = view.xquat[self._hand][[1, 2, 3, 0]]
+        return view.site_xpos[self._site].copy(), quaternion
+
+    def _at_sample(self) -> mujoco.MjData:
+        self.view.qpos[:] = self.sampled[0]
+        mujoco.mj_kinematics(self._model, self.view)
+        return self.view
+
+    def _seen(self) -> mujoco.MjData:
+        view = self._at_sample()
+        mujoco.mj_comPos(self._model, view)
+        mujoco.mj_camlight(self._model, view)
+        return view
+
+    def _drawing(self) -> Cameras:
+        if self._cameras is None:
+            self._cameras = Cameras(self._model, *self._image_size)
+        return self._cameras
+
+    def _picture(self, camera: str, step: Callable[[], int]) -> Picture:
+        with showing(self._model, self._burners, self.sampled[2]):
+            picture = self._drawing().picture(self._seen(), camera)
+        for change in self.changes:
+            picture = change(picture, camera, step())
+        return picture
