@@ -42,6 +42,6 @@ def test_a_trajectory_lies_in_its_runs_folder_or_is_not_written(tmp_path: Path) 
 def test_what_reports_say_of_an_episode_is_what_there_is() -> None:
     record = record_of(3, "error", costs=(Charge("force", 2.5, step=1), Charge("force", 0.25, step=4)))
     shown = shown_properties(record)
-    assert (shown["vla_seed"], shown["vla_reason"], shown["vla_cost_file"]) == (3, "policy-raised", "2.75")
+    assert (shown["vla_seed"], shown["vla_reason"], shown["vla_cost"]) == (3, "policy-raised", "2.75")
     assert "vla_variation" not in shown
-    assert shown_properties(record_of(0)).keys() == shown.keys() - {"vla_reason", "vla_cost_file"}
+    assert shown_properties(record_of(0)).keys() == shown.keys() - {"vla_reason", "vla_cost"}
