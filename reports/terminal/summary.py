@@ -13,7 +13,6 @@ from pytest_vla import extensions
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.clustered import CONFIDENCE
 from pytest_vla.metrics.costs import cost_summaries
-from pytest_vla.metrics.discrimination import timings
 from pytest_vla.metrics.further import by_origin, further_means
 from pytest_vla.metrics.hidden import silent_rules
 from pytest_vla.metrics.rate_rows import MAX_TASK_ROWS, RateRow, VariedTask, kind_rows, rate_rows
@@ -28,11 +27,9 @@ from pytest_vla.metrics.rates import (
     share_text,
 )
 from pytest_vla.metrics.selection import copies_text, observations, of_several_simulators, repeats_text, stopped_text
-from pytest_vla.metrics.statistics import median_interval
 from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.durations import Estimate, total_seconds
-from pytest_vla.policies.price import Price
 from pytest_vla.records.charges import account_text, amount_text
 from pytest_vla.records.explain import clipped_note
 from pytest_vla.records.items import DECIDED, FAILED, Item
@@ -45,6 +42,7 @@ from pytest_vla.util.text import counted
 
 if TYPE_CHECKING:
     from pytest_vla.metrics.robustness_curves import Harm
+    from pytest_vla.policies.price import Price
 
 FEWEST_ROWS = 10
 """A table of fewer tasks is read at a glance: nothing is told before it."""
@@ -154,7 +152,7 @@ def _broken(records: Sequence[Record]) -> Told:
     return Told(f"broke: {told}; in no rate", "bad" if errors else "plain")
 
 
-def price_lines(prices: Sequence[Price], records: Sequence[Record]) -> Iterator[str]:
+def price_lines(prices: "Sequence[Price]", records: Sequence[Record]) -> Iterator[str]:
     """A row a wish and a metric: ms that it adds to a control step.
 
     Of a wish the median of paired differences, as a busy machine slows single questions; of computing mean and standard
@@ -192,7 +190,9 @@ def _ms(seconds: Sequence[float], steps: int = 1) -> list[float]:
 
 
 def _more(differences: Sequence[float]) -> str:
-    """The median of paired differences, where it can be told from 0."""
+    """Return the median of paired differences, if it can be told from 0."""
+    from pytest_vla.metrics.statistics import median_interval
+
     bounds = median_interval(differences, CONFIDENCE)
     ends = "" if bounds is None else f" [{bounds[0]:.2g}, {bounds[1]:.2g}]"
     if bounds is None or bounds[0] <= 0 <= bounds[1]:
@@ -201,6 +201,9 @@ def _more(differences: Sequence[float]) -> str:
 
 
 def _told(values: Sequence[float]) -> str:
+    # numpy is not for a run that ends without metrics.
+    from pytest_vla.metrics.discrimination import timings
+
     mean, deviation = timings(values)
     return f"{mean:.3g} (sd {deviation:.2g})"
 
