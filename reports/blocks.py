@@ -177,14 +177,15 @@ def for_medium(blocks: Iterable[Block], medium: Medium) -> Iterator[Block]:
     for block in blocks:
         if not _is_for(block.medium, medium):
             continue
-        yield _with_columns(block, medium) if isinstance(block, Table) else block
+        yield with_columns(block, medium) if isinstance(block, Table) else block
 
 
 def _is_for(shown: Medium, medium: Medium) -> bool:
     return shown in ("all", medium) or (shown, medium) == ("page", "files")
 
 
-def _with_columns(table: Table, medium: Medium) -> Table:
+def with_columns(table: Table, medium: Medium) -> Table:
+    """Return a table with the columns that a medium shows and that are not empty."""
     kept = [
         place
         for place, column in enumerate(table.columns)

@@ -1,18 +1,21 @@
 """What a gate says of a run against a baseline: as lines, as a table for programs, and as Markdown for a summary."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pytest_vla.gate.baseline import Baseline
-from pytest_vla.gate.choices import ANY, SEQUENTIAL
+from pytest_vla.gate.choices import ANY, BEYOND, SEQUENTIAL
 from pytest_vla.gate.disagreements import lines_of
 from pytest_vla.gate.evidence import Evidence
 from pytest_vla.gate.losses import Flip, TaskChange
 from pytest_vla.gate.planning import MOST_PAIRS
 from pytest_vla.gate.settling import drop_of, fresh_of
 from pytest_vla.gate.verdicts import Group, Judgement, Progress, Terms
+from pytest_vla.metrics.listening import Share
 from pytest_vla.metrics.rates import percent, percents
-from pytest_vla.reports.text import aligned, printed, wrapped
+from pytest_vla.reports.blocks import P_VALUE, Cell, Column, Table
+from pytest_vla.reports.text import markdown_table, markdown_text, printed, table_lines, wrapped
 from pytest_vla.util.text import counted, printable
 
 Replay = Callable[[Flip], str]
@@ -39,7 +42,7 @@ def loss_lines(judgement: Judgement, replay: Replay, shown: Shown) -> Iterator[s
     """The worst tasks in a table, and a line for each case that flipped, the lost ones first."""
     worst, more = _worst(judgement, shown)
     if worst:
-        yield from aligned([_LOSS_HEAD, *map(_loss_row, worst)], 2)
+        yield from table_lines(worst_table(worst))
     if more:
         yield f"{more} more lost ({_where(shown)})"
     flips = judgement.flips
@@ -52,19 +55,16 @@ def loss_lines(judgement: Judgement, replay: Replay, shown: Shown) -> Iterator[s
         yield f"  and {_flipped_text(rest, ' more')} ({_where(shown)})"
 
 
-def loss_markdown(judgement: Judgement, replay: Replay, escaped: Callable[[str], str]) -> Iterator[str]:
-    """The same for a job's summary.
+def loss_markdown(judgement: Judgement, replay: Replay) -> Iterator[str]:
+    """Yield the worst tasks and the flipped cases in Markdown, for a job's summary.
 
     Args:
         judgement: of the run.
         replay: the command of a case.
-        escaped: text that Markdown shows as it is.
     """
     worst, more = _worst(judgement, LONG)
     if worst:
-        yield from ("", "#### Worst tasks", "")
-        for row in (_LOSS_HEAD, ["---"] * len(_LOSS_HEAD), *map(_loss_row, worst)):
-            yield f"| {' | '.join(map(escaped, row))} |"
+        yield from ("", "#### Worst tasks", *markdown_table(worst_table(worst)))
     if more:
         yield from ("", f"{more} more lost.")
     flips = judgement.flips
@@ -99,9 +99,6 @@ def loss_table(judgement: Judgement, replay: Replay) -> dict[str, Any]:
     }
 
 
-_LOSS_HEAD = ("worst tasks", "group", "baseline", "run", "points")
-
-
 def _worst(judgement: Judgement, shown: Shown) -> tuple[Sequence[TaskChange], str]:
     """Those that are shown, and how many more lost, such as ``2 tasks``; empty: none."""
     lost = [change for change in judgement.tasks if change.lost > 0]
@@ -109,9 +106,16 @@ def _worst(judgement: Judgement, shown: Shown) -> tuple[Sequence[TaskChange], st
     return lost[: shown.tasks], counted(more, "task") if more > 0 else ""
 
 
-def _loss_row(change: TaskChange) -> tuple[str, ...]:
+def worst_table(lost: Sequence[TaskChange]) -> Table:
+    """Return the table of tasks that lost success."""
+    columns = (*map(Column, ("worst tasks", "group", "baseline", "run")), Column("points", "+.1f"))
+    return Table(f"{counted(len(lost), 'task')} lost success", columns, tuple(map(_worst_row, lost)), "tasks", names=2)
+
+
+def _worst_row(change: TaskChange) -> tuple[Cell, ...]:
     (before, of), (now, n) = change.baseline, change.new
-    return change.task, change.group, f"{before}/{of}", f"{now}/{n}", f"{(now / n - before / of) * 100:+.1f}"
+    points = (now / n - before / of) * 100
+    return change.task, change.group, Share(before, of, None), Share(now, n, None), points
 
 
 def _where(shown: Shown) -> str:
@@ -137,8 +141,6 @@ SCHEMA = 2
 SHOWN = 10
 """Cases of a group that are named; how many more there are is said."""
 
-_HEAD = ("group", "baseline", "run", "points", "bounds", "lost", "gained", "verdict")
-
 
 def gate_lines(
     judgement: Judgement,
@@ -160,7 +162,7 @@ def gate_lines(
         is_long: whether many tasks and cases are named, and not a few.
     """
     lines = [line for text in about_lines(judgement, baseline, new, name) for line in wrapped(text)]
-    lines += aligned([_shown_head(judgement), *(_row(group, judgement) for group in judgement.groups)], 1, {7})
+    lines += table_lines(groups_table(judgement))
     for group in judgement.groups:
         lines += [line for text in told_of(group, judgement) for line in wrapped(text)]
     lines += loss_lines(judgement, replay, LONG if is_long else SHORT)
@@ -171,7 +173,7 @@ def gate_lines(
 
 def group_lines(group: Group, judgement: Judgement) -> Iterator[str]:
     """One group of them: its row, and what is to be said of it."""
-    lines = aligned([_shown_head(judgement), _row(group, judgement)], 1, {7})
+    lines = table_lines(groups_table(replace(judgement, groups=(group,))))
     told = [*told_of(group, judgement), *_told_cases(group)]
     return printed([*lines, *(line for text in told for line in wrapped(text))])
 
@@ -257,16 +259,14 @@ def gate_markdown(
     judgement: Judgement, baseline: Baseline, new: Baseline, name: str, replay: Replay = no_replay
 ) -> str:
     """For a job's summary: the verdict, the table of groups, the worst tasks, and the cases that flipped."""
-    head = [*_shown_head(judgement)]
-    rows = [head, ["---"] * len(head), *(_row(group, judgement) for group in judgement.groups)]
-    parts = [f"### {escaped(verdict_line(judgement))}", ""]
-    parts += [escaped(text) for text in about_lines(judgement, baseline, new, name)]
-    parts += ["", *(f"| {' | '.join(escaped(cell) for cell in row)} |" for row in rows)]
+    parts = [f"### {markdown_text(verdict_line(judgement))}", ""]
+    parts += [markdown_text(text) for text in about_lines(judgement, baseline, new, name)]
+    parts += markdown_table(groups_table(judgement))
     for group in judgement.groups:
-        parts += [f"- {escaped(text)}" for text in ("", *told_of(group, judgement)) if text]
-    parts += loss_markdown(judgement, replay, escaped)
+        parts += [f"- {markdown_text(text)}" for text in ("", *told_of(group, judgement)) if text]
+    parts += loss_markdown(judgement, replay)
     warned = warned_of(judgement)
-    parts += ["", *(f"- note: {escaped(text)}" for text in warned)] if warned else []
+    parts += ["", *(f"- note: {markdown_text(text)}" for text in warned)] if warned else []
     return "\n".join(parts) + "\n"
 
 
@@ -295,25 +295,52 @@ def warned_of(judgement: Judgement) -> list[str]:
     return told
 
 
-def _shown_head(judgement: Judgement) -> tuple[str, ...]:
-    return _HEAD if judgement.is_paired else tuple(cell for cell in _HEAD if cell not in ("lost", "gained"))
+def groups_table(judgement: Judgement, one: str = "baseline", other: str = "run") -> Table:
+    """Return the table of a judgement's groups.
+
+    Args:
+        judgement: of a run.
+        one: what it is compared with.
+        other: the run.
+    """
+    # Without a case in both there are none that flipped.
+    flips = map(Column, ("lost", "gained") if judgement.is_paired else ())
+    of = "cases that both have" if judgement.is_paired else "tasks that both have, from other seeds"
+    return Table(
+        f"Success of the {of}; bounds each way at {judgement.terms.alpha * 100:g}% over these tasks",
+        (
+            Column("group"),
+            Column(one, ".1%"),
+            Column(other, ".1%"),
+            Column("points", "+.1f", 100),
+            Column("bounds", "+.1f", 100),
+            *flips,
+            Column("adj. p regression", P_VALUE, medium="page"),
+            Column("adj. p better", P_VALUE, medium="page"),
+            Column("verdict", is_left=judgement.is_paired),
+        ),
+        tuple(_group_row(group, judgement) for group in judgement.groups),
+        "groups",
+    )
 
 
-def _row(group: Group, judgement: Judgement) -> tuple[str, ...]:
+def _group_row(group: Group, judgement: Judgement) -> tuple[Cell, ...]:
     evidence = group.evidence
-    flips: tuple[str, ...] = ("-", "-")
     if evidence is None:
-        numbers: tuple[str, ...] = ("-",) * 4
-    else:
-        bounds = evidence.bounds
-        numbers = (
-            f"{evidence.baseline_rate:.1%}",
-            f"{evidence.new_rate:.1%}",
-            f"{bounds.value * 100:+.1f}",
-            _points_text((bounds.lower, bounds.upper)),
-        )
-        flips = f"{evidence.lost}/{evidence.pairs}", f"{evidence.gained}/{evidence.pairs}"
-    return (group.name, *numbers, *(flips if judgement.is_paired else ()), group.verdict)
+        return (group.name, *[None] * (8 if judgement.is_paired else 6), group.verdict)
+    bounds = evidence.bounds
+    flips = (Share(evidence.lost, evidence.pairs, None), Share(evidence.gained, evidence.pairs, None))
+    return (
+        group.name,
+        evidence.baseline_rate,
+        evidence.new_rate,
+        bounds.value,
+        (bounds.lower, bounds.upper),
+        *(flips if judgement.is_paired else ()),
+        group.p_beyond if judgement.terms.regression == BEYOND else group.p_worse,
+        group.p_better,
+        group.verdict,
+    )
 
 
 def told_of(group: Group, judgement: Judgement) -> Iterator[str]:
@@ -436,8 +463,3 @@ def _points_text(ends: tuple[float, float]) -> str:
 def _listed(cases: Sequence[str]) -> str:
     more = f" and {len(cases) - SHOWN} more" if len(cases) > SHOWN else ""
     return f"{', '.join(cases[:SHOWN])}{more}"
-
-
-def escaped(text: str) -> str:
-    """Text that Markdown shows as it is."""
-    return "".join(f"\\{each}" if each in "\\`*_{}<>#|[]" else each for each in printable(text))

@@ -17,9 +17,9 @@ from pytest_vla.language.backends import choose_backend
 from pytest_vla.metrics.language_records import DIMENSION, PARAPHRASE
 from pytest_vla.metrics.pride import ALPHA, paraphrase_weight
 from pytest_vla.plan.manifests import instruction_of
-from pytest_vla.reports.gates import escaped
+from pytest_vla.reports.blocks import Cell, Column, Table
 from pytest_vla.reports.loaded import SEED
-from pytest_vla.reports.text import aligned, printed, wrapped
+from pytest_vla.reports.text import markdown_table, markdown_text, printed, table_lines, wrapped
 
 
 @dataclass(frozen=True)
@@ -72,9 +72,6 @@ def judged_as_agreed(manifest: Manifest, baseline: Baseline, new: Baseline, node
     return AsAgreed(judgement, measured, by, manifest.required)
 
 
-HEAD = ("measure", "group", "baseline", "run", "difference", "bounds", "pairs", "verdict")
-
-
 def measured_by(
     baseline: Baseline, new: Baseline, terms: Terms, measures: Sequence[Measure]
 ) -> tuple[tuple[Measured, ...], str]:
@@ -124,7 +121,7 @@ def measures_lines(measured: Sequence[Measured], terms: Terms, by: str, failed: 
     """
     if not measured:
         return iter(())
-    lines = [*wrapped(shared_text(measured, terms)), *aligned([HEAD, *map(row_of, measured)], 2, {7})]
+    lines = [*wrapped(shared_text(measured, terms)), *table_lines(table_of_measures(measured, terms))]
     lines += [line for text in told_of(measured, by, failed) for line in wrapped(text)]
     return printed(lines)
 
@@ -133,21 +130,15 @@ def measures_markdown(measured: Sequence[Measured], terms: Terms, by: str, faile
     """The same for a job's summary; empty without measures. Arguments as of `measures_lines`."""
     if not measured:
         return ""
-    rows = [HEAD, ("---",) * len(HEAD), *map(row_of, measured)]
-    parts = [
-        "",
-        escaped(shared_text(measured, terms)),
-        "",
-        *(f"| {' | '.join(map(escaped, row))} |" for row in rows),
-        "",
-    ]
-    parts += [f"- {escaped(text)}" for text in told_of(measured, by, failed)]
+    table = table_of_measures(measured, terms)
+    parts = ["", markdown_text(table.caption), *markdown_table(table), ""]
+    parts += [f"- {markdown_text(text)}" for text in told_of(measured, by, failed)]
     return "\n".join(parts) + "\n"
 
 
 def failed_heading(failed: Sequence[Measured]) -> str:
     """What a summary begins with where measures fail the gate, whatever success says; else empty."""
-    return f"### {escaped(_failed_text(failed))}\n\n" if failed else ""
+    return f"### {markdown_text(_failed_text(failed))}\n\n" if failed else ""
 
 
 def measures_table(measured: Iterable[Measured]) -> list[dict[str, Any]]:
@@ -184,14 +175,26 @@ def told_of(measured: Sequence[Measured], by: str, failed: Sequence[Measured] = 
         yield _failed_text(failed)
 
 
-def row_of(each: Measured) -> tuple[str, ...]:
-    """A measure of a group, a text for each of `HEAD`."""
+def table_of_measures(measured: Sequence[Measured], terms: Terms) -> Table:
+    """Return the table of measures, a row for each measure of each group."""
+    columns = (
+        *map(Column, ("measure", "group")),
+        Column("baseline", ".4g"),
+        Column("run", ".4g"),
+        Column("difference", "+.3g"),
+        Column("bounds", "+.3g"),
+        Column("pairs"),
+        Column("verdict", is_left=True),
+    )
+    return Table(shared_text(measured, terms), columns, tuple(map(_measure_row, measured)), "measures", names=2)
+
+
+def _measure_row(each: Measured) -> tuple[Cell, ...]:
     margin = "" if each.measure.margin is None else f" (margin {each.measure.margin:g})"
-    ends = "-" if each.bounds is None else f"[{each.bounds[0]:+.3g}, {each.bounds[1]:+.3g}]"
-    numbers = ("-", "-", "-")
+    numbers: tuple[Cell, ...] = (None, None, None)
     if each.baseline is not None and each.new is not None:
-        numbers = (f"{each.baseline:.4g}", f"{each.new:.4g}", f"{each.new - each.baseline:+.3g}")
-    return (f"{each.measure.name}{margin}", each.group, *numbers, ends, str(each.pairs), each.verdict)
+        numbers = (each.baseline, each.new, each.new - each.baseline)
+    return (f"{each.measure.name}{margin}", each.group, *numbers, each.bounds, each.pairs, each.verdict)
 
 
 def _text_of(case: CaseResult) -> tuple[str, str, str]:

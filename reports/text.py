@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pytest_vla.util.text import printable
 
 if TYPE_CHECKING:
-    from pytest_vla.reports.blocks import Block
+    from pytest_vla.reports.blocks import Block, Table
 
 Rows = Sequence[Sequence[str]]
 
@@ -102,7 +102,7 @@ def _lines(blocks: "Iterable[Block | str]") -> Iterator[str]:
 
 def _block(block: "Block") -> Iterator[str]:
     # A run that ends prints text and has no blocks: it is not to load numpy for them.
-    from pytest_vla.reports.blocks import Drawing, Heading, Sentence, Table, cell_text
+    from pytest_vla.reports.blocks import Drawing, Heading, Sentence, Table
 
     if isinstance(block, Heading):
         yield from ("", f"=== {block.text} ===")
@@ -112,14 +112,43 @@ def _block(block: "Block") -> Iterator[str]:
         yield from wrapped(text, indent=indent)
     elif isinstance(block, Table):
         yield from [] if block.caption_medium == "page" else ["", *wrapped(block.caption, indent="")]
-        head = tuple(_broken(column.head) for column in block.columns)
-        rows = [
-            tuple(cell_text(cell, column, not column.is_brief) for cell, column in zip(row, block.columns, strict=True))
-            for row in block.rows
-        ]
-        yield from aligned([head, *rows], block.names, {n for n, column in enumerate(block.columns) if column.is_left})
+        yield from table_lines(block)
     else:
         assert not isinstance(block, Drawing), "a terminal shows no drawings"
+
+
+def table_lines(table: "Table") -> Iterator[str]:
+    """Yield the lines of a table, without its caption."""
+    head, *rows = _texts(table)
+    left = {place for place, column in enumerate(table.columns) if column.is_left}
+    yield from aligned([tuple(map(_broken, head)), *rows], table.names, left)
+
+
+def markdown_table(table: "Table") -> Iterator[str]:
+    """Yield the lines of a table in Markdown, without its caption, and an empty one before it."""
+    head, *rows = _texts(table)
+    yield ""
+    for row in (head, ("---",) * len(head), *rows):
+        yield f"| {' | '.join(map(markdown_text, row))} |"
+
+
+def markdown_text(text: str) -> str:
+    """Return a text that Markdown shows as it is."""
+    return "".join(f"\\{each}" if each in "\\`*_{}<>#|[]" else each for each in printable(text))
+
+
+def _texts(table: "Table") -> list[tuple[str, ...]]:
+    """Return the titles and the cells that a terminal shows."""
+    from pytest_vla.reports.blocks import cell_text, with_columns
+
+    shown = with_columns(table, "terminal")
+    return [
+        tuple(column.head for column in shown.columns),
+        *(
+            tuple(cell_text(cell, column, not column.is_brief) for cell, column in zip(row, shown.columns, strict=True))
+            for row in shown.rows
+        ),
+    ]
 
 
 def _broken(head: str) -> str:

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.reports.gates import SCHEMA, Replay, escaped, gate_markdown, gate_table
+from pytest_vla.reports.gates import SCHEMA, Replay, gate_markdown, gate_table
 from pytest_vla.reports.measures import failed_heading, fails, measures_markdown, measures_table
+from pytest_vla.reports.text import markdown_text
 from pytest_vla.run.gating import Gated, agreed_line
 from pytest_vla.util.files import whole_file
 
@@ -67,9 +68,9 @@ def summary_markdown(gated: Gated, replay: Replay, line: str) -> str:
     """What `pytest-vla gate --summary` appends, with what was agreed and how the run ended."""
     judged = gated.judged
     if judged.judgement is None or judged.new is None:
-        return f"### gate: not judged\n\n{escaped(line)}\n"
+        return f"### gate: not judged\n\n{markdown_text(line)}\n"
     gate, failed = gated.gate, fails(judged.measured, gated.gate.required)
     text = failed_heading(failed) + gate_markdown(judged.judgement, gate.baseline, judged.new, gate.name, replay)
     text += measures_markdown(judged.measured, gate.terms, judged.by, failed)
     told = [*judged.told, agreed_line(gate), line]
-    return "\n".join([text, *(f"- {escaped(each)}" for each in told if each), ""])
+    return "\n".join([text, *(f"- {markdown_text(each)}" for each in told if each), ""])
