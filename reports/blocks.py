@@ -53,6 +53,7 @@ class Column:
         is_left: whether texts begin at the left, as names do.
         is_optional: whether it is left out if no row has anything in it.
         is_brief: whether a terminal shows its numbers without their intervals.
+        is_rate: whether shares are shown as a rate, with the count below it.
         medium: where it is shown.
     """
 
@@ -62,6 +63,7 @@ class Column:
     is_left: bool = False
     is_optional: bool = False
     is_brief: bool = False
+    is_rate: bool = False
     medium: Medium = "all"
 
 
@@ -227,6 +229,9 @@ def cell_text(cell: Cell, column: Column, with_interval: bool = True) -> str:
         return number(cell, column)
     if isinstance(cell, Share) and not cell.of:
         return NONE
+    if isinstance(cell, Share) and column.is_rate:
+        rate = cell_text(Estimate(cell.count / cell.of, cell.interval), column, with_interval)
+        return f"{rate}{chr(10) if with_interval else ' '}{cell.count}/{cell.of}"
     text = f"{cell.count}/{cell.of}" if isinstance(cell, Share) else number(cell.value, column)
     return f"{text} {_ends(cell.interval, column)}" if with_interval and cell.interval is not None else text
 
@@ -248,6 +253,11 @@ def rate_cell(rate: SuccessRate) -> Cell:
     if rate.is_chosen and rate.bounds is not None:
         return percents_text(rate)
     return Estimate(value, percents(rate.interval), percents(rate.tasks_interval))
+
+
+def share_cell(rate: SuccessRate | None) -> Cell:
+    """Return the successes out of the episodes with the rate's interval, or None if nothing was counted."""
+    return None if rate is None or rate.rate is None else Share(rate.successes, rate.counted, rate.interval)
 
 
 def count_cell(rate: SuccessRate) -> Share:

@@ -103,12 +103,18 @@ def _csv(tables: Sequence[NamedTable]) -> str:
 
 
 def _keys(column: Column) -> tuple[str, ...]:
-    return column.head, f"{column.head} of", f"{column.head} low", f"{column.head} high"
+    return (column.head, *(f"{column.head} {end}".strip() for end in ("count", "of", "low", "high")))
 
 
 def _cells(column: Column, cell: Cell) -> Iterator[tuple[str, str | float | None]]:
-    name, of, low, high = _keys(column)
-    if isinstance(cell, Share):
+    name, count, of, low, high = _keys(column)
+    if isinstance(cell, Share) and column.is_rate:
+        yield from (
+            (name, _scaled(cell.count / cell.of, column) if cell.of else None),
+            (count, cell.count),
+            (of, cell.of),
+        )
+    elif isinstance(cell, Share):
         yield from ((name, cell.count), (of, cell.of))
     elif isinstance(cell, Estimate | Marked):
         yield name, _scaled(cell.value, column)
