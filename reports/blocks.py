@@ -23,7 +23,7 @@ Medium = Literal["all", "terminal", "page", "files"]
 
 
 @dataclass(frozen=True)
-class Marked:
+class MarkedNumber:
     """A number with a sign behind it, such as a star.
 
     Attributes:
@@ -35,7 +35,7 @@ class Marked:
     mark: str
 
 
-Cell = str | int | float | tuple[float, float] | Estimate | Share | Marked | None
+Cell = str | int | float | tuple[float, float] | Estimate | Share | MarkedNumber | None
 """A text, a number, an interval, a number with its interval, a count out of a total, or nothing."""
 
 P_VALUE = "p"
@@ -133,7 +133,7 @@ class Sentence:
 
 
 @dataclass(frozen=True)
-class Drawing:
+class PageDrawing:
     """A drawing of a page, which a terminal does not show.
 
     Attributes:
@@ -144,7 +144,7 @@ class Drawing:
     medium: Medium = "page"
 
 
-Block = Heading | Sentence | Table | Drawing
+Block = Heading | Sentence | Table | PageDrawing
 
 
 def notes(texts: Iterable[str]) -> Iterator[Sentence]:
@@ -204,7 +204,7 @@ def with_columns(table: Table, medium: Medium) -> Table:
 
 def is_empty(cell: Cell) -> bool:
     """Whether nothing is shown in the cell, or a dash."""
-    return cell is None or cell in ("", NONE) or (isinstance(cell, Marked) and cell.value is None)
+    return cell is None or cell in ("", NONE) or (isinstance(cell, MarkedNumber) and cell.value is None)
 
 
 def number(value: float, column: Column) -> str:
@@ -223,7 +223,7 @@ def cell_text(cell: Cell, column: Column, with_interval: bool = True) -> str:
         return cell
     if isinstance(cell, tuple):
         return _ends(cell, column)
-    if isinstance(cell, Marked):
+    if isinstance(cell, MarkedNumber):
         return NONE if cell.value is None else number(cell.value, column) + cell.mark
     if isinstance(cell, int | float):
         return number(cell, column)

@@ -25,7 +25,7 @@ from pytest_vla.metrics.separation import MOMENT, Course, Distribution, Separati
 from pytest_vla.metrics.success import unit_of
 from pytest_vla.records.record import Record
 from pytest_vla.records.trajectory import load_trajectory, trajectory_file
-from pytest_vla.reports.blocks import Block, Cell, Column, Drawing, Heading, Sentence, Table, estimate_text, notes
+from pytest_vla.reports.blocks import Block, Cell, Column, Heading, PageDrawing, Sentence, Table, estimate_text, notes
 from pytest_vla.reports.html.svg import courses, distributions
 from pytest_vla.reports.json_schema import (
     COUNT,
@@ -446,7 +446,7 @@ def _by_outcome(title: str, model: Foretold) -> Iterator[Block]:
     )
     areas = {each.metric: each for each in model.found if each.moment == MOMENT}
     for each in model.separated:
-        yield Drawing(partial(_pair, each, areas.get(each.metric)))
+        yield PageDrawing(partial(_pair, each, areas.get(each.metric)))
 
 
 def _pair(each: Separation, area: Foretelling | None) -> "Markup":

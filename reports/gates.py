@@ -22,14 +22,14 @@ Replay = Callable[[Flip], str]
 """The command that runs a case alone; empty: none is known."""
 
 
-class Shown(NamedTuple):
+class LossesShown(NamedTuple):
     """How many are shown at most: of tasks that lost, and of cases that flipped."""
 
     tasks: int
     cases: int
 
 
-SHORT, LONG = Shown(3, 3), Shown(10, 20)
+SHORT, LONG = LossesShown(3, 3), LossesShown(10, 20)
 """On a terminal; with ``-v``, and in a summary."""
 
 
@@ -38,7 +38,7 @@ def no_replay(flip: Flip) -> str:
     return ""
 
 
-def loss_lines(judgement: Judgement, replay: Replay, shown: Shown) -> Iterator[str]:
+def loss_lines(judgement: Judgement, replay: Replay, shown: LossesShown) -> Iterator[str]:
     """The worst tasks in a table, and a line for each case that flipped, the lost ones first."""
     worst, more = _worst(judgement, shown)
     if worst:
@@ -99,7 +99,7 @@ def loss_table(judgement: Judgement, replay: Replay) -> dict[str, Any]:
     }
 
 
-def _worst(judgement: Judgement, shown: Shown) -> tuple[Sequence[TaskChange], str]:
+def _worst(judgement: Judgement, shown: LossesShown) -> tuple[Sequence[TaskChange], str]:
     """Those that are shown, and how many more lost, such as ``2 tasks``; empty: none."""
     lost = [change for change in judgement.tasks if change.lost > 0]
     more = len(lost) - shown.tasks
@@ -118,7 +118,7 @@ def _worst_row(change: TaskChange) -> tuple[Cell, ...]:
     return change.task, change.group, Share(before, of, None), Share(now, n, None), points
 
 
-def _where(shown: Shown) -> str:
+def _where(shown: LossesShown) -> str:
     return "-v has more" if shown == SHORT else "pytest-vla gate --json has all"
 
 

@@ -273,7 +273,8 @@ def _row(one: Labelled) -> tuple[b.Cell, ...]:
     rho = one.correlation
     cells = (None, None, None) if rho is None else (rho.rho, rho.p, _band(rho))
     effects = (
-        None if e is None else b.Marked(e.a12, f" {e.category or ''}".rstrip()) for e in one.against_failures.values()
+        None if e is None else b.MarkedNumber(e.a12, f" {e.category or ''}".rstrip())
+        for e in one.against_failures.values()
     )
     return (one.metric, *cells, *effects)
 

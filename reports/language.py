@@ -31,7 +31,7 @@ from pytest_vla.metrics.selection import is_counted
 from pytest_vla.metrics.success import success_rate
 from pytest_vla.records.record import Record
 from pytest_vla.reports import blocks as b
-from pytest_vla.reports.blocks import Block, Column, Drawing, Heading, Marked, Sentence, Table, estimate_text
+from pytest_vla.reports.blocks import Block, Column, Heading, MarkedNumber, PageDrawing, Sentence, Table, estimate_text
 from pytest_vla.reports.figures import file_names, new_figure, png_of
 from pytest_vla.reports.html.overlays import overlay_blocks
 from pytest_vla.reports.html.svg import heat_table
@@ -44,7 +44,7 @@ from pytest_vla.reports.json_schema import (
     REASONS,
     SHARE,
     TEXT,
-    Key,
+    JsonKey,
     Keys,
     SectionSchema,
     by_name,
@@ -444,7 +444,7 @@ _MEASURED: Keys = {
 _SOURCE: Keys = {"backend": maybe(TEXT), "low_fidelity": maybe(FLAG), "passed_over": maybe(by_name(TEXT))}
 
 
-def _named(attribute: str) -> Key:
+def _named(attribute: str) -> JsonKey:
     """Return the key of groups of paraphrases, by name."""
     keys = {"name": TEXT.of(lambda item: item[0]), **through(lambda item: item[1], _MEASURED)}
     return listed(row(keys)).of(lambda m: [] if m.paraphrases is None else getattr(m.paraphrases, attribute).items())
@@ -518,7 +518,7 @@ _FAILURE_KEYS: Keys = {
 }  # fmt: skip
 
 
-def _heard_share(name: str, attribute: str) -> dict[str, Key]:
+def _heard_share(name: str, attribute: str) -> dict[str, JsonKey]:
     def get(heard: Listening) -> Estimate | None:
         of: Share = getattr(heard, attribute)
         value = percent(of.count / of.of if of.of else None)
@@ -705,7 +705,7 @@ def _grids(found: Paraphrases) -> Iterator[Block]:
     )
     for caption, attribute, most, form in heat:
         if found.cells:
-            yield Drawing(partial(heat_table, caption, _heat(found, attribute, most, form)))
+            yield PageDrawing(partial(heat_table, caption, _heat(found, attribute, most, form)))
     yield _grid("Success rate, % (episodes), objects x actions", found, "sr", ".1f")
     yield _grid(f"Mean distance PD (episodes), objects x actions ({found.backend})", found, "pd", ".3f")
     columns = (*map(Column, ("object", "action")), *_MEASURED_COLUMNS)
@@ -739,7 +739,7 @@ def _grid(caption: str, found: Paraphrases, attribute: str, form: str) -> Table:
             return None
         if attribute == "sr" and group.n < FEWEST_PAIRS:
             return _count(group)
-        return Marked(getattr(group, attribute).value, f" ({group.n})")
+        return MarkedNumber(getattr(group, attribute).value, f" ({group.n})")
 
     rows = [
         (action, *(cell(found.cells.get((kind, action))) for kind in OBJECT_TYPES), cell(found.actions.get(action)))

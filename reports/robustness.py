@@ -38,7 +38,7 @@ from pytest_vla.metrics.robustness_results import (
 from pytest_vla.metrics.success import SuccessRate
 from pytest_vla.plan.labels import is_joint, joint_of, names_of
 from pytest_vla.reports import blocks as b
-from pytest_vla.reports.blocks import Block, Column, Drawing, Heading, Marked, Sentence, Table, estimate_text
+from pytest_vla.reports.blocks import Block, Column, Heading, MarkedNumber, PageDrawing, Sentence, Table, estimate_text
 from pytest_vla.reports.figures import file_names, new_figure, png_of
 from pytest_vla.reports.html.overlays import overlay_blocks
 from pytest_vla.reports.html.svg import Dot, curve_drawing
@@ -293,7 +293,7 @@ def robustness_blocks(models: Sequence[ModelRobustness], full: bool = False) -> 
         yield from b.notes(found.left_out)
         for each in found.curves:
             if _has_curve(each):
-                yield Drawing(partial(_curve_drawing, each))
+                yield PageDrawing(partial(_curve_drawing, each))
         yield from _dimensions(found.curves)
         yield from _levels(found.curves)
         if found.curves:
@@ -601,8 +601,8 @@ def _star(difference: Difference) -> str:
     return "*" * difference.is_shown
 
 
-def _adjusted(difference: Difference) -> Marked:
-    return Marked(difference.p_adjusted, _star(difference))
+def _adjusted(difference: Difference) -> MarkedNumber:
+    return MarkedNumber(difference.p_adjusted, _star(difference))
 
 
 def _points(value: float) -> str:

@@ -9,7 +9,7 @@ from pytest_vla.metrics.clustered import CONFIDENCE, THESE_TASKS
 from pytest_vla.metrics.listening import Estimate, Share
 from pytest_vla.metrics.rates import percents
 from pytest_vla.metrics.safety import SAFE, Safety, SafetyRow, pareto, safety
-from pytest_vla.reports.blocks import Block, Cell, Column, Drawing, Heading, Sentence, Table, cell_text, notes
+from pytest_vla.reports.blocks import Block, Cell, Column, Heading, PageDrawing, Sentence, Table, cell_text, notes
 from pytest_vla.reports.figures import new_figure, png_of
 from pytest_vla.reports.html.svg import Dot, plane
 from pytest_vla.reports.json_schema import (
@@ -126,7 +126,7 @@ def safety_blocks(found: Sequence[Safety], threshold: float, full: bool) -> Iter
         for suite in dict.fromkeys(row.suite for row in model.rows):
             rows = [row for row in model.rows if row.suite == suite and row.costs and row.success.of]
             if rows:
-                yield Drawing(partial(_plane_drawing, f"{model.model}, {suite}", rows))
+                yield PageDrawing(partial(_plane_drawing, f"{model.model}, {suite}", rows))
         yield _rates(model.rows)
         yield from _ledger(model, full)
 

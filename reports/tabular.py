@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_vla.metrics.listening import Estimate, Share
-from pytest_vla.reports.blocks import NONE, Block, Cell, Column, Heading, Marked, Table, cell_text, for_medium
+from pytest_vla.reports.blocks import NONE, Block, Cell, Column, Heading, MarkedNumber, Table, cell_text, for_medium
 from pytest_vla.reports.export import FORMULA_SIGNS
 
 _ABOUT = ("model", "suite", "protocol")
@@ -116,7 +116,7 @@ def _cells(column: Column, cell: Cell) -> Iterator[tuple[str, str | float | None
         )
     elif isinstance(cell, Share):
         yield from ((name, cell.count), (of, cell.of))
-    elif isinstance(cell, Estimate | Marked):
+    elif isinstance(cell, Estimate | MarkedNumber):
         yield name, _scaled(cell.value, column)
     elif not isinstance(cell, tuple):
         yield name, _scaled(cell, column)

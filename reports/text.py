@@ -102,7 +102,7 @@ def _lines(blocks: "Iterable[Block | str]") -> Iterator[str]:
 
 def _block(block: "Block") -> Iterator[str]:
     # A run that ends prints text and has no blocks: it is not to load numpy for them.
-    from pytest_vla.reports.blocks import Drawing, Heading, Sentence, Table
+    from pytest_vla.reports.blocks import Heading, PageDrawing, Sentence, Table
 
     if isinstance(block, Heading):
         yield from ("", f"=== {block.text} ===")
@@ -114,7 +114,7 @@ def _block(block: "Block") -> Iterator[str]:
         yield from [] if block.caption_medium == "page" else ["", *wrapped(block.caption, indent="")]
         yield from table_lines(block)
     else:
-        assert not isinstance(block, Drawing), "a terminal shows no drawings"
+        assert not isinstance(block, PageDrawing), "a terminal shows no drawings"
 
 
 def table_lines(table: "Table") -> Iterator[str]:

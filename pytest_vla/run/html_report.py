@@ -19,7 +19,7 @@ NO_REPORT = "no report:"
 
 if TYPE_CHECKING:
     from pytest_vla.reports.html.gates import GateTold
-    from pytest_vla.reports.html.media import Shown
+    from pytest_vla.reports.html.media import MediaShown
 
 
 def write_html(
@@ -29,7 +29,7 @@ def write_html(
     results: Path,
     file: Path | None,
     troubles: Sequence[str] = (),
-    shown: "Shown | None" = None,
+    shown: "MediaShown | None" = None,
 ) -> None:
     """Write a page, whole or not at all.
 
@@ -45,11 +45,11 @@ def write_html(
     Raises:
         VlaError: it cannot be written, or the runs cannot be read.
     """
-    from pytest_vla.reports.html.media import Shown as Of
-    from pytest_vla.reports.html.page import Wanted, make_page
+    from pytest_vla.reports.html.media import MediaShown as Of
+    from pytest_vla.reports.html.page import PageRequest, make_page
     from pytest_vla.reports.html.parts import page_html
 
-    wanted = Wanted(tuple(texts), results, record_replays(texts, results), shown or Of(pictures=0))
+    wanted = PageRequest(tuple(texts), results, record_replays(texts, results), shown or Of(pictures=0))
     content = page_html(make_page(loaded, sections, wanted, troubles))
     if file is None or str(file) == "-":
         sys.stdout.buffer.write(content)
@@ -81,7 +81,7 @@ def report_run(run: Path, file: Path, data: Path | None, pictures: int = 0) -> N
     Raises:
         VlaError: it cannot be written, or the run cannot be read.
     """
-    from pytest_vla.reports.html.media import Shown as Of
+    from pytest_vla.reports.html.media import MediaShown as Of
 
     content, _ = run_page(load([run.name], run.parent), run.name, run.parent, data, Of(pictures, data=data))
     with whole_file(file) as stream:
@@ -93,7 +93,7 @@ def run_page(
     run: str,
     results: Path,
     data: Path | None = None,
-    shown: "Shown | None" = None,
+    shown: "MediaShown | None" = None,
     index: str = "",
     gates: "Sequence[GateTold] | None" = None,
 ) -> tuple[bytes, list[str]]:
@@ -111,10 +111,10 @@ def run_page(
     Raises:
         VlaError: the run cannot be read.
     """
-    from pytest_vla.reports.html.media import Shown as Of
-    from pytest_vla.reports.html.page import Wanted, make_page
+    from pytest_vla.reports.html.media import MediaShown as Of
+    from pytest_vla.reports.html.page import PageRequest, make_page
     from pytest_vla.reports.html.parts import page_html
 
     sections, troubles = make_sections(loaded, plain_options(data), "html")
-    wanted = Wanted((run,), results, record_replays([run], results), shown or Of(pictures=0), index, gates)
+    wanted = PageRequest((run,), results, record_replays([run], results), shown or Of(pictures=0), index, gates)
     return page_html(make_page(loaded, sections, wanted, troubles)), troubles

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from pytest_vla.metrics.language_paths import TaskFailures
-from pytest_vla.reports.blocks import Block, Drawing, Heading, Sentence
+from pytest_vla.reports.blocks import Block, Heading, PageDrawing, Sentence
 from pytest_vla.reports.html.svg import drawing, framed
 
 MOST = 50
@@ -117,7 +117,7 @@ def overlay_blocks(title: str, varied: Mapping[str, Sequence[TaskFailures]]) -> 
         medium="page",
     )
     for name, tasks in some.items():
-        yield Drawing(partial(_lane, name, tasks))
+        yield PageDrawing(partial(_lane, name, tasks))
 
 
 def _lane(name: str, tasks: Sequence[TaskFailures]) -> Markup:

@@ -15,7 +15,7 @@ from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Run
 from pytest_vla.reports.html.episodes import anchor_of, episodes_table, twin_places
 from pytest_vla.reports.html.gates import GateTold, comparison, gate_blocks, gates_told, outcome_link
-from pytest_vla.reports.html.media import Shown, media_of
+from pytest_vla.reports.html.media import MediaShown, media_of
 from pytest_vla.reports.html.parts import Page, PageSection, block_of, page_blocks, script_json
 from pytest_vla.reports.html.summary import counting_by_model, rates_table, summary_blocks
 from pytest_vla.reports.loaded import Loaded
@@ -26,7 +26,7 @@ _VERSION = version("pytest-vla")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PageRequest:
     """Of which runs a page is, and what it shows beside the numbers.
 
     Attributes:
@@ -41,12 +41,12 @@ class Wanted:
     texts: tuple[str, ...]
     results: Path
     command_of: Callable[[Record], str]
-    shown: Shown = field(default_factory=lambda: Shown(pictures=0))
+    shown: MediaShown = field(default_factory=lambda: MediaShown(pictures=0))
     index: str = ""
     gates: Sequence[GateTold] | None = None
 
 
-def make_page(loaded: Loaded, sections: Sequence[Named], wanted: Wanted, troubles: Sequence[str] = ()) -> Page:
+def make_page(loaded: Loaded, sections: Sequence[Named], wanted: PageRequest, troubles: Sequence[str] = ()) -> Page:
     """The page of a report.
 
     Args:
@@ -93,7 +93,7 @@ def make_page(loaded: Loaded, sections: Sequence[Named], wanted: Wanted, trouble
     )
 
 
-def _runs(wanted: Wanted) -> list[Run]:
+def _runs(wanted: PageRequest) -> list[Run]:
     found = [run for _, runs in open_runs(wanted.texts, wanted.results) for run in runs]
     return sorted(found, key=lambda run: (run.started, run.name))
 
@@ -105,7 +105,7 @@ def _tasks_section(records: Sequence[Record]) -> PageSection:
     return PageSection("tasks", "Success by task", tuple(blocks))
 
 
-def _gate_sections(gates: Sequence[GateTold], records: Sequence[Record], wanted: Wanted) -> Iterator[PageSection]:
+def _gate_sections(gates: Sequence[GateTold], records: Sequence[Record], wanted: PageRequest) -> Iterator[PageSection]:
     def link_of(record: Record) -> Markup:
         return outcome_link(record, anchor_of(record))
 

@@ -18,8 +18,8 @@ from pytest_vla.reports.blocks import (
     P_VALUE,
     Block,
     Column,
-    Drawing,
     Heading,
+    PageDrawing,
     Sentence,
     Table,
     cell_text,
@@ -145,7 +145,7 @@ def page_blocks(blocks: Iterable[Block | str]) -> tuple[PageBlock, ...]:
         for each in for_medium([block], "page"):
             if isinstance(each, Heading):
                 found.append(PageBlock(each.text, (), each.is_open))
-            elif isinstance(each, Drawing):
+            elif isinstance(each, PageDrawing):
                 before = last.content[-1:]
                 if before and isinstance(before[0], Drawings):
                     found[-1] = replace(last, content=(*last.content[:-1], Drawings((*before[0].drawn, each.draw()))))

@@ -106,7 +106,7 @@ _LONGEST = 80
 _JOINED_SHOWN = 3
 
 
-class Point(NamedTuple):
+class TrendPoint(NamedTuple):
     """A run in a trend."""
 
     entry: Entry
@@ -114,7 +114,7 @@ class Point(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Joined:
+class JoinedRuns:
     """A run on a line, and how it follows on what came before.
 
     Attributes:
@@ -124,7 +124,7 @@ class Joined:
         is_break: whether a line ends before it.
     """
 
-    point: Point
+    point: TrendPoint
     before: str = ""
     why: str = ""
     is_break: bool = False
@@ -142,7 +142,7 @@ class Joined:
         return f"{name} is not joined{to}: {self.why}" if self.why else ""
 
 
-def lines_of(points: Sequence[Point]) -> list[list[Joined]]:
+def lines_of(points: Sequence[TrendPoint]) -> list[list[JoinedRuns]]:
     """The lines of a model in a suite: each of runs that are joined; those of whole runs first.
 
     Runs of all tasks follow each other, whatever parts ran between them; runs of a part follow those of the same part.
@@ -150,15 +150,15 @@ def lines_of(points: Sequence[Point]) -> list[list[Joined]]:
     Args:
         points: of a model, the oldest first.
     """
-    alone: list[list[Joined]] = []
-    lanes: dict[str, list[list[Joined]]] = {"": []}
-    last: Point | None = None
+    alone: list[list[JoinedRuns]] = []
+    lanes: dict[str, list[list[JoinedRuns]]] = {"": []}
+    last: TrendPoint | None = None
     for point in points:
         if point.entry.is_cut_short:
-            alone.append([Joined(point, why=_cut_short(point.entry))])
+            alone.append([JoinedRuns(point, why=_cut_short(point.entry))])
             continue
         lane = lanes.setdefault("" if point.result.is_whole else point.result.selection, [])
-        joined = Joined(point)
+        joined = JoinedRuns(point)
         before = lane[-1][-1].point if lane else last
         if before is not None and (why := difference(before.result, point.result)):
             joined = replace(joined, before=before.entry.name, why=why, is_break=bool(lane))
@@ -239,16 +239,16 @@ def trend_blocks(entries: Sequence[Entry], pages: Collection[str]) -> tuple[Page
         entries: the runs, the newest first. Those of what earlier runs had picked are in no trend.
         pages: names of runs whose pages are there.
     """
-    found: dict[tuple[str, str], list[Point]] = {}
+    found: dict[tuple[str, str], list[TrendPoint]] = {}
     numbers: dict[str, int] = {}
     for entry in reversed(entries):
         for result in () if entry.picked else entry.results:
-            found.setdefault((result.suite, result.group), []).append(Point(entry, result))
+            found.setdefault((result.suite, result.group), []).append(TrendPoint(entry, result))
             numbers.setdefault(result.model, len(numbers))
     return tuple(_block(found[key], numbers, pages) for key in sorted(found))
 
 
-def _block(points: Sequence[Point], numbers: Mapping[str, int], pages: Collection[str]) -> PageBlock:
+def _block(points: Sequence[TrendPoint], numbers: Mapping[str, int], pages: Collection[str]) -> PageBlock:
     title = points[0].result.column
     newest = [*dict.fromkeys(point.result.model for point in reversed(points) if point.result.rate.counted)]
     lines = {
@@ -285,13 +285,13 @@ def _signs(models: Sequence[str], numbers: Mapping[str, int]) -> dict[str, int]:
     return found
 
 
-def _runs_of(lines: Collection[Sequence[Sequence[Joined]]]) -> list[Entry]:
+def _runs_of(lines: Collection[Sequence[Sequence[JoinedRuns]]]) -> list[Entry]:
     """The runs of a chart, the oldest first."""
     found = {joined.point.entry.name: joined.point.entry for some in lines for line in some for joined in line}
     return sorted(found.values(), key=lambda entry: entry.order)
 
 
-def _chart(title: str, lines: Mapping[int, Sequence[Sequence[Joined]]], runs: Sequence[Entry]) -> Markup:
+def _chart(title: str, lines: Mapping[int, Sequence[Sequence[JoinedRuns]]], runs: Sequence[Entry]) -> Markup:
     places = {entry.name: place for place, entry in enumerate(runs)}
     marks = {
         number: [[_mark(joined, places[joined.point.entry.name]) for joined in line] for line in some]
@@ -301,7 +301,7 @@ def _chart(title: str, lines: Mapping[int, Sequence[Sequence[Joined]]], runs: Se
     return trend(f"Success of {title}", below, marks, [entry.began.strftime("%m-%d %H:%M") for entry in runs])
 
 
-def _mark(joined: Joined, place: int) -> Mark:
+def _mark(joined: JoinedRuns, place: int) -> Mark:
     entry, result = joined.point
     rate, interval = result.rate, result.rate.interval
     told = f"{entry.name}, {result.model} ({_content(result.content)}): {rate_text(result)}, {success_text(result)}"
@@ -320,7 +320,7 @@ def _content(content: str) -> str:
     return "content unknown" if content == "unknown" else content
 
 
-def _legend(signs: Mapping[str, int], lines: Mapping[int, Sequence[Sequence[Joined]]]) -> Markup:
+def _legend(signs: Mapping[str, int], lines: Mapping[int, Sequence[Sequence[JoinedRuns]]]) -> Markup:
     items = [Markup("{} {}").format(trend_key(number), model) for model, number in signs.items()]
     marks = [joined for some in lines.values() for line in some for joined in line]
     if any(joined.is_hollow for joined in marks):
@@ -330,7 +330,7 @@ def _legend(signs: Mapping[str, int], lines: Mapping[int, Sequence[Sequence[Join
     return Markup("").join(Markup("<li>{}</li>").format(item) for item in items)
 
 
-def _notes(marks: Sequence[Joined]) -> Iterator[str]:
+def _notes(marks: Sequence[JoinedRuns]) -> Iterator[str]:
     """Why lines end: a line for each reason, that of the newest run first."""
     by_reason: dict[str, list[str]] = {}
     for joined in sorted(marks, key=lambda joined: joined.point.entry.order, reverse=True):
@@ -344,7 +344,7 @@ def _notes(marks: Sequence[Joined]) -> Iterator[str]:
         yield f"{counted(left, 'further reason')} why runs are not joined: the runs' marks say them"
 
 
-def _numbers_table(title: str, points: Sequence[Point], pages: Collection[str]) -> Table:
+def _numbers_table(title: str, points: Sequence[TrendPoint], pages: Collection[str]) -> Table:
     rows = []
     for entry, result in reversed(points):
         rate = result.rate

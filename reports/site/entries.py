@@ -78,7 +78,7 @@ _SHORT = 8
 
 
 @dataclass(frozen=True)
-class Verdict:
+class EntryVerdict:
     """What a run's gate said.
 
     Attributes:
@@ -163,7 +163,7 @@ class Entry:
     planned: int
     done: int
     decided: int
-    verdict: Verdict | None
+    verdict: EntryVerdict | None
     versions: Mapping[str, str]
     results: tuple[Result, ...]
     made_from: str

@@ -21,7 +21,7 @@ from pytest_vla.reports.site.charts import (
     tasks_cell,
     trend_blocks,
 )
-from pytest_vla.reports.site.entries import Entry, Result, Verdict
+from pytest_vla.reports.site.entries import Entry, EntryVerdict, Result
 from pytest_vla.reports.site.summarise import NOT_JUDGED
 from pytest_vla.util.text import counted, printable_lines
 from pytest_vla.versions import installed
@@ -170,13 +170,13 @@ def _runs(entries: Sequence[Entry], pages: Collection[str]) -> PageBlock:
     return block_of(tables=(table_of("Runs, the newest first", head, rows, len(head)),))
 
 
-def _verdict_cell(verdict: Verdict) -> Markup:
+def _verdict_cell(verdict: EntryVerdict) -> Markup:
     passed = "" if verdict.word == NOT_JUDGED else ": passed" if verdict.passed else ": failed"
     form = '<span class="{}" title="{}">{}{}</span>'
     return Markup(form).format(_kind(verdict), verdict.line, verdict.word, passed)
 
 
-def _kind(verdict: Verdict) -> str:
+def _kind(verdict: EntryVerdict) -> str:
     """Whether it is good, bad, or nothing that was measured."""
     if verdict.word == NOT_JUDGED:
         return "plain"

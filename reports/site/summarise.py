@@ -15,11 +15,11 @@ from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Run
 from pytest_vla.records.store import Store
 from pytest_vla.reports.html.gates import GateTold
-from pytest_vla.reports.html.media import Shown
+from pytest_vla.reports.html.media import MediaShown
 from pytest_vla.reports.html.summary import JudgedRate, counting_by_model, judged_rates
 from pytest_vla.reports.loaded import Loaded
 from pytest_vla.reports.runs import status_of, status_text
-from pytest_vla.reports.site.entries import Entry, Result, Verdict, conditions_of, selection_of, strata_of
+from pytest_vla.reports.site.entries import Entry, EntryVerdict, Result, conditions_of, selection_of, strata_of
 from pytest_vla.versions import installed
 
 PAGES = 1
@@ -31,7 +31,7 @@ _VERSIONS = ("pytest-vla", "mujoco", "robosuite", "renderer")
 _DIGITS = 32
 
 
-def digest_of(store: Store, run: Run, shown: Shown) -> str:
+def digest_of(store: Store, run: Run, shown: MediaShown) -> str:
     """Names all that a run's page is made of: its records, its row, what made it, and what it shows.
 
     Raises:
@@ -116,6 +116,6 @@ def _versions(records: Sequence[Record]) -> Iterator[tuple[str, str]]:
             yield name, " and ".join(sorted(told))
 
 
-def _verdict(gate: GateTold) -> Verdict:
+def _verdict(gate: GateTold) -> EntryVerdict:
     word = NOT_JUDGED if gate.judgement is None else gate.judgement.verdict
-    return Verdict(word, gate.passed, gate.line.removeprefix(f"{gate.run}: "))
+    return EntryVerdict(word, gate.passed, gate.line.removeprefix(f"{gate.run}: "))

@@ -7,7 +7,7 @@ from pytest_vla.metrics.clustered import CONFIDENCE, TASKS_LIKE_THESE, THESE_TAS
 from pytest_vla.metrics.listening import Estimate
 from pytest_vla.metrics.rates import percent, percents, rate_table, reasons_text
 from pytest_vla.metrics.success import SuccessRate
-from pytest_vla.reports.blocks import Block, Cell, Column, Heading, Marked, Sentence, Table, notes, rate_cell
+from pytest_vla.reports.blocks import Block, Cell, Column, Heading, MarkedNumber, Sentence, Table, notes, rate_cell
 from pytest_vla.reports.robustness import NOT_A_DOSE
 from pytest_vla.suites.libero_plus.metrics import (
     DIMENSIONS,
@@ -172,4 +172,4 @@ def _short_table(
 
 
 def _short(rate: SuccessRate | None) -> Cell:
-    return None if rate is None or rate.rate is None else Marked(100 * rate.rate, f" ({rate.counted})")
+    return None if rate is None or rate.rate is None else MarkedNumber(100 * rate.rate, f" ({rate.counted})")
