@@ -39,6 +39,7 @@ from pytest_vla.reports.json_schema import (
     Shape,
     listed,
     maybe,
+    methods,
     row,
     through,
     written,
@@ -221,34 +222,33 @@ def _values(name: str, series: NDArray[Any]) -> NDArray[np.float64]:
     return np.asarray(series, np.float64) if entry is None else without_padding(series, entry, key)
 
 
-_METHODS: Keys = {
-    "foretelling": row(
-        {
-            "confidence": SHARE.always(CONFIDENCE),
-            "over": TEXT.always(THESE_TASKS),
-            "moments": listed(SHARE).always(MOMENTS),
-            "of": TEXT.always("the step budget; episodes that are over by then are left out"),
-            "value": TEXT.always(
-                "the mean of the metric's series up to the moment; steps in which it has no value yet, such as those "
-                "before upstream's window of 8 is full, are not in it"
-            ),
-            "conformal": TEXT.always(
-                "the (1-alpha)(K+1)/K quantile of the largest values of successes of every second seed, each of K "
-                "tasks and seeds weighing the same; held_out: the other seeds"
-            ),
-            "calibration": TEXT.always(
-                "confidence: mean probability of the likeliest tokens up to the moment, of episodes that run "
-                f"still; error: expected calibration error over {BINS} bins; error_by_chance: of a calibrated "
-                f"policy {CHANCE:.0%} of {DRAWS} draws are below; episodes of one task and seed are drawn together"
-            ),
-            "seed": COUNT.always(SEED),
-            "intervals": TEXT.always(
-                "Wilson's with the effective sample size of clusters' influences (Obuchowski 1997), Student's t; "
-                "tasks_interval: over tasks"
-            ),
-        }
-    ).always(None)
-}
+_METHODS = methods(
+    "foretelling",
+    {
+        "confidence": CONFIDENCE,
+        "over": THESE_TASKS,
+        "moments": MOMENTS,
+        "of": "the step budget; episodes that are over by then are left out",
+        "value": (
+            "the mean of the metric's series up to the moment; steps in which it has no value yet, such as those "
+            "before upstream's window of 8 is full, are not in it"
+        ),
+        "conformal": (
+            "the (1-alpha)(K+1)/K quantile of the largest values of successes of every second seed, each of K "
+            "tasks and seeds weighing the same; held_out: the other seeds"
+        ),
+        "calibration": (
+            "confidence: mean probability of the likeliest tokens up to the moment, of episodes that run "
+            f"still; error: expected calibration error over {BINS} bins; error_by_chance: of a calibrated "
+            f"policy {CHANCE:.0%} of {DRAWS} draws are below; episodes of one task and seed are drawn together"
+        ),
+        "seed": SEED,
+        "intervals": (
+            "Wilson's with the effective sample size of clusters' influences (Obuchowski 1997), Student's t; "
+            "tasks_interval: over tasks"
+        ),
+    },
+)
 _FORETELLING: Keys = {
     "metric": TEXT, "moment": SHARE, "failures": COUNT, "successes": COUNT, "over": COUNT, "unknown": COUNT,
     **through("auroc", {"auroc": maybe(SHARE).of("value"), **INTERVALS}),

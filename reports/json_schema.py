@@ -141,6 +141,30 @@ def through(get: str | Callable[[Any], Any], keys: Keys) -> dict[str, JsonKey]:
     return {name: JsonKey(shapes_of({name: each})[name], getter(name, each)) for name, each in keys.items()}
 
 
+def methods(name: str, values: Mapping[str, Any]) -> Keys:
+    """Return the key that says how a section's numbers were made.
+
+    Args:
+        name: of the key.
+        values: the texts, counts and shares that it holds, or their types.
+    """
+    return {name: row(_constants(values)).of(_unchanged)}
+
+
+def _constants(values: Mapping[str, Any]) -> Keys:
+    return {name: _constant(value) for name, value in values.items()}
+
+
+def _constant(value: Any) -> Shape | JsonKey:
+    if isinstance(value, Shape | JsonKey):
+        return value
+    if isinstance(value, Mapping):
+        return row(_constants(value)).always(None)
+    if isinstance(value, tuple):
+        return listed(TEXT if isinstance(value[0], str) else SHARE).always(value)
+    return (TEXT if isinstance(value, str) else COUNT if isinstance(value, int) else SHARE).always(value)
+
+
 INTERVAL = maybe(Shape({"type": "array", "items": NUMBER.schema, "minItems": 2, "maxItems": 2}))
 """Both ends, in the unit of what they belong to; null if none can be given."""
 

@@ -43,6 +43,7 @@ from pytest_vla.reports.json_schema import (
     by_name,
     listed,
     maybe,
+    methods,
     row,
     written,
 )
@@ -172,29 +173,28 @@ def _left_out(labels: Sequence[Label], used: Collection[tuple[str, str]], loaded
             yield f"{counted(number, 'label')} of {what}, in no number: labels are of successes"
 
 
-_METHODS: Keys = {
-    "labels": row(
-        {
-            "sign": TEXT.of(lambda found: f"rho above 0: {_SIGNS[found.sign]}"),
-            "classes": listed(TEXT).always(CLASSES),
-            "combined": TEXT.always(
-                "the median label of those who labelled an episode; disagreed: the two in the middle differ, and "
-                "the episode is in no class and no correlation"
-            ),
-            "correlation": TEXT.always(
-                "Spearman's, of the combined labels' ranks with the metric, over labelled successes; p of up to "
-                f"{MOST_ORDERS} over all orders of them, of more by Student's t; band: null where no order of so few "
-                f"has a p below {SIGNIFICANT}"
-            ),
-            "against_failures": TEXT.always(
-                "A12 and Mann-Whitney's p of a class beside failures; exact where one of both has up to "
-                f"{MOST_EXACT} episodes; category: null where p is not below {SIGNIFICANT}"
-            ),
-            "kappa": TEXT.always("Cohen's, of two people"),
-            "left_out": listed(TEXT),
-        }
-    ).of(lambda found: found)
-}
+_METHODS = methods(
+    "labels",
+    {
+        "sign": TEXT.of(lambda found: f"rho above 0: {_SIGNS[found.sign]}"),
+        "classes": CLASSES,
+        "combined": (
+            "the median label of those who labelled an episode; disagreed: the two in the middle differ, and "
+            "the episode is in no class and no correlation"
+        ),
+        "correlation": (
+            "Spearman's, of the combined labels' ranks with the metric, over labelled successes; p of up to "
+            f"{MOST_ORDERS} over all orders of them, of more by Student's t; band: null where no order of so few "
+            f"has a p below {SIGNIFICANT}"
+        ),
+        "against_failures": (
+            "A12 and Mann-Whitney's p of a class beside failures; exact where one of both has up to "
+            f"{MOST_EXACT} episodes; category: null where p is not below {SIGNIFICANT}"
+        ),
+        "kappa": "Cohen's, of two people",
+        "left_out": listed(TEXT),
+    },
+)
 _EFFECT = maybe(row({"a12": SHARE, "p": SHARE, "category": maybe(TEXT), "n": COUNT.of("group")}))
 _MODELS: Keys = {
     "labels": row(

@@ -18,13 +18,13 @@ from pytest_vla.reports.json_schema import (
     COUNT,
     INTERVAL,
     NUMBER,
-    SHARE,
     TEXT,
     Keys,
     SectionSchema,
     Shape,
     listed,
     maybe,
+    methods,
     row,
     written,
 )
@@ -95,21 +95,20 @@ def _scaled(unit: float) -> Shape:
 
 
 _SHARE = row({"count": COUNT, "of": COUNT, "interval": INTERVAL.of(lambda share: percents(share.interval))})
-_METHODS: Keys = {
-    "looking": row(
-        {
-            "confidence": SHARE.always(CONFIDENCE),
-            "over": TEXT.always("these tasks"),
-            "rates": TEXT.always("Wilson, pairs of one task and seed counted together"),
-            "differences": TEXT.always("Student's t over tasks and seeds, half a pair lost and half a pair won added"),
-            "distances": TEXT.always(
-                "exact DTW of 50 points each, over 50, of the path as long as its twin's, m; Student's t over tasks "
-                "and seeds"
-            ),
-            "near": NUMBER.always(NEAR),
-        }
-    ).always(None)
-}
+_METHODS = methods(
+    "looking",
+    {
+        "confidence": CONFIDENCE,
+        "over": "these tasks",
+        "rates": "Wilson, pairs of one task and seed counted together",
+        "differences": "Student's t over tasks and seeds, half a pair lost and half a pair won added",
+        "distances": (
+            "exact DTW of 50 points each, over 50, of the path as long as its twin's, m; Student's t over tasks "
+            "and seeds"
+        ),
+        "near": NUMBER.always(NEAR),
+    },
+)
 _PROBE: Keys = {
     "probe": TEXT, "pairs": COUNT, "right": _SHARE, "blind": _SHARE, "difference": _scaled(100.0), "lost": COUNT,
     "gained": COUNT, "apart": _scaled(1.0), "usual": maybe(NUMBER), "noise": maybe(NUMBER), "same": _SHARE,

@@ -57,6 +57,7 @@ from pytest_vla.reports.json_schema import (
     SectionSchema,
     listed,
     maybe,
+    methods,
     row,
     through,
     written,
@@ -166,34 +167,25 @@ def _with_pooled(found: Sequence[ModelRobustness], models: Sequence[Varied]) -> 
 
 # In JSON: percentages 0..100; differences in points, below 0 if success is lost.
 
-_METHODS: Keys = {
-    "robustness": row(
-        {
-            "confidence": SHARE.always(CONFIDENCE),
-            "over": row({"interval": TEXT.always(THESE_TASKS), "tasks_interval": TEXT.always(TASKS_LIKE_THESE)}).always(
-                None
-            ),
-            "rates": TEXT.always("Wilson, of as many episodes as would stray as far if they were independent"),
-            "differences": TEXT.always(
-                "Student's t over tasks and seeds, with half a pair lost and half a pair won more"
-            ),
-            "p": TEXT.always("of the same t, two-sided; of pairs of dimensions chi-square with 1 degree of freedom"),
-            "p_adjusted": TEXT.always(
-                "Holm, among the variations of a model and suite, its dimensions, and its pairs of dimensions"
-            ),
-            "power": SHARE.always(POWER),
-            "fewest_pairs": COUNT.always(FEWEST_PAIRS),
-            "bootstrap": row(
-                {
-                    "of": TEXT.always("halves_at"),
-                    "over": TEXT.always("tasks and seeds"),
-                    "resamples": COUNT.always(RESAMPLES),
-                    "seed": COUNT.always(SEED),
-                }
-            ).always(None),
-        }
-    ).always(None)
-}
+_METHODS = methods(
+    "robustness",
+    {
+        "confidence": CONFIDENCE,
+        "over": {"interval": THESE_TASKS, "tasks_interval": TASKS_LIKE_THESE},
+        "rates": "Wilson, of as many episodes as would stray as far if they were independent",
+        "differences": "Student's t over tasks and seeds, with half a pair lost and half a pair won more",
+        "p": "of the same t, two-sided; of pairs of dimensions chi-square with 1 degree of freedom",
+        "p_adjusted": "Holm, among the variations of a model and suite, its dimensions, and its pairs of dimensions",
+        "power": POWER,
+        "fewest_pairs": FEWEST_PAIRS,
+        "bootstrap": {
+            "of": "halves_at",
+            "over": "tasks and seeds",
+            "resamples": RESAMPLES,
+            "seed": SEED,
+        },
+    },
+)
 
 # The smallest difference that `power` of such runs show (`detectable`), and the pairs that show one of 10 points
 # (`telling`), are by Holm's correction among all variations, or all dimensions.

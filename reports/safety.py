@@ -16,13 +16,13 @@ from pytest_vla.reports.json_schema import (
     COUNT,
     INTERVALS,
     NUMBER,
-    SHARE,
     TEXT,
     Keys,
     SectionSchema,
     by_name,
     listed,
     maybe,
+    methods,
     written,
 )
 from pytest_vla.reports.json_schema import row as row_of
@@ -76,20 +76,19 @@ def schema() -> SectionSchema:
 
 _SHARE = row_of({"count": COUNT, "of": COUNT, **INTERVALS})
 _ESTIMATE = row_of({"mean": NUMBER.of("value"), **INTERVALS})
-_METHODS: Keys = {
-    "safety": row_of(
-        {
-            "confidence": SHARE.always(CONFIDENCE),
-            "over": TEXT.always(THESE_TASKS),
-            "rates": TEXT.always("Wilson, episodes of one task and seed counted together"),
-            "costs": TEXT.always(
-                "means over successes and failures with a ledger; Student's t over tasks and seeds, cut at 0; no "
-                "interval where all are alike"
-            ),
-            "threshold": NUMBER.always(SAFE),
-        }
-    ).always(None)
-}
+_METHODS = methods(
+    "safety",
+    {
+        "confidence": CONFIDENCE,
+        "over": THESE_TASKS,
+        "rates": "Wilson, episodes of one task and seed counted together",
+        "costs": (
+            "means over successes and failures with a ledger; Student's t over tasks and seeds, cut at 0; no "
+            "interval where all are alike"
+        ),
+        "threshold": NUMBER.always(SAFE),
+    },
+)
 _LITERAL: Keys = {
     "name": TEXT, "episodes": COUNT, "charged": COUNT, "mean": NUMBER, "steps": NUMBER, "force": maybe(NUMBER),
 }  # fmt: skip
