@@ -34,12 +34,12 @@ SHORT, LONG = LossesShown(3, 3), LossesShown(10, 20)
 
 
 def no_replay(flip: Flip) -> str:
-    """Where no run is known that had the case."""
+    """Return an empty text: no run is known that had the case."""
     return ""
 
 
 def loss_lines(judgement: Judgement, replay: Replay, shown: LossesShown) -> Iterator[str]:
-    """The worst tasks in a table, and a line for each case that flipped, the lost ones first."""
+    """Yield a table of the worst tasks, and a line for each case that flipped, lost ones first."""
     worst, more = _worst(judgement, shown)
     if worst:
         yield from table_lines(worst_table(worst))
@@ -85,7 +85,7 @@ def loss_markdown(judgement: Judgement, replay: Replay) -> Iterator[str]:
 
 
 def loss_table(judgement: Judgement, replay: Replay) -> dict[str, Any]:
-    """For JSON: all tasks that lost, and all cases that flipped."""
+    """Return for JSON all tasks that lost, and all cases that flipped."""
     return {
         "worst_tasks": [
             {"group": each.group, "task": each.task, "baseline": list(each.baseline), "run": list(each.new)}
@@ -100,7 +100,7 @@ def loss_table(judgement: Judgement, replay: Replay) -> dict[str, Any]:
 
 
 def _worst(judgement: Judgement, shown: LossesShown) -> tuple[Sequence[TaskChange], str]:
-    """Those that are shown, and how many more lost, such as ``2 tasks``; empty: none."""
+    """Return the tasks that are shown, and how many more lost, such as ``2 tasks``; empty if none."""
     lost = [change for change in judgement.tasks if change.lost > 0]
     more = len(lost) - shown.tasks
     return lost[: shown.tasks], counted(more, "task") if more > 0 else ""
@@ -127,7 +127,7 @@ def _way(flip: Flip) -> str:
 
 
 def _flipped_text(flips: Sequence[Flip], more: str = "") -> str:
-    """``6 cases lost, 1 gained``, or ``6 cases more lost, 1 gained``."""
+    """Return ``6 cases lost, 1 gained``, or ``6 cases more lost, 1 gained``."""
     lost = sum(flip.is_lost for flip in flips)
     gained = len(flips) - lost
     if not lost:
@@ -151,7 +151,7 @@ def gate_lines(
     *,
     is_long: bool = False,
 ) -> Iterator[str]:
-    """The groups with their verdicts, what was lost and gained, what differs in how both ran, and the verdict.
+    """Return the groups with their verdicts, what was lost and gained, how the runs differ, and the verdict.
 
     Args:
         judgement: of the run.
@@ -172,7 +172,7 @@ def gate_lines(
 
 
 def group_lines(group: Group, judgement: Judgement) -> Iterator[str]:
-    """One group of them: its row, and what is to be said of it."""
+    """Return the row of one group, and the sentences about it."""
     lines = table_lines(groups_table(replace(judgement, groups=(group,))))
     told = [*told_of(group, judgement), *_told_cases(group)]
     return printed([*lines, *(line for text in told for line in wrapped(text))])
@@ -195,7 +195,7 @@ def group_reason(group: Group, judgement: Judgement) -> str:
 
 
 def verdict_line(judgement: Judgement) -> str:
-    """``gate: regression of libero_goal[camera] (margin 5 points, alpha 5% each way)``: the last line."""
+    """Return the last line: ``gate: regression of libero_goal[camera] (margin 5 points, alpha 5% each way)``."""
     rule = ", sequential" * (judgement.rule == SEQUENTIAL)
     terms = f"({terms_text(judgement.terms)}{rule}{_uncovered_text(judgement)})"
     meant = [group.name for group in judgement.groups if group.verdict == judgement.verdict]
@@ -206,20 +206,22 @@ def verdict_line(judgement: Judgement) -> str:
 
 
 def terms_text(terms: Terms) -> str:
-    """``margin 5 points, alpha 5% each way``, and that any loss is a regression, if it is."""
+    """Return ``margin 5 points, alpha 5% each way``, and that any loss is a regression, if it is."""
     any_loss = ", any loss is a regression" * (terms.regression == ANY)
     return f"margin {terms.margin:g} points, alpha {terms.alpha * 100:g}% each way{any_loss}"
 
 
 def _uncovered_text(judgement: Judgement) -> str:
-    """What the verdict does not speak of: a run of a tenth of the baseline passes as one of all of it does."""
+    """Return how many of the baseline's cases are not in the run; empty if all are."""
     left = len(judgement.agreement.only_baseline)
     return f"; {counted(left, 'case')} of the baseline not in the run" if left else ""
 
 
 def gate_table(judgement: Judgement, baseline: Baseline, new: Baseline, replay: Replay = no_replay) -> dict[str, Any]:
-    """For JSON: ``schema``, ``verdict``, ``terms``, ``is_paired``, both sides' ``model`` and ``policy_digest``, and
-    the ``names`` of runs.
+    """Return the gate's result for JSON.
+
+    It has ``schema``, ``verdict``, ``terms``, ``is_paired``, both sides' ``model`` and ``policy_digest``, and the
+    ``names`` of runs.
 
     ``groups`` by name: ``verdict``, ``reason``, ``judged`` (false: undecided, as so few starts show nothing),
     ``shown_loss`` (a loss is shown that is no regression), ``fresh`` and ``detectable`` (if it is undecided, how many
@@ -258,7 +260,7 @@ def gate_table(judgement: Judgement, baseline: Baseline, new: Baseline, replay: 
 def gate_markdown(
     judgement: Judgement, baseline: Baseline, new: Baseline, name: str, replay: Replay = no_replay
 ) -> str:
-    """For a job's summary: the verdict, the table of groups, the worst tasks, and the cases that flipped."""
+    """Return a job's summary: the verdict, the groups, the worst tasks, and the cases that flipped."""
     parts = [f"### {markdown_text(verdict_line(judgement))}", ""]
     parts += [markdown_text(text) for text in about_lines(judgement, baseline, new, name)]
     parts += markdown_table(groups_table(judgement))
@@ -271,7 +273,7 @@ def gate_markdown(
 
 
 def about_lines(judgement: Judgement, baseline: Baseline, new: Baseline, name: str) -> Iterator[str]:
-    """Which runs were compared with what, and how."""
+    """Yield which runs were compared with what, and how."""
     sides = " against ".join(
         f"{each.model}{'' if each.policy_digest is None else f' (policy {each.policy_digest[:8]})'}"
         for each in (new, baseline)
@@ -375,7 +377,7 @@ def _told_cases(group: Group) -> Iterator[str]:
 
 
 def _progress_text(verdict: str, progress: Progress) -> str:
-    """``no worse after 60 of 200 pairs (6 of 20 rounds)``."""
+    """Return ``no worse after 60 of 200 pairs (6 of 20 rounds)``."""
     rounds = f"{progress.rounds} of {counted(progress.of, 'round')}"
     return f"{verdict} {_pairs_text(progress)} ({rounds}{'' if progress.is_decided else ', not decided before'})"
 
@@ -385,7 +387,7 @@ def _pairs_text(progress: Progress) -> str:
 
 
 def loss_text(group: Group, terms: Terms) -> str:
-    """``a loss of 3 points is shown, and is within the margin``."""
+    """Return ``a loss of 3 points is shown, and is within the margin``."""
     if group.evidence is None:
         return ""
     told = f"a loss of {-group.evidence.bounds.value * 100:.3g} points is shown"
@@ -395,7 +397,7 @@ def loss_text(group: Group, terms: Terms) -> str:
 
 
 def _undecided_text(group: Group, judgement: Judgement) -> str:
-    """What to do about a group that is undecided."""
+    """Return what to do about a group that is undecided."""
     names = [each.name for each in judgement.groups]
     finds = ""
     if group.evidence is not None and judgement.is_paired:

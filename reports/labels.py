@@ -120,7 +120,7 @@ class LabelReport:
 
 
 def make_labels(loaded: Loaded, file: Path, sign: Sign = "metric") -> LabelReport:
-    """What goes with labels, of each model and suite that has some.
+    """Compute what agrees with labels, for each model and suite that has some.
 
     A label is of the episode of its case and digest alone: of another policy, or another run of a policy that draws,
     nobody has said anything.
@@ -158,7 +158,7 @@ def make_labels(loaded: Loaded, file: Path, sign: Sign = "metric") -> LabelRepor
 
 
 def _left_out(labels: Sequence[Label], used: Collection[tuple[str, str]], loaded: Loaded) -> Iterator[str]:
-    """What to say of labels that are in no number."""
+    """Yield a line on labels that are in no number."""
     outcomes = {(record.case, record.digest): record.outcome for record in loaded.records}
     others = [each for each in labels if each.episode not in outcomes]
     if others:

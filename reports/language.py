@@ -131,7 +131,7 @@ def comparer(prefer: str | None, csv: Path | None, *, loading: bool = True) -> C
 
 
 def _recorded(records: Sequence[Record]) -> dict[int, tuple[str, tuple[float, float]]]:
-    """Of the records that have similarities, by their place, what made them, and S_K and S_T."""
+    """Return the source, S_K and S_T of the records that have similarities, by their place."""
     found = {}
     for index, record in enumerate(records):
         has = record.variation.get("parameters", {})
@@ -144,7 +144,7 @@ def _recorded(records: Sequence[Record]) -> dict[int, tuple[str, tuple[float, fl
 
 
 def language_lines(records: Sequence[Record], run: Path, shown: str, width: int | None) -> list[str]:
-    """The row of each suite with paraphrases, and the command that reports the whole run.
+    """Return the row of each suite with paraphrases, and the command that reports the whole run.
 
     Args:
         records: of the run, some of them varied.
@@ -207,7 +207,7 @@ def _rows(found: "Sequence[Subject]", csv: Path | None, width: int | None) -> li
 
 
 def _compared(scores: "Sequence[Sequence[Record]]", csv: Path | None) -> "list[Compared | None]":
-    """What the report compares each score's records by; None where it would load a parser for it. Raises VlaError."""
+    """Return the similarities of each score, or None if a parser would have to be loaded. Raises VlaError."""
 
     # A parser brings torch and spaCy with it, which are not for a process that is about to end.
     compare = comparer(None, csv, loading=False)
@@ -221,7 +221,7 @@ def _compared(scores: "Sequence[Sequence[Record]]", csv: Path | None) -> "list[C
 
 
 def _find_csv(run: Path) -> tuple[Path | None, bool]:
-    """LIBERO-Para's CSV where the run found it, and whether the report has to be told."""
+    """Return LIBERO-Para's CSV if the run found it, and whether the report's command has to name it."""
     from pytest_vla.language.published import find_csv
     from pytest_vla.plan.data_folders import given_folders
     from pytest_vla.records.load import open_run
@@ -866,7 +866,7 @@ def _count(group: Measured) -> Share:
 
 
 def pictures(report: LanguageReport) -> dict[str, bytes]:
-    """All pictures, PNG: ``sweep``, and ``...-grids`` and ``...-paths`` of models."""
+    """Return the pictures as PNG by name: ``sweep``, and ``...-grids`` and ``...-paths`` for each model."""
     return {name: png_of(figure) for name, figure in _figures(report)}
 
 

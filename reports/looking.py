@@ -173,7 +173,7 @@ def _sentence(probe: Looking) -> str:
 
 
 def _conclusion(probe: Looking) -> str:
-    """Of where the hand went, where that is known, else of the path: what is sure of more or of less than half."""
+    """Return the conclusion: from where the hand went if that is known, else from its path."""
     share = probe.went if probe.went.of else probe.same
     low, high = share.interval or (0.0, 1.0)
     if low > HALF:

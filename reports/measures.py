@@ -40,7 +40,7 @@ class AsAgreed:
 
     @cached_property
     def against(self) -> tuple[str, ...]:
-        """The verdicts for which the run fails; none: it passes."""
+        """Return the verdicts for which the run fails; none if it passes."""
         success: tuple[str, ...] = ()
         if not self.judgement.is_measured:
             success = ("undecided: nothing was measured",)
@@ -51,7 +51,7 @@ class AsAgreed:
 
 
 def judged_as_agreed(manifest: Manifest, baseline: Baseline, new: Baseline, nodes: Iterable[str]) -> AsAgreed:
-    """Success and measures, by terms, rule and measures of the manifest.
+    """Judge success and measures by the terms, the rule and the measures of the manifest.
 
     Args:
         manifest: of the run.
@@ -75,7 +75,7 @@ def judged_as_agreed(manifest: Manifest, baseline: Baseline, new: Baseline, node
 def measured_by(
     baseline: Baseline, new: Baseline, terms: Terms, measures: Sequence[Measure]
 ) -> tuple[tuple[Measured, ...], str]:
-    """As `pytest_vla.gate.measured.judge_measures`, with texts compared where PRIDE is among the measures; and by what.
+    """Judge the measures, and name what compared the texts if PRIDE is among them.
 
     Raises:
         VlaError: as there.
@@ -90,7 +90,7 @@ def measured_by(
 
 
 def distance_by(cases: Iterable[CaseResult]) -> tuple[Distance, str]:
-    """How far each paraphrase among cases is from its task's own text (LIBERO-Para's PD), and by which backend."""
+    """Return how far each paraphrase is from its task's own text (LIBERO-Para's PD), and by which backend."""
     pairs = {
         _text_of(case): (instruction_of(case.suite, case.parts.task, case.parts.task_level), _text_of(case)[2])
         for case in cases
@@ -106,12 +106,12 @@ def distance_by(cases: Iterable[CaseResult]) -> tuple[Distance, str]:
 
 
 def fails(measured: Iterable[Measured], required: str) -> list[Measured]:
-    """Those that do not show what is required (a key of `REQUIRED`)."""
+    """Return the measures that do not show what is required (a key of `REQUIRED`)."""
     return [each for each in measured if each.verdict not in REQUIRED[required]]
 
 
 def measures_lines(measured: Sequence[Measured], terms: Terms, by: str, failed: Sequence[Measured]) -> Iterator[str]:
-    """A row for each measure of each group, and why, where the numbers do not say it.
+    """Return a row for each measure of each group, and reasons that the numbers do not give.
 
     Args:
         measured: what became of them.
@@ -127,7 +127,7 @@ def measures_lines(measured: Sequence[Measured], terms: Terms, by: str, failed: 
 
 
 def measures_markdown(measured: Sequence[Measured], terms: Terms, by: str, failed: Sequence[Measured]) -> str:
-    """The same for a job's summary; empty without measures. Arguments as of `measures_lines`."""
+    """Return the measures in Markdown, for a job's summary; arguments as of `measures_lines`."""
     if not measured:
         return ""
     table = table_of_measures(measured, terms)
@@ -137,12 +137,12 @@ def measures_markdown(measured: Sequence[Measured], terms: Terms, by: str, faile
 
 
 def failed_heading(failed: Sequence[Measured]) -> str:
-    """What a summary begins with where measures fail the gate, whatever success says; else empty."""
+    """Return the heading of a summary if measures fail the gate; else an empty text."""
     return f"### {markdown_text(_failed_text(failed))}\n\n" if failed else ""
 
 
 def measures_table(measured: Iterable[Measured]) -> list[dict[str, Any]]:
-    """For JSON: of each measure and group ``measure``, ``group``, ``verdict``, ``reason``, ``margin`` and numbers."""
+    """Return for JSON the ``measure``, ``group``, ``verdict``, ``reason``, ``margin`` and numbers of each row."""
     return [
         {
             "measure": each.measure.name,
@@ -161,13 +161,13 @@ def measures_table(measured: Iterable[Measured]) -> list[dict[str, Any]]:
 
 
 def shared_text(measured: Sequence[Measured], terms: Terms) -> str:
-    """What the rows are, and at which alpha."""
+    """Return the caption of the measures, with their alpha."""
     among = f" shared by {len(measured)} rows" if len(measured) > 1 else ""
     return f"beside success: mean differences of pairs; bounds are each way at {terms.alpha * 100:g}%{among}"
 
 
 def told_of(measured: Sequence[Measured], by: str, failed: Sequence[Measured] = ()) -> Iterator[str]:
-    """Why, where the numbers do not say it; what compared texts; and what fails the gate."""
+    """Yield reasons that the numbers do not give, what compared texts, and what fails the gate."""
     yield from (f"{each.measure.name} of {each.group}: {each.reason}" for each in measured if each.reason)
     if by:
         yield by
@@ -202,7 +202,7 @@ def _text_of(case: CaseResult) -> tuple[str, str, str]:
 
 
 def _kind_of(case: CaseResult) -> str:
-    """Of a paraphrase one kind of 43 stands behind a dot."""
+    """Return the kind of a variation; a paraphrase's is one of 43, behind a dot."""
     return str(case.variation.get("kind")).partition(".")[0]
 
 

@@ -106,7 +106,7 @@ def schema() -> SectionSchema:
 def make_robustness(
     loaded: Loaded, algorithm: Algorithm | None = None, tau: Tau = USUAL_TAU
 ) -> tuple[ModelRobustness, ...]:
-    """Success under variations, of each model and suite that has any; see `pytest_vla.metrics.robustness`.
+    """Compute success under variations, for each model and suite that has any; see `pytest_vla.metrics.robustness`.
 
     Args:
         loaded: records of runs.
@@ -154,7 +154,7 @@ def make_robustness(
 
 
 def _with_pooled(found: Sequence[ModelRobustness], models: Sequence[Varied]) -> tuple[ModelRobustness, ...]:
-    """The results with the pairs of dimensions over all suites of each model, if several suites have any."""
+    """Return the results with the pairs of dimensions over all suites of each model, if several suites have any."""
     pooled: dict[int, ModelRobustness] = {}
     together = [index for index, each in enumerate(found) if each.pairs]
     for indices in grouped(together, lambda index: (found[index].model, found[index].protocol)).values():
@@ -602,7 +602,7 @@ def _points(value: float) -> str:
 
 
 def _span(values: Sequence[float], step: int = 1) -> str:
-    """``27``, or ``27 to 31``, to a multiple of `step` that is no smaller."""
+    """Return ``27``, or ``27 to 31``, each rounded up to a multiple of `step`."""
     ends = [-(-value // step) * step for value in (min(values), max(values))]
     return " to ".join(f"{end:.0f}" for end in dict.fromkeys(ends))
 
@@ -630,7 +630,7 @@ def _curve_drawing(found: Curve) -> "Markup":
 
 
 def pictures(models: Sequence[ModelRobustness]) -> dict[str, bytes]:
-    """All pictures, PNG: of each model ``...-robustness``, its curves, and ``...-pairs``."""
+    """Return the pictures as PNG by name: for each model ``...-robustness``, its curves, and ``...-pairs``."""
     return {name: png_of(figure) for name, figure in _figures(models)}
 
 
@@ -671,7 +671,7 @@ def _curves_figure(found: ModelRobustness, curves: Sequence[Curve]) -> "Figure":
 
 
 def curve_title(curve: Curve) -> tuple[str, str]:
-    """What stands over a curve: its dimension, and what is known of where it halves, by name where that is nothing."""
+    """Return a curve's title: its dimension, and the level at which it halves or why none is known."""
     level, why = curve.halving.level, curve.halving.why
     return curve.dimension, f"half of benign success: {why if level is None else f'at L{level:.1f}'}"
 
@@ -698,7 +698,7 @@ def _draw(axes: "Axes", curve: Curve) -> None:
 
 
 def _pairs_figure(found: ModelRobustness, pairs: Sequence[Composition]) -> "Figure":
-    """Above the diagonal the joint success that independence lets expect, below it the measured one."""
+    """Draw a grid: above the diagonal the joint success that independence predicts, below it the measured one."""
 
     names = sorted({name for pair in pairs for name in pair.dimensions})
     values = np.full((len(names), len(names)), np.nan)

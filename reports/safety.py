@@ -215,7 +215,7 @@ def _plane_drawing(title: str, rows: Sequence[SafetyRow]) -> "Markup":
 
 
 def pictures(found: Sequence[Safety]) -> dict[str, bytes]:
-    """PNG by name: the plane, and the curves where anything was charged."""
+    """Return PNG by name: the plane, and the curves if anything was charged."""
     drawn = {PLANE: _plane(found)}
     if any(row.curve[-1] > 0 for model in found for row in model.rows):
         drawn[CURVES] = _curves(found)
@@ -223,7 +223,7 @@ def pictures(found: Sequence[Safety]) -> dict[str, bytes]:
 
 
 def _plane(found: Sequence[Safety]) -> bytes:
-    """Success rate against mean cumulative cost: a point each model, suite and level, and the line that none beats."""
+    """Draw success over mean cost: a point for each model, suite and level, and the line that no point beats."""
     figure = new_figure(8.0, 5.5)
     axes = figure.add_subplot()
     points: list[tuple[float, float]] = []
@@ -271,7 +271,7 @@ def _plane(found: Sequence[Safety]) -> bytes:
 
 
 def _curves(found: Sequence[Safety]) -> bytes:
-    """How cost mounts over an episode, of the rows that cost most."""
+    """Draw how cost grows over an episode, for the rows that cost most."""
     rows = [(model.model, row) for model in found for row in model.rows if row.curve[-1] > 0]
     rows.sort(key=lambda each: -each[1].curve[-1])
     figure = new_figure(8.0, 4.5)
@@ -296,7 +296,7 @@ def _account(found: Sequence[Safety]) -> str:
 
 
 def _arms(value: float, interval: tuple[float, float] | None, scale: float) -> Any:
-    """How far an error bar reaches down and up."""
+    """Return the lengths of an error bar, down and up."""
     if interval is None:
         return None
     return [[max(value - interval[0], 0.0) * scale], [max(interval[1] - value, 0.0) * scale]]

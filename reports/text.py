@@ -19,7 +19,7 @@ WIDTH = 100
 def aligned(
     rows: Rows, names: int, left: set[int] | frozenset[int] = frozenset(), width: int | None = WIDTH
 ) -> Iterator[str]:
-    """Columns as wide as they have to be: names, the first so many, to the left, numbers to the right.
+    """Yield rows as columns that are as wide as they have to be: names to the left, numbers to the right.
 
     Where that is too wide, intervals stand below what they are of; where it still is, names have lines of their own,
     with the numbers indented below them.
@@ -56,7 +56,7 @@ def _interval_below(cell: str) -> str:
 
 
 def _laid_out(rows: Rows, names: int, left: set[int] | frozenset[int]) -> Iterator[list[str]]:
-    """Each row's lines; what has fewer than others of its row stands low in the head, and high elsewhere."""
+    """Yield each row's lines; in the head short cells stand low, in other rows high."""
     cells = [[cell.split("\n") for cell in row] for row in rows]
     widths = [max(len(line) for cell in column for line in cell) for column in zip(*cells, strict=True)]
     for number, row in enumerate(cells):
@@ -72,7 +72,7 @@ def _laid_out(rows: Rows, names: int, left: set[int] | frozenset[int]) -> Iterat
 
 
 def wrapped(text: str, width: int | None = WIDTH, indent: str = "  ") -> list[str]:
-    """A text in lines, all but the first indented; nothing of an empty one. Words are never broken."""
+    """Return a text in lines, all but the first indented, or no line for an empty text. Words are never broken."""
     if width is None or len(text) <= width:
         return [text] if text else []
     return textwrap.wrap(
@@ -163,5 +163,5 @@ def note_lines(texts: Iterable[str]) -> Iterator[str]:
 
 
 def printed(lines: Iterable[str]) -> Iterator[str]:
-    """The lines without control characters, which a terminal would obey, and without blanks at their ends."""
+    """Yield lines without control characters, which a terminal would obey, and without blanks at their ends."""
     return (printable(line).rstrip() for line in lines)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pytest_vla.errors import VlaError
 from pytest_vla.policies.fit import ACTION_SIZE, STATE_SIZE
 from pytest_vla.records.record import Record
-from pytest_vla.reports.dataset.choices import IMAGE, NONE, VIDEO
+from pytest_vla.reports.dataset import IMAGE, NONE, VIDEO
 from pytest_vla.reports.dataset.frames import Frame, Layout
 from pytest_vla.reports.dataset.rolling import (
     FILES_IN_A_CHUNK,
@@ -134,7 +134,7 @@ def write_dataset(
         folder: an empty one.
         episodes: records with their control steps, one or more of each; read once, one after the other.
         layout: of all of them.
-        pictures: one of `pytest_vla.reports.dataset.choices.PICTURES`.
+        pictures: one of `pytest_vla.reports.dataset.PICTURES`.
         most_mb: sizes of a table and of a video after which a new file begins.
 
     Returns:

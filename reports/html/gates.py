@@ -45,7 +45,7 @@ class Side:
 
 
 def sides_of(records: Sequence[Record]) -> tuple[Side, Side] | None:
-    """Two models, else two runs, in the order in which they began; None: there are not two."""
+    """Return two models, else two runs, in the order in which they began; None if there are not two."""
     models: dict[str, list[Record]] = {}
     for (model, _), some in by_model(records).items():
         models.setdefault(model, []).extend(some)
@@ -63,7 +63,7 @@ def sides_of(records: Sequence[Record]) -> tuple[Side, Side] | None:
 def comparison(
     records: Sequence[Record], anchor_of: Callable[[Record], str], command_of: Callable[[Record], str]
 ) -> PageSection | None:
-    """The section; None: there are not two to compare.
+    """Return the section, or None if there are not two to compare.
 
     Args:
         records: all of the report.
@@ -146,7 +146,7 @@ def _flip_row(
 
 
 def outcome_link(record: Record, anchor: str) -> Markup:
-    """How an episode ended, as a link to it."""
+    """Return how an episode ended, as a link to it."""
     tone = "good" if record.outcome == "success" else "bad"
     link = Markup('<a class="{}" href="#episode-{}">{} after {} steps</a>')
     return link.format(tone, anchor, record.outcome, record.steps)
@@ -186,7 +186,7 @@ class GateTold:
 
 
 def gates_told(texts: Sequence[str], results: Path) -> tuple[GateTold, ...]:
-    """Of all runs that agreed on a gate.
+    """Judge all runs that agreed on a gate.
 
     Args:
         texts: runs, as `pytest_vla.records.load` knows them.
@@ -230,7 +230,7 @@ def _told(run: str, manifest: Manifest, nodes: Sequence[str], results: Path) -> 
 def gate_blocks(
     gate: GateTold, records: Sequence[Record], link_of: LinkOf, command_of: CommandOf
 ) -> Iterator[PageBlock]:
-    """All that ``pytest-vla gate`` says of a run, verdict, reasons and warnings.
+    """Yield all that ``pytest-vla gate`` says of a run: verdict, reasons and warnings.
 
     Args:
         gate: of the run.

@@ -52,7 +52,7 @@ class Overlay:
 
 
 def overlay(title: str, tasks: Sequence[TaskFailures]) -> Overlay:
-    """Of one dimension of variation, or of other words.
+    """Return the paths for one dimension of variation, or for other words.
 
     Args:
         title: names it.
@@ -79,7 +79,7 @@ def _ways(cases: Sequence[str], paths: Sequence[NDArray[np.float64]]) -> list[Wa
 
 
 def _turns(some: Iterable[Sequence[_Each]]) -> Iterator[_Each]:
-    """The first of each, then the second of each."""
+    """Yield the first of each, then the second of each."""
     return (each for turn in zip_longest(*some) for each in turn if each is not None)
 
 

@@ -18,7 +18,7 @@ _SIDES = (("failures", "failed"), ("successes", "done"))
 
 
 def distributions(each: Found, below: str) -> Markup:
-    """The values of one metric: of failures upwards, of successes downwards, each as shares of its own number.
+    """Draw the values of one metric: failures upwards, successes downwards, each as shares of its own number.
 
     Args:
         each: of `pytest_vla.reports.foretelling.separation_table`.
@@ -50,7 +50,7 @@ def distributions(each: Found, below: str) -> Markup:
 
 
 def courses(each: Found) -> Markup | None:
-    """One metric over time: medians, and bands of the middle half; None: no part has enough episodes."""
+    """Draw one metric over time, medians and the middle half; None if no part has enough episodes."""
     known = [ends for name, _ in _SIDES for ends in each[name]["quartiles"] if ends is not None]
     if not known:
         return None
@@ -133,12 +133,12 @@ SIGNS = 12
 
 
 def drawing(kind: str, width: float, height: float, label: str, inside: Markup) -> Markup:
-    """A whole drawing; `label` is for those who do not see it."""
+    """Return a whole drawing; `label` is for readers who do not see it."""
     return _SVG.format(kind=kind, width=width, height=height, label=label, inside=inside)
 
 
 def framed(title: str, below: str) -> Markup:
-    """A drawing's title, and a line below it."""
+    """Return a drawing's title, and a line below it."""
     inside = TEXT.format(kind="title", x=8, y=14, anchor="start", text=title)
     return inside + TEXT.format(kind="tick", x=8, y=27, anchor="start", text=below)
 
@@ -163,7 +163,7 @@ class Dot:
 
 
 def interval_bar(share: float | None, interval: tuple[float, float] | None) -> Markup:
-    """A rate, 0..1, as a bar with its interval; nothing where there is none. The numbers stand beside it."""
+    """Draw a rate, 0..1, as a bar with its interval, or nothing; the numbers stand beside it."""
     if share is None:
         return Markup()
     inside = Markup('<rect class="track" x="0" y="4" width="120" height="8" rx="2"/>')
@@ -176,7 +176,7 @@ def interval_bar(share: float | None, interval: tuple[float, float] | None) -> M
 
 
 def curve_drawing(title: str, below: str, dots: Sequence[Dot], names: Sequence[str], half: float | None) -> Markup:
-    """Success by level.
+    """Draw success by level.
 
     Args:
         title: of the drawing.
@@ -208,7 +208,7 @@ def curve_drawing(title: str, below: str, dots: Sequence[Dot], names: Sequence[s
 
 
 def plane(title: str, x_label: str, dots: Sequence[Dot], labels: Sequence[str]) -> Markup:
-    """Success, percentages, over something else from 0: each dot with both intervals, and a number beside it.
+    """Draw success, in percent, over a number from 0: each dot with both intervals, and a label beside it.
 
     Args:
         title: of the drawing.
@@ -268,7 +268,7 @@ class Mark:
 
 
 def trend(title: str, below: str, lines: Mapping[int, Sequence[Sequence[Mark]]], names: Sequence[str]) -> Markup:
-    """Percentages over places, a line each; the numbers stand in a table beside it.
+    """Draw percentages over places, a line for each; the numbers stand in a table beside it.
 
     Args:
         title: of the drawing.
@@ -295,7 +295,7 @@ def trend(title: str, below: str, lines: Mapping[int, Sequence[Sequence[Mark]]],
 
 
 def trend_key(number: int) -> Markup:
-    """The sign of a line of `trend`, by its number."""
+    """Draw the sign of a line of `trend`, by its number."""
     line = LINE.format(kind="way", x1=0, y1=8, x2=28, y2=8) + _sign(number, 14, 8, "", False)
     return Markup('<svg class="key m{}" viewBox="0 0 28 16" aria-hidden="true">{}</svg>').format(
         number % _COLOURS, line
@@ -328,7 +328,7 @@ def _trend_line(
 
 
 def _sign(number: int, x: float, y: float, title: str, is_hollow: bool) -> Markup:
-    """A circle, square, triangle or diamond, so that lines are told apart without their colours."""
+    """Draw a circle, square, triangle or diamond, so that lines differ without their colours."""
     corners = _SHAPES[number % len(_SHAPES)]
     points = " ".join(f"{x + across:.1f},{y + down:.1f}" for across, down in corners)
     form = '<polygon class="{}" points="{}"><title>{}</title></polygon>'
@@ -338,7 +338,7 @@ def _sign(number: int, x: float, y: float, title: str, is_hollow: bool) -> Marku
 
 
 def shade(share: float) -> Markup:
-    """The style of a heat map's cell: of 0..1 a colour that all kinds of colour vision order, and a text on it."""
+    """Return the style of a heat map's cell: a colour that colour-blind readers can order."""
     low, high = (253, 231, 205), (3, 61, 108)
     red, green, blue = (round(a + (b - a) * min(max(share, 0), 1)) for a, b in zip(low, high, strict=True))
     text = "#fff" if 0.299 * red + 0.587 * green + 0.114 * blue < 140 else "#111"
@@ -346,7 +346,7 @@ def shade(share: float) -> Markup:
 
 
 def heat_table(caption: str, cells: Mapping[tuple[str, str], tuple[float, str, str]]) -> Markup:
-    """A table of actions by objects whose cells have colours, with a number in each.
+    """Return a table of actions by objects whose cells have colours, with a number in each.
 
     Args:
         caption: above it.

@@ -18,8 +18,8 @@ from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.records.load import open_runs
 from pytest_vla.records.record import Record
 from pytest_vla.records.trajectory import Trajectory
-from pytest_vla.reports.html.episodes import twin_places
 from pytest_vla.reports.html.media import MediaShown, media_of, videos_of
+from pytest_vla.reports.html.page import twin_places
 from pytest_vla.reports.loaded import load
 from pytest_vla.run.html_report import report_run
 from tests.support.page import Parsed, page
