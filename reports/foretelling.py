@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pytest_vla import extensions
 from pytest_vla.errors import VlaError
-from pytest_vla.metrics.alarms import Intervention, Rule, TaskAlarms, intervention, parse_rule
+from pytest_vla.metrics.alarms import Intervention, Rule, intervention, parse_rule
 from pytest_vla.metrics.calibration import BINS, CHANCE, DRAWS, Calibration, confidence_at
 from pytest_vla.metrics.clustered import CONFIDENCE, TASKS_LIKE_THESE, THESE_TASKS
 from pytest_vla.metrics.conformal import ALPHA, Conformal, conformal, fewest_successes
@@ -525,7 +525,7 @@ def _alarm(each: Conformal) -> tuple[Cell, ...]:
     told, first = each.held_out, (each.metric, each.alpha, each.threshold)
     if told is None:
         return (*first, *[None] * 6)
-    most, within = _most_cut(told), None if told.within is None else told.within.more
+    most, within = told.most_cut, None if told.within is None else told.within.more
     worst = None if most is None else f"{_short(most.task)}: {most.cut} of {most.successes}"
     return (*first, told.cut, told.caught, told.in_time, told.lead, within, worst)
 
@@ -571,7 +571,7 @@ def _alarms_within(judged: Sequence[tuple[str, Intervention]]) -> Iterator[Block
     )
     worst: dict[str, list[str]] = {}
     for name, found in judged:
-        if (most := _most_cut(found)) is not None:
+        if (most := found.most_cut) is not None:
             worst.setdefault(most.task, []).append(f"{name} {most.cut} of {most.successes}")
     for task, told in worst.items():
         yield Sentence(f"  in {_short(task)}: {', '.join(told)}", indent="    ")
@@ -596,7 +596,7 @@ def _intervention(found: Intervention, seconds: float | None) -> Iterator[Senten
             f"within tasks, the mean of {counted(one.tasks, 'task')} with failures and successes: {one.caught:.0%} "
             f"caught, {one.in_time:.0%} in time, {one.cut:.0%} cut; {more} more in time than cut. {_MORE}"
         )
-    if (most := _most_cut(found)) is not None:
+    if (most := found.most_cut) is not None:
         shares = [each.cut / each.successes for each in found.by_task if each.successes]
         yield Sentence(
             f"cut by task: {min(shares):.0%} to {max(shares):.0%} of its successes, the most in {_short(most.task)} "
@@ -626,12 +626,6 @@ def _confidence(found: Sequence[tuple[float, Calibration]]) -> Iterator[Block]:
             f"{each.error:.3f}, of a calibrated policy below {each.error_by_chance:.3f} in {CHANCE:.0%} of draws; "
             f"{counted(each.episodes, 'episode')} still running"
         )
-
-
-def _most_cut(found: Intervention) -> TaskAlarms | None:
-    """Return the task with the largest share of successes that are cut, or None if none is."""
-    some = [each for each in found.by_task if each.cut]
-    return max(some, key=lambda each: (each.cut / each.successes, each.cut)) if some else None
 
 
 def _short(task: str) -> str:

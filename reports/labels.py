@@ -4,10 +4,7 @@ In the layout of tables III, V and VII of arXiv 2507.17049.
 """
 
 import argparse
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 
 from pytest_vla.metrics.discrimination import (
     EFFECT_BANDS,
@@ -18,18 +15,12 @@ from pytest_vla.metrics.discrimination import (
     Correlation,
     Sign,
 )
-from pytest_vla.metrics.further import further_names
 from pytest_vla.metrics.labels import (
     CLASSES,
-    Agreement,
-    Label,
     Labelled,
-    agreements,
-    combined,
-    labelled,
-    read_labels,
+    LabelReport,
+    label_report,
 )
-from pytest_vla.metrics.selection import by_model, is_counted, that_count
 from pytest_vla.reports import blocks as b
 from pytest_vla.reports.blocks import Block, Column, Heading, Sentence, Table, notes
 from pytest_vla.reports.json_schema import (
@@ -69,7 +60,7 @@ def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
     file = getattr(options, "labels", None)
     if file is None:
         return None
-    found = make_labels(loaded, file, getattr(options, "rho", "metric"))
+    found = label_report(loaded.records, file, getattr(options, "rho", "metric"))
     models = {(model.model, model.suite, ""): written(_MODELS, model) for model in found.models}
     return Section(lambda: labels_blocks(found), written(_METHODS, found), models)
 
@@ -77,100 +68,6 @@ def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
 def schema() -> SectionSchema:
     """Return the section's keys in JSON."""
     return SectionSchema(_METHODS, _MODELS)
-
-
-@dataclass(frozen=True)
-class Labels:
-    """One model in one suite.
-
-    Attributes:
-        model: the policy's name.
-        suite: the suite's.
-        episodes: successes with a label, by class, as many as there are of `CLASSES`.
-        disagreed: labelled successes in no class, as `pytest_vla.metrics.labels.combined` has them.
-        failures: beside which classes are held.
-        agreements: of every two people.
-        metrics: each further number of the episodes.
-        left_out: what is in no number, and why.
-    """
-
-    model: str
-    suite: str
-    episodes: tuple[int, ...]
-    disagreed: int
-    failures: int
-    agreements: tuple[Agreement, ...]
-    metrics: tuple[Labelled, ...]
-    left_out: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class LabelReport:
-    """What a file of labels says of runs.
-
-    Attributes:
-        models: with labelled successes.
-        left_out: labels that are in no number, and why.
-        sign: of the correlations.
-    """
-
-    models: tuple[Labels, ...]
-    left_out: tuple[str, ...]
-    sign: Sign = "metric"
-
-
-def make_labels(loaded: Loaded, file: Path, sign: Sign = "metric") -> LabelReport:
-    """Compute what agrees with labels, for each model and suite that has some.
-
-    A label is of the episode of its case and digest alone: of another policy, or another run of a policy that draws,
-    nobody has said anything.
-
-    Raises:
-        VlaError: the file cannot be used.
-    """
-    labels = read_labels(file)
-    found = []
-    used: set[tuple[str, str]] = set()
-    for (model, suite), some in by_model(loaded.records).items():
-        selected = that_count(some)
-        records = {
-            (record.case, record.digest): record
-            for record in selected.records
-            if is_counted(record) and not record.is_probe
-        }
-        here = [each for each in labels if each.episode in records and records[each.episode].outcome == "success"]
-        if not here:
-            continue
-        told = combined(here)
-        used |= told.keys()
-        failed = {episode for episode, record in records.items() if record.outcome == "failure"}
-        names = sorted({name for record in records.values() for name in further_names(record)})
-        metrics = tuple(
-            labelled(name, {e: r.metrics[name] for e, r in records.items() if name in r.metrics}, told, failed, sign)
-            for name in names
-        )
-        by_class = tuple(sum(label == name for label in told.values()) for name in CLASSES)
-        disagreed = sum(label is None for label in told.values())
-        found.append(
-            Labels(model, suite, by_class, disagreed, len(failed), agreements(here), metrics, selected.left_out)
-        )
-    return LabelReport(tuple(found), tuple(_left_out(labels, used, loaded)), sign)
-
-
-def _left_out(labels: Sequence[Label], used: Collection[tuple[str, str]], loaded: Loaded) -> Iterator[str]:
-    """Yield a line on labels that are in no number."""
-    outcomes = {(record.case, record.digest): record.outcome for record in loaded.records}
-    others = [each for each in labels if each.episode not in outcomes]
-    if others:
-        runs = ", ".join(dict.fromkeys(each.run for each in others))
-        yield f"{counted(len(others), 'label')} of other episodes than these runs', and in no number: of run {runs}"
-    unused = [each for each in labels if each.episode in outcomes and each.episode not in used]
-    for outcome, number in Counter(outcomes[each.episode] for each in unused).items():
-        if outcome == "success":
-            yield f"{counted(number, 'label')} of successes that do not count here (repeats or probes), in no number"
-        else:
-            what = {"failure": "failures", "error": "errors"}.get(outcome, f"{outcome} episodes")
-            yield f"{counted(number, 'label')} of {what}, in no number: labels are of successes"
 
 
 _METHODS = methods(
