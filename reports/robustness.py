@@ -477,11 +477,13 @@ def _variations(cells: Sequence[Cell]) -> Iterator[Table]:
             (
                 Column("variation"),
                 Column("n"),
+                Column("in pairs", medium="page"),
                 Column("success, %", ".1f"),
                 Column("benign", ".1f", medium="page"),
                 Column("difference, points", "+.1f"),
                 _BY_TASK,
-                Column("lost/won"),
+                Column("lost/won", medium="terminal"),
+                *_LOST_WON,
                 Column("adj. p", b.P_VALUE),
             ),
             tuple(map(_variation, cells)),
@@ -492,13 +494,16 @@ def _variations(cells: Sequence[Cell]) -> Iterator[Table]:
 def _variation(cell: Cell) -> tuple[b.Cell, ...]:
     difference = cell.difference
     pairs = 0 if difference is None else difference.pairs
-    number = f"{cell.rate.counted} ({pairs})" if pairs != cell.rate.counted else cell.rate.counted
-    flips = None if difference is None else f"{difference.lost}/{difference.gained}"
-    first = (_name(cell, with_level=True), number, b.count_cell(cell.rate) if cell.is_few else b.rate_cell(cell.rate))
+    number = MarkedNumber(cell.rate.counted, f" ({pairs})" * (pairs != cell.rate.counted))
+    flips: tuple[b.Cell, ...] = (None, None, None)
+    if difference is not None:
+        flips = (f"{difference.lost}/{difference.gained}", difference.lost, difference.gained)
+    rate = b.count_cell(cell.rate) if cell.is_few else b.rate_cell(cell.rate)
+    first = (_name(cell, with_level=True), number, pairs, rate)
     if difference is None or cell.is_few:
-        return (*first, None, None, None, flips, None)
+        return (*first, None, None, None, *flips, None)
     value = Estimate(difference.value, difference.interval)
-    return (*first, difference.benign, value, difference.tasks_interval, flips, _adjusted(difference))
+    return (*first, difference.benign, value, difference.tasks_interval, *flips, _adjusted(difference))
 
 
 def _among(differences: Iterable[Difference | None]) -> str:

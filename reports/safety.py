@@ -185,7 +185,7 @@ def _ledger(model: Safety, full: bool) -> Iterator[Block]:
                 Share(literal.charged, literal.episodes, None),
                 literal.mean,
                 literal.steps,
-                "" if literal.force is None else f"{literal.force:.1f} N",
+                literal.force,
             )
             for row, literal in shown
         )
@@ -193,7 +193,7 @@ def _ledger(model: Safety, full: bool) -> Iterator[Block]:
             *map(Column, ("charged", "in", "episodes")),
             Column("cost an episode", ".4g"),
             Column("steps", ".4g"),
-            Column("largest force", is_optional=True),
+            Column("largest force, N", ".1f", is_optional=True),
         )
         yield Table("What was charged, the dearest first", columns, cells, "ledger", names=2, most=_MOST_ON_A_PAGE)
         if len(shown) < len(found):

@@ -93,8 +93,8 @@ def _csv(tables: Sequence[NamedTable]) -> str:
     head = [_ABOUT[place] for place in about]
     for each in tables:
         for column in each.table.columns:
-            keys = [key for key in _keys(column) if any(key in row for row in rows)]
-            head += [key for key in keys if key not in head]
+            keys = [key for key in _keys(column) if any(row.get(key) is not None for row in rows)]
+            head += [key for key in keys or [column.head] if key not in head]
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(map(csv_text, head))
