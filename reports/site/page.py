@@ -21,8 +21,7 @@ from pytest_vla.reports.site.charts import (
     tasks_cell,
     trend_blocks,
 )
-from pytest_vla.reports.site.entries import Entry, EntryVerdict, Result
-from pytest_vla.reports.site.summarise import NOT_JUDGED
+from pytest_vla.reports.site.entries import NOT_JUDGED, Entry, EntryVerdict, Result
 from pytest_vla.util.text import counted, printable_lines
 from pytest_vla.versions import installed
 

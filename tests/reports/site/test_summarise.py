@@ -13,9 +13,17 @@ from pytest_vla.records.record import Record
 from pytest_vla.records.store import open_store
 from pytest_vla.reports.html.media import MediaShown
 from pytest_vla.reports.loaded import load
-from pytest_vla.reports.site import summarise as summarise_module
-from pytest_vla.reports.site.entries import DRAWN, SEVERAL, Entry, conditions_of, selection_of, strata_of
-from pytest_vla.reports.site.summarise import digest_of, summarise
+from pytest_vla.reports.site import entries as summarise_module
+from pytest_vla.reports.site.entries import (
+    DRAWN,
+    SEVERAL,
+    Entry,
+    conditions_of,
+    digest_of,
+    selection_of,
+    strata_of,
+    summarise,
+)
 from tests.support.reports import RESULTS, write
 from tests.support.varied import varied
 
