@@ -33,8 +33,7 @@ from pytest_vla.records.record import Record
 from pytest_vla.reports import blocks as b
 from pytest_vla.reports.blocks import Block, Column, Heading, MarkedNumber, PageDrawing, Sentence, Table, estimate_text
 from pytest_vla.reports.figures import file_names, new_figure, png_of
-from pytest_vla.reports.html.overlays import overlay_blocks
-from pytest_vla.reports.html.svg import heat_table
+from pytest_vla.reports.html.svg import heat_table, overlay_blocks
 from pytest_vla.reports.json_schema import (
     COUNT,
     FLAG,

@@ -40,8 +40,7 @@ from pytest_vla.plan.labels import is_joint, joint_of, names_of
 from pytest_vla.reports import blocks as b
 from pytest_vla.reports.blocks import Block, Column, Heading, MarkedNumber, PageDrawing, Sentence, Table, estimate_text
 from pytest_vla.reports.figures import file_names, new_figure, png_of
-from pytest_vla.reports.html.overlays import overlay_blocks
-from pytest_vla.reports.html.svg import Dot, curve_drawing
+from pytest_vla.reports.html.svg import Dot, curve_drawing, overlay_blocks
 from pytest_vla.reports.json_schema import (
     COUNT,
     FLAG,

@@ -19,9 +19,8 @@ from pytest_vla.records.store import STORE, no_runs, open_store
 from pytest_vla.reports.html.gates import GateTold, gates_told
 from pytest_vla.reports.html.media import MediaShown
 from pytest_vla.reports.loaded import Loaded, load
-from pytest_vla.reports.site.charts import PAGES_FOLDER
 from pytest_vla.reports.site.entries import Entry, EntryVerdict, Result, digest_of, summarise
-from pytest_vla.reports.site.page import TITLE, index_html
+from pytest_vla.reports.site.page import PAGES_FOLDER, TITLE, index_html
 from pytest_vla.util.documents import read_plain
 from pytest_vla.util.files import whole_file
 from pytest_vla.util.locks import exclusive

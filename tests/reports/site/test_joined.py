@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from pytest_vla.reports.runs import FEW_BY_TIME, STOPPED_BY_TIME
-from pytest_vla.reports.site.charts import JoinedRuns, TrendPoint, difference, lines_of
 from pytest_vla.reports.site.entries import DRAWN, Entry, Result
+from pytest_vla.reports.site.page import JoinedRuns, TrendPoint, difference, lines_of
 from tests.support.sites import CONDITIONS, entry_of, part_of, result_of
 
 

@@ -2,9 +2,8 @@
 
 import re
 
-from pytest_vla.reports.site.charts import trend_blocks
 from pytest_vla.reports.site.entries import Entry, EntryVerdict
-from pytest_vla.reports.site.page import index_html, index_page
+from pytest_vla.reports.site.page import index_html, index_page, trend_blocks
 from tests.support.page import Parsed
 from tests.support.sites import entry_of, part_of, rate_of, result_of
 
