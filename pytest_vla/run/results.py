@@ -3,7 +3,7 @@
 Where a record is written, from pytest's hook on: `Results.pytest_runtest_logreport` takes the record off the report and
 calls `Results.keep_record`; that calls `stored.StoredRun.write_record`; that hands it to `Writer.put` of
 `pytest_vla.records.store`, which writes it into the store. (The process that ran the episode has put the record on
-the report: `handover.attach`, called by the `rollout` fixture.)
+the report: `record_transport.attach_record`, called by the `rollout` fixture.)
 
 Each part of the work is a module beside this one: `handover` (records on reports), `so_far` (the progress), `stored`
 (the store), `progress` (the live line), `failures` and `judging` (the verdict), `gate_items` (the gate), `limits` (the
