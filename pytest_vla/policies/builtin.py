@@ -1,4 +1,4 @@
-"""The kinds of policy of this room, which `pytest_vla.policies.extension` names."""
+"""The policy types of this room, which `pytest_vla.policies.extension` lists."""
 
 import os
 from collections.abc import Callable
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A published checkpoint.
+    """A published checkpoint with a short name.
 
     Attributes:
-        name: what people type.
-        hub_id: of the model on https://huggingface.co.
+        name: the name for ``--vla-model``.
+        hub_id: the id of the model on https://huggingface.co.
         source: the page that names the checkpoint for LIBERO.
-        replan: how many steps of a chunk its publishers execute, where their evaluation says another number than the
-            checkpoint's own config; None: the config's.
-        offered: whether messages name it among what there is.
+        replan: the number of steps of a chunk that its publishers execute if their evaluation differs from the
+            checkpoint's config, or None to use the config.
+        offered: whether messages list it among the available policies.
     """
 
     name: str
@@ -102,12 +102,12 @@ def _check_vla_eval(text: str, spec: ModelSpec) -> None:
 
 
 def _in_worker() -> bool:
-    """Whether the process that started this one has called the server already, which may be busy by now."""
+    """Whether this is a worker: its parent process has already contacted the server, which may be busy now."""
     return "PYTEST_XDIST_WORKER" in os.environ
 
 
 def _number() -> int:
-    """This worker's: of ``gw3``, or of a process that Python's own module started (``vla-fuzz-3``); 0: of none."""
+    """Return the number of this worker (``gw3``) or multiprocessing child (``vla-fuzz-3``), or 0 elsewhere."""
     import multiprocessing
 
     name = os.environ.get("PYTEST_XDIST_WORKER", "")
@@ -171,7 +171,7 @@ def _live_digest(text: str, spec: ModelSpec) -> str | None:
 
 
 def _checkpoint(checkpoint: Checkpoint) -> PolicyType:
-    """A published checkpoint by the name that people type."""
+    """Return the policy type of a published checkpoint."""
 
     def load(text: str, spec: ModelSpec) -> "BatchPolicy":
         from pytest_vla.policies.lerobot import load
@@ -232,7 +232,7 @@ PI0, PI05, SMOLVLA, XVLA = map(_checkpoint, CHECKPOINTS)
 
 
 def random_policy(episode: Episode) -> Session:
-    """Each action uniform in [-1, 1], gripper included, drawn anew every step; looks at nothing."""
+    """Begin an episode of actions drawn anew each step, uniform in [-1, 1], gripper included."""
 
     def act(observation: Observation) -> NDArray[Any]:
         return episode.rng.uniform(-1.0, 1.0, episode.action_size).astype(np.float64)
@@ -246,15 +246,15 @@ EXPECTED = "expected *.npz with actions (n, 7), or the folder of a run such as .
 
 
 def replay_policy(path: Path) -> Policy:
-    """A policy that plays back actions, one a step, and looks at nothing.
+    """Make a policy that plays back recorded actions, one per step, and ignores observations.
 
     Args:
-        path: ``*.npz`` with ``actions`` (n, 7), played in every episode; or a run's folder, of which each case gets
-            its own.
+        path: an ``*.npz`` with ``actions`` (n, 7), played in every episode; or the folder of a run, from which
+            each case gets its own actions.
 
     Raises:
-        VlaError: the path cannot be used. An episode ends with EpisodeError ``replay-missing`` (the run has no such
-            case) or ``policy-exhausted`` (the actions are used up and the episode goes on).
+        VlaError: the path cannot be used. An episode ends with EpisodeError ``replay-missing`` (the run has no
+            such case) or ``policy-exhausted`` (the episode continues after the last action).
     """
     check_replay(path)
     if path.is_dir():
@@ -264,7 +264,7 @@ def replay_policy(path: Path) -> Policy:
 
 
 def check_replay(path: Path) -> None:
-    """Refuse what cannot be played back, without reading it. Raises VlaError."""
+    """Check that a path can be played back, without reading it. Raises VlaError."""
     if not path.exists():
         raise VlaError(f"--vla-model=replay:{path}: there is no such file or folder; {EXPECTED}")
     if not path.is_dir() and path.suffix != ".npz":

@@ -1,4 +1,4 @@
-"""Which device there is, for policies that are told ``auto``; finds it without torch where it can."""
+"""The device of a policy if ``--vla-device`` is ``auto``; found without importing torch if possible."""
 
 import importlib
 import importlib.util
@@ -30,14 +30,14 @@ _SIGNS = (_NVIDIA, "nvidiactl", "nvmap", "dxg", "kfd")
 
 
 def resolved(device: str, dev: Path = Path("/dev"), environment: Mapping[str, str] = os.environ) -> str:
-    """A device's name as it is, and for `AUTO` that of the device there is: ``cuda``, ``mps`` or ``cpu``.
+    """Return the name of a device; for `AUTO`, the available one: ``cuda``, ``mps`` or ``cpu``.
 
-    torch decides, where it is installed. It takes seconds to import, which is done only where it may find something.
+    torch decides if it is installed. Its import takes seconds, so it happens only if torch may find a device.
 
     Args:
-        device: of ``--vla-device``.
-        dev: where devices are files.
-        environment: of this process.
+        device: the value of ``--vla-device``.
+        dev: the folder of device files.
+        environment: the environment of this process.
     """
     if device != AUTO:
         return device
@@ -57,6 +57,6 @@ def resolved(device: str, dev: Path = Path("/dev"), environment: Mapping[str, st
 
 
 def first_there_is(torch: Any) -> str:
-    """``cuda``, ``mps`` or ``cpu``: the first that torch has."""
+    """Return ``cuda``, ``mps`` or ``cpu``: the first device that torch has."""
     there = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available, _CPU: lambda: True}
     return next(name for name, is_there in there.items() if is_there())

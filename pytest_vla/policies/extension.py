@@ -1,4 +1,4 @@
-"""The policies that come with pytest-vla, but for the expert."""
+"""The policies that come with pytest-vla, except for the expert."""
 
 from pytest_vla.entries import PolicyEntry
 
@@ -15,5 +15,5 @@ _KINDS = (
 
 
 def pytest_vla_policies() -> list[PolicyEntry]:
-    """Ours, in the order in which they are told."""
+    """Return the policies that come with pytest-vla, in the order in which they are listed."""
     return [PolicyEntry(name, about, kind=f"pytest_vla.policies.builtin:{at}") for name, at, about in _KINDS]

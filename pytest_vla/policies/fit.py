@@ -1,6 +1,6 @@
-"""Whether a policy fits a suite, by what each says of itself: findings with stable codes. Loads no policy.
+"""Whether a policy fits a suite, judged by their traits: findings with stable codes. No policy is loaded.
 
-`CODES` is the one list of all that may be found; what only a trial shows is found by `pytest_vla.policies.trial`.
+`CODES` lists every possible finding; those that only a trial can show come from `pytest_vla.policies.trial`.
 """
 
 import math
@@ -37,26 +37,27 @@ STATE_LAYOUTS = (
 
 @dataclass(frozen=True)
 class Traits:
-    """What a policy says of itself. None: it does not say, and nobody checks. Raises VlaError for another value.
+    """A policy's description of itself. A trait that is None is unknown, and not checked. Raises VlaError for a bad
+    value.
 
     Attributes:
-        action_size: numbers in an action.
+        action_size: the number of values in an action.
         action_convention: one of `ACTION_CONVENTIONS`.
-        rotation: how an action writes the rotation; one of `ROTATIONS`.
-        gripper: what an action's last number means; one of `GRIPPERS`.
-        reads: the observations that it reads, such as ``agentview_image`` and ``state``. A `BatchPolicy` that does not
-            say has its attribute of that name.
-        image_size: height and width in pixels of the only pictures that it takes. A policy that brings pictures to
-            its size itself does not say.
+        rotation: the encoding of the rotation in an action; one of `ROTATIONS`.
+        gripper: the meaning of the last value of an action; one of `GRIPPERS`.
+        reads: the observations that it reads, such as ``agentview_image`` and ``state``. The default for a
+            `BatchPolicy` is its attribute of that name.
+        image_size: height and width in pixels, if pictures of no other size are accepted. A policy that resizes
+            pictures itself leaves it out.
         image_transform: the form of the pictures that it was trained on; one of `IMAGE_TRANSFORMS`.
-        state_size: numbers in the state that it takes.
-        state_layout: what these are; one of `STATE_LAYOUTS`.
-        control_freq: actions a second that it was trained on, Hz.
+        state_size: the number of values in the state that it takes.
+        state_layout: the meaning of these values; one of `STATE_LAYOUTS`.
+        control_freq: the control rate that it was trained at, Hz.
         language: whether it reads the instruction.
-        instructions: the only ones that it was trained on.
-        chunk: the most actions that one answer has.
-        draws: whether it samples its actions, so that it may answer the same question in different ways; what does not
-            draw does the same again from an equal start.
+        instructions: the only instructions that it was trained on.
+        chunk: the largest number of actions in one answer.
+        draws: whether it samples its actions, so that answers to the same question may differ; a policy that
+            does not sample repeats itself from the same initial state.
     """
 
     action_size: int | None = None
@@ -86,7 +87,7 @@ class Traits:
                 raise VlaError(f"a policy's traits: {name} is {_short(value)}, expected {expected}") from None
 
     def table(self) -> dict[str, Any]:
-        """What is said, of values that JSON and msgpack know, as it goes to another process."""
+        """Return the traits that are not None, as values for JSON and msgpack."""
         said = {field.name: getattr(self, field.name) for field in fields(self)}
         return {
             name: list(value) if isinstance(value, tuple) else value
@@ -96,7 +97,11 @@ class Traits:
 
     @classmethod
     def of(cls, table: Mapping[Any, Any]) -> "Traits":
-        """What `table` made a table of, or a policy's own mapping. Raises VlaError: an unknown name or value."""
+        """Read traits from the result of `table` or from a policy's own mapping.
+
+        Raises:
+            VlaError: a name is unknown, or a value invalid.
+        """
         for name in table:
             if name not in _VALUES:
                 close = did_you_mean(str(name), _VALUES)
@@ -105,10 +110,10 @@ class Traits:
 
 
 def traits_of(policy: object) -> Traits:
-    """What a policy says of itself by its attribute ``traits``, a `Traits` or a mapping of its names.
+    """Return a policy's traits from its attribute ``traits``, a `Traits` or a mapping of its names.
 
     Raises:
-        VlaError: it is something else, or has unknown names or values.
+        VlaError: the attribute is something else, or has unknown names or values.
     """
     said = getattr(policy, "traits", None)
     if said is None:
@@ -209,13 +214,13 @@ WORLD = Traits(
 
 @dataclass(frozen=True)
 class FitCode:
-    """One cause for which a policy does not fit a suite.
+    """One reason for which a policy does not fit a suite.
 
     Attributes:
         name: stable for ever.
-        severity: `ERROR`: such a policy cannot do well; `WARNING`: it may be meant.
-        meaning: one line.
-        mend: one line.
+        severity: `ERROR` if such a policy cannot succeed, `WARNING` if the difference may be intended.
+        meaning: the reason, in one line.
+        mend: the remedy, in one line.
     """
 
     name: str
@@ -224,12 +229,12 @@ class FitCode:
     mend: str
 
     def found(self, said: str, *, mend: str | None = None, severity: str | None = None) -> "FitFinding":
-        """A finding of this code.
+        """Make a finding with this code.
 
         Args:
-            said: what the policy says or does, and what the suite has.
-            mend: how to mend it, where that can be said better than in general.
-            severity: where it is another one than the code's.
+            said: the difference between the policy and the suite.
+            mend: a more specific remedy than the code's, if there is one.
+            severity: overrides the code's severity.
         """
         line = " ".join(f"{said}; {mend or self.mend}".split())
         # A terminal would obey control characters.
@@ -238,8 +243,10 @@ class FitCode:
 
 @dataclass(frozen=True)
 class FitFinding:
-    """That a policy does not fit a suite. `message` is one line: what the policy says, what the suite has, how to
-    mend it."""
+    """One way in which a policy does not fit a suite.
+
+    `message` is one line: the policy's property, the suite's, and the remedy.
+    """
 
     code: str
     severity: str
@@ -369,7 +376,7 @@ _MEND_GRIPPER = {
 
 
 def suite_traits(protocol: Protocol) -> Traits:
-    """What a suite takes and gives, in the words of `Traits`; of instructions nothing."""
+    """Return the properties of a suite as `Traits`, without instructions."""
     pictures = tuple(f"{camera}_image" for camera in protocol.cameras)
     if protocol.vectors:
         # A world of the suite's own; what its numbers mean nobody says.
@@ -392,11 +399,11 @@ def suite_traits(protocol: Protocol) -> Traits:
 
 
 def check_fit(traits: Traits, suite: Suite | tuple[str, Protocol]) -> tuple[FitFinding, ...]:
-    """What a policy says of itself against a suite; what it does not say is not checked.
+    """Compare a policy's traits with a suite; unknown traits are not checked.
 
     Args:
         traits: the policy's.
-        suite: a suite; or its name and protocol, where instructions are not checked.
+        suite: a suite; or its name and protocol, if instructions are not to be checked.
 
     Returns:
         Findings in the order of `CODES`.
@@ -409,7 +416,7 @@ def check_fit(traits: Traits, suite: Suite | tuple[str, Protocol]) -> tuple[FitF
 
 
 def check_replan(traits: Traits, replan: int | None) -> tuple[FitFinding, ...]:
-    """What ``--vla-replan`` asks for against what a policy says of its chunks; None: it is not given."""
+    """Compare ``--vla-replan`` (None if not given) with the length of a policy's chunks."""
     if replan is None or traits.chunk is None or replan <= traits.chunk:
         return ()
     return (

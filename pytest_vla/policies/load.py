@@ -1,4 +1,4 @@
-"""``--vla-model``: from the text that people type to a policy. Loads numpy or a user's module only when asked to."""
+"""``--vla-model``: from its text to a policy. Imports numpy or a user's module only on demand."""
 
 import importlib.util
 import os
@@ -32,28 +32,32 @@ if TYPE_CHECKING:
 
 
 def kind_names() -> tuple[str, ...]:
-    """The names of all kinds. Imports none of them."""
+    """Return the names of all policy types, without importing them."""
     return tuple(extensions.policies())
 
 
 def find_kind(name: str) -> PolicyType | None:
-    """The kind of a name; None: there is none. Raises VlaError where its package cannot be used."""
+    """Return the policy type of this name, or None if there is none. Raises VlaError if its package is unusable."""
     entry = extensions.policies().get(name)
     return None if entry is None else _kind(entry)
 
 
 def all_kinds() -> tuple[PolicyType, ...]:
-    """Every kind. Raises VlaError where a package cannot be used."""
+    """Return every policy type. Raises VlaError if a package is unusable."""
     return tuple(kind for name in kind_names() if (kind := find_kind(name)) is not None)
 
 
 def usages() -> tuple[str, ...]:
-    """How every kind that is offered is written, for messages."""
+    """Return the usage of every policy type that is offered, for messages."""
     return tuple(kind.usage for kind in all_kinds() if kind.offered)
 
 
 def checked_policy(policy: Any, found: str) -> "Policy | BatchPolicy":
-    """What somebody gave as a policy. Raises VlaError, which begins with `found`, where it is none."""
+    """Check that a user's object is a policy, and return it.
+
+    Raises:
+        VlaError: it is not a policy; the message begins with `found`.
+    """
     from pytest_vla.policies.base import is_batch_policy, own_number
 
     if isinstance(policy, type) and hasattr(policy, "begin") and hasattr(policy, "act"):
@@ -125,11 +129,11 @@ def _kind(entry: PolicyEntry) -> PolicyType:
 
 
 def check_model(spec: ModelSpec) -> None:
-    """Refuse what cannot be a policy, without loading it.
+    """Check early that a spec can be a policy, without loading it.
 
     Raises:
-        VlaError: unknown kind (with close matches), a missing file, a module that cannot be found, a server that does
-            not answer.
+        VlaError: an unknown type (with close matches), a missing file, a module that cannot be found, or a
+            server that does not answer.
     """
     kind, text, spec = _parse(spec)
     if kind is None:
@@ -139,9 +143,9 @@ def check_model(spec: ModelSpec) -> None:
 
 
 def module_places(spec: ModelSpec) -> tuple[Path, ...]:
-    """Where the module of ``module:callable`` would be imported from: its file, or its package's folders.
+    """Return where the module of ``module:callable`` would be imported from: its file, or its package's folders.
 
-    Imports nothing. Empty where the policy is of a kind that has no module, or where none is found.
+    Imports nothing. The result is empty if the policy type has no module, or if the module is not found.
     """
     name, colon, _ = spec.text.partition(":")
     if not colon or find_kind(name) is not None:
@@ -158,19 +162,19 @@ def module_places(spec: ModelSpec) -> tuple[Path, ...]:
 
 
 def may_batch(spec: ModelSpec) -> bool | None:
-    """Whether the policy answers in batches, as far as is known without loading it; None: it may. Raises VlaError."""
+    """Return whether the policy answers in batches, or None if that is unknown before loading. Raises VlaError."""
     kind, _, _ = _parse(spec)
     return kind.batches if kind else None
 
 
 def known_to_draw(spec: ModelSpec) -> bool | None:
-    """Whether the policy samples its actions, if that is known without loading it; else None. Raises VlaError."""
+    """Return whether the policy samples its actions, or None if that is unknown before loading. Raises VlaError."""
     kind, _, _ = _parse(spec)
     return kind.draws if kind else None
 
 
 def resolve_policy(spec: ModelSpec) -> "Policy":
-    """The policy of a spec, loaded; one that answers in batches with one question at a time. Raises VlaError."""
+    """Load the policy of a spec, adapted to one question at a time if it answers in batches. Raises VlaError."""
     from pytest_vla.policies.base import is_batch_policy, one_by_one
 
     policy = load_policy(spec)
@@ -178,7 +182,7 @@ def resolve_policy(spec: ModelSpec) -> "Policy":
 
 
 def load_policy(spec: ModelSpec) -> "Policy | BatchPolicy":
-    """The policy of a spec, as it is. Raises VlaError."""
+    """Load the policy of a spec. Raises VlaError."""
     kind, text, spec = _parse(spec)
     if kind is None or not extensions.is_built_in(extensions.policies()[kind.name]):
         # Code that is not ours is told nothing else.
@@ -187,17 +191,18 @@ def load_policy(spec: ModelSpec) -> "Policy | BatchPolicy":
 
 
 def digest_of(policy: object, spec: ModelSpec) -> str | None:
-    """What a loaded policy says that it is made of, or else `policy_digest`. Raises VlaError."""
+    """Return a loaded policy's own digest, or else `policy_digest`. Raises VlaError."""
     own = getattr(policy, "digest", None)
     return digest_with(own, _parse(spec)[2].arguments, spec.folder) if isinstance(own, str) else policy_digest(spec)
 
 
 def policy_digest(spec: ModelSpec) -> str | None:
-    """Names the content of what makes a policy, so that records tell one version of it from the next.
+    """Return a digest of a policy's content, which distinguishes its versions in records.
 
-    sha256 (hex) of the file of ``module:callable``'s module, or of the played npz file, or over a checkpoint's files;
-    arguments are in it, with the content of files that they name. None where no one file is it, where the module is
-    not loaded, or where a server on the network has the weights and says nothing of them. Raises VlaError.
+    It is the sha256 (hex) of the file of ``module:callable``'s module, of the replayed npz file, or over a checkpoint's
+    files; arguments are included, with the content of files that they name. It is None if no single file defines the
+    policy, if the module is not loaded, or if a server on the network has the weights and does not report a digest.
+    Raises VlaError.
     """
     kind, text, spec = _parse(spec)
     digest = kind.digest(text, spec) if kind else module_digest(spec.text.partition(":")[0])
@@ -209,7 +214,9 @@ def _usage(names: tuple[str, ...]) -> str:
 
 
 def _parse(spec: ModelSpec) -> tuple[PolicyType | None, str, ModelSpec]:
-    """The kind, the text after the colon, and the spec with its arguments; no kind for ``module:callable``."""
+    """Return the policy type, the text after the colon, and the spec with its arguments; no type for
+    ``module:callable``.
+    """
     hook_modules.consent(spec.plugins, spec.folder)
     model = spec.text
     bare, mark, _ = model.partition(MARK)
@@ -239,7 +246,7 @@ def _parse(spec: ModelSpec) -> tuple[PolicyType | None, str, ModelSpec]:
 
 
 def _checkpoint(spec: ModelSpec, name: str, after: str) -> tuple[PolicyType, str, ModelSpec]:
-    """The kind of ``NAME@CHECKPOINT``, and ``@CHECKPOINT`` as its text; `after` is what must not stand behind it."""
+    """Return the policy type of ``NAME@CHECKPOINT``, and ``@CHECKPOINT`` as its text; `after` has to be empty."""
     name, _, checkpoint = name.partition("@")
     kind = find_kind(name)
     if kind is None or checkpoint not in kind.checkpoints:
