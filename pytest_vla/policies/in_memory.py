@@ -1,4 +1,4 @@
-"""A policy in the memory of the process that started pytest, such as a training script: ``--vla-model=live:NAME``.
+"""A policy in the memory of the process that started pytest, such as a training script (``live:NAME``).
 
 `pytest_vla.evaluate` starts pytest, and writes the policy's address to a file that the environment variable `CALLER`
 names. The file's folder serves one call and is accessible to this user only; pytest writes the run's folder to it.

@@ -1,4 +1,4 @@
-"""``--vla-model=lerobot:PATH_OR_HUB_ID``: any lerobot policy, in process, with its own pre- and postprocessors."""
+"""``--vla-model=lerobot:WHERE``: any lerobot policy, in process, with its own pre- and postprocessors."""
 
 import copy
 import hashlib
@@ -116,7 +116,10 @@ def _check_actions(config: Any) -> None:
 
 
 def _assign(keys: list[str], config: Any) -> dict[str, str]:
-    """Return our picture for each key: by name, then by order; none for keys of empty cameras, which the class fills."""
+    """Return our picture for each key: by name, then by order.
+
+    Keys of empty cameras get none: the class fills them itself.
+    """
     assigned: dict[str, str] = {}
     for wanted, names in ((_SCENE, _SCENE_NAMES), (_WRIST, _WRIST_NAMES)):
         for key in keys:

@@ -1,4 +1,4 @@
-"""What metrics want to know of the tokens that a policy decodes, so that whole distributions need not be kept."""
+"""Statistics of the tokens that a policy decodes, for metrics, so that whole distributions need not be stored."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,16 +18,16 @@ _ROUNDING = 1e-4
 
 @dataclass(frozen=True)
 class TokenStatistics:
-    """Of the distribution that each token was chosen from, in the order of decoding.
+    """Statistics of the distribution that each token was chosen from, in decoding order.
 
-    `token_statistics` makes it from logits.
+    `token_statistics` computes them from logits.
 
     Attributes:
         first: (t,) the probability of the likeliest choice, in [0, 1].
-        second: (t,) of the next likeliest, in [0, first].
+        second: (t,) the probability of the second likeliest choice, in [0, first].
         squares: (t,) the sum of all squared probabilities, in [0, 1].
         entropy: (t,) in nats, in [0, ln vocabulary].
-        vocabulary: from how many each token was chosen, 2 or more.
+        vocabulary: the number of choices for each token, 2 or more.
     """
 
     first: NDArray[Any]
@@ -38,13 +38,13 @@ class TokenStatistics:
 
 
 def token_statistics(logits: ArrayLike) -> TokenStatistics:
-    """The statistics of tokens by their logits.
+    """Compute the statistics of tokens from their logits.
 
     Args:
-        logits: (t, C), of each token over the vocabulary; -inf: it cannot be chosen.
+        logits: (t, C), one row over the vocabulary per token; -inf for an impossible choice.
 
     Raises:
-        EpisodeError: ``policy-shape`` or ``policy-nan``: they are none.
+        EpisodeError: ``policy-shape`` or ``policy-nan`` for invalid logits.
     """
     heat = np.asarray(logits, dtype=np.float64)
     if heat.ndim != 2 or heat.shape[1] < 2:
@@ -64,10 +64,10 @@ def token_statistics(logits: ArrayLike) -> TokenStatistics:
 
 
 def check_token_statistics(given: object) -> TokenStatistics:
-    """Statistics with float64 arrays.
+    """Return statistics with float64 arrays, after checking them.
 
     Raises:
-        EpisodeError: ``policy-dtype``, ``policy-nan`` or ``policy-shape``: they are none; says which value.
+        EpisodeError: ``policy-dtype``, ``policy-nan`` or ``policy-shape``; the message names the invalid value.
     """
     if not isinstance(given, TokenStatistics):
         raise EpisodeError(
@@ -105,12 +105,12 @@ def check_token_statistics(given: object) -> TokenStatistics:
 
 
 def statistics_table(statistics: TokenStatistics) -> dict[str, Any]:
-    """Checked statistics as arrays and a number by name, for a wire; `statistics_of` reads it."""
+    """Return checked statistics as arrays and a number by name, for a message; `statistics_of` reads it."""
     return {name: getattr(statistics, name) for name in (*PER_TOKEN, "vocabulary")}
 
 
 def statistics_of(table: object) -> TokenStatistics:
-    """What `statistics_table` made, and came over a wire: not yet checked. Raises ValueError where it is none."""
+    """Read a table of `statistics_table` from a message, unchecked. Raises ValueError if it is not one."""
     if not isinstance(table, Mapping) or set(table) != {*PER_TOKEN, "vocabulary"}:
         raise ValueError(f"token statistics are a table of {', '.join(PER_TOKEN)} and vocabulary")
     return TokenStatistics(**table)

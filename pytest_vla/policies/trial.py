@@ -1,6 +1,7 @@
-"""What a few questions show of a policy: whether its answers can be executed, repeat, and belong to their episode.
+"""A trial of a policy: a few questions show whether its answers are valid, reproducible and independent of other
+episodes.
 
-No world is made: pictures and states are drawn, instructions are the suite's.
+No world is made: pictures and states are random, instructions are the suite's.
 """
 
 import statistics
@@ -60,7 +61,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Script:
-    """A trial episode: a task of the suite, its noise, and what is seen at each question."""
+    """A trial episode: a task of the suite, the seed of its noise, and the observation at each question."""
 
     task: Task
     noise: int
@@ -68,14 +69,14 @@ class Script:
 
 
 def draw_observation(drawn: np.random.Generator, protocol: Protocol) -> dict[str, NDArray[Any]]:
-    """What a policy might see: every name that a world's observation has.
+    """Draw a random observation with every name that a world's observation has.
 
-    Pictures are patches of colours under noise, so that a network that averages sees a difference too; the arm is near
+    Pictures are coloured patches with noise, so that a network that averages also sees a difference; the arm is near
     its rest pose.
 
     Args:
-        drawn: the only randomness.
-        protocol: says which cameras, and how large pictures are.
+        drawn: the only source of randomness.
+        protocol: defines the cameras and the picture size.
     """
     height, width = protocol.image_size
     rows, columns = np.arange(height) * _PATCHES // height, np.arange(width) * _PATCHES // width
@@ -100,13 +101,13 @@ def draw_observation(drawn: np.random.Generator, protocol: Protocol) -> dict[str
 
 
 def make_script(suite: Suite, number: int, drawn: np.random.Generator, questions: int = QUESTIONS) -> Script:
-    """The episode of this number: of the suite's task of that index, with noise of its own."""
+    """Make the trial episode of this number: the suite's task of that index (modulo), with noise of its own."""
     seen = tuple(draw_observation(drawn, suite.protocol) for _ in range(questions))
     return Script(suite.tasks[number % len(suite.tasks)], number, seen)
 
 
 def play_scripts(policy: Policy, scripts: Sequence[Script]) -> list[list[Actions]]:
-    """The answers of each episode; several begin together, and take turns."""
+    """Return the answers of each episode; the episodes begin together, and take turns."""
     with asking(policy, scripts) as ask:
         rounds = [ask(step, seen) for step, seen in enumerate(zip(*(script.seen for script in scripts), strict=True))]
     return [list(answers) for answers in zip(*rounds, strict=True)]
@@ -116,15 +117,15 @@ def play_scripts(policy: Policy, scripts: Sequence[Script]) -> list[list[Actions
 def asking(
     policy: Policy | BatchPolicy, scripts: Sequence[Script], took: Callable[[float], None] = lambda seconds: None
 ) -> Iterator[Ask]:
-    """Begins an episode for each script, and ends them. What it gives asks all of them at a control step.
+    """Begin an episode for each script, and end them after the block; the value asks all at one control step.
 
     Args:
-        policy: one that answers in batches is asked all at once, another one after the other.
-        scripts: of the episodes.
-        took: called with the seconds that the policy took for each answer, or for each batch of them.
+        policy: asked with all questions at once if it answers in batches, else with one after the other.
+        scripts: the episodes.
+        took: called with the seconds of each answer, or of each batch of answers.
 
     Raises:
-        EpisodeError: the policy raises, or its answers are none.
+        EpisodeError: the policy raises, or an answer is invalid.
     """
     names = [f"trial {script.noise}" for script in scripts]
     noises = [noise_generator(0, name) for name in names]
@@ -216,15 +217,15 @@ _PICTURE = "_image"
 
 @dataclass(frozen=True)
 class Latency:
-    """How long questions take.
+    """The time that questions take.
 
     Attributes:
-        batch: questions at once.
+        batch: the number of questions at once.
         median: seconds.
-        slowest: seconds; where a session keeps a queue, the median may be of answers that needed no thought.
-        actions: executed a second, by all episodes of the batch together.
+        slowest: seconds; if a session keeps a queue, the median may cover answers that needed no computation.
+        actions: executed actions per second, over all episodes of the batch.
         mean: seconds.
-        executed: actions of an answer that are, on the average.
+        executed: the mean number of actions of an answer that are executed.
     """
 
     batch: int
@@ -238,20 +239,20 @@ class Latency:
 def try_policy(
     policy: Policy | BatchPolicy, suite: Suite, *, seed: int = 0, served: bool = False, told: Told = lambda line: None
 ) -> tuple[FitFinding, ...]:
-    """Ask a policy a few dozen questions, and look at its answers.
+    """Ask a policy a few dozen questions, and check its answers.
 
     Args:
-        policy: not a privileged one, which would miss the world.
-        suite: whose instructions, cameras and picture size it is asked with.
-        seed: of what it sees.
-        served: another process draws its noise, which nobody here can make repeat.
-        told: called with what is tried next.
+        policy: not a privileged one, which would need the world.
+        suite: provides instructions, cameras and picture size.
+        seed: the seed of the observations.
+        served: whether another process draws the policy's noise, which cannot be made reproducible here.
+        told: called with a description of each step.
 
     Returns:
         Findings in the order of `fit.CODES`.
 
     Raises:
-        VlaError: what the policy says of itself cannot be understood.
+        VlaError: the policy's description of itself is invalid.
     """
     with globals_put_back():
         return tuple(sorted(_tried(policy, suite, seed, served, told), key=lambda finding: finding.code))
@@ -266,18 +267,18 @@ def measure(
     rounds: int = 20,
     told: Told = lambda line: None,
 ) -> Iterator[Latency]:
-    """How long questions take, after a round to warm up; a policy that takes one at a time is asked so.
+    """Measure how long questions take, after one warm-up round for each batch size.
 
     Args:
-        policy: as for `try_policy`; one that answered.
+        policy: as for `try_policy`, without errors there.
         suite: as for `try_policy`.
-        sizes: questions at once; those beyond what the policy takes are left out.
-        seconds: time after which no further round of a size is begun; there are at least three.
-        rounds: at most.
-        told: called with what is measured next.
+        sizes: the numbers of questions at once; those above the policy's limit are left out.
+        seconds: time after which no further round of a size begins; there are at least three rounds.
+        rounds: the largest number of rounds.
+        told: called with a description of each step.
 
     Raises:
-        EpisodeError: the policy raises, or gives no actions.
+        EpisodeError: the policy raises, or its answers are invalid.
     """
     most = policy.max_batch if is_batch_policy(policy) else 1
     replan = getattr(policy, "replan", None)
@@ -389,9 +390,9 @@ def _ignored(
     play: _Play,
     reads: Sequence[str] | None,
 ) -> Iterator[FitFinding]:
-    """Whether the first answer stays the same, whatever the instruction is, and whatever the pictures are.
+    """Check whether the first answer is the same for all instructions, and for all pictures.
 
-    Of a policy that `reads` no picture, by its own word, that is as it should be.
+    A policy that `reads` no picture is expected to ignore them.
     """
 
     def stays(others: Sequence[Script]) -> bool:
@@ -413,7 +414,7 @@ def _ignored(
 
 
 def _seen_in(actions: Actions, suite: Suite) -> Iterator[FitFinding]:
-    """What all answers together, (n, 7), show."""
+    """Check the range and the gripper of all actions, (n, 7)."""
     wild = (np.abs(actions) > 1.0).any(axis=1)
     if wild.any():
         clips = suite.protocol.out_of_range == "clip"
@@ -458,13 +459,13 @@ SAMPLES, TOKENS = "samples", "token probabilities"
 
 @dataclass(frozen=True)
 class Price:
-    """What one wish costs; builtin types only, since workers send it.
+    """The cost of one wish; builtin types only, since workers send it.
 
     Attributes:
         wish: `SAMPLES` or `TOKENS`.
-        without: s, of each question without the wish.
-        beside: s, of each with it, in the same round.
-        steps: control steps that an answer is executed for.
+        without: s, for each question without the wish.
+        beside: s, for each question with it, in the same round.
+        steps: the control steps that an answer is executed for.
     """
 
     wish: str
@@ -474,7 +475,7 @@ class Price:
 
     @property
     def extra(self) -> tuple[float, ...]:
-        """s a control step that each round with the wish took longer."""
+        """The additional s per control step with the wish, for each round."""
         return tuple((b - a) / self.steps for a, b in zip(self.without, self.beside, strict=True))
 
 
@@ -487,21 +488,21 @@ def price_of(
     rounds: int = ROUNDS,
     clock: Callable[[], float] = perf_counter,
 ) -> tuple[Price, ...]:
-    """What each wish costs a policy, asked alone; empty where none is wished for.
+    """Measure the cost of each wish for a policy, asked alone; empty if there are no wishes.
 
-    Sessions of its own are begun and closed, and what is seen is drawn, so that no episode is touched. In each round
-    every kind of question is asked once, so that what else the machine does hits all alike.
+    The sessions are its own and the observations random, so that no episode is affected. Each round asks every kind of
+    question once, so that other load on the machine affects all kinds equally.
 
     Args:
-        policy: not a privileged one, which would miss the world.
-        suite: whose pictures it is shown.
-        wishes: of the run.
-        replan: steps of a chunk that are executed; None: as many as the policy says, or all.
+        policy: not a privileged one, which would need the world.
+        suite: defines the pictures.
+        wishes: the run's.
+        replan: the steps of a chunk that are executed, or None for the policy's own number, or all.
         rounds: 2 or more.
-        clock: gives seconds.
+        clock: returns seconds.
 
     Raises:
-        VlaError: the policy raises, or answers something else; its episodes tell more.
+        VlaError: the policy raises, or an answer is invalid; its episodes report more.
     """
     if rounds < 2:
         raise VlaError(f"{rounds} rounds: expected 2 or more, for a standard deviation")
@@ -542,7 +543,7 @@ def _executed(policy: Policy, session: Session, script: Script, replan: int | No
 
 
 def _asked(session: Session, script: Script, clock: Callable[[], float]) -> tuple[float, int]:
-    """Seconds that an answer took, and how many actions it has."""
+    """Return the seconds that an answer took, and its number of actions."""
     # Copies: a policy may write into what it is given.
     view = policy_view({name: value.copy() for name, value in script.seen[0].items()}, "none")
     seed_globals([noise_generator(0, "price")])
@@ -552,12 +553,12 @@ def _asked(session: Session, script: Script, clock: Callable[[], float]) -> tupl
 
 
 def price_table(prices: Sequence[Price]) -> list[tuple[str, tuple[float, ...], tuple[float, ...], int]]:
-    """Prices as builtin types, for another process; `read_prices` reads them."""
+    """Return prices as builtin types, for another process; `read_prices` reads them."""
     return [(each.wish, each.without, each.beside, each.steps) for each in prices]
 
 
 def read_prices(table: Sequence[Sequence[object]]) -> tuple[Price, ...]:
-    """Prices of `price_table`."""
+    """Read prices from a table of `price_table`."""
     return tuple(
         Price(str(wish), tuple(cast("Sequence[float]", a)), tuple(cast("Sequence[float]", b)), int(cast("int", steps)))
         for wish, a, b, steps in table

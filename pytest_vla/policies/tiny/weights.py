@@ -1,4 +1,4 @@
-"""tiny's weights: a file of arrays that is checked before anything is computed with it."""
+"""tiny's weights: a file of arrays that is checked before it is used."""
 
 import hashlib
 import io
@@ -31,9 +31,10 @@ _APOSTROPHES = str.maketrans("", "", "'\N{RIGHT SINGLE QUOTATION MARK}")
 
 
 def tokens(instruction: str) -> list[str]:
-    """Its words, of any script, in lower case and without accents, and its numbers; an apostrophe joins.
+    """Return an instruction's words and numbers, in lower case and without accents; an apostrophe joins.
 
-    All else parts words. Texts that are the same by Unicode's compatibility (NFKC) give the same words.
+    Words may be in any script; every other character separates them. Texts that are equal by Unicode's compatibility
+    (NFKC) give the same words.
     """
     apart = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", instruction).lower())
     # Marks of all kinds: some scripts write vowels as marks, which must not part a word either.
@@ -42,21 +43,20 @@ def tokens(instruction: str) -> list[str]:
 
 
 def vocabulary_of(instructions: Iterable[str], least: int = 1) -> tuple[str, ...]:
-    """The words that occur at least so often, sorted; the places of `NOTHING` and `UNKNOWN` are empty texts."""
+    """Return the words that occur at least `least` times, sorted, after two empty texts for `NOTHING` and `UNKNOWN`."""
     counts = Counter(word for instruction in instructions for word in tokens(instruction))
     return ("", "", *sorted(word for word, count in counts.items() if count >= least))
 
 
 def places_of(vocabulary: Iterable[str]) -> dict[str, int]:
-    """The number of each word of a vocabulary."""
+    """Return the number of each word of a vocabulary."""
     return {word: place for place, word in enumerate(vocabulary) if word}
 
 
 def numbered(instruction: str, places: Mapping[str, int], longest: int = LONGEST) -> npt.NDArray[np.int64]:
-    """An instruction as numbers of words (longest,).
+    """Return an instruction as numbers of words (longest,).
 
-    A word that was never learned is `UNKNOWN`; after the last word stands `NOTHING`; an instruction without words is
-    `NOTHING` throughout.
+    A word that was never learned is `UNKNOWN`. `NOTHING` fills the places after the last word.
     """
     found = [places.get(word, UNKNOWN) for word in tokens(instruction)[:longest]]
     return np.array(found + [NOTHING] * (longest - len(found)), dtype=np.int64)
@@ -77,13 +77,13 @@ _LIMIT = 64 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Trained:
-    """A checkpoint.
+    """A trained checkpoint of tiny.
 
     Attributes:
         weights: by name, float32, see `pytest_vla.policies.tiny.network`.
-        places: the number of each word that was learned.
-        about: how it was trained.
-        digest: sha256 (hex) of the file.
+        places: the number of each learned word.
+        about: a description of the training.
+        digest: the sha256 (hex) of the file.
     """
 
     weights: Weights
@@ -93,12 +93,12 @@ class Trained:
 
 
 def shipped(checkpoint: str) -> Path:
-    """The file of a checkpoint that ships: one of `CHECKPOINTS`."""
+    """Return the file of a checkpoint that ships: one of `CHECKPOINTS`."""
     return Path(__file__).parent / CHECKPOINTS[checkpoint]
 
 
 def load_shipped(checkpoint: str) -> Trained:
-    """A checkpoint that ships. Raises VlaError: its file is not the one that the numbers of the docs are of."""
+    """Load a checkpoint that ships. Raises VlaError if its file is not the one that the documentation evaluates."""
     path, expected = shipped(checkpoint), DIGESTS[checkpoint]
     found = load_weights(path)
     if found.digest != expected:
@@ -110,14 +110,14 @@ def load_shipped(checkpoint: str) -> Trained:
 
 
 def load_weights(path: Path, parts: tuple[str, ...] = ("",)) -> Trained:
-    """A checkpoint from its file.
+    """Load a checkpoint from its file.
 
     Args:
-        path: of the file.
-        parts: how the names of the weights that are wanted begin; all of them if not given.
+        path: the file.
+        parts: prefixes of the weights to load; by default all.
 
     Raises:
-        VlaError: there is no such file, or it is cut, changed, or of something else.
+        VlaError: the file does not exist, or is truncated, changed, or not a checkpoint.
     """
     mend = "expected an .npz that scripts/train_tiny.py wrote; for the ones that ship, install pytest-vla again"
     if not path.is_file():
@@ -150,13 +150,13 @@ def load_weights(path: Path, parts: tuple[str, ...] = ("",)) -> Trained:
 
 
 def save_weights(path: Path, weights: Weights, vocabulary: Sequence[str], about: Mapping[str, Any]) -> None:
-    """Writes a checkpoint, whole or not at all; the same content gives the same bytes.
+    """Write a checkpoint atomically; the same content gives the same bytes.
 
     Args:
-        path: of the file.
-        weights: by name; kept as float16.
-        vocabulary: the words by their numbers.
-        about: how it was trained; what JSON knows.
+        path: the file.
+        weights: by name; stored as float16.
+        vocabulary: the words in the order of their numbers.
+        about: a description of the training, as JSON values.
     """
     arrays: dict[str, npt.NDArray[Any]] = {
         _WORDS: np.array(vocabulary),
