@@ -214,7 +214,10 @@ def _usage(names: tuple[str, ...]) -> str:
 
 
 def _parse(spec: ModelSpec) -> tuple[PolicyType | None, str, ModelSpec]:
-    """Return the policy type (None for ``module:callable``), the text after the colon, and the spec with its arguments."""
+    """Return the policy type, the text after the colon, and the spec with its arguments.
+
+    The type is None for ``module:callable``.
+    """
     hook_modules.consent(spec.plugins, spec.folder)
     model = spec.text
     bare, mark, _ = model.partition(MARK)

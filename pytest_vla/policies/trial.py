@@ -1,5 +1,4 @@
-"""A trial of a policy: a few questions show whether its answers are valid, reproducible and independent of other
-episodes.
+"""A trial of a policy: a few questions show whether its answers are valid, repeatable and kept apart by episode.
 
 No world is made: pictures and states are random, instructions are the suite's.
 """

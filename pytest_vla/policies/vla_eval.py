@@ -112,7 +112,10 @@ def check_vla_eval(where: str) -> None:
 
 
 def vla_eval_state(state: NDArray[Any], *, antipodal: bool) -> NDArray[np.float64]:
-    """Return the state (8,) in vla-eval's form: unless `antipodal`, a rotation above pi is replaced by its complement."""
+    """Return the state (8,) in vla-eval's form.
+
+    Unless `antipodal`, a rotation by more than pi becomes the shorter one in the opposite direction.
+    """
     sent = np.array(state, dtype=np.float64)
     angle = float(np.linalg.norm(sent[3:6]))
     if not antipodal and angle > np.pi:

@@ -1,6 +1,6 @@
 """The policy's process: ``python -m pytest_vla.serving.computing_process``, started by `pytest_vla.serving.process`.
 
-It calls the policy and does nothing else: workers are served by a process of its own, the desk, which it starts
+It calls the policy and does nothing else. It starts a second process for the workers, the batch server
 (`pytest_vla.serving.batch_server_process`).
 """
 
@@ -35,7 +35,7 @@ _SHORTEST_LOOK, _LONGEST_LOOK = 0.02, 0.5  # At how long a call takes.
 
 
 def main() -> int:
-    """The process: reads its orders from standard input, answers one line when it is ready or cannot be."""
+    """Run the process: read its orders from standard input, and answer one line when it is ready or has failed."""
     # What the policy prints goes to standard error, and it has nothing to read: these two are ours.
     answers, control = os.fdopen(os.dup(1), "w"), os.fdopen(os.dup(0), "rb")
     os.dup2(2, 1)
@@ -77,7 +77,7 @@ def main() -> int:
 
 
 def _compute(policy: "BatchPolicy", desk: DeskProcess, limit: float) -> int:
-    """Calls the policy for the desk until that is gone; returns the exit code."""
+    """Call the policy for the batch server until that ends; return the exit code."""
     from pytest_vla.serving.computing import Computer
 
     computer = Computer(_Watched(policy, limit + BACKSTOP_SECONDS), desk.channel)
@@ -92,7 +92,7 @@ def _compute(policy: "BatchPolicy", desk: DeskProcess, limit: float) -> int:
 
 
 def _watch(computer: "Computer", limit: float) -> None:
-    """Ends the process where one call of the policy takes too long."""
+    """End the process if one call of the policy takes too long."""
     while True:
         time.sleep(min(max(limit / 8, _SHORTEST_LOOK), _LONGEST_LOOK))
         if computer.give_up(limit):
@@ -121,7 +121,7 @@ def _load(spec: ModelSpec, orders: Mapping[str, Any]) -> "tuple[dict[str, Any], 
 
 
 class _Watched:
-    """A policy whose calls end the process where they take too long, also where they hold Python's lock."""
+    """A policy whose calls end the process if they take too long, even if they hold Python's lock."""
 
     def __init__(self, policy: "BatchPolicy", seconds: float) -> None:
         self._policy, self._seconds = policy, seconds
@@ -145,7 +145,7 @@ class _Watched:
 
 
 def _end_with_starter(control: "BinaryIO", folder: Path) -> None:
-    """Ends this process and what it started, as soon as who started it is gone or wants it to."""
+    """End this process and its children as soon as the process that started it ends, or closes the pipe."""
     control.read()
     shutil.rmtree(folder, ignore_errors=True)
     # A group of our own, see `start`. Nothing is asked: a policy that hangs must not keep the process.
@@ -162,7 +162,7 @@ def _end_hung() -> None:
 
 
 def _write_to(log: Path) -> None:
-    """Sends what is printed to a file."""
+    """Redirect standard output and standard error to a file."""
     log.parent.mkdir(parents=True, exist_ok=True)
     stream = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""tiny's network in numpy: from pictures to a scene vector, then with arm and instruction to a chunk of actions.
+"""tiny's network in numpy: from pictures to a scene vector, and from it to a chunk of actions.
 
 Each sample is computed on its own, by matrix products whose shapes do not depend on the batch: an answer is
 bit for bit the same in any batch.
@@ -185,7 +185,7 @@ def read_text(weights: Weights, words: npt.NDArray[np.int64]) -> Array:
 
 
 def control(weights: Weights, scene: Array, arm: Array, text: Array) -> tuple[Array, Array]:
-    """Compute the chunk (8, 7), with the gripper as logits, and the hidden state (384,) that tokens are decoded from.
+    """Compute the chunk (8, 7), with the gripper as logits, and the hidden state (384,) for the tokens.
 
     Args:
         weights: by name.
@@ -201,7 +201,9 @@ def control(weights: Weights, scene: Array, arm: Array, text: Array) -> tuple[Ar
 
 
 def control_samples(weights: Weights, scene: Array, arm: Array, text: Array, masks: Array) -> Array:
-    """Compute chunks (n, 8, 7) for one question with dropout, in one pass; they share the inputs and the first layer.
+    """Compute chunks (n, 8, 7) for one question with dropout, in one pass.
+
+    The samples share the inputs and the first layer before its mask.
 
     Args:
         weights, scene, arm, text: as for `control`.

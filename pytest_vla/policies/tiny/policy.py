@@ -123,7 +123,7 @@ class TinyPolicy:
 
 
 def _actions(logits: Array) -> npt.NDArray[np.float64]:
-    """Return chunks (..., 8, 7) from the network's output: the gripper is -1 or 1, other values are clipped to [-1, 1]."""
+    """Return chunks (..., 8, 7) from the network's output: the gripper as -1 or 1, the rest clipped to [-1, 1]."""
     chunk = np.clip(logits.astype(np.float64), -1.0, 1.0)
     chunk[..., 6] = np.where(logits[..., 6] > 0, 1.0, -1.0)
     return chunk

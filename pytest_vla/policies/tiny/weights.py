@@ -43,7 +43,10 @@ def tokens(instruction: str) -> list[str]:
 
 
 def vocabulary_of(instructions: Iterable[str], least: int = 1) -> tuple[str, ...]:
-    """Return the words that occur at least `least` times, sorted, after two empty texts for `NOTHING` and `UNKNOWN`."""
+    """Return the words that occur at least `least` times, sorted.
+
+    Two empty texts stand before them, for `NOTHING` and `UNKNOWN`.
+    """
     counts = Counter(word for instruction in instructions for word in tokens(instruction))
     return ("", "", *sorted(word for word, count in counts.items() if count >= least))
 
