@@ -127,7 +127,10 @@ class DeskProcess:
 
 
 def main() -> int:
-    """Run the batch server; the arguments are open files: the channel, the pipe for signs of life, and for statistics."""
+    """Run the batch server.
+
+    The arguments are the numbers of open files: the channel, and the pipes for signs of life and for statistics.
+    """
     from pytest_vla.serving.batch_server import BatchServer
     from pytest_vla.serving.handshake import bound_again
     from pytest_vla.serving.stats import seen_line

@@ -1,7 +1,7 @@
-"""The policy's process: ``python -m pytest_vla.serving.computing_process``, started by `pytest_vla.serving.process`.
+"""The policy's process: ``python -m pytest_vla.serving.computing_process``.
 
-It calls the policy and does nothing else. It starts a second process for the workers, the batch server
-(`pytest_vla.serving.batch_server_process`).
+`pytest_vla.serving.process` starts it. It calls the policy and does nothing else. It starts a second process for the
+workers, the batch server (`pytest_vla.serving.batch_server_process`).
 """
 
 import faulthandler

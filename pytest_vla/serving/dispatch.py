@@ -117,11 +117,11 @@ _SEED = 0
 
 
 class Dispatch:
-    """The rule's account of sessions: it decides until when a batch waits. All times in seconds, by one monotonic
-    clock.
+    """The rule that decides until when a batch waits, with its measurements of sessions.
 
-    Thinking is measured by a clock of its own, which runs slower if more workers think than there are cores: a
-    thinking time is thus the processor time that a worker needs, independent of the number of workers.
+    All times are in seconds, by one monotonic clock. Thinking is measured by a clock of its own, which runs
+    slower if more workers think than there are cores: a thinking time is thus the processor time that a worker
+    needs, independent of the number of workers.
 
     Attributes:
         most: the most questions in a batch.

@@ -1,4 +1,4 @@
-"""A pytest that a script starts and waits for, while the policy that it asks may be the script's own."""
+"""A pytest that a script starts and waits for, while the script itself may hold the policy."""
 
 import collections
 import os
@@ -25,19 +25,20 @@ _NOT_INHERITED = ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_XD
 
 
 class PytestProcess:
-    """The process, in a ``with`` block: at its end it has ended, and Ctrl-C that came meanwhile goes on.
+    """A pytest process, as a context manager: the process ends with the block, and a pending Ctrl-C is raised after
+    it.
 
     Attributes:
-        code: its exit code when it has ended, negative for a signal.
-        run: the folder of the run that it told of; None: it did not come so far.
+        code: its exit code after the end, negative for a signal.
+        run: the folder of its run, or None if it did not come so far.
     """
 
     def __init__(self, arguments: Sequence[str], caller: Caller, shown: bool) -> None:
-        """Nothing is started yet.
+        """Prepare the process; entering the block starts it.
 
         Args:
             arguments: pytest's.
-            caller: what it is told of this process.
+            caller: the description of this process for pytest.
             shown: whether its output is shown.
         """
         self._arguments, self._caller, self._shown = list(arguments), caller, shown
@@ -89,13 +90,13 @@ class PytestProcess:
             self._earlier(*self._interrupts[0])
 
     def wait(self) -> None:
-        """Waits until it has ended."""
+        """Wait until the process has ended."""
         while self._process.poll() is None:
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(1.0)
 
     def when_ended(self, call: Callable[[], None]) -> None:
-        """Has something called in another thread when it has ended."""
+        """Call a function in another thread when the process has ended."""
 
         def wait() -> None:
             self.wait()
@@ -104,7 +105,7 @@ class PytestProcess:
         threading.Thread(target=wait, name="vla-pytest-end", daemon=True).start()
 
     def said(self) -> str:
-        """What it ended with, in its own words: for a usage error its message alone."""
+        """Return how the process ended, with its last output; for a usage error, the error message alone."""
         lines = list(self._lines)
         if self.code == _USAGE_ERROR:
             first = next((number for number, line in enumerate(lines) if line.startswith("ERROR: ")), None)
@@ -141,7 +142,7 @@ class PytestProcess:
             self._signal(signal.SIGKILL)
 
     def _end(self) -> None:
-        """As Ctrl-C on a terminal; what does not end by it is killed."""
+        """Interrupt the process as Ctrl-C on a terminal does, and kill it if it does not end."""
         self._signal(signal.SIGINT)
         limit = time.monotonic() + _ENDING_SECONDS
         while self._process.poll() is None and time.monotonic() < limit:

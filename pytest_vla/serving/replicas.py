@@ -1,4 +1,4 @@
-"""The processes of a run's policy, one a device, for who started them: one that dies is started again, once."""
+"""The processes of a run's policy, one per device, for the process that started them; a crash is restarted once."""
 
 import dataclasses
 import signal
@@ -36,13 +36,13 @@ _LAST_WORDS = 2000
 
 
 class Replicas:
-    """Starts and watches them. Belongs to the process that holds the session.
+    """The policy's processes of a run, which are started and watched by the process that holds the session.
 
     Attributes:
-        addresses: where they listen, one a device; the same also after a restart.
-        network: where they listen for workers of other hosts, likewise; empty: nowhere.
-        about: the policy.
-        patience: seconds after which a process that does not answer is back, or known to be lost.
+        addresses: where they listen, one per device; unchanged by a restart.
+        network: where they listen for workers on other hosts, one per device; empty without network.
+        about: the policy's description of itself.
+        patience: seconds after which a process that does not answer is either back or known to be lost.
     """
 
     def __init__(
@@ -58,21 +58,21 @@ class Replicas:
         cores: int | None = None,
         processes: int | None = None,
     ) -> None:
-        """Starts all at once, and waits until each has loaded its policy.
+        """Start all processes at once, and wait until each has loaded its policy.
 
         Args:
-            spec: of the policy; its device is replaced.
-            devices: a process for each.
-            most: questions in a batch.
-            told: called about once a second while they load, with the seconds that it took so far.
-            notice: called from another thread with what happens to them later, for a person.
-            log: the file that gets what the policy prints once it is loaded; None: standard error.
-            listen: an address of this machine, at which workers of other hosts find them; None: they do not.
-            cores: that workers share; 0: each has one of its own; None: this machine's.
-            processes: of the run's policy, these among them; None: these.
+            spec: the policy; its device is replaced.
+            devices: the devices, one process for each.
+            most: the most questions in a batch.
+            told: called about once a second while they load, with the seconds so far.
+            notice: called from another thread with later events, as text for the user.
+            log: the file for the policy's output after loading, or None for standard error.
+            listen: an address of this machine for workers on other hosts, or None.
+            cores: the number that workers share; 0 if each has its own; None for this machine's.
+            processes: the number of processes of the run's policy, including these, or None for these only.
 
         Raises:
-            NotBatched: the policy is no `BatchPolicy`; see `pytest_vla.serving.process.start`.
+            NotBatched: the policy is not a `BatchPolicy`; see `pytest_vla.serving.process.start`.
             VlaError: it could not be loaded.
         """
         self._most, self._notice, self._log = most, notice, log
@@ -117,19 +117,19 @@ class Replicas:
             threading.Thread(target=self._watch, args=(number,), name="vla-replica", daemon=True).start()
 
     def address_of(self, worker: int) -> PolicyAddress:
-        """Whom a worker asks, by its number."""
+        """Return the address for a worker with this number."""
         return self.addresses[worker % len(self.addresses)]
 
     def lost(self, number: int) -> str | None:
-        """Why a process will not listen any more; None: it does, or will again."""
+        """Return why a process will not listen any more, or None if it does or will again."""
         return self._lost.get(number)
 
     def seen(self) -> tuple[ServingStats, ...]:
-        """What each process saw of the run, a second ago at most; of one that was started again since then."""
+        """Return each process's statistics, at most a second old; after a restart, those since the restart."""
         return tuple(self._seen)
 
     def close(self) -> None:
-        """Ends them all, and removes their addresses."""
+        """End all processes, and remove their addresses."""
         with self._lock:
             self._closing.set()
         for process in self._processes:
@@ -223,7 +223,7 @@ class Replicas:
 
 
 def lost_file(address: PolicyAddress) -> Path:
-    """The file that is there once nobody will listen at an address any more; it says why."""
+    """Return the file with the reason for which an address is no longer served; it exists only in that case."""
     return address.path.with_name(_LOST)
 
 
