@@ -1,5 +1,4 @@
-"""The handshake between a worker and a batch server: both prove that they know the run's secret, without sending
-it.
+"""The handshake of a worker and a batch server: both prove that they know the run's secret, without sending it.
 
 Each side sends a fresh random number, and answers the other's with an HMAC. Before that, the batch server reads at most
 a few hundred bytes from any client, for a few seconds, and stores nothing else.
@@ -202,7 +201,7 @@ class _Guest:
 
 
 class Door:
-    """The server's side of the handshake: accepts connections, and admits those that prove that they know the secret."""
+    """The server's side of the handshake: accepts connections, and admits those that know the secret."""
 
     def __init__(
         self,

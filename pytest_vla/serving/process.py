@@ -1,8 +1,7 @@
-"""The policy's process (`pytest_vla.serving.computing_process`) from outside: start it, wait until it has loaded, end
-it.
+"""The policy's process from outside: start it, wait until it has loaded the policy, end it.
 
-The process lives as long as the pipe with its orders is open. It therefore ends, with all its children, when the
-process that started it ends in any way.
+Its code is `pytest_vla.serving.computing_process`. The process lives as long as the pipe with its orders is open. It
+therefore ends, with all its children, when the process that started it ends in any way.
 """
 
 import io
@@ -166,7 +165,7 @@ class PolicyProcess:
         return self._process.wait()
 
     def close(self) -> None:
-        """End the process and its children. Its address is not removed."""
+        """End the process and its children; the process removes its address."""
         _end(self._process)
 
 

@@ -25,8 +25,7 @@ _NOT_INHERITED = ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_XD
 
 
 class PytestProcess:
-    """A pytest process, as a context manager: the process ends with the block, and a pending Ctrl-C is raised after
-    it.
+    """A pytest process, as a context manager: it ends with the block, and a pending Ctrl-C is raised after it.
 
     Attributes:
         code: its exit code after the end, negative for a signal.

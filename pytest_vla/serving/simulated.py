@@ -1,4 +1,4 @@
-"""A simulation of workers and the policy's device as a queue, event by event, without processes, clock or policy.
+"""A simulation of workers and the policy's device as a queue, without processes, clock or policy.
 
 Workers think, that is, simulate and render; then they ask and wait for their answer. The device answers one
 batch at a time, in a time that depends on the batch's size. Workers that think at the same moment share the

@@ -127,9 +127,7 @@ FEWEST_CALLS = 5
 
 
 def use_of(seen: Sequence[ServingStats]) -> DeviceUse | None:
-    """Compute the utilisation from the statistics of all devices over the same time, or None if there are too few
-    calls.
-    """
+    """Compute the utilisation from statistics of all devices over the same time, or None with too few calls."""
     some = [each for each in seen if each.seconds > 0]
     calls = sum(count for each in some for count, _ in each.calls.values())
     if calls < FEWEST_CALLS:

@@ -512,8 +512,9 @@ def _zstd() -> Any:
 
 
 def _decompressed(codec: object, data: bytes, size: int) -> bytes:
-    """Return exactly `size` bytes. Raises ValueError for invalid or longer data, of which at most one more byte is
-    made.
+    """Return exactly `size` bytes. Raises ValueError for invalid or longer data.
+
+    At most one byte more than `size` is decompressed.
     """
     if codec == "zlib":
         try:
