@@ -34,8 +34,8 @@ def split_arguments(model: str) -> tuple[str, Arguments]:
         name, equals, value = part.partition("=")
         if not equals or not name.isidentifier():
             raise VlaError(
-                f"--vla-model={model}: expected NAME=VALUE&NAME=VALUE after the {MARK}, got {part!r}; in a value write "
-                "%26 for & and %25 for %"
+                f"--vla-model={model}: expected NAME=VALUE&NAME=VALUE after the {MARK}, got {part!r}. Within a "
+                "value, write %26 for & and %25 for %."
             )
         if name in found:
             raise VlaError(f"--vla-model={model}: {name} is given twice")
@@ -101,9 +101,7 @@ def check_is_called_with_an_episode(target: Any, found: str, model: str) -> None
     lacking = _lacking(signature, {})
     if lacking[_takes_episode(lacking) :]:
         raise VlaError(_lacks_beside_episode(found, lacking, model))
-    raise VlaError(
-        f"{found}, and it takes no episode; where it returns the policy, have it called: --vla-model='{model}{MARK}'"
-    )
+    raise VlaError(f"{found} takes no episode. If it returns the policy, have it called: --vla-model='{model}{MARK}'")
 
 
 def policy_with_arguments(target: Any, arguments: Arguments, found: str, model: str) -> Any:
@@ -122,7 +120,7 @@ def policy_with_arguments(target: Any, arguments: Arguments, found: str, model: 
         VlaError: as for `with_arguments`, or the call raised.
     """
     if not callable(target):
-        raise VlaError(f"{found}, which takes no arguments: name its class, or a function that returns a policy")
+        raise VlaError(f"{found} takes no arguments. Name its class, or a function that returns a policy.")
     signature = _signature(target, found)
     keywords = _keywords(signature, arguments, found, 0)
     lacking = _lacking(signature, keywords)
@@ -141,7 +139,8 @@ def policy_with_arguments(target: Any, arguments: Arguments, found: str, model: 
     except VlaError:
         raise
     except (Exception, SystemExit) as error:
-        raise VlaError(f"{found}, which raised {describe(error)}") from error
+        given = ", ".join(f"{name}={value!r}" for name, value in keywords.items())
+        raise VlaError(f"{found}({given}) raised {describe(error)}") from error
 
 
 def digest_with(digest: str | None, arguments: Arguments, folder: Path) -> str | None:
@@ -171,19 +170,19 @@ def _signature(target: Callable[..., Any], found: str) -> inspect.Signature:
     try:
         return inspect.signature(target)
     except (TypeError, ValueError) as error:
-        raise VlaError(f"{found}, which does not say what arguments it takes: {error}") from error
+        raise VlaError(f"{found}: its arguments cannot be read: {error}") from error
 
 
 def _keywords(signature: inspect.Signature, arguments: Arguments, found: str, before: int) -> Mapping[str, Any]:
     parameters = list(signature.parameters.values())[before:]
     named = (each for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY))
-    # Whoever calls a policy gives the episode.
+    # The caller of a policy provides the episode.
     known = {each.name: each for each in named if each.name != "episode"}
     takes_all = any(each.kind == each.VAR_KEYWORD for each in parameters)
     for name, _ in arguments:
         if name not in known and (name == "episode" or not takes_all):
             takes = f"It takes {', '.join(known)}." if known else "It takes none."
-            raise VlaError(f"{found}, which takes no argument {name!r}.{did_you_mean(name, known)} {takes}")
+            raise VlaError(f"{found} takes no argument {name!r}.{did_you_mean(name, known)} {takes}")
     return {name: _value(text, known.get(name)) for name, text in arguments}
 
 
@@ -208,14 +207,14 @@ def _lacks_beside_episode(found: str, lacking: Sequence[inspect.Parameter], mode
     first = lacking[0].name
     if first in (*names, "episode"):
         return _lacks(found, names, model)
-    return f"{_lacks(found, names, model)} ({first} is taken for the episode)"
+    return f"{_lacks(found, names, model)} ({first} receives the episode)"
 
 
 def _lacks(found: str, names: Sequence[str], model: str) -> str:
     text, own = split_arguments(model)
     together = "&".join([*(f"{name}={_quoted(value)}" for name, value in own), *(f"{name}=..." for name in names)])
     listed = f"argument{'s' if len(names) > 1 else ''} {', '.join(names)}"
-    return f"{found}, which lacks the {listed}; write --vla-model='{text}{MARK}{together}'"
+    return f"{found} requires the {listed}; write --vla-model='{text}{MARK}{together}'"
 
 
 def _value(text: str, parameter: inspect.Parameter | None) -> Any:

@@ -16,10 +16,10 @@ from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.policies.fit import ACTION_SIZE, traits_of
 from pytest_vla.policies.tokens import TokenStatistics, check_token_statistics
 
-# What a policy observes, and the observations of a batch: each by itself, or one array of all.
+# Observations, and the observations of a batch: one by one, or stacked in one array.
 
 Observation = Mapping[str, NDArray[Any]]
-"""`agentview_image`, `robot0_eye_in_hand_image`: (H, W, 3) uint8, drawn when read, in the form that the suite's
+"""`agentview_image`, `robot0_eye_in_hand_image`: (H, W, 3) uint8, rendered when read, in the form that the suite's
 checkpoints were trained on (`Protocol.image_transform`); `state`: (8,) end effector position in m, axis-angle in rad,
 two finger positions in m; `robot0_eef_pos`, `robot0_eef_quat` (xyzw), `robot0_gripper_qpos`, `robot0_joint_pos`.
 World frame, SI units."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pytest_vla.policies.base import BatchPolicy, Policy
 
 
-# The names that people type for published checkpoints: ``--vla-model=pi05`` is one of lerobot's on LIBERO.
+# Short names for published checkpoints: ``--vla-model=pi05`` is lerobot's checkpoint for LIBERO.
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ CHECKPOINTS = (
 )
 
 
-# What a kind needs is imported when it is loaded.
+# Each policy type imports its dependencies when it is loaded.
 
 
 def _random(text: str, spec: ModelSpec) -> "Policy":
@@ -152,12 +152,12 @@ def _check_tiny(text: str, spec: ModelSpec) -> None:
     path = _tiny_file(text, spec)
     if not path.is_file():
         found = f"{path} is a folder" if path.is_dir() else f"there is no file {path}"
-        raise VlaError(f"--vla-model={spec.text}: {found}; expected an .npz that scripts/train_tiny.py wrote")
+        raise VlaError(f"--vla-model={spec.text}: {found}; expected an .npz written by scripts/train_tiny.py")
 
 
 def _live(text: str, spec: ModelSpec) -> "BatchPolicy":
     live_policy(spec)
-    raise VlaError(f"--vla-model={spec.text}: this policy is in another process, and only workers ask it: add -n 1")
+    raise VlaError(f"--vla-model={spec.text}: this policy is in another process, which answers workers only. Add -n 1.")
 
 
 def _check_live(text: str, spec: ModelSpec) -> None:
@@ -223,12 +223,12 @@ TINY = PolicyType(
     checkpoints=("early",),
     draws=False,
 )
-# Only `pytest_vla.evaluate` gives one.
+# Only `pytest_vla.evaluate` uses this type.
 LIVE = PolicyType(LIVE_NAME, "live:NAME", "NAME", _live, _check_live, _live_digest, batches=True, offered=False)
 PI0, PI05, SMOLVLA, XVLA = map(_checkpoint, CHECKPOINTS)
 
 
-# ``--vla-model=random``: the baseline that every policy has to beat.
+# ``--vla-model=random``: the baseline that every policy should exceed.
 
 
 def random_policy(episode: Episode) -> Session:
@@ -240,7 +240,7 @@ def random_policy(episode: Episode) -> Session:
     return act
 
 
-# ``--vla-model=replay:WHERE``: recorded actions again, from an npz file or from the records of an earlier run.
+# ``--vla-model=replay:PATH``: recorded actions, from an npz file or from the records of an earlier run.
 
 EXPECTED = "expected *.npz with actions (n, 7), or the folder of a run such as .vla/RUN"
 
@@ -294,7 +294,7 @@ def _actions_by_case(folder: Path) -> Callable[[Episode], NDArray[Any]]:
 
     with open_run(str(folder.absolute()), folder.absolute().parent) as (store, runs):
         if len(runs) > 1:
-            raise VlaError(f"--vla-model=replay:{folder}: that has {len(runs)} runs; {EXPECTED}")
+            raise VlaError(f"--vla-model=replay:{folder}: the folder has {len(runs)} runs; {EXPECTED}")
         files = store.results / runs[0].name
         arrays = {record.case: record.arrays for record in store.records(runs[0].name)}
     if not arrays:

@@ -8,25 +8,25 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-# Names of devices and of what tells one, and how long a question may take.
+# Names of devices, the environment variable with the device, and limits of questions.
 
 REQUEST_TIMEOUT = 60.0
-"""Seconds that a policy in another process has for an answer, where ``--vla-policy-timeout`` is not given."""
+"""Default of ``--vla-policy-timeout``: seconds that a policy in another process has for an answer."""
 
 DEFAULT_BATCH = 32
 """Questions that a policy answers at once, at most, where ``--vla-batch`` is not given."""
 
 AUTO = "auto"
-"""The device that there is: cuda, mps, cpu."""
+"""The first available device: cuda, mps or cpu."""
 
 DEVICE = "PYTEST_VLA_DEVICE"
-"""The environment variable in which a user's own policy finds its device: torch's name of one, never `AUTO`."""
+"""The environment variable with the device for a user's own policy: torch's name of one, never `AUTO`."""
 
 
 _CPU = "cpu"
 _NVIDIA = "nvidia[0-9]*"
 _SIGNS = (_NVIDIA, "nvidiactl", "nvmap", "dxg", "kfd")
-"""Under ``/dev``: drivers of NVIDIA's (also Jetson's, and in WSL) and AMD's. Where none is, torch finds no device."""
+"""Drivers under ``/dev`` for NVIDIA (also Jetson, and in WSL) and AMD. Without any of them torch finds no device."""
 
 
 def resolved(device: str, dev: Path = Path("/dev"), environment: Mapping[str, str] = os.environ) -> str:
@@ -46,13 +46,13 @@ def resolved(device: str, dev: Path = Path("/dev"), environment: Mapping[str, st
     if sys.platform == "linux" and not any(found for sign in _SIGNS for found in dev.glob(sign)):
         return _CPU
     if importlib.util.find_spec("torch") is None:
-        # Such as a policy in jax.
+        # The policy may use jax, for example.
         hidden = environment.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1")
         return "cuda" if any(dev.glob(_NVIDIA)) and not hidden else _CPU
     try:
         return first_there_is(importlib.import_module("torch"))
     except Exception:
-        # One that is broken is told where the policy itself imports it.
+        # A broken torch is reported when the policy itself imports it.
         return _CPU
 
 

@@ -74,7 +74,7 @@ def seed_globals(noises: Sequence[np.random.Generator]) -> None:
     torch, generator = _torch()
     if generator is not None:
         generator.manual_seed(seed % 2**63)
-        # A device that nothing has used yet begins with a seed of its own, which is always the same.
+        # A device that is not in use yet starts with a fixed seed of its own.
         if torch.cuda.is_initialized():
             torch.cuda.manual_seed_all(seed % 2**63)
         if torch.backends.mps.is_available():
@@ -125,5 +125,5 @@ def all_globals_put_back() -> Iterator[None]:
 def _torch() -> tuple[Any, Any]:
     """Return torch and its CPU generator, or None for each that is not imported."""
     torch = sys.modules.get("torch")
-    # A module of that name may be another, or may be in the middle of its import.
+    # The module may be a different one of that name, or may still be importing.
     return torch, getattr(torch, "default_generator", None)

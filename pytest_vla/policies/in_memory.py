@@ -34,7 +34,7 @@ CALLER = "PYTEST_VLA_CALLER"
 """The environment variable that names the file."""
 
 LIVE = "live"
-"""What stands before the colon."""
+"""The text before the colon."""
 
 _FILE, _RUN = "caller.json", "run"
 
@@ -77,7 +77,7 @@ def write_caller(caller: Caller) -> dict[str, str]:
     """Write the file, and return the environment variable that names it. Raises VlaError."""
     file = caller.folder / _FILE
     with whole_file(file) as stream:
-        # The folder is this user's alone; others may not even know that there is a secret.
+        # Only this user may read the folder and the secret in this file.
         os.fchmod(stream.fileno(), 0o600)
         stream.write(json.dumps({**asdict(caller), "folder": str(caller.folder)}).encode())
     return {CALLER: str(file)}
@@ -96,7 +96,7 @@ def find_caller() -> Caller | None:
         policy = table["policy"] and LivePolicy(**table["policy"])
         caller = Caller(Path(table["folder"]), table["pid"], table["pipe"], policy)
     except (OSError, ValueError, KeyError, TypeError):
-        # It is long gone.
+        # The caller ended long ago.
         return None
     return caller if caller.pid == os.getppid() else None
 
@@ -128,22 +128,21 @@ def live_policy(spec: ModelSpec) -> LivePolicy | None:
     if caller is None or caller.policy is None or caller.policy.name != name:
         raise VlaError(
             f"--vla-model={spec.text}: this policy was in the memory of a script that called pytest_vla.evaluate, and "
-            "nothing else can ask it. Call evaluate again; replay:RUN_FOLDER plays what it did; a checkpoint has a "
-            "text of its own, such as lerobot:PATH"
+            "exists only there. Call evaluate again, replay its actions with replay:RUN_FOLDER, or load a checkpoint, "
+            "such as lerobot:PATH."
         )
     return caller.policy
 
 
-# A digest of all that an object in memory consists of, where all of it can be known.
+# A digest of everything that an object in memory consists of, if all of it can be read.
 #
-# Whatever of a policy can make it act otherwise is in it: attributes of its own and of what it points to, arrays and
-# tensors by content, classes and functions by their code and the file that they are from. What cannot be known, such
-# as an object of a compiled library that cannot be pickled, raises: a digest that left it out would be one for two
-# policies.
+# It covers all that can change a policy's actions: its attributes and those of the objects it refers to, arrays and
+# tensors by content, classes and functions by their code and file. A part that cannot be read, such as an object of a
+# compiled library that cannot be pickled, raises an error: a digest without it could be equal for two policies.
 
-# Written as they are. Nothing else is told apart by its text.
+# Read by their text; objects of other types are read by content.
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, range, type(...), type(NotImplemented))
-# They say nothing of how a policy acts.
+# They do not affect a policy's actions.
 _SILENT = (type(threading.Lock()), type(threading.RLock()), logging.Logger, logging.Handler)
 _OF_C = (
     types.WrapperDescriptorType,
@@ -155,8 +154,8 @@ _OF_C = (
 _CONTAINERS = (dict, list, tuple, set, frozenset, deque, bytearray, str, bytes, int, float, complex)
 _CACHED = type(functools.lru_cache(lambda: None))
 _COMPILED = (".so", ".pyd", ".dylib")
-# What objects of a package keep that says nothing of how they answer: how a module is saved, loaded and trained (hooks
-# of its answers are read), and what a processor was given last.
+# Attributes of a package's objects that do not affect their answers: how a module is saved, loaded and trained (hooks
+# of its answers are read), and the last input of a processor.
 _NOT_OF_ANSWERS = {
     "torch": (
         "_state_dict_hooks",
@@ -222,7 +221,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self._told = hashlib.sha256()
-        # What was read, by identity, and kept: the place of what is gone may be another's.
+        # The objects that were read, by identity. They are kept, since the identity of a deleted object can be reused.
         self._seen: dict[int, tuple[int, Any]] = {}
         self._modules: dict[str, bool] = {}
         self._contents: dict[tuple[Any, ...], tuple[str, tuple[int, ...], str]] = {}
@@ -250,7 +249,7 @@ class _Reader:
         elif isinstance(value, _OF_C):
             self._tell("of C", value.__objclass__.__module__, value.__qualname__)
         elif kind in (tuple, frozenset) or isinstance(value, np.generic | np.dtype):
-            # Whether two of them are one object is chance.
+            # Whether two equal ones are the same object is chance.
             self._content(value)
         elif id(value) in self._seen:
             self._tell("again", self._seen[id(value)][0])
@@ -364,7 +363,7 @@ class _Reader:
             if isinstance(value, defaultdict):
                 self.read(value.default_factory)
         elif isinstance(value, set | frozenset):
-            # In the order of their digests: that of a set is chance.
+            # In the order of their digests, since the order of a set is random.
             self._tell("set", sorted(content_digest(each) for each in value))
         elif isinstance(value, deque):
             self._tell("at most", value.maxlen)
@@ -501,11 +500,11 @@ def _place(value: Any) -> tuple[Any, ...] | None:
     return value.data_ptr(), str(value.dtype), tuple(value.shape), value.stride(), str(value.device), *flags
 
 
-# What names the content of a policy in memory, which may be in the middle of its training.
+# The digest of a policy in memory, which may be in the middle of its training.
 #
-# Records of one name and one digest are taken for the same policy, and of repeats the first counts: a digest that
-# stays while weights change would hide later checkpoints behind the first. Where it is not sure, each call is a
-# policy by itself.
+# Records with the same name and digest count as the same policy, and only the first of repeated episodes counts: a
+# digest that did not change with the weights would hide later checkpoints behind the first. If the digest is
+# uncertain, each call counts as a new policy.
 
 _LONGEST = 200
 
@@ -543,7 +542,7 @@ def live_digest(policy: object, given: object = None) -> str:
             shown = weights if weights is None or is_torch_module(weights) else _by_name(weights)
             return content_digest(policy, shown, getattr(policy, "digest", None))
     except Exception:
-        # Of a kind that cannot be read; nobody knows whether it changes.
+        # A part cannot be read, so whether it changes is not known.
         return secrets.token_hex(32)
     own = getattr(policy, "digest", None)
     return own if isinstance(own, str) and own else secrets.token_hex(32)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     pass
 
 
-# What a lerobot policy wants to see, read from its config: which of our cameras is which of its pictures.
+# The inputs of a lerobot policy, read from its config: which of our cameras is which of its pictures.
 
 STATE = "observation.state"
 ACTION = "action"
@@ -35,7 +35,7 @@ ACTION = "action"
 _SCENE, _WRIST = "agentview_image", "robot0_eye_in_hand_image"
 _WRIST_NAMES = re.compile(r"wrist|hand|gripper|^image_?2$|^camera_?2$")
 _SCENE_NAMES = re.compile(r"agentview|^image_?1?$|^camera_?1$|front|base|top|exterior|third|main|static")
-# Classes that bring a picture of any size to their own, as lerobot-eval leaves it to them.
+# Config attributes of classes that resize pictures themselves; lerobot-eval relies on that, too.
 _RESIZES_ITSELF = ("resize_imgs_with_padding", "image_resolution", "resize_shape")
 
 
@@ -80,11 +80,11 @@ def read_inputs(config: Any, renames: Mapping[str, str]) -> Inputs:
         if key in config.image_features:
             continue
         if key != STATE:
-            raise _unfit(fit.OBSERVATION, f"the policy wants {key!r}, which no suite has: pictures and {STATE!r}")
+            raise _unfit(fit.OBSERVATION, f"the policy needs {key!r}, but suites have only pictures and {STATE!r}")
         if tuple(feature.shape) != (STATE_SIZE,):
             raise _unfit(
                 fit.STATE,
-                f"the policy wants a state {tuple(feature.shape)}, the suite's is ({STATE_SIZE},): position, "
+                f"the policy needs a state {tuple(feature.shape)}, but suites have ({STATE_SIZE},): position, "
                 "axis-angle, two fingers",
                 "take a checkpoint that was trained on LIBERO",
             )
@@ -101,16 +101,15 @@ def _check_actions(config: Any) -> None:
     if isinstance(mode, str) and "ee6d" in mode:
         raise _unfit(
             fit.ACTION_CONVENTION,
-            f"the policy gives absolute end-effector poses (action_mode {mode!r}), and the suites' worlds execute "
-            "relative ones",
-            "lerobot-eval runs such a checkpoint with --env.control_mode=absolute, which is not here yet",
+            f"the policy's actions are absolute poses (action_mode {mode!r}), but suites take relative ones",
+            "lerobot-eval runs such a checkpoint with --env.control_mode=absolute; pytest-vla does not support it yet",
         )
     feature = (config.output_features or {}).get(ACTION)
     if feature is None or tuple(feature.shape) != (ACTION_SIZE,):
         shape = "none" if feature is None else tuple(feature.shape)
         raise _unfit(
             fit.ACTION_DIMENSION,
-            f"the policy's actions are {shape}, the suite takes ({ACTION_SIZE},)",
+            f"the policy's actions have shape {shape}, but suites take ({ACTION_SIZE},)",
             "take a checkpoint that was trained on LIBERO",
         )
 
@@ -136,9 +135,9 @@ def _assign(keys: list[str], config: Any) -> dict[str, str]:
     if len(rest) > max(int(getattr(config, "empty_cameras", 0) or 0) - named_empty, 0):
         raise _unfit(
             fit.OBSERVATION,
-            f"the policy wants {len(keys) - named_empty} cameras ({', '.join(keys)}), and there are two "
-            f"({_SCENE}, {_WRIST}): {', '.join(rest)} would see nothing",
-            "if it was trained without, say so by empty_cameras in its config.json",
+            f"the policy needs {len(keys) - named_empty} cameras ({', '.join(keys)}), but suites have two "
+            f"({_SCENE}, {_WRIST}): there is no picture for {', '.join(rest)}",
+            "if it was trained without that picture, set empty_cameras in its config.json",
         )
     return {key: assigned[key] for key in keys if key in assigned}
 
@@ -147,8 +146,8 @@ def _height_and_width(shape: tuple[int, ...]) -> tuple[int, int]:
     if len(shape) != 3:
         raise _unfit(
             fit.PICTURE_SIZE,
-            f"the policy wants a picture of shape {shape}, a suite's are (3, height, width)",
-            "look at input_features in its config.json",
+            f"the policy needs pictures of shape {shape}, but a suite's are (3, height, width)",
+            "check input_features in its config.json",
         )
     # Some datasets were recorded with channels last.
     height, width = shape[1:] if shape[0] == 3 else shape[:2]
@@ -196,10 +195,12 @@ def load(where: str, device: str = AUTO, *, folder: Path = Path(), replan: int |
         f"{option}: lerobot {_version()} cannot read {policy_folder / _CONFIG}; was it saved by another version?",
     )
     if getattr(config, "use_peft", False):
-        raise VlaError(f"{option}: an adapter (use_peft); merge it into its base first (PEFT's merge_and_unload)")
+        raise VlaError(
+            f"{option}: this is an adapter (use_peft). Merge it into its base model first (PEFT's merge_and_unload)."
+        )
     config.device = device
     if hasattr(config, "pretrained_backbone_weights"):
-        # They would be downloaded, and then replaced by the policy's own.
+        # They would be downloaded, and then replaced by the policy's own weights.
         config.pretrained_backbone_weights = None
     saved = {name: json.loads((policy_folder / name).read_text()) for name in _PROCESSORS}
     inputs = _guarded(lambda: read_inputs(config, _renames(saved[_PROCESSORS[0]])), option)
@@ -244,9 +245,11 @@ def of_policy(policy: Any, preprocessor: Any, postprocessor: Any, *, replan: int
     """
     what = f"of_policy: {type(policy).__name__}"
     if not hasattr(getattr(policy, "config", None), "input_features") or not hasattr(policy, "select_action"):
-        raise VlaError(f"{what} is no policy of lerobot's; unwrap it first: accelerator.unwrap_model(policy)")
+        raise VlaError(
+            f"{what} is not a lerobot policy. If it is wrapped, unwrap it first: accelerator.unwrap_model(policy)"
+        )
     if policy.training:
-        raise VlaError(f"{what} is in training mode, and its answers are random: call policy.eval() before")
+        raise VlaError(f"{what} is in training mode, so its answers are random. Call policy.eval() first.")
     renames: dict[str, str] = {}
     for step in getattr(preprocessor, "steps", ()):
         renames.update(getattr(step, "rename_map", None) or {})
@@ -269,7 +272,7 @@ def check(where: str, folder: Path = Path()) -> None:
     """
     option = f"--vla-model=lerobot:{where}"
     if find_spec("lerobot") is None:
-        raise VlaError(_not_installed(option, "there is none"))
+        raise VlaError(_not_installed(option, "not installed"))
     place = _find_here(option, where, folder)
     if place is not None:
         _check_files(option, place)
@@ -321,7 +324,7 @@ def _import(option: str) -> Any:
 def _not_installed(option: str, reason: str) -> str:
     return (
         f"{option} needs the package lerobot ({reason}): pip install 'pytest-vla[lerobot]', and lerobot's own extra "
-        "for that kind of policy, such as 'lerobot[smolvla]'"
+        "for this type of policy, such as 'lerobot[smolvla]'"
     )
 
 
@@ -341,7 +344,9 @@ def _choose_device(option: str, device: str, torch: Any) -> str:
         torch.zeros(1, device=device)
     except Exception as error:
         text = str(error).partition("\n")[0]
-        raise VlaError(f"{option}: there is no device {device!r} ({text}); auto takes what there is") from error
+        raise VlaError(
+            f"{option}: device {device!r} is not available ({text}); auto selects an available one"
+        ) from error
     return device
 
 
@@ -361,8 +366,8 @@ def _find(option: str, where: str, folder: Path) -> Path:
         name = where.partition("@")[0]
         raise VlaError(
             f"{option}: there is no folder {_path(where, folder)}, and https://huggingface.co/{name} "
-            f"({', '.join((_CONFIG, _WEIGHTS, *_PROCESSORS))}) could not be fetched: {_short(error)}. Without a "
-            f"network give a folder: `hf download {name} --local-dir DIR` where there is one, then "
+            f"({', '.join((_CONFIG, _WEIGHTS, *_PROCESSORS))}) could not be downloaded: {_short(error)}. Without a "
+            f"network, run `hf download {name} --local-dir DIR` on a machine that has one, then use "
             "--vla-model=lerobot:DIR"
         ) from error
 
@@ -378,7 +383,7 @@ def _find_here(option: str, where: str, folder: Path) -> Path | None:
             "OUTPUT/checkpoints/last/pretrained_model)"
         )
     if not _HUB_ID.fullmatch(where):
-        raise VlaError(f"{option}: there is no folder {path}; expected one, or OWNER/NAME[@REVISION] of the hub")
+        raise VlaError(f"{option}: there is no folder {path}; expected a folder, or OWNER/NAME[@REVISION] on the hub")
     return None
 
 
@@ -414,9 +419,9 @@ def _check_files(option: str, place: Path) -> None:
         raise VlaError(f"{option}: {place} has no {_WEIGHTS}; expected a folder that save_pretrained wrote")
     if missing:
         raise VlaError(
-            f"{option}: {place} has no {' and no '.join(missing)}, so how to normalise is not known. Policies saved "
+            f"{option}: {place} has no {' and no '.join(missing)}, so its normalisation is unknown. Policies saved "
             "before lerobot 0.4 have it in their weights: python -m lerobot.processor.migrate_policy_normalization "
-            "--pretrained-path DIR makes a folder that has them"
+            "--pretrained-path DIR writes a folder with these files"
         )
 
 
@@ -446,8 +451,8 @@ def _also_needs(config: Any, saved: dict[str, Any]) -> str:
     if not found:
         return ""
     return (
-        f" (it also reads {', '.join(found)}, a folder or from the hub; without a network have it in the hub's cache, "
-        f"`hf download {found[0]}`, or write a folder into {_CONFIG} and {_PROCESSORS[0]})"
+        f" (it also reads {', '.join(found)}, a folder or from the hub. Without a network, have it in the hub's cache, "
+        f"`hf download {found[0]}`, or name a folder in {_CONFIG} and {_PROCESSORS[0]})"
     )
 
 
@@ -465,10 +470,10 @@ def _short(error: BaseException) -> str:
     return text if len(text) < 600 else f"{text[:600]} ..."
 
 
-# A loaded lerobot policy as a `BatchPolicy`: batches where that changes no answer, one at a time where it would.
+# A loaded lerobot policy as a `BatchPolicy`: batched if batches change no answer, otherwise one question at a time.
 
 MOST = 1024
-"""Questions that a policy takes at once, where it batches; ``--vla-batch`` is the limit that people set."""
+"""The most questions in a batch; the user's limit is ``--vla-batch``."""
 
 # How far apart two answers to one question may be: asked alone twice, and asked alone and in a batch. A policy whose
 # answers are further apart is asked one at a time.
@@ -573,7 +578,7 @@ class LerobotPolicy:
         """Begin a session with an empty memory."""
         # Weights that a memory points to are shared, not copied.
         shared = {id(part): part for part in (*self._model.modules(), *self._model.parameters())}
-        # What draws its noise itself, or draws none, has no further draws that could be asked for.
+        # A policy that draws its noise itself, or draws none, cannot be asked for further draws.
         samples = episode.wishes.samples if self.manner.noise is not None else 0
         return LerobotSession(episode.instruction, episode.rng, samples, copy.deepcopy(self._fresh, shared))
 
@@ -630,7 +635,7 @@ class LerobotPolicy:
         before = {name: vars(self._model)[name] for name in session.memory}
         vars(self._model).update(session.memory)
         try:
-            # The generator is put back: in the user's own process others draw from it too.
+            # The generator is restored: in the user's own process other code draws from it too.
             with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []), torch.no_grad():
                 torch.manual_seed(int(session.rng.integers(2**63)))
                 if self.manner.chunks:
@@ -639,7 +644,7 @@ class LerobotPolicy:
                     chunk = self._model.select_action(batch)[:, None]
             session.memory = {name: vars(self._model)[name] for name in session.memory}
         finally:
-            # And the model has no memory of the episode: it is what it was, also to its digest.
+            # The model's own attributes are restored, so that its digest is unchanged.
             vars(self._model).update(before)
         return self._finish(chunk)
 
@@ -653,7 +658,7 @@ class LerobotPolicy:
                 pictures = np.stack([resize_with_padding(observation[name], *size) for observation in observations])
             else:
                 pictures = together.stacked(name)
-            # As bytes to the device: a quarter of the way's load.
+            # Sent to the device as bytes, which is a quarter of the transfer.
             batch[key] = torch.from_numpy(pictures).to(self.device).permute(0, 3, 1, 2).float() / 255
         if self._inputs.state is not None:
             states = together.stacked("state").astype(np.float32)
@@ -688,7 +693,7 @@ def make_policy(
     def policy_of(manner: Manner) -> LerobotPolicy:
         return LerobotPolicy(model, before, after, inputs, device, manner)
 
-    # What trials draw is nobody else's.
+    # The draws of trials do not affect other code.
     with torch.random.fork_rng(devices=[torch.device(device)] if device.startswith("cuda") else []):
         policy = policy_of(_find_manner(policy_of, model.config))
     if replan is not None and policy.manner.chunks:
@@ -698,7 +703,7 @@ def make_policy(
 
 def _find_manner(policy_of: Callable[[Manner], LerobotPolicy], config: Any) -> Manner:
     steps = Manner(chunks=False, apart=True)
-    # A history is of every control step, and chunks are asked for less often.
+    # A history needs every control step, and chunks are asked for less often.
     if (getattr(config, "n_obs_steps", 1) or 1) > 1 or getattr(config, "temporal_ensemble_coeff", None) is not None:
         return _kept_apart(policy_of, steps)
     manners = [Manner(chunks=True)]
@@ -725,7 +730,7 @@ def _find_manner(policy_of: Callable[[Manner], LerobotPolicy], config: Any) -> M
     except VlaError:
         raise
     except Exception:
-        raise VlaError(f"the policy does not answer a trial question: {describe(trouble)}") from trouble
+        raise VlaError(f"the policy failed on a trial question: {describe(trouble)}") from trouble
 
 
 def _repeats(policy_of: Callable[[Manner], LerobotPolicy], manner: Manner) -> Manner | None:
@@ -754,8 +759,7 @@ def _kept_apart(policy_of: Callable[[Manner], LerobotPolicy], manner: Manner) ->
     for answer in expected:
         if not np.allclose(answer, one.ask(), rtol=_IN_BATCH, atol=_IN_BATCH):
             raise VlaError(
-                "the policy keeps what it knows of an episode where it cannot be taken out, so that one episode would "
-                "change the next"
+                "the policy keeps episode state that cannot be separated, so one episode would change the next"
             )
         other.ask()
     return manner

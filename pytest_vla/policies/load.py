@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pytest_vla.policies.base import BatchPolicy, Policy
 
 
-# The kinds of ``--vla-model=KIND:TEXT``: those that come with pytest-vla, and those that packages and projects add.
+# The policy types of ``--vla-model=TYPE:TEXT``: those of pytest-vla, and those that packages and projects add.
 
 
 def kind_names() -> tuple[str, ...]:
@@ -61,24 +61,28 @@ def checked_policy(policy: Any, found: str) -> "Policy | BatchPolicy":
     from pytest_vla.policies.base import is_batch_policy, own_number
 
     if isinstance(policy, type) and hasattr(policy, "begin") and hasattr(policy, "act"):
-        raise VlaError(f"{found}, a class; name an object of it, policy = {policy.__name__}()")
+        raise VlaError(f"{found}, a class; return an instance, {policy.__name__}()")
     if is_batch_policy(policy):
         if getattr(policy, "privileged", False):
-            raise VlaError(f"{found}, privileged, and it answers in batches: these see no simulator; leave one out")
+            raise VlaError(
+                f"{found}, which is privileged and answers in batches. Batches cannot access the simulator: drop one."
+            )
         for name in ("replan", "max_batch"):
             try:
                 number = own_number(policy, name)
             except VlaError as error:
                 raise VlaError(f"{found}: {error}") from error
             if number is None and name == "max_batch":
-                raise VlaError(f"{found}; its max_batch is None, and not the questions that it takes at once")
+                raise VlaError(
+                    f"{found}; its max_batch is None, expected the number of questions that it takes at once"
+                )
     elif not callable(policy):
         lacks = [name for name in ("begin", "act", "max_batch", "reads") if not hasattr(policy, name)]
         if len(lacks) < 4 and ("begin" not in lacks or "act" not in lacks):
-            raise VlaError(f"{found}, which lacks {', '.join(lacks)} of a policy that answers in batches")
+            raise VlaError(f"{found}, which lacks {', '.join(lacks)}, required of a policy that answers in batches")
         raise VlaError(
-            f"{found}, not callable; a policy is called with an episode and returns a session, which is called with an "
-            "observation and returns actions"
+            f"{found}, which is not callable. A policy is called with an episode and returns a session, which is "
+            "called with an observation and returns actions."
         )
     return policy  # type: ignore[no-any-return]
 
@@ -99,7 +103,9 @@ def _kind(entry: PolicyEntry) -> PolicyType:
         except VlaError as error:
             raise VlaError(f"--vla-model={spec.text}: {error}") from error
         if not callable(make):
-            raise VlaError(f"{doing} is {type(make).__name__}, expected a function of a text that returns a policy")
+            raise VlaError(
+                f"{doing} is {type(make).__name__}, expected a function that takes a text and returns a policy"
+            )
         if spec.arguments:
             make = with_arguments(make, spec.arguments, doing, spec.text, before=1)
         try:
@@ -108,13 +114,13 @@ def _kind(entry: PolicyEntry) -> PolicyType:
             raise
         except (Exception, SystemExit) as error:
             raise VlaError(f"{doing}, called with {text!r}, raised {describe(error)}") from error
-        return checked_policy(policy, f"{doing} made {type(policy).__name__}")
+        return checked_policy(policy, f"{doing} returned {type(policy).__name__}")
 
     def digest(text: str, spec: ModelSpec) -> str | None:
         file = extensions.file_of(entry)
         return None if file is None else file_digest(file)
 
-    # Who loads it where it is not shared finds hooks that the policy's process does not.
+    # A worker that loads the policy itself finds hooks that the policy's process does not.
     batches = None if hook_modules.reaches_processes(entry.origin) else False
     return PolicyType(
         entry.name,
@@ -185,7 +191,7 @@ def load_policy(spec: ModelSpec) -> "Policy | BatchPolicy":
     """Load the policy of a spec. Raises VlaError."""
     kind, text, spec = _parse(spec)
     if kind is None or not extensions.is_built_in(extensions.policies()[kind.name]):
-        # Code that is not ours is told nothing else.
+        # The only way in which users' code learns the device.
         os.environ[DEVICE] = resolved(spec.device)
     return kind.load(text, spec) if kind else _load_callable(spec, text)
 
@@ -235,7 +241,7 @@ def _parse(spec: ModelSpec) -> tuple[PolicyType | None, str, ModelSpec]:
     if kind.arguments:
         spec = replace(spec, arguments=split_arguments(model)[1])
     elif mark and (kind.takes is None or not kind.required):
-        # Where a text has to be there, the mark may be part of it.
+        # If a text is required, the mark may be part of it.
         raise VlaError(f"--vla-model={model}: {kind.name} takes no arguments; write --vla-model={kind.usage}")
     else:
         _, colon, text = model.partition(":")
@@ -292,13 +298,18 @@ def _load_callable(spec: ModelSpec, attribute: str) -> "Policy | BatchPolicy":
             names = [name for name in vars(loaded) if not name.startswith("_")] if hasattr(loaded, "__dict__") else []
             raise VlaError(f"--vla-model={model}: {place} has no {part!r}.{did_you_mean(part, names)}")
         loaded = getattr(loaded, part)
-    found = f"--vla-model={model}: {attribute} of {place} is {type(loaded).__name__}"
+    target = f"--vla-model={model}: {place}: {attribute}"
     if MARK in model:
-        loaded = policy_with_arguments(loaded, spec.arguments, found, model)
-        found = f"--vla-model={model}: {attribute} of {place}, with its arguments, is {type(loaded).__name__}"
-    policy = checked_policy(loaded, found)
-    if not is_batch_policy(policy) and MARK not in model:
-        check_is_called_with_an_episode(policy, found, model)
+        loaded = policy_with_arguments(loaded, spec.arguments, target, model)
+        return checked_policy(loaded, f"{target} with its arguments is {type(loaded).__name__}")
+    if isinstance(loaded, type) and hasattr(loaded, "begin") and hasattr(loaded, "act"):
+        raise VlaError(
+            f"{target} is a class. Expose an instance (policy = {loaded.__name__}()), or have the class called with "
+            f"its arguments: --vla-model='{model}{MARK}NAME=VALUE'"
+        )
+    policy = checked_policy(loaded, f"{target} is {type(loaded).__name__}")
+    if not is_batch_policy(policy):
+        check_is_called_with_an_episode(policy, target, model)
     return policy
 
 

@@ -9,15 +9,15 @@ import numpy as np
 
 MAX_DIMENSIONS = 8
 MAX_LENGTH = 2**24
-"""Of each dimension; what bounds an array that is not empty is the number of its bytes."""
+"""The longest dimension; an array that is not empty is bounded by the number of its bytes."""
 
 MAX_ELEMENTS = 100_000
-"""Values in a message, those within others among them: a byte each on the wire, and some hundred in memory."""
+"""The most values in a message, nested ones included: each takes one byte on the wire, and some hundred in memory."""
 
 # Truth values, integers, floats, texts and bytes: no objects, structures or dates. Texts by their length.
 _DTYPE = re.compile(r"[<>=|]?(?:b1|[iu][1248]|f[248]|[SU][1-9][0-9]{0,5})")
-# Of msgpack's first bytes from 0xC4: how many bytes say a length, how many follow beside it, and, of lists and tables,
-# how many values are meant by one of the length.
+# For msgpack's first bytes from 0xC4: the number of bytes of the length, of further fixed bytes, and, for lists and
+# tables, the number of values per unit of length.
 _HEADS: Mapping[int, tuple[int, int, int]] = {
     **{0xC4: (1, 0, 0), 0xC5: (2, 0, 0), 0xC6: (4, 0, 0)},  # bytes
     **{0xC7: (1, 1, 0), 0xC8: (2, 1, 0), 0xC9: (4, 1, 0)},  # extensions

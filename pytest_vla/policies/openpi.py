@@ -155,8 +155,8 @@ def check_openpi(where: str) -> None:
     """
     require_websockets("--vla-model=openpi")
     expected = (
-        "openpi's policy server there (scripts/serve_policy.py of openpi, `pytest-vla serve`, or another server of its "
-        "protocol): start it first, and look at host and port"
+        "an openpi policy server there (openpi's scripts/serve_policy.py, `pytest-vla serve`, or another server of "
+        "its protocol). Start it first, and check host and port"
     )
     check_servers(f"openpi:{where}", parse_addresses("openpi", where, DEFAULT_PORT), OpenpiPolicy, expected)
 
@@ -198,7 +198,7 @@ class _Session:
 
     def __call__(self, observation: Observation) -> Any:
         reply = self._connection.ask(libero_request(observation, self._instruction))
-        # What openpi itself knows nothing of, and what another server may mean something else by, is read if wished.
+        # Fields that openpi does not define, and other servers may use differently, are read only if requested.
         return _actions(reply, self._connection) if self._wishes == NO_WISHES else _answer(reply, self._connection)
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from websockets.sync.connection import Connection
 
 
-# Names of openpi's websocket protocol, and what pytest-vla's own server and client say to each other beyond it.
+# Names in openpi's websocket protocol, and in the extension between pytest-vla's own server and client.
 
 DEFAULT_PORT = 8000
 
@@ -29,12 +29,12 @@ OBSERVATIONS: Mapping[str, str] = {
     "observation/wrist_image": "robot0_eye_in_hand_image",
     "observation/state": "state",
 }
-"""What openpi's LIBERO client sends, and which of our observations each is. Beside them is the `PROMPT`."""
+"""The observations that openpi's LIBERO client sends, and our names for them. The `PROMPT` is sent, too."""
 
 PROMPT = "prompt"
 
 OURS = "pytest_vla"
-"""The key by which pytest-vla's own server and client know each other: in the metadata, and in each request."""
+"""The key that identifies pytest-vla's own server and client, in the metadata and in each request."""
 
 VERSION = 1
 
@@ -91,10 +91,10 @@ class ServerInfo:
 # Where a policy server listens: HOST, HOST:PORT or a websocket URL, as typed after the kind in ``--vla-model``.
 
 AWAY_SECONDS = 60.0
-"""How long a server on the network may be away before the run stops."""
+"""Seconds that a server on the network may be away before the run stops."""
 
 KEY = "PYTEST_VLA_POLICY_KEY"
-"""The environment variable with a policy server's key: a key in ``--vla-model`` would be kept in every record."""
+"""The environment variable with a policy server's key: a key in ``--vla-model`` would be stored in every record."""
 
 _RETRY_SECONDS = 0.5
 _HOST = re.compile(r"\[[0-9A-Fa-f:.]+(?:%\w+)?\]|[^\s/:@?#\[\]]+")
@@ -127,8 +127,8 @@ def parse_address(kind: str, where: str, default_port: int) -> Address:
         raise VlaError(f"--vla-model={kind}:{where!r}: {_expected(kind)}")
     if "@" in where or "?" in where or "#" in where:
         raise VlaError(
-            f"--vla-model={kind}:...: a user, password or query in the address would be kept in every record; "
-            f"{_expected(kind)}, and give the server's key in the environment variable {KEY}"
+            f"--vla-model={kind}:...: a user, password or query in the address would be stored in every record; "
+            f"{_expected(kind)}, and set the server's key in the environment variable {KEY}"
         )
     if "://" in where:
         return Address(_checked_url(where, model, kind), model)
@@ -137,7 +137,7 @@ def parse_address(kind: str, where: str, default_port: int) -> Address:
     if host is None or colon not in ("", ":"):
         raise VlaError(f"--vla-model={model}: {_expected(kind)} (an IPv6 address in brackets)")
     if colon and not (port.isascii() and port.isdecimal() and 1 <= int(port) <= 65535):
-        raise VlaError(f"--vla-model={model}: a port is a number from 1 to 65535, and {port!r} is none")
+        raise VlaError(f"--vla-model={model}: {port!r} is not a port number (1 to 65535)")
     return Address(f"ws://{host[0]}:{int(port) if colon else default_port}", model)
 
 
@@ -149,11 +149,11 @@ def parse_addresses(kind: str, where: str, default_port: int) -> tuple[Address, 
     """
     parts = [part.strip(" ") for part in where.split(",")] if "," in where else [where]
     if not all(parts):
-        raise VlaError(f"--vla-model={kind}:{where}: an address is missing beside a comma")
+        raise VlaError(f"--vla-model={kind}:{where}: an address in the list is empty")
     addresses = [parse_address(kind, part, default_port) for part in parts]
     urls = [address.url for address in addresses]
     if twice := [url for number, url in enumerate(urls) if url in urls[:number]]:
-        raise VlaError(f"--vla-model={kind}:{where}: {twice[0]} is there twice")
+        raise VlaError(f"--vla-model={kind}:{where}: {twice[0]} is given twice")
     return tuple(addresses)
 
 
@@ -174,8 +174,8 @@ def await_server(reach: Callable[[], object]) -> None:
         except EpisodeError as error:
             if time.monotonic() > end:
                 raise VlaError(
-                    f"{error.message}, for {AWAY_SECONDS:g} s: the run stops; start the server, and go on with "
-                    "--vla-resume"
+                    f"{error.message} (for {AWAY_SECONDS:g} s). The run stops. Start the server, and resume with "
+                    "--vla-resume."
                 ) from error
         time.sleep(_RETRY_SECONDS)
 
@@ -198,9 +198,9 @@ def _expected(kind: str) -> str:
 T = TypeVar("T")
 
 MAX_REPLY = 16 * 1024 * 1024
-"""Bytes that one reply may have."""
+"""The most bytes in one reply."""
 
-_CLOSE_TIMEOUT = 1.0  # A server that is inferring for somebody else does not answer a goodbye.
+_CLOSE_TIMEOUT = 1.0  # A server that is computing another answer does not reply to a close.
 _LONGEST_TEXT = 20_000
 
 
@@ -284,7 +284,7 @@ def _open(address: Address, timeout: float) -> tuple["ClientConnection", Mapping
             compression=None,
             max_size=MAX_REPLY,
             open_timeout=left(),
-            # The server infers in the loop that would answer a ping.
+            # The server computes in the loop that would answer a ping.
             ping_interval=None,
             close_timeout=_CLOSE_TIMEOUT,
         )

@@ -16,9 +16,9 @@ from pytest_vla.policies.openpi_connection import Address, await_server
 from pytest_vla.util.warnings import warn
 
 GONE = "policy-connection"
-"""The reason of an error: there is no server, or it is gone."""
+"""The reason of an error if there is no server, or if it is gone."""
 
-_PAUSE, _LONGEST_PAUSE = 15.0, 300.0  # Seconds until one that was away is tried again: twice as many each time.
+_PAUSE, _LONGEST_PAUSE = 15.0, 300.0  # Seconds until a server that was away is retried: doubled each time.
 _SHOWN = 80
 
 Said = Mapping[Any, Any]
@@ -67,7 +67,7 @@ class ServersPolicy:
         self._servers = [make(address) for address in addresses]
         self._current = number % len(addresses)
         self._first: tuple[Address, Said] | None = None
-        # When one that is away is tried again, and how long the pause is until then.
+        # For each server that is away, the time of its next retry, and the pause before it.
         self._away: dict[int, tuple[float, float]] = {}
 
     @property
@@ -107,7 +107,7 @@ class ServersPolicy:
         """Return the result of `what` for the first available server. Raises EpisodeError."""
         trouble: EpisodeError | None = None
         tried: set[int] = set()
-        # Looked at anew each time: workers of one that is found to be away go to different ones.
+        # Computed anew each time: workers of a server that turns out to be away go to different ones.
         while rest := [number for number in self._in_order() if number not in tried]:
             number = rest[0]
             tried.add(number)
@@ -142,7 +142,7 @@ class ServersPolicy:
         """Mark a server as away, and do not ask it for a while."""
         _, before = self._away.get(number, (0.0, 0.0))
         if not before:
-            warn(f"{why}: its episodes are asked of the other servers, until it is back")
+            warn(f"{why}; its episodes use the other servers until it is back")
         pause = min(2 * before, _LONGEST_PAUSE) or _PAUSE
         self._away[number] = time.monotonic() + pause, pause
 
@@ -204,15 +204,15 @@ def check_servers(model: str, addresses: Sequence[Address], make: Make, expected
     if troubles:
         told = "; ".join(trouble.message for trouble in troubles)
         if len(addresses) > 1:
-            told = f"{len(troubles)} of {len(addresses)} servers cannot be asked: {told}"
-            expected = f"{expected}; or leave out of the list what is not there"
+            told = f"{len(troubles)} of {len(addresses)} servers cannot be used: {told}"
+            expected = f"{expected}; or remove missing servers from the list"
         raise VlaError(f"--vla-model={model}: {told}. Expected {expected}") from troubles[0]
     said = [answer for answer in answers if not isinstance(answer, EpisodeError)]
     for address, other in zip(addresses[1:], said[1:], strict=True):
         if differs := differences(said[0], other):
             raise VlaError(
-                f"--vla-model={model}: {addresses[0]} and {address} serve different policies: {differs}. Start the "
-                "servers of a run alike, or run them apart"
+                f"--vla-model={model}: {addresses[0]} and {address} serve different policies: {differs}. Serve "
+                "the same policy on all servers of a run, or use separate runs."
             )
 
 

@@ -80,7 +80,7 @@ def close_session(session: Session) -> None:
         raise EpisodeError("policy-raised", f"at the episode's end: {describe(error)}") from error
 
 
-# A policy that is called once an episode, as one that answers in batches: of one question each.
+# A policy that is called once per episode, as a `BatchPolicy` with batches of one question.
 
 
 def each_alone(policy: Policy, reads: Sequence[str]) -> BatchPolicy:

@@ -51,7 +51,7 @@ class ModelSpec:
         return cls(**{**table, **lists, "folder": Path(table["folder"]), "arguments": arguments})
 
 
-# What names the content of files that a policy is made of.
+# Digests of the files that define a policy.
 
 
 def module_digest(name: str) -> str | None:
@@ -66,11 +66,11 @@ def file_digest(path: Path) -> str | None:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
-        # A run's folder is many files.
+        # A run's folder has many files.
         return None
 
 
-# What a kind of policy is: how ``--vla-model=KIND:TEXT`` is written, and how it becomes a policy.
+# The types of policies: the syntax of ``--vla-model=TYPE:TEXT``, and how it becomes a policy.
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ def token_statistics(logits: ArrayLike) -> TokenStatistics:
     shares = np.exp(shifted)
     total = shares.sum(axis=1, keepdims=True)
     shares /= total
-    # p ln p is 0 where p is.
+    # p ln p is 0 if p is.
     informative = np.where(shares > 0, shifted, 0.0) - np.log(total)
     entropy = np.maximum(-(shares * informative).sum(axis=1), 0.0)
     best = np.partition(shares, heat.shape[1] - 2, axis=1)[:, -2:]
@@ -99,7 +99,7 @@ def check_token_statistics(given: object) -> TokenStatistics:
                 f"of {size} choices, token {at} has {name} {array[at]:g}: expected probabilities with first from "
                 "1/C to 1, second up to it, squares from 1/C to 1, and an entropy in nats up to ln C",
             )
-    # What float32 made of it is put back into its bounds.
+    # Values that float32 rounding moved out of their bounds are moved back.
     clipped = {name: np.clip(array, 0.0, np.log(size) if name == "entropy" else 1.0) for name, array in arrays.items()}
     return TokenStatistics(**clipped, vocabulary=int(size))
 

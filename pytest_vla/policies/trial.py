@@ -40,14 +40,14 @@ from pytest_vla.policies.session import ask_session, begin_session, close_sessio
 from pytest_vla.policies.view import policy_view
 from pytest_vla.util.warnings import describe, ends_episode
 
-# The questions of a trial: episodes of a suite's tasks, with drawn pictures and states, and a policy asked by them.
+# The questions of a trial: episodes of a suite's tasks, with random pictures and states.
 
 Actions = NDArray[np.float64]
 Ask = Callable[[int, Sequence[Observation]], list[Actions]]
-"""From a control step and what each episode sees to their chunks (k, 7)."""
+"""Maps a control step and the episodes' observations to their chunks (k, 7)."""
 
 QUESTIONS = 3
-"""Questions of a trial episode: a queue or a history shows from the second on."""
+"""Questions per trial episode: a queue or a history has an effect from the second on."""
 
 # The arm above the table, as LIBERO's episodes begin: joints (rad), end effector (m, axis-angle in rad).
 _JOINTS = (0.0, -0.16, 0.0, -2.44, 0.0, 2.23, 0.79)
@@ -163,7 +163,7 @@ def asking(
             sessions.append(_guarded("at the episode's begin: ", partial(_begin, policy, script, noise)))
         yield ask
     except BaseException:
-        # What broke first is what is told.
+        # The first error is the one to report.
         with suppress(Exception):
             _end(sessions)
         raise
@@ -205,10 +205,10 @@ Told = Callable[[str], None]
 _Play = Callable[..., list[list[Actions]]]
 
 _OTHERS = 3
-"""Other instructions, or other pictures, that an answer has to stay the same for, before they count as ignored."""
+"""The number of changed instructions, or pictures, without effect, after which they count as ignored."""
 
-# How far apart two answers may be and still be the same one: asked alone twice, and asked alone and in a batch, where
-# the order of floating-point sums is another.
+# Tolerances for equal answers: of a repeated question alone, and of one alone and in a batch, where the order of
+# floating-point sums differs.
 _AGAIN, _IN_BATCH = 1e-5, 5e-2
 _MOST_TOGETHER = 4
 _PICTURE = "_image"
@@ -282,7 +282,7 @@ def measure(
     most = policy.max_batch if is_batch_policy(policy) else 1
     replan = getattr(policy, "replan", None)
     for size in [size for size in sizes if size <= most] or [1]:
-        told(f"measuring {size} at once")
+        told(f"measuring batch size {size}")
         drawn = np.random.default_rng(size)
         scripts = [make_script(suite, number, drawn, questions=1) for number in range(size)]
         times: list[float] = []
@@ -312,22 +312,22 @@ def _tried(policy: Policy | BatchPolicy, suite: Suite, seed: int, served: bool, 
 
     try:
         _check_numbers(policy)
-        told("trying what it answers")
+        told("asking the first questions")
         (expected,) = play(script)
-        told("trying whether it repeats that")
+        told("checking that answers are repeatable")
         if not _same(expected, play(script)[0]):
             yield _not_repeatable(script, play, served)
         else:
-            told("trying whether episodes stay apart")
+            told("checking that episodes are independent")
             beside, _ = play(script, other)
             if not _same(expected, beside):
-                yield fit.LEAK.found("an episode's answers change where another episode is asked in between")
+                yield fit.LEAK.found("an episode's answers change if another episode asks in between")
             elif not _same(expected, play(script)[0]):
                 yield fit.LEAK.found("an episode's answers change after another episode")
             elif is_batch_policy(policy) and policy.max_batch > 1:
-                told("trying whether batches change answers")
+                told("checking that batches do not change answers")
                 yield from _batched(policy, suite, drawn, play)
-            told("trying what answers depend on")
+            told("checking the effect of instruction and pictures")
             yield from _ignored(script, expected[0], suite, drawn, play, traits_of(policy).reads)
     except EpisodeError as error:
         yield _broken(error)
@@ -346,11 +346,11 @@ def _check_numbers(policy: object) -> None:
 
 
 def _not_repeatable(script: Script, play: _Play, served: bool) -> FitFinding:
-    said = "the same questions with the same episode.rng have other answers the next time"
+    said = "the same questions with the same episode.rng get different answers when repeated"
     if served:
         return fit.NOT_REPEATABLE.found(
             said,
-            mend="its server draws the noise: give that a seed, or take its success rates for those of one draw",
+            mend="its server draws the noise: seed the server, or treat its success rates as one draw",
             severity=fit.WARNING,
         )
     return fit.NOT_REPEATABLE.found(said)
@@ -368,16 +368,20 @@ def _batched(policy: BatchPolicy, suite: Suite, drawn: np.random.Generator, play
             if error.reason != "policy-raised":
                 raise
             yield fit.BATCH.found(
-                f"on a batch of {len(scripts)} it raises {error.message}; a run asks such episodes again, each alone, "
-                "so that batches cost time",
-                mend="mend act for several questions, or set max_batch = 1",
+                f"act raises {error.message} on a batch of {len(scripts)}; a run would repeat each such episode alone, "
+                "which takes longer",
+                mend="fix act for several questions, or set max_batch = 1",
                 severity=fit.WARNING,
             )
             return
     for one, other in zip(alone, together, strict=True):
         if not _same([one], [other], _IN_BATCH):
-            apart = "of another shape than" if one.shape != other.shape else f"{np.abs(one - other).max():.2g} off"
-            yield fit.BATCH.found(f"an answer in a batch of {len(scripts)} is {apart} the one alone")
+            apart = (
+                "has another shape than"
+                if one.shape != other.shape
+                else f"differs by {np.abs(one - other).max():.2g} from"
+            )
+            yield fit.BATCH.found(f"an answer in a batch of {len(scripts)} {apart} the answer alone")
             return
 
 
@@ -400,7 +404,7 @@ def _ignored(
     first = script.seen[0]
     tasks = [task for task in suite.tasks if task.language != script.task.language][:_OTHERS]
     if tasks and stays([Script(task, script.noise, (first,)) for task in tasks]):
-        yield fit.IGNORES_INSTRUCTION.found(f"the policy answers the same to {len(tasks) + 1} instructions")
+        yield fit.IGNORES_INSTRUCTION.found(f"the policy's answers to {len(tasks) + 1} instructions are equal")
     if reads is not None and not any(name.endswith(_PICTURE) for name in reads):
         return
     others = []
@@ -409,7 +413,9 @@ def _ignored(
         pictures = {name: value for name, value in fresh.items() if name.endswith(_PICTURE)}
         others.append(Script(script.task, script.noise, ({**first, **pictures},)))
     if stays(others):
-        yield fit.IGNORES_PICTURES.found(f"the policy answers the same to {_OTHERS + 1} sights that differ in pictures")
+        yield fit.IGNORES_PICTURES.found(
+            f"the policy's answers to {_OTHERS + 1} observations with different pictures are equal"
+        )
 
 
 def _seen_in(actions: Actions, suite: Suite) -> Iterator[FitFinding]:
@@ -418,18 +424,18 @@ def _seen_in(actions: Actions, suite: Suite) -> Iterator[FitFinding]:
     if wild.any():
         clips = suite.protocol.out_of_range == "clip"
         yield fit.OUT_OF_RANGE.found(
-            f"{wild.mean():.0%} of {len(actions)} actions are outside of [-1, 1] ({actions.min():.3g} to "
-            f"{actions.max():.3g}), {suite.name} {'clips them' if clips else 'ends such episodes as errors'}",
+            f"{wild.mean():.0%} of {len(actions)} actions are outside [-1, 1] ({actions.min():.3g} to "
+            f"{actions.max():.3g}); {suite.name} {'clips them' if clips else 'ends such episodes as errors'}",
             severity=fit.WARNING if clips else fit.ERROR,
         )
-    # The world looks at its sign only.
     if suite.protocol.vectors:
-        # Nobody says which number is a gripper's.
+        # Which value is the gripper's is not known.
         return
+    # Only the sign of the gripper's value matters.
     gripper = actions[:, 6]
     closes, opens = bool((gripper > 0).any()), bool((gripper < 0).any())
     if not (closes and opens):
-        does = "only closes" if closes else "only opens" if opens else "does nothing"
+        does = "only closes" if closes else "only opens" if opens else "does not move"
         # No negative zeros.
         low, high = gripper.min() + 0.0, gripper.max() + 0.0
         hint = f", as a gripper of {GRIPPERS[2]!r} or the opposite would" if 0 <= low < high <= 1 else ""
@@ -448,10 +454,10 @@ def _same(one: Sequence[Actions], other: Sequence[Actions], tolerance: float = _
     )
 
 
-# What a policy's further answers cost: questions of a trial with and without what metrics wish for, in turn.
+# The cost of the values that metrics request: trial questions with and without them, in turn.
 
 ROUNDS = 6
-"""Questions of each kind that are timed, after one to warm up."""
+"""The number of timed questions of each kind, after one warm-up."""
 
 SAMPLES, TOKENS = "samples", "token probabilities"
 

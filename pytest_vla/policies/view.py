@@ -61,7 +61,7 @@ class _View(Mapping[str, NDArray[Any]]):
         return self._pictures[key]
 
     def __contains__(self, key: object) -> bool:
-        # Mapping's own way is to get the value, which would draw a picture.
+        # Mapping's default is to get the value, which would render a picture.
         return key in tuple(self._observation)
 
     def __iter__(self) -> Iterator[str]:

@@ -27,7 +27,7 @@ CHECK_TIMEOUT = 10.0
 """Seconds that the server may take to answer before the first episode."""
 
 _CLOSE_TIMEOUT = 1.0
-_GRACE = 5.0  # The client keeps its own limits; beyond them something else is wrong.
+_GRACE = 5.0  # The client has its own limits; this is the slack beyond them.
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def check_vla_eval(where: str) -> None:
             serve different policies.
     """
     _client()
-    expected = "a model server of vla-eval there: start it first (`vla-eval serve`), and look at host and port"
+    expected = "a vla-eval model server there. Start it first (`vla-eval serve`), and check host and port"
     check_servers(f"vla-eval:{where}", parse_addresses("vla-eval", where, DEFAULT_PORT), VlaEvalPolicy, expected)
 
 
@@ -127,7 +127,7 @@ class _Session:
     def __init__(self, address: Address, episode: Episode, timeout: float) -> None:
         self._address, self._instruction, self._timeout = address, episode.instruction, timeout
         self._connection = _connect(address, timeout)
-        # Another hello: the client has connected again, to a server that knows nothing of the episode.
+        # A different hello later means that the client has reconnected, to a server that has lost the episode.
         self._hello = self._connection.server_info
         self._wishes = _wishes(self._hello)
         self._in_step = True
@@ -187,7 +187,7 @@ def _client() -> Any:
         raise VlaError(
             f"--vla-model=vla-eval needs the package vla-eval ({error}): pip install 'pytest-vla[vla-eval]'"
         ) from error
-    # Its default, PNG, takes 50 ms a picture to make, longer than a network takes to carry it as it is.
+    # The default, PNG, takes 50 ms per picture to encode, longer than a network takes to send it raw.
     set_image_format("raw")
     return Connection
 
@@ -246,7 +246,7 @@ def _guarded(talk: Coroutine[Any, Any, Any], address: Address, timeout: float) -
             "policy-connection", f"no connection to {address}: {type(cause).__name__}: {cause}"
         ) from error
     except RuntimeError as error:
-        # The client's own way to hand on what the server says.
+        # The client raises it for an error of the server.
         raise EpisodeError("policy-raised", f"{address}: {error}") from error
     except Exception as error:
         raise EpisodeError(
@@ -272,6 +272,6 @@ def _run(talk: Coroutine[Any, Any, Any], timeout: float) -> Any:
 
 
 def _leave(connection: Any) -> None:
-    # What a goodbye runs into changes nothing about the episode.
+    # Errors while closing do not affect the episode.
     with suppress(Exception):
         _run(connection.close(), _CLOSE_TIMEOUT)

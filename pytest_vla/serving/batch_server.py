@@ -35,7 +35,7 @@ from pytest_vla.serving.wire import (
     send,
 )
 
-# Memory that the desk fills and the policy reads: the arrays of a batch, each name's as one array of all questions.
+# Memory that the batch server fills and the policy reads: the arrays of a batch, stacked by name.
 
 _ALIGNMENT = 4096
 
@@ -146,9 +146,9 @@ def _rounded(size: int) -> int:
     return -(-size // _ALIGNMENT) * _ALIGNMENT
 
 
-# What a desk has seen of a run, kept as it goes.
+# The counts of a batch server during a run.
 
-_TOLD = 64  # Times of thinking.
+_TOLD = 64  # The number of thinking times in the statistics.
 _FORGETS = 0.1
 
 
@@ -208,7 +208,7 @@ class Account:
 
 _SIGN_SECONDS = 0.5
 _CHUNK = 1 << 18
-_FEWEST = 8  # Questions that a batch's memory has room for.
+_FEWEST = 8  # The least number of questions that a batch's memory has room for.
 
 
 @dataclass(eq=False)
@@ -299,7 +299,7 @@ class BatchServer:
         self._answers = Inbox(trusted=True)
         self._workers: set[_Worker] = set()
         self._numbers = 0
-        # Begins and ends go before all questions: they are short, and their workers go on at once.
+        # Begins and ends precede all questions: they are short, and their workers continue at once.
         self._orders: deque[_Request] = deque()
         self._questions: BatchFormer[_Request] = BatchFormer(self._rule)
         self._filling, self._other = Arena(0), Arena(1)
@@ -472,7 +472,7 @@ class BatchServer:
             if not batch:
                 return
             self._ask(batch, now)
-        # While the policy is busy and nobody wants anything, there is time for it.
+        # Plan while the policy is busy and no worker sends anything.
         self._plans = True
 
     def _ask(self, batch: Sequence[_Request], now: float) -> None:
@@ -508,7 +508,7 @@ class BatchServer:
         arena: Arena | None = None,
     ) -> None:
         files = () if arena is None or arena.unsent is None else (arena.unsent,)
-        # Who is at the other end waits for it.
+        # The policy's process is waiting for it.
         self._channel.setblocking(True)
         send(self._channel, order, files)
         self._channel.setblocking(False)
@@ -525,14 +525,14 @@ class BatchServer:
             call = self._call
             assert call is not None, "an answer belongs to an order"
             if "late" in message:
-                # The call goes on, and its process is about to give up.
+                # The call continues, and its process is about to end.
                 self._answer_all(call, [message["late"]] * len(call.requests))
                 continue
             self._call, now = None, time.monotonic()
             if message["kept"]:
                 # The other one is being filled.
                 self._other.forget()
-            # First those who wait, then the books.
+            # Answer first, then update the statistics.
             self._answer_all(call, message["answers"])
             if call.is_act:
                 self._rule.took(len(call.requests), now - call.began)
@@ -543,7 +543,7 @@ class BatchServer:
         for request, answer in zip(call.requests, answers, strict=True):
             worker = request.worker
             if worker is None or worker.request is not request:
-                # It is gone, or was told that the call took too long.
+                # The worker is gone, or has got the error for a late answer.
                 continue
             worker.request = None
             if call.is_act:
@@ -555,7 +555,7 @@ class BatchServer:
         try:
             self._flush(worker)
         except OSError:
-            # Its end is read next.
+            # The next read finds that the worker is gone.
             worker.unsent.clear()
 
     def _flush(self, worker: _Worker) -> None:

@@ -46,7 +46,7 @@ class DeskProcess:
         self._signs, signs = os.pipe()
         files = (theirs.fileno(), signs, answers.fileno())
         self._process = subprocess.Popen(
-            # -P: a user's file must not take the place of a module of Python's own.
+            # -P: a user's file must not replace a standard module.
             [sys.executable, "-P", "-m", "pytest_vla.serving.batch_server_process", *map(str, files)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -93,7 +93,9 @@ class DeskProcess:
         line = self._process.stdout.readline()
         if not line:
             code = self._process.wait()
-            raise VlaError(f"the desk of the policy's process ended with {code} before it listened; see above")
+            raise VlaError(
+                f"the batch server of the policy's process ended with {code} at its start; see its output above"
+            )
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             raise VlaError(answer["error"])
@@ -110,7 +112,7 @@ class DeskProcess:
         assert self._process.stdout is not None
         self.channel.close()
         with suppress(OSError):
-            # One that was never told to listen waits for it.
+            # Without `open`, the process still waits for its orders.
             self._process.stdin.close()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_END_SECONDS)
@@ -119,7 +121,7 @@ class DeskProcess:
         self._process.stdout.close()
 
     def _hand_on(self) -> None:
-        # Nobody listens where it fails: the other pipe is closed too, and ends this process.
+        # If it fails, the starter has closed its pipes, which ends this process.
         with suppress(OSError, ValueError):
             while os.read(self._signs, io.DEFAULT_BUFFER_SIZE):
                 os.write(self._answers.fileno(), _SIGN)
@@ -142,7 +144,7 @@ def main() -> int:
     orders: dict[str, Any] = json.loads(line)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     with suppress(FileNotFoundError):
-        # Of a process that died.
+        # A socket left by a process that died.
         os.unlink(orders["path"])
     listener.bind(orders["path"])
     network = None
@@ -152,7 +154,7 @@ def main() -> int:
             network = bound_again(host, port)
         except (OSError, UnicodeError) as error:
             told_of = f"the policy's process cannot listen at {host}, port {port or 'any'}: {error}"
-            print(json.dumps({"error": f"{told_of}; name an address of this machine, and a free port"}), flush=True)
+            print(json.dumps({"error": f"{told_of}; use an address of this machine, and a free port"}), flush=True)
             return 1
     told = b""
 

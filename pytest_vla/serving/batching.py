@@ -19,7 +19,7 @@ from pytest_vla.serving.batch_former import BatchFormer
 from pytest_vla.serving.computing import call_policy, late
 from pytest_vla.serving.dispatch import Dispatch
 
-_PARTS = 4  # Of a plan, before a call.
+_PARTS = 4  # The most parts of a plan before a call.
 _SHORTEST_LOOK, _LONGEST_LOOK = 0.02, 0.5
 
 
@@ -92,7 +92,7 @@ class Batcher:
             hung: called after that, from another thread: the policy's thread is lost.
         """
         self._policy = policy
-        # What the thread has not taken in yet; None ends it.
+        # Work that the thread has not received yet; None ends the thread.
         self._sent: queue.SimpleQueue[_Work | _Ended | None] = queue.SimpleQueue()
         self._is_closing = False
         self.sizes: dict[int, int] = {}
@@ -101,7 +101,7 @@ class Batcher:
         self._lock = threading.Lock()
         self._rule = Dispatch(max(1, min(most, policy.max_batch)))
         self._former: BatchFormer[_Work] = BatchFormer(self._rule)
-        # What the policy is at: who gets its answer.
+        # The futures of the policy's current call.
         self._current: tuple[Future[Any], ...] = ()
         self._thread = threading.Thread(target=self._run, name="vla-policy", daemon=True)
         self._thread.start()
@@ -187,7 +187,7 @@ class Batcher:
         self._rule.gone(session, time.monotonic())
         for work in self._former:
             if isinstance(work, Question) and work.session is session:
-                # Whoever gave up while the question waits will not ask again.
+                # A session that gave up while its question waits will not ask again.
                 work.session = None
 
     def _do(self, batch: Sequence[_Work]) -> None:
@@ -198,7 +198,7 @@ class Batcher:
             self._answer([each for each in batch if isinstance(each, Question)])
 
     def _answer(self, batch: Sequence[Question]) -> None:
-        # A worker that gave up does not ask any more.
+        # Leave out questions whose worker gave up.
         batch = [question for question in batch if question.answer.set_running_or_notify_cancel()]
         if not batch:
             return
@@ -250,7 +250,7 @@ class Batcher:
     def _watch(self, limit: float, hung: Callable[[], None]) -> None:
         while self._thread.is_alive():
             time.sleep(min(max(limit / 8, _SHORTEST_LOOK), _LONGEST_LOOK))
-            # In this order: what is current is no older than the call.
+            # In this order, so that `current` is not older than the call.
             since, current = self.busy_since, self._current
             if since is not None and time.monotonic() - since > limit:
                 for answer in current:
@@ -260,6 +260,6 @@ class Batcher:
 
 
 def _refuse(answer: "Future[Any]", error: BaseException) -> None:
-    # One that was late may have its refusal already.
+    # A late question may already have its error.
     with suppress(InvalidStateError):
         answer.set_exception(error)

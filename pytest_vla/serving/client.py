@@ -32,18 +32,17 @@ from pytest_vla.serving.wire import (
 )
 from pytest_vla.util.warnings import ServerTraceback, warn
 
-# How a worker's pictures go over one connection: by shared memory, as they are, or squeezed, by what is faster.
-# A network and two processors are faster or slower than each other by what else they do: nobody can be told
-# beforehand. So some questions go one way and some the other, each timed until the desk has the pictures as they
-# were.
+# The transfer of a worker's pictures over one connection: by shared memory, raw, or compressed, whichever is faster.
+# Whether a network is faster than two processors depends on their other load, and cannot be known beforehand. So some
+# questions are sent raw and some compressed, each timed until the batch server has the pictures.
 
 TIMED = 3
-"""Questions of each way from which it is chosen."""
+"""The number of timed questions of each kind before a choice."""
 
 PAUSE = 256
-"""Questions after which it is chosen again: networks get busy, and free."""
+"""The number of questions before the next choice: the load of networks changes."""
 
-_WARM_UP = 2  # In which the squeezer finds out what to take differences to.
+_WARM_UP = 2  # Questions in which the compressor chooses its differences.
 
 
 class Link:
@@ -86,13 +85,13 @@ class Link:
 
 
 _ALIGNMENT = 4096
-_NO_MEMORY = "no memory can be shared with the policy's process ({}): pictures go by message, which takes longer"
+_NO_MEMORY = "no memory can be shared with the policy's process ({}): pictures are sent by message, which is slower"
 _RETRY_SECONDS = 0.2
-_GRACE_SECONDS = 12.0  # Beyond what the process allows itself.
+_GRACE_SECONDS = 12.0  # Beyond the process's own limit.
 _PATIENCE = 600.0
 
 Places = PolicyAddress | NetworkAddress | tuple[PolicyAddress | NetworkAddress, ...]
-"""Where a policy's process listens; of several the first is taken that can be reached from here."""
+"""The address of a policy's process; of several, the first that can be reached from here is used."""
 
 
 class ServedPolicy:
@@ -269,7 +268,7 @@ class ServedPolicy:
 
     def _connected(self, address: PolicyAddress | NetworkAddress) -> tuple[socket.socket, Welcome]:
         """Return a new connection and its welcome. Raises EpisodeError."""
-        # It tells now and then that it lives.
+        # The process sends a sign of life now and then.
         silence = self.timeout + _GRACE_SECONDS
         is_near = isinstance(address, PolicyAddress)
         place = "" if is_near else f" at {address}"
@@ -321,7 +320,7 @@ class ServedPolicy:
         try:
             yield
         except BaseException as error:
-            # What comes late would be taken for the answer to the next question.
+            # A late answer would be taken for the answer to the next question.
             self.close()
             if isinstance(error, TimeoutError):
                 raise self._silent() from error

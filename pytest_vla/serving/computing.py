@@ -33,7 +33,7 @@ from pytest_vla.policies.generators import seed_globals, set_noise
 from pytest_vla.serving.wire import SharedPictures, outlined, pack_answer, receive, send
 from pytest_vla.util.warnings import describe, full_traceback
 
-# One call of a policy for a batch: answers that are checked, or what is told each of those who asked.
+# One call of a policy for a batch: checked answers, or the error for each question.
 
 
 def call_policy(
@@ -96,10 +96,10 @@ def _checked(answer: object) -> Answer | BaseException:
 
 
 BEGIN, ACT, END = "begin", "act", "end"
-"""What the desk orders."""
+"""The orders of the batch server."""
 
 TOLD_OF_EPISODE = ("case_id", "suite", "task", "instruction", "seed", "alone", "action_size", "replan")
-"""What crosses of an `Episode` as it is."""
+"""The attributes of an `Episode` that are sent unchanged."""
 
 
 class Computer:
@@ -138,7 +138,7 @@ class Computer:
             answers = self._ways[order["do"]](order)
             took = time.monotonic() - began
             memory = self._memories.get(order["memory"]) if order["do"] == ACT else None
-            # Whoever keeps a view of a batch is not to see the next one in it: that one gets other memory.
+            # If the policy keeps a view of a batch, the next batch gets other memory.
             kept = memory is not None and memory.is_held
             with self._lock:
                 self.busy_since = None
@@ -181,7 +181,7 @@ class Computer:
         sessions = order["sessions"]
         noises = [self._noises[session] for session in sessions]
         for noise, packed in zip(noises, order["noise"], strict=True):
-            # What a policy draws follows from the episode and the step, whoever else is in the batch.
+            # A policy's draws depend on the episode and the step, not on the rest of the batch.
             set_noise(noise, packed)
         stacks: dict[str, NDArray[Any]] = {}
         if "stacked" in order:
@@ -235,7 +235,7 @@ def trouble(error: EpisodeError) -> bytes:
 def _pin(memory: SharedPictures, pinned: bool = True) -> None:
     """Pin memory for transfers to a CUDA device without a copy, if the policy has imported torch."""
     torch: Any = sys.modules.get("torch")
-    # Nothing depends on it but speed.
+    # Only the speed depends on it.
     with suppress(Exception):
         if torch is None or not torch.cuda.is_available():
             return

@@ -15,11 +15,11 @@ import numpy as np
 
 from pytest_vla.serving.simulated import AtLeast, Load, simulate_in_parts
 
-# How long a policy's call takes, by how many questions are in it: a table that is measured as it goes.
+# The time of a policy's call by its number of questions, measured during the run.
 
-_CALL_TIMES_FORGETS = 0.004  # Of what was measured before, at each call.
-_LEAST_WEIGHT = 0.1  # Below which a measurement is too old to count: some hundred calls.
-_OUTLIER = 3.0  # Times what was expected; a call that took longer was disturbed, until one of its size does again.
+_CALL_TIMES_FORGETS = 0.004  # The share of their weight that older measurements lose with each call.
+_LEAST_WEIGHT = 0.1  # A measurement with less weight is too old to count (some hundred calls).
+_OUTLIER = 3.0  # A call that takes this many times the estimate is ignored, unless the next of its size does too.
 
 
 class CallTimes:
@@ -35,7 +35,7 @@ class CallTimes:
     def took(self, size: int, seconds: float) -> None:
         """Record the time of a call with `size` questions."""
         if self._measured and size not in self._suspects and seconds > _OUTLIER * self.seconds(size):
-            # As the first call of a shape, which may compile, or one that the machine held up.
+            # For example the first call of a shape, which may compile, or one that the machine delayed.
             self._suspects.add(size)
             return
         self._suspects.discard(size)
@@ -66,7 +66,7 @@ class CallTimes:
         if size > sizes[-1]:
             return times[-1] + slope * (size - sizes[-1])
         if size < sizes[0]:
-            # Of one size alone nobody knows: that less takes less is worth a try, as that more takes no more.
+            # With one measured size the slope is unknown: it is worth trying whether smaller batches are faster.
             fallen = times[0] - slope * (sizes[0] - size) if len(sizes) > 1 else 0.0
             return max(fallen, times[0] * size / sizes[0])
         return float(np.interp(size, sizes, times))
@@ -104,15 +104,15 @@ def _knots(measured: Mapping[int, tuple[float, float]]) -> tuple[Sequence[int], 
     return sizes, times, max(0.0, slope)
 
 
-_KEPT = 256  # Times of thinking, the latest.
-_FEWEST = 8  # Of these, before numbers are tried.
+_KEPT = 256  # The number of latest thinking times.
+_FEWEST = 8  # Thinking times before the first trial.
 _FORGETS = 0.05
-_LATE = 6.0  # Mean deviations after which one that was expected is no longer waited for.
-_ROUNDS, _LEAST_QUESTIONS = 30, 300  # Questions in a trial: of each worker, and of all.
-_GAIN = 1.015  # What another number has to promise.
-_OFTEN, _SELDOM = 8, 128  # Calls from one plan to the next, at first and later.
-_DIFFERENT = 0.2  # Change of the number of workers or of their thinking, as a share, after which a new plan is due.
-_PAUSE = 0.5  # Seconds from a plan to the next one: where calls are quick, plans are not to use a core up.
+_LATE = 6.0  # Mean deviations after which a session counts as late.
+_ROUNDS, _LEAST_QUESTIONS = 30, 300  # Questions in a trial: per worker, and the least in total.
+_GAIN = 1.015  # The least ratio of rates for a change of the number.
+_OFTEN, _SELDOM = 8, 128  # Calls between two plans, at first and later.
+_DIFFERENT = 0.2  # Relative change of the workers' number or thinking time after which a new plan is due.
+_PAUSE = 0.5  # Seconds between two plans, so that with quick calls the plans do not occupy a core.
 _SEED = 0
 
 
@@ -143,9 +143,9 @@ class Dispatch:
         self.times, self.questions = CallTimes(), 1
         self.thinking: deque[float] = deque(maxlen=_KEPT)
         self.away: deque[float] = deque(maxlen=_KEPT)
-        # Of thinking, as far as it is waited for.
+        # Thinking times, limited to the time that a session is waited for.
         self._usual: deque[float] = deque(maxlen=_KEPT)
-        # Since when by the clock of thinking, in the order of their answers.
+        # The begin of thinking by its clock, in the order of the answers.
         self._thinking: dict[Hashable, float] = {}
         self._late: dict[Hashable, float] = {}
         self._away: dict[Hashable, float] = {}
@@ -153,9 +153,9 @@ class Dispatch:
         self._mean: float | None = None
         self._deviation = 0.0
         self._calls, self._due, self._often = 0, 0, _OFTEN
-        # Workers and what they think on the average.
+        # The number of workers and their mean thinking time at the last plan.
         self._planned_for = (0, 0.0)
-        # How many are in an episode, now and then: when the device is free.
+        # The number of sessions in an episode, updated when the device is free.
         self._playing = 0
         self._trials: Iterator[None] | None = None
         self._not_before = 0.0
@@ -173,7 +173,7 @@ class Dispatch:
         if self._mean is None:
             self._mean, self._deviation = took, took / 4
         self.thinking.append(took)
-        # Who was long away counts as one that was just late: the others are as quick as before.
+        # A long absence counts as just late, so that it does not change the expectation for other sessions.
         took = min(took, self._latest)
         self._usual.append(took)
         off = took - self._mean
@@ -218,7 +218,7 @@ class Dispatch:
         self._playing = waiting + len(self._thinking)
         if waiting >= min(self.questions, self._playing, self.most):
             return now
-        # By then the first of those that are awaited is late.
+        # At that moment the first of the awaited sessions is late.
         first = next(iter(self._thinking.values()))
         return now + max(first + self._latest - self._clock, 1e-4) / self._pace
 
@@ -286,7 +286,7 @@ class Dispatch:
         best = max(rates, key=lambda number: rates[number])
         present = min(self.questions, workers, self.most)
         if rates[best] > _GAIN * rates.get(present, 0.0):
-            # Sizes that were never called, or long ago, were guessed: it is soon seen how they are.
+            # Times of sizes without recent calls are guesses: plan again soon, with measurements.
             self.questions, self._often = best, _OFTEN
         self._planned_for, self._not_before = (workers, mean), self._last + _PAUSE
         self._due = self._calls + self._often

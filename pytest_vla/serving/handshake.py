@@ -19,16 +19,19 @@ from typing import Any
 from pytest_vla.errors import WireError
 from pytest_vla.serving.wire import PROTOCOL, Inbox, framed, known_codecs, receive, send
 
-# The policy's process over a network: where it listens, and connections that notice when a host is gone.
+# The policy's process over a network: its address, and connections that notice when a host is gone.
 #
-# Nothing is encrypted: what crosses is pictures and actions. The run's secret does not
-# (`pytest_vla.serving.handshake`).
+# Nothing is encrypted: pictures and actions are sent in the clear, but never the run's secret.
 
 CONNECT_SECONDS = 10.0
-"""After which a host that does not answer at all is given up."""
+"""Seconds after which an attempt to connect to a silent host fails."""
 
-_IDLE, _PAUSE, _PROBES = 10, 5, 3  # Seconds without traffic, then between so many probes: a host is gone in 25 s.
-_UNHEARD = 25_000  # Milliseconds for which what was sent may stay without an acknowledgement.
+_IDLE, _PAUSE, _PROBES = (
+    10,
+    5,
+    3,
+)  # Seconds without traffic, seconds between probes, and their number: a gone host is detected in 25 s.
+_UNHEARD = 25_000  # Milliseconds that sent data may stay unacknowledged.
 _BIND_SECONDS, _AGAIN_SECONDS = 5.0, 0.1
 _EVERYWHERE = ("0.0.0.0", "::", "")
 
@@ -123,7 +126,7 @@ def tune(connection: socket.socket) -> None:
         (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", _UNHEARD),
     ]
     for level, name, value in wanted:
-        # What a system does not know only makes it slower to notice.
+        # A system without an option only notices later.
         if hasattr(socket, name):
             with suppress(OSError):
                 connection.setsockopt(level, getattr(socket, name), value)
@@ -137,10 +140,10 @@ def is_this_host(connection: socket.socket) -> bool:
 
 
 LONGEST_HELLO = 512
-"""Bytes that somebody may send who has not shown that he knows the secret."""
+"""The most bytes that a client may send before it has proved that it knows the secret."""
 
 HELLO_SECONDS = 10.0
-"""Within which he has to."""
+"""Seconds within which a client has to prove it."""
 
 _LONGEST_ANSWER = 1 << 16
 _MOST_GUESTS = 256
@@ -259,7 +262,7 @@ class Door:
 
     def _hear(self, guest: _Guest) -> None:
         if guest not in self._guests:
-            # Sent away since it was heard that he says something.
+            # The client was disconnected after this event was reported.
             return
         try:
             data = guest.connection.recv(LONGEST_HELLO + 1 - guest.read)
@@ -295,7 +298,7 @@ class Door:
         self._send_away(guest)
 
     def _say(self, guest: _Guest, message: dict[str, Any]) -> None:
-        # So little fits; who is gone or does not read it is found out when he is listened to.
+        # So few bytes fit into the buffer; a client that is gone is noticed at the next read.
         with suppress(OSError):
             guest.connection.send(framed(message))
 

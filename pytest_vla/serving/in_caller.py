@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pytest_vla.policies.base import BatchPolicy
     from pytest_vla.serving.computing import Computer
 
-_SHORTEST_LOOK, _LONGEST_LOOK = 0.02, 0.5  # At how long a call takes.
+_SHORTEST_LOOK, _LONGEST_LOOK = 0.02, 0.5  # Seconds between two checks of a call's duration.
 _PATIENCE = 60.0
 
 
@@ -47,7 +47,7 @@ class Lending:
         self._policy, self._address = policy, address
         self._stopped = threading.Event()
         self.lost = ""
-        # Signs of life are for who started a policy's process, and this one knows that it lives.
+        # Signs of life are for the starter of a policy's process; here both are this process.
         self._nobody = open(os.devnull, "w")  # noqa: SIM115
         try:
             # Ctrl-C is for this process.
@@ -77,8 +77,8 @@ class Lending:
             computer.run()
         except WireError as error:
             if not self._stopped.is_set():
-                self.lost = f"the process that talks to workers for the policy (its desk) is gone: {error}"
-                # Whoever waits for it to come back looks for this file.
+                self.lost = f"the policy's batch server (the process that serves the workers) has ended: {error}"
+                # Workers that wait for the policy look for this file.
                 with suppress(OSError):
                     lost_file(self._address).write_text(self.lost, encoding="utf-8")
         finally:
@@ -88,7 +88,7 @@ class Lending:
     def stop(self) -> None:
         """Make `answer` return as soon as the policy's current call ends; for any thread."""
         self._stopped.set()
-        # Closing it would not wake who reads from it.
+        # Closing the channel would not wake its reader.
         with suppress(OSError):
             self._desk.channel.shutdown(socket.SHUT_RDWR)
 

@@ -34,23 +34,23 @@ _SOCKET = "policy.sock"
 _POLL_SECONDS = 1.0
 _END_SECONDS = 5.0
 BACKSTOP_SECONDS = 10.0
-"""Beyond the limit of a call, after which code is ended that holds Python's lock."""
+"""Seconds beyond the limit of a call, after which code that holds Python's lock is killed."""
 
-_LOOK_SECONDS = 2.0  # For which the next sign of life is waited.
+_LOOK_SECONDS = 2.0  # The longest wait for the next sign of life.
 _LONGEST_PATH = 100
-"""Bytes of a socket's path; systems take 104 or 108."""
+"""The most bytes of a socket's path; systems allow 104 or 108."""
 
 HUNG = 70
 """The exit code of a process that gave up because one call of its policy took too long."""
 
 DESK_GONE = 72
-"""Likewise because the desk was gone, the process that talks to workers."""
+"""The exit code of a process whose batch server, the process that serves workers, has ended."""
 
 FROZEN = 71
-"""Said of a process that gave no sign of life and was killed from outside."""
+"""The code for a process that gave no sign of life and was killed from outside."""
 
 LATER = 5.0
-"""Seconds after a process should have ended itself, when it is killed from outside."""
+"""Seconds between the moment when a process should have ended itself, and when it is killed from outside."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ class PolicyAddress:
                 trouble = error
         tried = ", ".join(filter(None, places))
         raise VlaError(
-            f"the policy's process needs a folder for its socket, and none can be made in {tried}: {trouble}; let "
-            "TMPDIR name a folder with a short name that can be written"
+            f"cannot make a folder for the socket of the policy's process in {tried}: {trouble}. Set TMPDIR to a "
+            "writable folder with a short name."
         )
 
     def remove(self) -> None:
@@ -122,7 +122,7 @@ class PolicyProcess:
     address: PolicyAddress
     about: About
     _process: "subprocess.Popen[bytes]" = field(repr=False)
-    # An open file of its own, which only `wait` uses: closing the process may not pull it away.
+    # A file descriptor of its own, which only `wait` uses, so that `close` does not close it.
     _signs: io.FileIO = field(repr=False)
     network: NetworkAddress | None = None
 
@@ -143,7 +143,7 @@ class PolicyProcess:
         patience, still, rest = ObservedTime(), 0.0, b""
         with selectors.DefaultSelector() as selector, self._signs:
             selector.register(self._signs, selectors.EVENT_READ)
-            # What it started may keep its pipe open.
+            # The process's children may keep its pipe open.
             while self._process.poll() is None:
                 heard = False
                 if selector.select(_LOOK_SECONDS):
@@ -151,7 +151,7 @@ class PolicyProcess:
                     if not told:
                         break
                     *lines, rest = (rest + told).split(b"\n")
-                    # An empty line is a sign of life. What was seen is none: another process may write it.
+                    # Only an empty line is a sign of life: another process may write the statistics.
                     heard = b"" in lines
                     for found in filter(None, map(read_seen, lines)):
                         seen(found)
@@ -211,8 +211,8 @@ def start(
     """
     if missing := [name for name in ("AF_UNIX", "send_fds") if not hasattr(socket, name)]:
         raise NotShared(
-            f"{platform.system()} has no sockets that processes share memory by (socket.{missing[0]}), so that no "
-            "process of its own can answer all workers"
+            f"{platform.system()} has no sockets for sharing memory between processes (socket.{missing[0]}), so "
+            "workers cannot share one policy"
         )
     orders = {
         "spec": spec.table(),
@@ -223,15 +223,15 @@ def start(
         "cores": cores,
         "network": None if listen is None else (listen, port),
         "log": None if log is None else str(log),
-        # What can be imported here can be there.
+        # The same modules can be imported there.
         "path": sys.path,
     }
     process = subprocess.Popen(
-        # -P: a user's file must not take the place of a module of Python's own.
+        # -P: a user's file must not replace a standard module.
         [sys.executable, "-P", "-m", "pytest_vla.serving.computing_process"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        # A group of its own, which is ended as a whole; Ctrl-C is for who started it.
+        # A process group of its own, which is killed as a whole; Ctrl-C reaches only the starter.
         start_new_session=True,
     )
     try:
@@ -251,7 +251,7 @@ def start(
     _end(process)
     if "not_batched" in answer:
         raise NotBatched(answer["not_batched"])
-    ended = f"its process ended with {process.returncode} before it had loaded; its own words are above"
+    ended = f"the policy's process ended with {process.returncode} while loading; see its output above"
     raise VlaError(str(answer.get("error") or f"--vla-model={spec.text}: {ended}"))
 
 
@@ -272,7 +272,7 @@ def _answer(
         if reader.is_alive():
             told(time.monotonic() - began)
             if given_up():
-                return {"error": "the policy's process was given up while it loaded"}
+                return {"error": "loading of the policy was cancelled"}
     try:
         answer = json.loads(lines[0])
     except ValueError:

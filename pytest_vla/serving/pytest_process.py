@@ -18,9 +18,9 @@ from pytest_vla.policies.in_memory import Caller, told_run, write_caller
 _USAGE_ERROR = 4
 _KEPT_LINES = 60
 _ENDING_SECONDS = 60.0
-"""That pytest has to end a run after Ctrl-C, before it is killed."""
+"""Seconds that pytest has to end a run after Ctrl-C, before it is killed."""
 
-# Of a pytest-xdist that the script itself may be run by.
+# Variables of a pytest-xdist that may be running the script itself.
 _NOT_INHERITED = ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_XDIST_TESTRUNUID", "PYTEST_CURRENT_TEST")
 
 
@@ -50,7 +50,7 @@ class PytestProcess:
 
     def __enter__(self) -> Self:
         environ = {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
-        # Nothing of it but what is shown is of this process's terminal.
+        # Flush, so that this process's output precedes pytest's.
         sys.stdout.flush()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "pytest", *self._arguments],
@@ -59,7 +59,7 @@ class PytestProcess:
             stdout=None if self._shown else subprocess.PIPE,
             stderr=subprocess.PIPE if self._shown else subprocess.STDOUT,
             pass_fds=(self._caller.pipe,),
-            # Ctrl-C is for this process, which hands it on: pytest is to hear of it once.
+            # Ctrl-C reaches only this process, which forwards it once to pytest.
             start_new_session=True,
             text=True,
             errors="replace",
@@ -113,8 +113,8 @@ class PytestProcess:
         how = f"was killed by {signal.Signals(-self.code).name}" if self.code < 0 else f"ended with {self.code}"
         words = "\n".join(lines).strip()
         if words:
-            return f"the pytest of the evaluation {how}; its last words:\n{words}"
-        return f"the pytest of the evaluation {how}" + ("; its own words are above" if self._shown else "")
+            return f"the evaluation's pytest {how}; its last output:\n{words}"
+        return f"the evaluation's pytest {how}" + ("; see its output above" if self._shown else "")
 
     def _read(self) -> None:
         stream: IO[str] | None = self._process.stderr if self._shown else self._process.stdout
@@ -124,7 +124,7 @@ class PytestProcess:
         with stream:
             for line in stream:
                 self._lines.append(line.rstrip("\n"))
-                # What cannot be run is told by an exception.
+                # Output is held until the run exists: a run that cannot start is reported by an exception.
                 begun = begun or told_run(self._caller.folder) is not None
                 held.append(line)
                 if self._shown and begun:

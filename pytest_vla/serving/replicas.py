@@ -26,12 +26,14 @@ from pytest_vla.serving.process import (
 from pytest_vla.serving.stats import ServingStats
 
 RESTARTS = 1
-"""How often a process is started again that died. One that gave up a call that hung, or was frozen, is, however often.
-"""
+"""How often a process that died is restarted. After a call that hung, or a freeze, it is always restarted."""
 
 _LOST = "lost"
-_LEAST_PATIENCE, _PATIENCE = 60.0, 5.0  # Seconds, and times the first loading, that loading again may take.
-_SLACK = 60.0  # For a machine that is busy.
+_LEAST_PATIENCE, _PATIENCE = (
+    60.0,
+    5.0,
+)  # The limit for loading again: seconds, or a multiple of the first loading time if that is more.
+_SLACK = 60.0  # Seconds, for a busy machine.
 _LAST_WORDS = 2000
 
 
@@ -92,7 +94,7 @@ class Replicas:
             except BaseException as error:
                 errors.append(error)
 
-        # The first in this thread, which is the one that may print.
+        # The first process in this thread, which is the only one that may print.
         others = [threading.Thread(target=load, args=(number,)) for number in range(1, len(devices))]
         began = time.monotonic()
         try:
@@ -141,7 +143,7 @@ class Replicas:
             with suppress(OSError):
                 if not self._log.stat().st_size:
                     self._log.unlink()
-                    # Where no episode left anything.
+                    # Remove the run's folder too if it is empty.
                     self._log.parent.rmdir()
 
     def _begin(
@@ -161,22 +163,22 @@ class Replicas:
             with self._lock:
                 if self._closing.is_set():
                     return
-            # What it started may live on.
+            # Its children may still be alive.
             process.close()
             deaths += code not in (HUNG, FROZEN)
             ended = f"{name} {self._ending(code)}"
             if deaths > RESTARTS:
                 self._give_up(number, f"{ended}, for the second time{self._last_words()}")
                 return
-            self._notice(f"{ended}; it is started again, and its open episodes run again")
+            self._notice(f"{ended}; it is restarted, and its open episodes run again")
             try:
                 started = self._start_again(number)
             except VlaError as error:
-                self._give_up(number, f"{ended}, and could not be started again: {error}{self._last_words()}")
+                self._give_up(number, f"{ended}, and could not be restarted: {error}{self._last_words()}")
                 return
             if started.about.digest != self.about.digest:
                 started.close()
-                self._give_up(number, f"{ended}, and its weights were changed meanwhile: no rate is of both")
+                self._give_up(number, f"{ended}, and its weights have changed since: no rate may cover both")
                 return
             with self._lock:
                 if self._closing.is_set():
@@ -191,7 +193,7 @@ class Replicas:
         if code == HUNG:
             return "gave up a call that took too long (--vla-policy-timeout)"
         if code == DESK_GONE:
-            return "ended, since the process that talks to workers for it (its desk) was gone"
+            return "ended, because its batch server (the process that serves the workers) had ended"
         if code == FROZEN:
             beyond = f"{self._silence - self._timeout:g} s beyond --vla-policy-timeout"
             return f"gave no sign of life for {self._silence:g} s, {beyond}, and was killed"
@@ -209,7 +211,7 @@ class Replicas:
     def _give_up(self, number: int, why: str) -> None:
         self._notice(why)
         self._lost[number] = why
-        # Who waits for it to come back looks for this file; with the folder gone, nobody is left to wait for.
+        # Workers that wait for the process look for this file, and give up if its folder is gone.
         with suppress(OSError):
             lost_file(self.addresses[number]).parent.mkdir(mode=0o700, exist_ok=True)
             lost_file(self.addresses[number]).write_text(why, encoding="utf-8")
@@ -219,7 +221,7 @@ class Replicas:
             text = "" if self._log is None else self._log.read_text(errors="replace")[-_LAST_WORDS:].strip()
         except OSError:
             text = ""
-        return f"; its last words:\n{text}" if text else ""
+        return f"; its last output:\n{text}" if text else ""
 
 
 def lost_file(address: PolicyAddress) -> Path:

@@ -13,8 +13,8 @@ from typing import Protocol
 
 import numpy as np
 
-_EVENTS = 100  # In a part of a simulation.
-_BLOCK = 256  # Draws at once.
+_EVENTS = 100  # Events per part of a simulation.
+_BLOCK = 256  # The number of draws at once.
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class _Run:
         self._waiting: list[int] = []
         self._calls = self._answered = self._ended = 0
         for worker in range(workers):
-            # They start one after the other, as processes do.
+            # Workers start one after the other, as processes do.
             self._begin(worker, float(rng.uniform(0.0, 1.0)) * next(self._away))
 
     def go(self) -> Generator[None, None, Foreseen]:
@@ -177,7 +177,7 @@ class _Run:
             thought = self._now + (self._ends[0][0] - self._clock) / pace if self._ends else math.inf
             moment = min(thought, free, wake)
             if moment == math.inf:
-                # The rule waits for somebody who does not come.
+                # The rule waits for a question that will not come.
                 moment = self._now
                 wake = moment
             self._clock += (moment - self._now) * pace
@@ -229,7 +229,7 @@ class _Run:
         if mean == math.inf:
             self._left[worker] = 1 << 60
         else:
-            # Some end early, as successes do.
+            # The lengths vary: successes end early.
             self._left[worker] = max(1, round(mean * float(self._rng.uniform(0.6, 1.4))))
         self._think(worker, seconds)
 
@@ -244,7 +244,7 @@ class _Run:
             after - earlier for after, earlier in zip(self._totals(), before, strict=True)
         )
         seconds = max(seconds, 1e-9)
-        # The middle of a run tells of episodes by their questions: few may have ended in it.
+        # Without an end, episodes are estimated from questions: few may have ended.
         episodes = ended if self._unbegun is not None else answered / self._load.questions
         cores = thought / (seconds * self._cores) if self._cores != math.inf else 0.0
         batch = answered / calls if calls else 0.0

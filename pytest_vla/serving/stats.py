@@ -8,7 +8,7 @@ from typing import Any
 from pytest_vla.errors import WireError
 
 LONGEST_LINE = 4096
-"""Bytes that are written to a pipe in one piece."""
+"""The most bytes that are written to a pipe atomically."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class DeviceUse:
 
 
 FEWEST_CALLS = 5
-"""Of which shares of the time are told."""
+"""The fewest calls for which utilisation is reported."""
 
 
 def use_of(seen: Sequence[ServingStats]) -> DeviceUse | None:

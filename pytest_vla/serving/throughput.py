@@ -12,7 +12,7 @@ from pytest_vla.serving.dispatch import call_times_of, candidates
 from pytest_vla.serving.simulated import AtLeast, Foreseen, Load, simulate
 from pytest_vla.serving.stats import ServingStats
 
-# What a run gives with a number of workers, by what a policy's process saw of another.
+# Predict a run with a number of workers from the statistics of a run with another number.
 
 
 def load_of(seen: ServingStats, most: int) -> Load:
@@ -45,13 +45,13 @@ def foresee(load: Load, workers: int, rng: np.random.Generator, *, episodes: int
 
 
 NEAR = 0.85
-"""Share of what a part could give at best, from which on it is scarce."""
+"""The share of its maximal rate from which a part counts as the bottleneck."""
 
 Scarce = Literal["device", "cores", "workers"]
-"""device, cores: they give nearly what they can at best; workers: neither does, and more workers would help."""
+"""The bottleneck: ``device`` or ``cores`` if near its maximal rate, else ``workers``: more of them would help."""
 
 _SPREAD = (0.85, 1.0, 1.15)
-"""Of thinking times: workers that all take the same time would ask in step."""
+"""Factors of thinking times: workers with equal times would ask in lockstep."""
 
 _SEED = 0
 
@@ -72,11 +72,12 @@ class WorldCosts:
 
 
 ON_A_GPU = WorldCosts(step=0.0055, picture=0.0035, reset=0.055)
-"""libero_spatial and libero_goal on a Xeon's core, pictures of 256x256 drawn by an H100: a step took 4.4 to 7.0 ms, two
-pictures 3.1 to 8.5, a reset 41 to 63."""
+"""Costs with a GPU: libero_spatial and libero_goal on a Xeon's core, pictures of 256x256 rendered by an H100.
+
+A step took 4.4 to 7.0 ms, two pictures 3.1 to 8.5 ms, a reset 41 to 63 ms."""
 
 IN_SOFTWARE = WorldCosts(step=0.0055, picture=0.1, reset=0.055)
-"""Where no GPU draws: a picture took 42 ms (tabletop) and 145 ms (libero_spatial)."""
+"""Costs without a GPU: a picture took 42 ms (tabletop) and 145 ms (libero_spatial)."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,7 @@ def forecast(plan: EpisodeDemand, call_seconds: Mapping[int, float], most: int, 
     return _forecast(plan, tuple(sorted(call_seconds.items())), most, workers, cores)
 
 
-# Suites with one protocol ask for the same.
+# Cached, since suites with the same protocol have the same demand.
 @cache
 def _forecast(
     plan: EpisodeDemand, times: tuple[tuple[int, float], ...], most: int, workers: int, cores: int
@@ -168,19 +169,19 @@ def forecast_alone(plan: EpisodeDemand, answer_seconds: float, workers: int, cor
     return Forecast(workers, cores, 3600 * busy / episode, 0.0, busy / cores, scarce)
 
 
-# How long a run would have taken with other numbers of workers, foreseen by what its policy's processes saw.
+# The predicted duration of a run with other numbers of workers, from the statistics of its policy's processes.
 
 TOLERANCE = 0.2
-"""By how much of itself what was measured may differ from what was foreseen for it."""
+"""The largest relative difference of the measured and the predicted rate for a usable prediction."""
 
 GAIN = 0.05
-"""Of a run's time, that an advice is worth."""
+"""The least share of a run's time that an advice has to save."""
 
 ALIKE = 0.02
-"""Of a run's time: of numbers of workers that differ by less the smallest is advised."""
+"""The share of a run's time within which the smallest number of workers is advised."""
 
 _LONGEST = 8000
-"""Questions of a run that is simulated to its end; of a longer one its middle is."""
+"""The most questions of a run that is simulated to its end; of a longer run, only the middle is simulated."""
 
 
 @dataclass(frozen=True)

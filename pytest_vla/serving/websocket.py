@@ -51,13 +51,13 @@ if TYPE_CHECKING:
     from websockets.sync.server import ServerConnection
 
 
-# A policy that answers one question after the other, as a `BatchPolicy`, so that it can be served like one.
+# A policy that answers one question after the other, adapted to a `BatchPolicy` for serving.
 
 EVERYTHING = (
     *("agentview_image", "robot0_eye_in_hand_image", "state"),
     *("robot0_eef_pos", "robot0_eef_quat", "robot0_gripper_qpos", "robot0_joint_pos"),
 )
-"""What a session may read, since it does not say what it does read."""
+"""All observations: a session does not declare which of them it reads."""
 
 
 def as_batch_policy(policy: Policy | BatchPolicy) -> BatchPolicy:
@@ -97,12 +97,12 @@ class PlainPolicy:
         return [session(observation) for session, observation in zip(states, observations, strict=True)]
 
 
-# Sessions at a policy that others ask from afar, and what goes wrong in them: the same behind every kind of server.
+# The sessions of a served policy, and their errors.
 
 _T = TypeVar("_T")
 
 LOOK_SECONDS = 0.5
-"""How often somebody who waits for an answer is looked after."""
+"""Seconds between two checks of a client that waits for an answer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,13 +187,13 @@ def _awaited(future: "Future[_T]", waiting: Callable[[], None], moment: str) -> 
         raise as_episode_error(error, moment) from error.__cause__ if isinstance(error, EpisodeError) else error
 
 
-# What clients of `pytest-vla serve` may send: all of it comes from outside, and is checked before it is used.
+# The requests of clients of `pytest-vla serve`: untrusted, and checked before they are used.
 
 MAX_REQUEST = 16 * 1024 * 1024
-"""Bytes of a request: two pictures of 1536 x 1536 pixels."""
+"""The most bytes of a request: two pictures of 1536 x 1536 pixels."""
 
 MAX_SIDE = 4096
-"""Pixels of a picture's height and width."""
+"""The most pixels of a picture's height and width."""
 
 _LONGEST_REQUEST_TEXT = 10_000
 _MOST_NUMBERS = 100_000
@@ -342,11 +342,11 @@ _BAD_REQUEST, _POLICY_RAISED = 1008, 1011  # Websocket's codes.
 _CLOSE_SECONDS = 1.0
 _SEND_SECONDS = 30.0
 _PING_SECONDS = 30.0
-_PONG_SECONDS = 120.0  # A client that compiles a scene may hold its interpreter for long.
+_PONG_SECONDS = 120.0  # A client that compiles a scene may block its interpreter for long.
 _POLL_SECONDS = 0.5
 _LONGEST_TEXT = 100_000
 _MOST_PIECES = 1000
-_MOST_THREADS = 1500  # Three a connection.
+_MOST_THREADS = 1500  # Three per connection.
 
 
 class WebsocketServer:
@@ -401,7 +401,7 @@ class WebsocketServer:
             self._serve,
             sock=_Listener(fileno=listener.detach()),
             process_request=self._admit,
-            # A web page in somebody's browser could reach a server on loopback otherwise.
+            # Otherwise a web page in a browser could reach a server on loopback.
             origins=[None],
             compression=None,
             max_size=MAX_REQUEST,
@@ -434,8 +434,8 @@ class WebsocketServer:
             return connection.respond(HTTPStatus.OK, "OK\n")
         given = request.headers.get_all("Authorization")
         if self._key and not (len(given) == 1 and _is_same(given[0], f"Api-Key {self._key}")):
-            self._told(f"{_peer(connection)}: refused, {'the key is another' if given else 'there is no key'}")
-            return connection.respond(HTTPStatus.UNAUTHORIZED, "this server asks for a key\n")
+            self._told(f"{_peer(connection)}: refused, {'wrong key' if given else 'no key'}")
+            return connection.respond(HTTPStatus.UNAUTHORIZED, "this server requires a key\n")
         return None
 
     def _serve(self, connection: "ServerConnection") -> None:
@@ -455,7 +455,7 @@ class WebsocketServer:
                 except BadRequest as error:
                     self._told(f"{peer}: {error}")
                     connection.send(_sendable(str(error)))
-                    connection.close(_BAD_REQUEST, "what is wrong was told in the previous frame")
+                    connection.close(_BAD_REQUEST, "the error is in the previous frame")
                 except EpisodeError as error:
                     self._told(_sendable(f"{peer}: {error}"))
                     connection.send(_sendable(_traceback(error)))
@@ -465,10 +465,10 @@ class WebsocketServer:
                         self._told(_sendable(f"{peer}: {talk.mishap}"))
                     connection.send(reply)
         except ConnectionClosed:
-            # A client that is gone takes its session with it.
+            # The client is gone; `leave` ends its session.
             pass
         except Exception as error:
-            # A defect of ours is this connection's alone.
+            # An internal error ends this connection only.
             self._told(f"{peer}: {describe(error)}")
         finally:
             with self._lock:
@@ -480,7 +480,7 @@ def _next_message(connection: "ServerConnection") -> str | bytes:
     """Return a client's next message. Raises BadRequest if it has too many fragments, and ConnectionClosed."""
     pieces: list[Any] = []
     for piece in connection.recv_streaming():
-        # Empty ones count for no length, and could go on for ever.
+        # Empty fragments do not add to the length, and could continue for ever.
         if len(pieces) == _MOST_PIECES:
             raise BadRequest(f"a request comes in up to {_MOST_PIECES} pieces")
         pieces.append(piece)
@@ -525,7 +525,7 @@ class _Conversation:
         self._connection, self._sessions, self._reads = connection, sessions, reads
         self._number, self._run_seed, self._requests = number, run_seed, itertools.count()
         self._session: ClientSession | None = None
-        # Of a client that knows no begin: what its session is about.
+        # The prompt of the session of a client without begin messages.
         self._prompt: str | None = None
         self.mishap: EpisodeError | None = None
 
@@ -576,7 +576,7 @@ class _Conversation:
         if self._session is None:
             raise BadRequest("a question before the episode's begin")
         observation = read_observation(request, self._reads)
-        # What a policy draws follows from the episode and the step, whoever else is in the batch.
+        # A policy's draws depend on the episode and the step, not on the rest of the batch.
         read_noise(self._session.noise, request)
         return self._asked(self._session, observation)
 

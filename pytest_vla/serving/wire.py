@@ -29,10 +29,10 @@ from pytest_vla.policies.tokens import PER_TOKEN, check_token_statistics, statis
 PROTOCOL = 3
 
 WAIT = {"wait": True}
-"""What a worker is sent now and then while it waits for an answer."""
+"""The message to a worker now and then while it waits for an answer."""
 
 HEARD = {"heard": True}
-"""What a worker is sent that wants to know when its arrays have come."""
+"""The message to a worker that asked to be informed when its arrays have arrived."""
 
 LONGEST_MESSAGE = 64 * 1024 * 1024
 _HEAD = struct.Struct(">I")
@@ -238,7 +238,7 @@ class SharedPictures:
         try:
             self.size = os.fstat(descriptor).st_size
             self._memory = mmap.mmap(descriptor, self.size)
-            # The arrays that all views of one `read` are views of.
+            # For each `read`, the array that its results are views of.
             self._lent: list[weakref.ref[NDArray[np.uint8]]] = []
         except (OSError, ValueError) as error:
             raise WireError(f"the shared memory cannot be mapped: {error}") from error
@@ -270,7 +270,7 @@ class SharedPictures:
         Raises:
             WireError: a place is not in this memory.
         """
-        # `np.ndarray` of the memory itself would not keep it mapped: who holds a view would die of reading it.
+        # An `np.ndarray` of the memory itself would not keep it mapped: reading a view later would crash.
         memory, arrays = np.frombuffer(self._memory, np.uint8), {}
         self._lent = [lent for lent in self._lent if lent() is not None] + [weakref.ref(memory)]
         for name, place in places.items():
@@ -294,7 +294,7 @@ class SharedPictures:
 
     def close(self) -> None:
         """Release the memory as soon as no view of it is left."""
-        # Where a view is still held, the memory goes with it.
+        # If a view is still held, the memory is released with it.
         with contextlib.suppress(BufferError):
             self._memory.close()
 
@@ -354,20 +354,20 @@ def side(length: object) -> int:
     return length
 
 
-# A question's pictures in fewer bytes, without loss, for networks that are slower than a processor.
+# Lossless compression of a question's pictures, for networks that are slower than a processor.
 #
-# What goes through the codec is differences of bytes: to the row above, or to the picture of the question before,
-# which is much less where the camera stands still. docs/explanation/scale.md has the figures.
+# The codec gets differences of bytes: to the row above, or to the picture of the previous question, which is much
+# smaller if the camera does not move. docs/explanation/scale.md has the figures.
 
 CODECS = ("zstd", "zlib")
-"""By preference; zstd is there where the package zstandard is."""
+"""In order of preference; zstd needs the package zstandard."""
 
 ROWS, LAST = "rows", "last"
-"""What the differences are to."""
+"""The reference of the differences: the row above, or the previous picture."""
 
-_LEAST = 4096  # Bytes of an array that is worth it.
+_LEAST = 4096  # The fewest bytes of an array that is compressed.
 _MOST_ROWS = 8192
-_TRIALS = 64  # Questions between two in which all differences are tried.
+_TRIALS = 64  # Questions between two trials of all differences.
 
 _Bytes = NDArray[np.uint8]
 
@@ -411,7 +411,7 @@ class ImageCompressor:
         last = self._last.get(name)
         if last is not None and (last.dtype, last.shape) != (array.dtype, array.shape):
             last = None
-        # Another one's memory may be drawn into again.
+        # A copy, since the array's memory may be reused.
         self._last[name] = array.copy()
         ways = [ROWS] if last is None or is_first else [ROWS, LAST] if tries_all else [self._ways.get(name, ROWS)]
         data, way = min(
@@ -463,7 +463,7 @@ class ImageDecompressor:
         whole = np.empty_like(differences)
         if way == ROWS:
             whole[0] = differences[0]
-            # Faster than numpy's accumulate, which goes down the columns.
+            # Faster than numpy's accumulate, which iterates along the columns.
             for row in range(1, len(whole)):
                 np.add(differences[row], whole[row - 1], out=whole[row])
         elif way == LAST:

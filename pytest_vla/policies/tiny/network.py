@@ -10,20 +10,20 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-# What tiny's network reads: proprioception as numbers near 1, and pictures brought to its size.
+# The inputs of tiny's network: proprioception scaled to values near 1, and pictures at its size.
 
 Floats = npt.NDArray[np.floating]
 
 CENTRE = np.array([-0.1, 0.0, 1.0])
-"""The middle of the workspace (m, world frame), from which positions count."""
+"""The middle of the workspace (m, world frame), the origin of positions."""
 SCALE = 0.25
-"""Metres that are 1."""
+"""Metres per unit."""
 REPLAN = 4
 """Steps of a chunk that are executed in training, and by default."""
 PROPRIOCEPTION = 17
 """Position 3, rotation 6, fingers 2, change of position 3, change of fingers 2, the last gripper command 1."""
 PERCEIVED = 11
-"""Of these, the first that perception reads: those of now."""
+"""The number of leading values that perception reads: the current ones."""
 _FINGER, _CHANGE = 0.04, 0.05
 
 
@@ -76,16 +76,16 @@ Array = npt.NDArray[np.float32]
 Weights = Mapping[str, Array]
 
 POINTS = 8
-"""Of a scene vector (40,) the first 24 numbers: middles of bowl, plate, bottle, box, of the three handles, the knob."""
+"""Points in the first 24 values of a scene vector (40,): centres of bowl, plate, bottle, box, three handles, knob."""
 SCENE = 40
 CHUNK, ACTION, BINS = 8, 7, 256
 TEXT, HIDDEN = 64, 384
 TOKEN = 32
-"""Numbers from which the bins of one dimension are decoded."""
+"""The size of the code that the bins of one dimension are decoded from."""
 VIEW, WRIST = 128, 64
-# Metres over which the way from hand to point is told finely and coarsely.
+# Scales in metres for the fine and the coarse encoding of the distance from hand to point.
 FINE, COARSE = 0.03, 0.15
-# The same of what is between the fingers, of which 2 is all: a rim is thin, and nothing is thinner.
+# Scales for the encoding of the finger opening, whose range is 2: the thinnest grasped part is a rim.
 FINGERS_FINE, FINGERS_COARSE = 0.1, 0.5
 
 

@@ -29,7 +29,7 @@ from pytest_vla.policies.tokens import token_statistics
 Array = npt.NDArray[np.float32]
 
 DROPOUT = 0.1
-"""The share of hidden numbers that a sample goes without, as in training."""
+"""The share of hidden values that a sample drops, as in training."""
 _AGENTVIEW, _EYE_IN_HAND, _STATE = "agentview_image", "robot0_eye_in_hand_image", "state"
 _STATE_SIZE = 8
 
@@ -134,7 +134,7 @@ def _checked_state(observation: Observation) -> npt.NDArray[np.float64]:
     given = _given(observation, _STATE)
     try:
         state = np.asarray(given)
-    except ValueError:  # of rows that are not alike
+    except ValueError:  # rows of different lengths
         state = np.array(None)
     if state.shape != (_STATE_SIZE,) or state.dtype.kind not in "fiu":
         kind = f"{state.dtype} {state.shape}" if state.shape else type(given).__name__

@@ -20,12 +20,12 @@ from pytest_vla.policies.tiny.network import Weights, shapes_of
 from pytest_vla.util.arrays import Unfit, read_bytes, unpacked_npz
 from pytest_vla.util.files import whole_file
 
-# tiny's reading: an instruction as numbers of words that it has learned.
+# tiny's reading: an instruction as numbers of learned words.
 
 NOTHING, UNKNOWN = 0, 1
-"""Numbers of no word, and of a word that was never learned."""
+"""The numbers for padding, and for a word that was never learned."""
 LONGEST = 32
-"""Words that are read; what follows is not."""
+"""The most words that are read; later words are ignored."""
 _WORD = re.compile(r"[^\W\d_]+|\d+")
 _APOSTROPHES = str.maketrans("", "", "'\N{RIGHT SINGLE QUOTATION MARK}")
 
@@ -37,7 +37,7 @@ def tokens(instruction: str) -> list[str]:
     (NFKC) give the same words.
     """
     apart = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", instruction).lower())
-    # Marks of all kinds: some scripts write vowels as marks, which must not part a word either.
+    # Marks of all kinds: some scripts write vowels as marks, which must not split a word either.
     letters = "".join(character for character in apart if not unicodedata.category(character).startswith("M"))
     return _WORD.findall(unicodedata.normalize("NFC", letters).translate(_APOSTROPHES))
 
@@ -66,13 +66,13 @@ def numbered(instruction: str, places: Mapping[str, int], longest: int = LONGEST
 
 
 CHECKPOINTS = {"": "final.npz", "early": "early.npz"}
-"""The files that ship, by what stands after the @ of ``tiny@early``."""
+"""The files that ship, by the text after the @ in ``tiny@early``."""
 
 DIGESTS = {
     "": "04061fbabc0e72ffe2f237927bb83a2493da8354c927f552f3584205ece53533",
     "early": "1700633813bd1f9375766174bade5e5e1bfc9c4d818851dcf82a1be6088ca3b7",
 }
-"""sha256 of those files, which docs/explanation/tiny.md names too."""
+"""sha256 of those files, also listed in docs/explanation/tiny.md."""
 
 _WORDS, _ABOUT = "words", "about"
 _LIMIT = 64 * 1024 * 1024
@@ -107,7 +107,7 @@ def load_shipped(checkpoint: str) -> Trained:
     if found.digest != expected:
         raise VlaError(
             f"{path}: its sha256 is {found.digest[:8]}, expected {expected[:8]}: it is not the file that ships. "
-            "Install pytest-vla again, or name weights of your own: --vla-model=tiny:PATH.npz"
+            "Reinstall pytest-vla, or use your own weights: --vla-model=tiny:PATH.npz"
         )
     return found
 
@@ -122,7 +122,7 @@ def load_weights(path: Path, parts: tuple[str, ...] = ("",)) -> Trained:
     Raises:
         VlaError: the file does not exist, or is truncated, changed, or not a checkpoint.
     """
-    mend = "expected an .npz that scripts/train_tiny.py wrote; for the ones that ship, install pytest-vla again"
+    mend = "expected an .npz written by scripts/train_tiny.py; for the files that ship, reinstall pytest-vla"
     if not path.is_file():
         raise VlaError(f"{path}: there is no such file; {mend}")
     try:
@@ -135,17 +135,17 @@ def load_weights(path: Path, parts: tuple[str, ...] = ("",)) -> Trained:
     except (Unfit, ValueError) as error:
         raise VlaError(f"{path}: {error}; {mend}") from error
     if not isinstance(about, dict):
-        raise VlaError(f"{path}: {_ABOUT} is no table; {mend}")
+        raise VlaError(f"{path}: {_ABOUT} is not a table; {mend}")
     if len(vocabulary) < 2 or vocabulary[NOTHING] or vocabulary[UNKNOWN]:
         raise VlaError(
-            f"{path}: {_WORDS} begins with {vocabulary[:2]}, expected two empty texts, the places of no word and of an "
-            f"unknown one; {mend}"
+            f"{path}: {_WORDS} begins with {vocabulary[:2]}, expected two empty texts, for padding and for an unknown "
+            f"word; {mend}"
         )
     weights: dict[str, npt.NDArray[np.float32]] = {}
     for name, shape in shapes.items():
         array = arrays[name]
         if array.shape != shape or array.dtype.kind != "f":
-            raise VlaError(f"{path}: {name} is {array.dtype} {array.shape}, expected numbers of shape {shape}; {mend}")
+            raise VlaError(f"{path}: {name} is {array.dtype} {array.shape}, expected floats of shape {shape}; {mend}")
         weights[name] = np.ascontiguousarray(array, dtype=np.float32)
         if not np.isfinite(weights[name]).all():
             raise VlaError(f"{path}: {name} has values that are not finite; {mend}")
