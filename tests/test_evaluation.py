@@ -185,7 +185,7 @@ def test_what_cannot_be_run_is_told_in_pytests_words(run: Evaluate, policies: An
         ("tiny", {"options": "--vla-video=all"}, "options is a text, expected a list"),
         (len, {"name": "two\nlines"}, "name is 'two"),
         (len, {"name": ""}, "name is ''"),
-        (3, {}, "the policy is int, not callable"),
+        (3, {}, "the policy is int, which is not callable"),
         (lambda: None, {}, "the policy is function, which cannot be called with an episode alone"),
         (lambda episode: None, {"suite": "mine"}, "there is no suite 'mine'.*policy.reads = "),
         (lambda episode: None, {"digest": 7}, "digest is int, expected a text, a torch module, or arrays"),

@@ -49,7 +49,7 @@ def test_a_policy_that_does_not_fit_stops_the_run(vla: Run, project: pytest.Pyte
     told = result.stdout.str() + result.stderr.str()
     assert result.ret in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED)
     assert "the policy does not fit: --vla-model=fitting:bad and libero_goal" in told
-    assert "\n  VLA-P001: the policy gives 8 numbers an action, libero_goal takes 7; " in told.replace("\nE ", "\n")
+    assert "\n  VLA-P001: the policy's actions have 8 values, but libero_goal takes 7; " in told.replace("\nE ", "\n")
     assert "VLA-P005: the policy reads third_eye_image, libero_goal has " in told
     assert told.count("VLA-P001") <= 3, "not one error an episode"
     assert run_names(project.path / ".vla") == []

@@ -64,13 +64,17 @@ def test_a_policy_that_says_nothing_is_not_checked() -> None:
 @pytest.mark.parametrize(
     ("said", "code", "message"),
     [
-        ({"action_size": 14}, "VLA-P001", r"gives 14 numbers an action, tabletop takes 7; give 7 numbers: "),
+        ({"action_size": 14}, "VLA-P001", r"actions have 14 values, but tabletop takes 7; return 7 values: "),
         (
             {"action_convention": "absolute"},
             "VLA-P002",
             "gives absolute actions, tabletop takes relative ones; give the",
         ),
-        ({"rotation": "rotation_6d"}, "VLA-P003", "rotations as rotation_6d, tabletop takes axis_angle; convert it"),
+        (
+            {"rotation": "rotation_6d"},
+            "VLA-P003",
+            "rotations are rotation_6d, but tabletop takes axis_angle; convert it",
+        ),
         (
             {"gripper": GRIPPERS[1]},
             "VLA-P004",
@@ -84,7 +88,7 @@ def test_a_policy_that_says_nothing_is_not_checked() -> None:
             "VLA-P005",
             "reads left_image, tabletop has agentview_image, robot0_eye_in",
         ),
-        ({"image_size": (224, 96)}, "VLA-P006", "takes 224x96 pictures only, tabletop has 256x256; resize them in"),
+        ({"image_size": (224, 96)}, "VLA-P006", "takes 224x96 pictures only, but tabletop has 256x256; resize them in"),
         ({"image_transform": "none"}, "VLA-P007", "image_transform 'none', tabletop has 'rotate_180'; mirror them"),
         (
             {"state_size": 7},
