@@ -310,7 +310,7 @@ READS_NO_INSTRUCTION = FitCode(
 )  # fmt: skip
 # Records have the number from the command line: it would suggest conditions that do not differ.
 LONGER_THAN_CHUNK = FitCode(
-    "VLA-P013", ERROR, "--vla-replan exceeds the number of actions in a chunk.",
+    "VLA-P013", ERROR, "More steps are requested (--vla-replan) than a chunk has actions.",
     "set --vla-replan to the chunk's length or less",
 )  # fmt: skip
 
@@ -371,7 +371,7 @@ _MEND_GRIPPER = {
     "1 opens, -1 closes": "return -gripper",
     "0 opens, 1 closes": "return 2 * gripper - 1",
     "1 opens, 0 closes": "return 1 - 2 * gripper",
-    "width": "return 1 if it is less than the fingers' opening, and -1 if it is more",
+    "width": "return 1 for a width below the fingers' opening, and -1 above it",
 }
 
 

@@ -87,7 +87,7 @@ def test_a_third_camera_is_refused_unless_the_policy_was_trained_with_it_empty()
         "image": SCENE,
         "image2": WRIST,
     }
-    with pytest.raises(VlaError, match="no picture for .*third"):
+    with pytest.raises(VlaError, match=r"no picture for .*third"):
         read_inputs(config("image", "image2", "third", "empty_camera_0", empty_cameras=1), {})
 
 

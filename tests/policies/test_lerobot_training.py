@@ -132,7 +132,7 @@ def test_a_policy_in_memory(tmp_path: Path) -> None:
     model.train()
     with pytest.raises(VlaError, match=r"ACTPolicy is in training mode, .* call policy\.eval\(\) before"):
         of_policy(model, before, after)
-    with pytest.raises(VlaError, match="Linear is not a lerobot policy. If it is wrapped, unwrap it first"):
+    with pytest.raises(VlaError, match=r"Linear is not a lerobot policy. If it is wrapped, unwrap it first"):
         of_policy(torch.nn.Linear(1, 1), before, after)
 
 

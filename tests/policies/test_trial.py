@@ -106,7 +106,7 @@ def test_a_policy_may_keep_a_history_and_write_into_what_it_was_given() -> None:
         ("forward", "VLA-P101", "array of real numbers; this one returned str"),
         (None, "VLA-P101", "array of real numbers; this one returned NoneType"),
         (np.full((2, 7), np.nan), "VLA-P102", r"action 0 of the chunk of 2 is \[nan"),
-        (np.array([0, 0, 0, np.inf, 0, 0, 0]), "VLA-P102", "look at its normalisation"),
+        (np.array([0, 0, 0, np.inf, 0, 0, 0]), "VLA-P102", "check its normalisation"),
     ],
 )
 def test_answers_that_are_no_actions(answer: Any, code: str, message: str) -> None:
@@ -134,7 +134,7 @@ def test_a_policy_that_draws_from_a_global_generator_repeats_as_in_a_run(draw: C
 @GLOBAL
 def test_in_a_batch_a_draw_from_a_global_generator_depends_on_the_others(draw: Callable[[], float]) -> None:
     careless = Batching(lambda chunks: np.stack([chunk * draw() for chunk in chunks]))
-    assert "draws beside each episode's rng" in only(careless, "VLA-P106", "error")
+    assert "draws from other generators than each episode's rng" in only(careless, "VLA-P106", "error")
 
 
 def test_a_policy_with_noise_of_its_own_does_not_repeat() -> None:
@@ -191,7 +191,10 @@ def test_what_the_last_episode_left_leaks() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda chunks: chunks - chunks.mean(axis=0) if len(chunks) > 1 else chunks, "an answer in a batch of 4 is "),
+        (
+            lambda chunks: chunks - chunks.mean(axis=0) if len(chunks) > 1 else chunks,
+            "an answer in a batch of 4 differs by ",
+        ),
         (lambda chunks: chunks[::-1], " from the answer alone; check padding"),
         (lambda chunks: chunks[:, : 5 - len(chunks)], "has another shape than the answer alone"),
     ],
@@ -346,7 +349,7 @@ def test_a_policy_that_breaks_in_a_larger_batch_says_so() -> None:
 
     (finding,) = try_policy(Batching(narrow), SUITE)
     assert (finding.code, finding.severity) == ("VLA-P106", "warning"), "a run asks again, each alone"
-    assert "on a batch of 4 it raises MemoryError: too much" in finding.message
+    assert "act raises MemoryError: too much" in finding.message
     measured = measure(Batching(narrow), SUITE, (1, 4), rounds=3)
     assert next(measured).batch == 1
     with pytest.raises(EpisodeError, match="policy-raised: MemoryError: too much"):
