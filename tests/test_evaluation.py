@@ -243,7 +243,7 @@ def test_of_varied_tasks_no_rate_is_over_both(tmp_path: Path) -> None:
 
 def test_a_run_that_stopped_by_itself_is_told(run: Evaluate, policies: Any) -> None:
     policies.Batched.act = lambda self, states, observations: 1 / 0
-    with pytest.warns(UserWarning, match=r"stopped after \d of 4 episodes: the pytest of the evaluation ended with 2"):
+    with pytest.warns(UserWarning, match=r"stopped after \d of 4 episodes: the evaluation's pytest ended with 2"):
         found = run(policies.Batched(), options=["--maxfail=1"])
     assert (found.is_finished, found.exit_code) == (False, 2)
 

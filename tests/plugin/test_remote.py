@@ -169,7 +169,9 @@ def test_a_server_that_stays_away_stops_the_run_which_can_go_on(
     errors = [record for record in kept.values() if record.outcome == "error"]
     assert 1 <= len(errors) <= 4, "not one error an episode"
     assert {record.reason for record in errors} == {"policy-connection"}
-    result.stdout.fnmatch_lines(["*(for 1 s). The run stops. Start the server, and resume with --vla-resume*"])
+    result.stdout.fnmatch_lines(
+        ["*no server came back within 1 s: *. The run stops. Start the server, and resume with --vla-resume*"]
+    )
     with serving(straight, port=port):
         assert vla("--vla-resume", workers).ret == 0
     assert len(records(project)) == EPISODES

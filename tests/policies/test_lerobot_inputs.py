@@ -110,7 +110,7 @@ def test_pictures_are_brought_to_the_configs_size_only_for_a_class_that_does_not
         (config("image", state=6), r"^VLA-P008: the policy needs a state \(6,\), but suites have \(8,\)"),
         (
             config("image", action_mode="ee6d", actions=20),
-            r"^VLA-P002: the policy gives absolute end-effector poses.*--env.control_mode=absolute",
+            r"^VLA-P002: the policy's actions are absolute poses.*--env.control_mode=absolute",
         ),
     ],
 )
