@@ -174,8 +174,8 @@ def await_server(reach: Callable[[], object]) -> None:
         except EpisodeError as error:
             if time.monotonic() > end:
                 raise VlaError(
-                    f"no server came back within {AWAY_SECONDS:g} s: {error.message}. The run stops. Start the server, and "
-                    "resume with --vla-resume."
+                    f"no server came back within {AWAY_SECONDS:g} s: {error.message}. The run stops. "
+                    "Start the server, and resume with --vla-resume."
                 ) from error
         time.sleep(_RETRY_SECONDS)
 
