@@ -23,7 +23,7 @@ Medium = Literal["all", "terminal", "page", "files"]
 
 
 @dataclass(frozen=True)
-class Marked:
+class MarkedNumber:
     """A number with a sign behind it, such as a star.
 
     Attributes:
@@ -35,7 +35,7 @@ class Marked:
     mark: str
 
 
-Cell = str | int | float | tuple[float, float] | GroundingEstimate | GroundingShare | Marked | None
+Cell = str | int | float | tuple[float, float] | GroundingEstimate | GroundingShare | MarkedNumber | None
 """A text, a number, an interval, a number with its interval, a count out of a total, or nothing."""
 
 P_VALUE = "p"
@@ -53,6 +53,7 @@ class Column:
         is_left: whether texts begin at the left, as names do.
         is_optional: whether it is left out if no row has anything in it.
         is_brief: whether a terminal shows its numbers without their intervals.
+        is_rate: whether shares are shown as a rate, with the count below it.
         medium: where it is shown.
     """
 
@@ -62,6 +63,7 @@ class Column:
     is_left: bool = False
     is_optional: bool = False
     is_brief: bool = False
+    is_rate: bool = False
     medium: Medium = "all"
 
 
@@ -131,7 +133,7 @@ class Sentence:
 
 
 @dataclass(frozen=True)
-class Drawing:
+class PageDrawing:
     """A drawing of a page, which a terminal does not show.
 
     Attributes:
@@ -142,7 +144,7 @@ class Drawing:
     medium: Medium = "page"
 
 
-Block = Heading | Sentence | Table | Drawing
+Block = Heading | Sentence | Table | PageDrawing
 
 
 def notes(texts: Iterable[str]) -> Iterator[Sentence]:
@@ -177,14 +179,15 @@ def for_medium(blocks: Iterable[Block], medium: Medium) -> Iterator[Block]:
     for block in blocks:
         if not _is_for(block.medium, medium):
             continue
-        yield _with_columns(block, medium) if isinstance(block, Table) else block
+        yield with_columns(block, medium) if isinstance(block, Table) else block
 
 
 def _is_for(shown: Medium, medium: Medium) -> bool:
     return shown in ("all", medium) or (shown, medium) == ("page", "files")
 
 
-def _with_columns(table: Table, medium: Medium) -> Table:
+def with_columns(table: Table, medium: Medium) -> Table:
+    """Return a table with the columns that a medium shows and that are not empty."""
     kept = [
         place
         for place, column in enumerate(table.columns)
@@ -201,7 +204,7 @@ def _with_columns(table: Table, medium: Medium) -> Table:
 
 def is_empty(cell: Cell) -> bool:
     """Whether nothing is shown in the cell, or a dash."""
-    return cell is None or cell in ("", NONE) or (isinstance(cell, Marked) and cell.value is None)
+    return cell is None or cell in ("", NONE) or (isinstance(cell, MarkedNumber) and cell.value is None)
 
 
 def number(value: float, column: Column) -> str:
@@ -220,12 +223,15 @@ def cell_text(cell: Cell, column: Column, with_interval: bool = True) -> str:
         return cell
     if isinstance(cell, tuple):
         return _ends(cell, column)
-    if isinstance(cell, Marked):
+    if isinstance(cell, MarkedNumber):
         return NONE if cell.value is None else number(cell.value, column) + cell.mark
     if isinstance(cell, int | float):
         return number(cell, column)
     if isinstance(cell, GroundingShare) and not cell.of:
         return NONE
+    if isinstance(cell, GroundingShare) and column.is_rate:
+        rate = cell_text(GroundingEstimate(cell.count / cell.of, cell.interval), column, with_interval)
+        return f"{rate}{chr(10) if with_interval else ' '}{cell.count}/{cell.of}"
     text = f"{cell.count}/{cell.of}" if isinstance(cell, GroundingShare) else number(cell.value, column)
     return f"{text} {_ends(cell.interval, column)}" if with_interval and cell.interval is not None else text
 
@@ -247,6 +253,11 @@ def rate_cell(rate: SuccessRate) -> Cell:
     if rate.is_chosen and rate.bounds is not None:
         return percents_text(rate)
     return GroundingEstimate(value, percents(rate.interval), percents(rate.tasks_interval))
+
+
+def share_cell(rate: SuccessRate | None) -> Cell:
+    """Return the successes out of the episodes with the rate's interval, or None if nothing was counted."""
+    return None if rate is None or rate.rate is None else GroundingShare(rate.successes, rate.counted, rate.interval)
 
 
 def count_cell(rate: SuccessRate) -> GroundingShare:

@@ -18,11 +18,10 @@ from pytest_vla.reports.json_schema import (
     COUNT,
     INTERVALS,
     NUMBER,
-    SHARE,
-    TEXT,
     Keys,
     SectionSchema,
     maybe,
+    methods,
     row,
     through,
     written,
@@ -122,16 +121,15 @@ def _mean(values: Sequence[tuple[Record, float]]) -> GroundingEstimate:
     return GroundingEstimate(fmean(numbers), *mean_intervals(numbers, [unit_of(record) for record, _ in values]))
 
 
-_METHODS: Keys = {
-    "economy": row(
-        {
-            "confidence": SHARE.always(CONFIDENCE),
-            "path": TEXT.always("m, the hand's, of successes"),
-            "ratio": TEXT.always("over the expert's path on the same case, of successes of both"),
-            "intervals": TEXT.always("Student's t over tasks and seeds; tasks_interval: over tasks"),
-        }
-    ).always(None)
-}
+_METHODS = methods(
+    "economy",
+    {
+        "confidence": CONFIDENCE,
+        "path": "m, the hand's, of successes",
+        "ratio": "over the expert's path on the same case, of successes of both",
+        "intervals": "Student's t over tasks and seeds; tasks_interval: over tasks",
+    },
+)
 _PATH_KEYS = {"n": COUNT.of("successes"), **through("path", {"mean": NUMBER.of("value"), **INTERVALS})}
 _RATIO_KEYS = {"n": COUNT.of("pairs"), **through("ratio", {"mean": NUMBER.of("value"), **INTERVALS})}
 _MODELS: Keys = {

@@ -175,7 +175,7 @@ def check_format(format: str) -> None:
 
 
 def flatten(record: Record, counts: bool | None = None) -> dict[str, Any]:
-    """A record as columns: builtin scalars and None. With ``counts``, unless nothing is said of that."""
+    """Return a record as columns of builtin scalars and None, with ``counts`` unless it is None."""
     row: dict[str, Any] = {}
     for field in fields(Record):
         value = getattr(record, field.name)
@@ -198,7 +198,7 @@ def flatten(record: Record, counts: bool | None = None) -> dict[str, Any]:
 
 
 def _costs(charges: Sequence[Charge]) -> dict[str, float]:
-    """The sum of each name by each account, and of each account in all; of a suite's own world no account is named."""
+    """Return the sum of each name by account, and of each account; a suite's own world has no account."""
     found: dict[str, float] = {}
     for account in accounts_of(charges):
         of = of_account(charges, account)
@@ -222,7 +222,7 @@ def _rows(lines: _Counted) -> Iterator[dict[str, Any]]:
 
 @cache
 def _declared() -> dict[str, tuple[tuple[str, ...] | None, Any]]:
-    """Of each field of a record its columns (None: one for each key), and the type of their values."""
+    """Return the columns of each field (None: one for each key), and the type of their values."""
     declared: dict[str, tuple[tuple[str, ...] | None, Any]] = {}
     for name, hint in get_type_hints(Record).items():
         if name in ("literals", "simulator"):
@@ -246,7 +246,7 @@ def _not_none(hint: Any) -> Any:
 
 
 def _columns(lines: _Counted) -> dict[str, type]:
-    """All columns in their order, each with the type of what it holds beside nulls."""
+    """Return all columns in their order, each with the type of its values beside nulls."""
     seen: dict[str, set[type]] = {}
     for row in _rows(lines):
         for name, value in row.items():

@@ -52,7 +52,7 @@ def write_pictures(drawn: Mapping[str, bytes], folder: Path) -> list[Path]:
 
 
 def file_names(models: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    """Of each model and suite a name that a file may have, no two the same."""
+    """Return a file name for each model and suite, no two the same."""
     seen: dict[str, int] = {}
     found = []
     for model, suite in models:
@@ -64,7 +64,7 @@ def file_names(models: Sequence[tuple[str, str]]) -> tuple[str, ...]:
 
 
 def new_figure(width: float, height: float) -> "Figure":
-    """An empty one, inches."""
+    """Return an empty figure, in inches."""
     # Not pyplot's, which belongs to a process and may open windows.
     from matplotlib.figure import Figure
 
@@ -72,7 +72,7 @@ def new_figure(width: float, height: float) -> "Figure":
 
 
 def png_of(figure: "Figure") -> bytes:
-    """The figure, drawn."""
+    """Return the figure as PNG."""
     stream = io.BytesIO()
     figure.savefig(stream, format="png", dpi=_DPI)
     return stream.getvalue()

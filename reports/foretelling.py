@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pytest_vla import extensions
 from pytest_vla.errors import VlaError
-from pytest_vla.metrics.alarms import AlarmRule, Intervention, TaskAlarms, intervention, parse_rule
+from pytest_vla.metrics.alarms import AlarmRule, Intervention, intervention, parse_rule
 from pytest_vla.metrics.calibration import (
     ALPHA,
     BINS,
@@ -43,7 +43,7 @@ from pytest_vla.metrics.selection import by_model, is_counted, that_count
 from pytest_vla.metrics.success import unit_of
 from pytest_vla.records.record import Record
 from pytest_vla.records.trajectory import load_trajectory, trajectory_file
-from pytest_vla.reports.blocks import Block, Cell, Column, Drawing, Heading, Sentence, Table, estimate_text, notes
+from pytest_vla.reports.blocks import Block, Cell, Column, Heading, PageDrawing, Sentence, Table, estimate_text, notes
 from pytest_vla.reports.html.svg import courses, distributions
 from pytest_vla.reports.json_schema import (
     COUNT,
@@ -57,6 +57,7 @@ from pytest_vla.reports.json_schema import (
     Shape,
     listed,
     maybe,
+    methods,
     row,
     through,
     written,
@@ -242,34 +243,33 @@ def _values(name: str, series: NDArray[Any]) -> NDArray[np.float64]:
     return np.asarray(series, np.float64) if entry is None else without_padding(series, entry, key)
 
 
-_METHODS: Keys = {
-    "foretelling": row(
-        {
-            "confidence": SHARE.always(CONFIDENCE),
-            "over": TEXT.always(THESE_TASKS),
-            "moments": listed(SHARE).always(MOMENTS),
-            "of": TEXT.always("the step budget; episodes that are over by then are left out"),
-            "value": TEXT.always(
-                "the mean of the metric's series up to the moment; steps in which it has no value yet, such as those "
-                "before upstream's window of 8 is full, are not in it"
-            ),
-            "conformal": TEXT.always(
-                "the (1-alpha)(K+1)/K quantile of the largest values of successes of every second seed, each of K "
-                "tasks and seeds weighing the same; held_out: the other seeds"
-            ),
-            "calibration": TEXT.always(
-                "confidence: mean probability of the likeliest tokens up to the moment, of episodes that run "
-                f"still; error: expected calibration error over {BINS} bins; error_by_chance: of a calibrated "
-                f"policy {CHANCE:.0%} of {DRAWS} draws are below; episodes of one task and seed are drawn together"
-            ),
-            "seed": COUNT.always(SEED),
-            "intervals": TEXT.always(
-                "Wilson's with the effective sample size of clusters' influences (Obuchowski 1997), Student's t; "
-                "tasks_interval: over tasks"
-            ),
-        }
-    ).always(None)
-}
+_METHODS = methods(
+    "foretelling",
+    {
+        "confidence": CONFIDENCE,
+        "over": THESE_TASKS,
+        "moments": MOMENTS,
+        "of": "the step budget; episodes that are over by then are left out",
+        "value": (
+            "the mean of the metric's series up to the moment; steps in which it has no value yet, such as those "
+            "before upstream's window of 8 is full, are not in it"
+        ),
+        "conformal": (
+            "the (1-alpha)(K+1)/K quantile of the largest values of successes of every second seed, each of K "
+            "tasks and seeds weighing the same; held_out: the other seeds"
+        ),
+        "calibration": (
+            "confidence: mean probability of the likeliest tokens up to the moment, of episodes that run "
+            f"still; error: expected calibration error over {BINS} bins; error_by_chance: of a calibrated "
+            f"policy {CHANCE:.0%} of {DRAWS} draws are below; episodes of one task and seed are drawn together"
+        ),
+        "seed": SEED,
+        "intervals": (
+            "Wilson's with the effective sample size of clusters' influences (Obuchowski 1997), Student's t; "
+            "tasks_interval: over tasks"
+        ),
+    },
+)
 _FORETELLING: Keys = {
     "metric": TEXT, "moment": SHARE, "failures": COUNT, "successes": COUNT, "over": COUNT, "unknown": COUNT,
     **through("auroc", {"auroc": maybe(SHARE).of("value"), **INTERVALS}),
@@ -467,7 +467,7 @@ def _by_outcome(title: str, model: Foretold) -> Iterator[Block]:
     )
     areas = {each.metric: each for each in model.found if each.moment == MOMENT}
     for each in model.separated:
-        yield Drawing(partial(_pair, each, areas.get(each.metric)))
+        yield PageDrawing(partial(_pair, each, areas.get(each.metric)))
 
 
 def _pair(each: Separation, area: Foretelling | None) -> "Markup":
@@ -546,7 +546,7 @@ def _alarm(each: Conformal) -> tuple[Cell, ...]:
     told, first = each.held_out, (each.metric, each.alpha, each.threshold)
     if told is None:
         return (*first, *[None] * 6)
-    most, within = _most_cut(told), None if told.within is None else told.within.more
+    most, within = told.most_cut, None if told.within is None else told.within.more
     worst = None if most is None else f"{_short(most.task)}: {most.cut} of {most.successes}"
     return (*first, told.cut, told.caught, told.in_time, told.lead, within, worst)
 
@@ -592,7 +592,7 @@ def _alarms_within(judged: Sequence[tuple[str, Intervention]]) -> Iterator[Block
     )
     worst: dict[str, list[str]] = {}
     for name, found in judged:
-        if (most := _most_cut(found)) is not None:
+        if (most := found.most_cut) is not None:
             worst.setdefault(most.task, []).append(f"{name} {most.cut} of {most.successes}")
     for task, told in worst.items():
         yield Sentence(f"  in {_short(task)}: {', '.join(told)}", indent="    ")
@@ -617,7 +617,7 @@ def _intervention(found: Intervention, seconds: float | None) -> Iterator[Senten
             f"within tasks, the mean of {counted(one.tasks, 'task')} with failures and successes: {one.caught:.0%} "
             f"caught, {one.in_time:.0%} in time, {one.cut:.0%} cut; {more} more in time than cut. {_MORE}"
         )
-    if (most := _most_cut(found)) is not None:
+    if (most := found.most_cut) is not None:
         shares = [each.cut / each.successes for each in found.by_task if each.successes]
         yield Sentence(
             f"cut by task: {min(shares):.0%} to {max(shares):.0%} of its successes, the most in {_short(most.task)} "
@@ -647,12 +647,6 @@ def _confidence(found: Sequence[tuple[float, Calibration]]) -> Iterator[Block]:
             f"{each.error:.3f}, of a calibrated policy below {each.error_by_chance:.3f} in {CHANCE:.0%} of draws; "
             f"{counted(each.episodes, 'episode')} still running"
         )
-
-
-def _most_cut(found: Intervention) -> TaskAlarms | None:
-    """Return the task with the largest share of successes that are cut, or None if none is."""
-    some = [each for each in found.by_task if each.cut]
-    return max(some, key=lambda each: (each.cut / each.successes, each.cut)) if some else None
 
 
 def _short(task: str) -> str:

@@ -11,12 +11,12 @@ from pytest_vla.reports.json_schema import (
     COUNT,
     INTERVALS,
     NUMBER,
-    SHARE,
     TEXT,
     Keys,
     SectionSchema,
     listed,
     maybe,
+    methods,
     row,
     through,
     written,
@@ -43,19 +43,18 @@ def schema() -> SectionSchema:
     return SectionSchema(_METHODS, _MODELS)
 
 
-_METHODS: Keys = {
-    "metrics": row(
-        {
-            "confidence": SHARE.always(CONFIDENCE),
-            "over": TEXT.always(THESE_TASKS),
-            "means": TEXT.always("over successes and failures that have the number"),
-            "intervals": TEXT.always(
-                "Student's t over tasks and seeds, within the number's range; of shares that are 0 or 1 in each "
-                "episode Wilson's; of others that are all alike none; tasks_interval: over tasks"
-            ),
-        }
-    ).always(None)
-}
+_METHODS = methods(
+    "metrics",
+    {
+        "confidence": CONFIDENCE,
+        "over": THESE_TASKS,
+        "means": "over successes and failures that have the number",
+        "intervals": (
+            "Student's t over tasks and seeds, within the number's range; of shares that are 0 or 1 in each "
+            "episode Wilson's; of others that are all alike none; tasks_interval: over tasks"
+        ),
+    },
+)
 # One for each number and thing that is varied, in the number's own unit: `of` is the suite, or the test of yours.
 _MEAN: Keys = {
     "of": TEXT.of(lambda named: named[0]),

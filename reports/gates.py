@@ -1,45 +1,48 @@
 """What a gate says of a run against a baseline: as lines, as a table for programs, and as Markdown for a summary."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pytest_vla.gate.baseline import Baseline
-from pytest_vla.gate.choices import ANY, SEQUENTIAL
+from pytest_vla.gate.choices import ANY, BEYOND, SEQUENTIAL
 from pytest_vla.gate.comparable import lines_of
 from pytest_vla.gate.episodes_needed import drop_of, fresh_of
 from pytest_vla.gate.evidence import Evidence
 from pytest_vla.gate.losses import Flip, TaskChange
 from pytest_vla.gate.planning import MOST_PAIRS
 from pytest_vla.gate.verdicts import GateGroup, GateJudgement, GroupProgress, Terms
+from pytest_vla.metrics.language_grounding import GroundingShare
 from pytest_vla.metrics.rates import percent, percents
-from pytest_vla.reports.text import aligned, printed, wrapped
+from pytest_vla.reports.blocks import P_VALUE, Cell, Column, Table
+from pytest_vla.reports.text import markdown_table, markdown_text, printed, table_lines, wrapped
 from pytest_vla.util.text import counted, printable
 
 Replay = Callable[[Flip], str]
 """The command that runs a case alone; empty: none is known."""
 
 
-class Shown(NamedTuple):
+class LossesShown(NamedTuple):
     """How many are shown at most: of tasks that lost, and of cases that flipped."""
 
     tasks: int
     cases: int
 
 
-SHORT, LONG = Shown(3, 3), Shown(10, 20)
+SHORT, LONG = LossesShown(3, 3), LossesShown(10, 20)
 """On a terminal; with ``-v``, and in a summary."""
 
 
 def no_replay(flip: Flip) -> str:
-    """Where no run is known that had the case."""
+    """Return an empty text: no run is known that had the case."""
     return ""
 
 
-def loss_lines(judgement: GateJudgement, replay: Replay, shown: Shown) -> Iterator[str]:
-    """The worst tasks in a table, and a line for each case that flipped, the lost ones first."""
+def loss_lines(judgement: GateJudgement, replay: Replay, shown: LossesShown) -> Iterator[str]:
+    """Yield a table of the worst tasks, and a line for each case that flipped, lost ones first."""
     worst, more = _worst(judgement, shown)
     if worst:
-        yield from aligned([_LOSS_HEAD, *map(_loss_row, worst)], 2)
+        yield from table_lines(worst_table(worst))
     if more:
         yield f"{more} more lost ({_where(shown)})"
     flips = judgement.flips
@@ -52,19 +55,16 @@ def loss_lines(judgement: GateJudgement, replay: Replay, shown: Shown) -> Iterat
         yield f"  and {_flipped_text(rest, ' more')} ({_where(shown)})"
 
 
-def loss_markdown(judgement: GateJudgement, replay: Replay, escaped: Callable[[str], str]) -> Iterator[str]:
-    """The same for a job's summary.
+def loss_markdown(judgement: GateJudgement, replay: Replay) -> Iterator[str]:
+    """Yield the worst tasks and the flipped cases in Markdown, for a job's summary.
 
     Args:
         judgement: of the run.
         replay: the command of a case.
-        escaped: text that Markdown shows as it is.
     """
     worst, more = _worst(judgement, LONG)
     if worst:
-        yield from ("", "#### Worst tasks", "")
-        for row in (_LOSS_HEAD, ["---"] * len(_LOSS_HEAD), *map(_loss_row, worst)):
-            yield f"| {' | '.join(map(escaped, row))} |"
+        yield from ("", "#### Worst tasks", *markdown_table(worst_table(worst)))
     if more:
         yield from ("", f"{more} more lost.")
     flips = judgement.flips
@@ -85,7 +85,7 @@ def loss_markdown(judgement: GateJudgement, replay: Replay, escaped: Callable[[s
 
 
 def loss_table(judgement: GateJudgement, replay: Replay) -> dict[str, Any]:
-    """For JSON: all tasks that lost, and all cases that flipped."""
+    """Return for JSON all tasks that lost, and all cases that flipped."""
     return {
         "worst_tasks": [
             {"group": each.group, "task": each.task, "baseline": list(each.baseline), "run": list(each.new)}
@@ -99,22 +99,26 @@ def loss_table(judgement: GateJudgement, replay: Replay) -> dict[str, Any]:
     }
 
 
-_LOSS_HEAD = ("worst tasks", "group", "baseline", "run", "points")
-
-
-def _worst(judgement: GateJudgement, shown: Shown) -> tuple[Sequence[TaskChange], str]:
-    """Those that are shown, and how many more lost, such as ``2 tasks``; empty: none."""
+def _worst(judgement: GateJudgement, shown: LossesShown) -> tuple[Sequence[TaskChange], str]:
+    """Return the tasks that are shown, and how many more lost, such as ``2 tasks``; empty if none."""
     lost = [change for change in judgement.tasks if change.lost > 0]
     more = len(lost) - shown.tasks
     return lost[: shown.tasks], counted(more, "task") if more > 0 else ""
 
 
-def _loss_row(change: TaskChange) -> tuple[str, ...]:
+def worst_table(lost: Sequence[TaskChange]) -> Table:
+    """Return the table of tasks that lost success."""
+    columns = (*map(Column, ("worst tasks", "group", "baseline", "run")), Column("points", "+.1f"))
+    return Table(f"{counted(len(lost), 'task')} lost success", columns, tuple(map(_worst_row, lost)), "tasks", names=2)
+
+
+def _worst_row(change: TaskChange) -> tuple[Cell, ...]:
     (before, of), (now, n) = change.baseline, change.new
-    return change.task, change.group, f"{before}/{of}", f"{now}/{n}", f"{(now / n - before / of) * 100:+.1f}"
+    points = (now / n - before / of) * 100
+    return change.task, change.group, GroundingShare(before, of, None), GroundingShare(now, n, None), points
 
 
-def _where(shown: Shown) -> str:
+def _where(shown: LossesShown) -> str:
     return "-v has more" if shown == SHORT else "pytest-vla gate --json has all"
 
 
@@ -123,7 +127,7 @@ def _way(flip: Flip) -> str:
 
 
 def _flipped_text(flips: Sequence[Flip], more: str = "") -> str:
-    """``6 cases lost, 1 gained``, or ``6 cases more lost, 1 gained``."""
+    """Return ``6 cases lost, 1 gained``, or ``6 cases more lost, 1 gained``."""
     lost = sum(flip.is_lost for flip in flips)
     gained = len(flips) - lost
     if not lost:
@@ -137,8 +141,6 @@ SCHEMA = 2
 SHOWN = 10
 """Cases of a group that are named; how many more there are is said."""
 
-_HEAD = ("group", "baseline", "run", "points", "bounds", "lost", "gained", "verdict")
-
 
 def gate_lines(
     judgement: GateJudgement,
@@ -149,7 +151,7 @@ def gate_lines(
     *,
     is_long: bool = False,
 ) -> Iterator[str]:
-    """The groups with their verdicts, what was lost and gained, what differs in how both ran, and the verdict.
+    """Return the groups with their verdicts, what was lost and gained, how the runs differ, and the verdict.
 
     Args:
         judgement: of the run.
@@ -160,7 +162,7 @@ def gate_lines(
         is_long: whether many tasks and cases are named, and not a few.
     """
     lines = [line for text in about_lines(judgement, baseline, new, name) for line in wrapped(text)]
-    lines += aligned([_shown_head(judgement), *(_row(group, judgement) for group in judgement.groups)], 1, {7})
+    lines += table_lines(groups_table(judgement))
     for group in judgement.groups:
         lines += [line for text in told_of(group, judgement) for line in wrapped(text)]
     lines += loss_lines(judgement, replay, LONG if is_long else SHORT)
@@ -170,8 +172,8 @@ def gate_lines(
 
 
 def group_lines(group: GateGroup, judgement: GateJudgement) -> Iterator[str]:
-    """One group of them: its row, and what is to be said of it."""
-    lines = aligned([_shown_head(judgement), _row(group, judgement)], 1, {7})
+    """Return the row of one group, and the sentences about it."""
+    lines = table_lines(groups_table(replace(judgement, groups=(group,))))
     told = [*told_of(group, judgement), *_told_cases(group)]
     return printed([*lines, *(line for text in told for line in wrapped(text))])
 
@@ -193,7 +195,7 @@ def group_reason(group: GateGroup, judgement: GateJudgement) -> str:
 
 
 def verdict_line(judgement: GateJudgement) -> str:
-    """``gate: regression of libero_goal[camera] (margin 5 points, alpha 5% each way)``: the last line."""
+    """Return the last line: ``gate: regression of libero_goal[camera] (margin 5 points, alpha 5% each way)``."""
     rule = ", sequential" * (judgement.rule == SEQUENTIAL)
     terms = f"({terms_text(judgement.terms)}{rule}{_uncovered_text(judgement)})"
     meant = [group.name for group in judgement.groups if group.verdict == judgement.verdict]
@@ -204,13 +206,13 @@ def verdict_line(judgement: GateJudgement) -> str:
 
 
 def terms_text(terms: Terms) -> str:
-    """``margin 5 points, alpha 5% each way``, and that any loss is a regression, if it is."""
+    """Return ``margin 5 points, alpha 5% each way``, and that any loss is a regression, if it is."""
     any_loss = ", any loss is a regression" * (terms.regression == ANY)
     return f"margin {terms.margin:g} points, alpha {terms.alpha * 100:g}% each way{any_loss}"
 
 
 def _uncovered_text(judgement: GateJudgement) -> str:
-    """What the verdict does not speak of: a run of a tenth of the baseline passes as one of all of it does."""
+    """Return how many of the baseline's cases are not in the run; empty if all are."""
     left = len(judgement.agreement.only_baseline)
     return f"; {counted(left, 'case')} of the baseline not in the run" if left else ""
 
@@ -218,8 +220,10 @@ def _uncovered_text(judgement: GateJudgement) -> str:
 def gate_table(
     judgement: GateJudgement, baseline: Baseline, new: Baseline, replay: Replay = no_replay
 ) -> dict[str, Any]:
-    """For JSON: ``schema``, ``verdict``, ``terms``, ``is_paired``, both sides' ``model`` and ``policy_digest``, and
-    the ``names`` of runs.
+    """Return the gate's result for JSON.
+
+    It has ``schema``, ``verdict``, ``terms``, ``is_paired``, both sides' ``model`` and ``policy_digest``, and the
+    ``names`` of runs.
 
     ``groups`` by name: ``verdict``, ``reason``, ``judged`` (false: undecided, as so few starts show nothing),
     ``shown_loss`` (a loss is shown that is no regression), ``fresh`` and ``detectable`` (if it is undecided, how many
@@ -258,22 +262,20 @@ def gate_table(
 def gate_markdown(
     judgement: GateJudgement, baseline: Baseline, new: Baseline, name: str, replay: Replay = no_replay
 ) -> str:
-    """For a job's summary: the verdict, the table of groups, the worst tasks, and the cases that flipped."""
-    head = [*_shown_head(judgement)]
-    rows = [head, ["---"] * len(head), *(_row(group, judgement) for group in judgement.groups)]
-    parts = [f"### {escaped(verdict_line(judgement))}", ""]
-    parts += [escaped(text) for text in about_lines(judgement, baseline, new, name)]
-    parts += ["", *(f"| {' | '.join(escaped(cell) for cell in row)} |" for row in rows)]
+    """Return a job's summary: the verdict, the groups, the worst tasks, and the cases that flipped."""
+    parts = [f"### {markdown_text(verdict_line(judgement))}", ""]
+    parts += [markdown_text(text) for text in about_lines(judgement, baseline, new, name)]
+    parts += markdown_table(groups_table(judgement))
     for group in judgement.groups:
-        parts += [f"- {escaped(text)}" for text in ("", *told_of(group, judgement)) if text]
-    parts += loss_markdown(judgement, replay, escaped)
+        parts += [f"- {markdown_text(text)}" for text in ("", *told_of(group, judgement)) if text]
+    parts += loss_markdown(judgement, replay)
     warned = warned_of(judgement)
-    parts += ["", *(f"- note: {escaped(text)}" for text in warned)] if warned else []
+    parts += ["", *(f"- note: {markdown_text(text)}" for text in warned)] if warned else []
     return "\n".join(parts) + "\n"
 
 
 def about_lines(judgement: GateJudgement, baseline: Baseline, new: Baseline, name: str) -> Iterator[str]:
-    """Which runs were compared with what, and how."""
+    """Yield which runs were compared with what, and how."""
     sides = " against ".join(
         f"{each.model}{'' if each.policy_digest is None else f' (policy {each.policy_digest[:8]})'}"
         for each in (new, baseline)
@@ -297,25 +299,52 @@ def warned_of(judgement: GateJudgement) -> list[str]:
     return told
 
 
-def _shown_head(judgement: GateJudgement) -> tuple[str, ...]:
-    return _HEAD if judgement.is_paired else tuple(cell for cell in _HEAD if cell not in ("lost", "gained"))
+def groups_table(judgement: GateJudgement, one: str = "baseline", other: str = "run") -> Table:
+    """Return the table of a judgement's groups.
+
+    Args:
+        judgement: of a run.
+        one: what it is compared with.
+        other: the run.
+    """
+    # Without a case in both there are none that flipped.
+    flips = map(Column, ("lost", "gained") if judgement.is_paired else ())
+    of = "cases that both have" if judgement.is_paired else "tasks that both have, from other seeds"
+    return Table(
+        f"Success of the {of}; bounds each way at {judgement.terms.alpha * 100:g}% over these tasks",
+        (
+            Column("group"),
+            Column(one, ".1%"),
+            Column(other, ".1%"),
+            Column("points", "+.1f", 100),
+            Column("bounds", "+.1f", 100),
+            *flips,
+            Column("adj. p regression", P_VALUE, medium="page"),
+            Column("adj. p better", P_VALUE, medium="page"),
+            Column("verdict", is_left=judgement.is_paired),
+        ),
+        tuple(_group_row(group, judgement) for group in judgement.groups),
+        "groups",
+    )
 
 
-def _row(group: GateGroup, judgement: GateJudgement) -> tuple[str, ...]:
+def _group_row(group: GateGroup, judgement: GateJudgement) -> tuple[Cell, ...]:
     evidence = group.evidence
-    flips: tuple[str, ...] = ("-", "-")
     if evidence is None:
-        numbers: tuple[str, ...] = ("-",) * 4
-    else:
-        bounds = evidence.bounds
-        numbers = (
-            f"{evidence.baseline_rate:.1%}",
-            f"{evidence.new_rate:.1%}",
-            f"{bounds.value * 100:+.1f}",
-            _points_text((bounds.lower, bounds.upper)),
-        )
-        flips = f"{evidence.lost}/{evidence.pairs}", f"{evidence.gained}/{evidence.pairs}"
-    return (group.name, *numbers, *(flips if judgement.is_paired else ()), group.verdict)
+        return (group.name, *[None] * (8 if judgement.is_paired else 6), group.verdict)
+    bounds = evidence.bounds
+    flips = (GroundingShare(evidence.lost, evidence.pairs, None), GroundingShare(evidence.gained, evidence.pairs, None))
+    return (
+        group.name,
+        evidence.baseline_rate,
+        evidence.new_rate,
+        bounds.value,
+        (bounds.lower, bounds.upper),
+        *(flips if judgement.is_paired else ()),
+        group.p_beyond if judgement.terms.regression == BEYOND else group.p_worse,
+        group.p_better,
+        group.verdict,
+    )
 
 
 def told_of(group: GateGroup, judgement: GateJudgement) -> Iterator[str]:
@@ -350,7 +379,7 @@ def _told_cases(group: GateGroup) -> Iterator[str]:
 
 
 def _progress_text(verdict: str, progress: GroupProgress) -> str:
-    """``no worse after 60 of 200 pairs (6 of 20 rounds)``."""
+    """Return ``no worse after 60 of 200 pairs (6 of 20 rounds)``."""
     rounds = f"{progress.rounds} of {counted(progress.of, 'round')}"
     return f"{verdict} {_pairs_text(progress)} ({rounds}{'' if progress.is_decided else ', not decided before'})"
 
@@ -360,7 +389,7 @@ def _pairs_text(progress: GroupProgress) -> str:
 
 
 def loss_text(group: GateGroup, terms: Terms) -> str:
-    """``a loss of 3 points is shown, and is within the margin``."""
+    """Return ``a loss of 3 points is shown, and is within the margin``."""
     if group.evidence is None:
         return ""
     told = f"a loss of {-group.evidence.bounds.value * 100:.3g} points is shown"
@@ -370,7 +399,7 @@ def loss_text(group: GateGroup, terms: Terms) -> str:
 
 
 def _undecided_text(group: GateGroup, judgement: GateJudgement) -> str:
-    """What to do about a group that is undecided."""
+    """Return what to do about a group that is undecided."""
     names = [each.name for each in judgement.groups]
     finds = ""
     if group.evidence is not None and judgement.is_paired:
@@ -438,8 +467,3 @@ def _points_text(ends: tuple[float, float]) -> str:
 def _listed(cases: Sequence[str]) -> str:
     more = f" and {len(cases) - SHOWN} more" if len(cases) > SHOWN else ""
     return f"{', '.join(cases[:SHOWN])}{more}"
-
-
-def escaped(text: str) -> str:
-    """Text that Markdown shows as it is."""
-    return "".join(f"\\{each}" if each in "\\`*_{}<>#|[]" else each for each in printable(text))

@@ -34,21 +34,21 @@ class Shape:
     schema: Schema
     write: Callable[[Any], Any] = _unchanged
 
-    def of(self, get: str | Callable[[Any], Any]) -> "Key":
+    def of(self, get: str | Callable[[Any], Any]) -> "JsonKey":
         """Return a key with this type.
 
         Args:
             get: returns the key's value, given what the row is about; a text names the attribute.
         """
-        return Key(self, attrgetter(get) if isinstance(get, str) else get)
+        return JsonKey(self, attrgetter(get) if isinstance(get, str) else get)
 
-    def always(self, value: Any) -> "Key":
+    def always(self, value: Any) -> "JsonKey":
         """Return a key with this type that always has the same value."""
-        return Key(self, lambda _: value)
+        return JsonKey(self, lambda _: value)
 
 
 @dataclass(frozen=True)
-class Key:
+class JsonKey:
     """A key of a row.
 
     Attributes:
@@ -60,7 +60,7 @@ class Key:
     get: Callable[[Any], Any]
 
 
-Keys = Mapping[str, Shape | Key]
+Keys = Mapping[str, Shape | JsonKey]
 """Keys of a row by name; a type alone is that of the attribute of the same name."""
 
 TEXT = Shape({"type": "string"})
@@ -109,18 +109,18 @@ def one_of(*texts: str) -> Shape:
 
 def shapes_of(keys: Keys) -> dict[str, Shape]:
     """Return the types of keys."""
-    return {name: each.shape if isinstance(each, Key) else each for name, each in keys.items()}
+    return {name: each.shape if isinstance(each, JsonKey) else each for name, each in keys.items()}
 
 
 def written(keys: Keys, value: Any) -> dict[str, Any]:
     """Return the keys' values for what a row is about."""
     return {
-        name: each.shape.write(each.get(value)) if isinstance(each, Key) else each.write(getattr(value, name))
+        name: each.shape.write(each.get(value)) if isinstance(each, JsonKey) else each.write(getattr(value, name))
         for name, each in keys.items()
     }
 
 
-def through(get: str | Callable[[Any], Any], keys: Keys) -> dict[str, Key]:
+def through(get: str | Callable[[Any], Any], keys: Keys) -> dict[str, JsonKey]:
     """Return keys that are about something within the value.
 
     Args:
@@ -129,8 +129,8 @@ def through(get: str | Callable[[Any], Any], keys: Keys) -> dict[str, Key]:
     """
     inner = attrgetter(get) if isinstance(get, str) else get
 
-    def getter(name: str, each: Shape | Key) -> Callable[[Any], Any]:
-        own = each.get if isinstance(each, Key) else attrgetter(name)
+    def getter(name: str, each: Shape | JsonKey) -> Callable[[Any], Any]:
+        own = each.get if isinstance(each, JsonKey) else attrgetter(name)
 
         def read(value: Any) -> Any:
             found = inner(value)
@@ -138,7 +138,31 @@ def through(get: str | Callable[[Any], Any], keys: Keys) -> dict[str, Key]:
 
         return read
 
-    return {name: Key(shapes_of({name: each})[name], getter(name, each)) for name, each in keys.items()}
+    return {name: JsonKey(shapes_of({name: each})[name], getter(name, each)) for name, each in keys.items()}
+
+
+def methods(name: str, values: Mapping[str, Any]) -> Keys:
+    """Return the key that says how a section's numbers were made.
+
+    Args:
+        name: of the key.
+        values: the texts, counts and shares that it holds, or their types.
+    """
+    return {name: row(_constants(values)).of(_unchanged)}
+
+
+def _constants(values: Mapping[str, Any]) -> Keys:
+    return {name: _constant(value) for name, value in values.items()}
+
+
+def _constant(value: Any) -> Shape | JsonKey:
+    if isinstance(value, Shape | JsonKey):
+        return value
+    if isinstance(value, Mapping):
+        return row(_constants(value)).always(None)
+    if isinstance(value, tuple):
+        return listed(TEXT if isinstance(value[0], str) else SHARE).always(value)
+    return (TEXT if isinstance(value, str) else COUNT if isinstance(value, int) else SHARE).always(value)
 
 
 INTERVAL = maybe(Shape({"type": "array", "items": NUMBER.schema, "minItems": 2, "maxItems": 2}))
@@ -147,7 +171,7 @@ INTERVAL = maybe(Shape({"type": "array", "items": NUMBER.schema, "minItems": 2, 
 REASONS = by_name(COUNT)
 """How many by each reason code, or by each text."""
 
-RATE: Mapping[str, Key] = {
+RATE: Mapping[str, JsonKey] = {
     "n": COUNT.of("counted"),
     "sr": maybe(PERCENT).of(lambda rate: percent(rate.rate)),
     "interval": INTERVAL.of(lambda rate: percents(rate.interval)),
@@ -163,7 +187,7 @@ INTERVALS: Keys = {"interval": INTERVAL, "tasks_interval": INTERVAL}
 
 def estimate(
     name: str, value: Shape = NUMBER, get: str | Callable[[Any], GroundingEstimate | None] | None = None
-) -> dict[str, Key]:
+) -> dict[str, JsonKey]:
     """Return the keys of a number with its two intervals, all null if there is no estimate.
 
     Args:

@@ -4,10 +4,7 @@ In the layout of tables III, V and VII of arXiv 2507.17049.
 """
 
 import argparse
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 
 from pytest_vla.metrics.discrimination import (
     EFFECT_BANDS,
@@ -18,18 +15,12 @@ from pytest_vla.metrics.discrimination import (
     Correlation,
     Sign,
 )
-from pytest_vla.metrics.extra_metrics import further_names
 from pytest_vla.metrics.labels import (
     CLASSES,
-    Label,
-    LabelAgreement,
     Labelled,
-    agreements,
-    combined,
-    labelled,
-    read_labels,
+    LabelReport,
+    label_report,
 )
-from pytest_vla.metrics.selection import by_model, is_counted, that_count
 from pytest_vla.reports import blocks as b
 from pytest_vla.reports.blocks import Block, Column, Heading, Sentence, Table, notes
 from pytest_vla.reports.json_schema import (
@@ -43,6 +34,7 @@ from pytest_vla.reports.json_schema import (
     by_name,
     listed,
     maybe,
+    methods,
     row,
     written,
 )
@@ -68,7 +60,7 @@ def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
     file = getattr(options, "labels", None)
     if file is None:
         return None
-    found = make_labels(loaded, file, getattr(options, "rho", "metric"))
+    found = label_report(loaded.records, file, getattr(options, "rho", "metric"))
     models = {(model.model, model.suite, ""): written(_MODELS, model) for model in found.models}
     return Section(lambda: labels_blocks(found), written(_METHODS, found), models)
 
@@ -78,123 +70,28 @@ def schema() -> SectionSchema:
     return SectionSchema(_METHODS, _MODELS)
 
 
-@dataclass(frozen=True)
-class Labels:
-    """One model in one suite.
-
-    Attributes:
-        model: the policy's name.
-        suite: the suite's.
-        episodes: successes with a label, by class, as many as there are of `CLASSES`.
-        disagreed: labelled successes in no class, as `pytest_vla.metrics.labels.combined` has them.
-        failures: beside which classes are held.
-        agreements: of every two people.
-        metrics: each further number of the episodes.
-        left_out: what is in no number, and why.
-    """
-
-    model: str
-    suite: str
-    episodes: tuple[int, ...]
-    disagreed: int
-    failures: int
-    agreements: tuple[LabelAgreement, ...]
-    metrics: tuple[Labelled, ...]
-    left_out: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class LabelReport:
-    """What a file of labels says of runs.
-
-    Attributes:
-        models: with labelled successes.
-        left_out: labels that are in no number, and why.
-        sign: of the correlations.
-    """
-
-    models: tuple[Labels, ...]
-    left_out: tuple[str, ...]
-    sign: Sign = "metric"
-
-
-def make_labels(loaded: Loaded, file: Path, sign: Sign = "metric") -> LabelReport:
-    """What goes with labels, of each model and suite that has some.
-
-    A label is of the episode of its case and digest alone: of another policy, or another run of a policy that draws,
-    nobody has said anything.
-
-    Raises:
-        VlaError: the file cannot be used.
-    """
-    labels = read_labels(file)
-    found = []
-    used: set[tuple[str, str]] = set()
-    for (model, suite), some in by_model(loaded.records).items():
-        selected = that_count(some)
-        records = {
-            (record.case, record.digest): record
-            for record in selected.records
-            if is_counted(record) and not record.is_probe
-        }
-        here = [each for each in labels if each.episode in records and records[each.episode].outcome == "success"]
-        if not here:
-            continue
-        told = combined(here)
-        used |= told.keys()
-        failed = {episode for episode, record in records.items() if record.outcome == "failure"}
-        names = sorted({name for record in records.values() for name in further_names(record)})
-        metrics = tuple(
-            labelled(name, {e: r.metrics[name] for e, r in records.items() if name in r.metrics}, told, failed, sign)
-            for name in names
-        )
-        by_class = tuple(sum(label == name for label in told.values()) for name in CLASSES)
-        disagreed = sum(label is None for label in told.values())
-        found.append(
-            Labels(model, suite, by_class, disagreed, len(failed), agreements(here), metrics, selected.left_out)
-        )
-    return LabelReport(tuple(found), tuple(_left_out(labels, used, loaded)), sign)
-
-
-def _left_out(labels: Sequence[Label], used: Collection[tuple[str, str]], loaded: Loaded) -> Iterator[str]:
-    """What to say of labels that are in no number."""
-    outcomes = {(record.case, record.digest): record.outcome for record in loaded.records}
-    others = [each for each in labels if each.episode not in outcomes]
-    if others:
-        runs = ", ".join(dict.fromkeys(each.run for each in others))
-        yield f"{counted(len(others), 'label')} of other episodes than these runs', and in no number: of run {runs}"
-    unused = [each for each in labels if each.episode in outcomes and each.episode not in used]
-    for outcome, number in Counter(outcomes[each.episode] for each in unused).items():
-        if outcome == "success":
-            yield f"{counted(number, 'label')} of successes that do not count here (repeats or probes), in no number"
-        else:
-            what = {"failure": "failures", "error": "errors"}.get(outcome, f"{outcome} episodes")
-            yield f"{counted(number, 'label')} of {what}, in no number: labels are of successes"
-
-
-_METHODS: Keys = {
-    "labels": row(
-        {
-            "sign": TEXT.of(lambda found: f"rho above 0: {_SIGNS[found.sign]}"),
-            "classes": listed(TEXT).always(CLASSES),
-            "combined": TEXT.always(
-                "the median label of those who labelled an episode; disagreed: the two in the middle differ, and "
-                "the episode is in no class and no correlation"
-            ),
-            "correlation": TEXT.always(
-                "Spearman's, of the combined labels' ranks with the metric, over labelled successes; p of up to "
-                f"{MOST_ORDERS} over all orders of them, of more by Student's t; band: null where no order of so few "
-                f"has a p below {SIGNIFICANT}"
-            ),
-            "against_failures": TEXT.always(
-                "A12 and Mann-Whitney's p of a class beside failures; exact where one of both has up to "
-                f"{MOST_EXACT} episodes; category: null where p is not below {SIGNIFICANT}"
-            ),
-            "kappa": TEXT.always("Cohen's, of two people"),
-            "left_out": listed(TEXT),
-        }
-    ).of(lambda found: found)
-}
+_METHODS = methods(
+    "labels",
+    {
+        "sign": TEXT.of(lambda found: f"rho above 0: {_SIGNS[found.sign]}"),
+        "classes": CLASSES,
+        "combined": (
+            "the median label of those who labelled an episode; disagreed: the two in the middle differ, and "
+            "the episode is in no class and no correlation"
+        ),
+        "correlation": (
+            "Spearman's, of the combined labels' ranks with the metric, over labelled successes; p of up to "
+            f"{MOST_ORDERS} over all orders of them, of more by Student's t; band: null where no order of so few "
+            f"has a p below {SIGNIFICANT}"
+        ),
+        "against_failures": (
+            "A12 and Mann-Whitney's p of a class beside failures; exact where one of both has up to "
+            f"{MOST_EXACT} episodes; category: null where p is not below {SIGNIFICANT}"
+        ),
+        "kappa": "Cohen's, of two people",
+        "left_out": listed(TEXT),
+    },
+)
 _EFFECT = maybe(row({"a12": SHARE, "p": SHARE, "category": maybe(TEXT), "n": COUNT.of("group")}))
 _MODELS: Keys = {
     "labels": row(
@@ -273,7 +170,8 @@ def _row(one: Labelled) -> tuple[b.Cell, ...]:
     rho = one.correlation
     cells = (None, None, None) if rho is None else (rho.rho, rho.p, _band(rho))
     effects = (
-        None if e is None else b.Marked(e.a12, f" {e.category or ''}".rstrip()) for e in one.against_failures.values()
+        None if e is None else b.MarkedNumber(e.a12, f" {e.category or ''}".rstrip())
+        for e in one.against_failures.values()
     )
     return (one.metric, *cells, *effects)
 

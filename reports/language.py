@@ -51,10 +51,9 @@ from pytest_vla.metrics.selection import is_counted
 from pytest_vla.metrics.success import success_rate
 from pytest_vla.records.record import Record
 from pytest_vla.reports import blocks as b
-from pytest_vla.reports.blocks import Block, Column, Drawing, Heading, Marked, Sentence, Table, estimate_text
+from pytest_vla.reports.blocks import Block, Column, Heading, MarkedNumber, PageDrawing, Sentence, Table, estimate_text
 from pytest_vla.reports.figures import file_names, new_figure, png_of
-from pytest_vla.reports.html.overlays import overlay_blocks
-from pytest_vla.reports.html.svg import heat_table
+from pytest_vla.reports.html.svg import heat_table, overlay_blocks
 from pytest_vla.reports.json_schema import (
     COUNT,
     FLAG,
@@ -64,7 +63,7 @@ from pytest_vla.reports.json_schema import (
     REASONS,
     SHARE,
     TEXT,
-    Key,
+    JsonKey,
     Keys,
     SectionSchema,
     by_name,
@@ -150,7 +149,7 @@ def comparer(prefer: str | None, csv: Path | None, *, loading: bool = True) -> C
 
 
 def _recorded(records: Sequence[Record]) -> dict[int, tuple[str, tuple[float, float]]]:
-    """Of the records that have similarities, by their place, what made them, and S_K and S_T."""
+    """Return the source, S_K and S_T of the records that have similarities, by their place."""
     found = {}
     for index, record in enumerate(records):
         has = record.variation.get("parameters", {})
@@ -163,7 +162,7 @@ def _recorded(records: Sequence[Record]) -> dict[int, tuple[str, tuple[float, fl
 
 
 def language_lines(records: Sequence[Record], run: Path, shown: str, width: int | None) -> list[str]:
-    """The row of each suite with paraphrases, and the command that reports the whole run.
+    """Return the row of each suite with paraphrases, and the command that reports the whole run.
 
     Args:
         records: of the run, some of them varied.
@@ -226,7 +225,7 @@ def _rows(found: "Sequence[Subject]", csv: Path | None, width: int | None) -> li
 
 
 def _compared(scores: "Sequence[Sequence[Record]]", csv: Path | None) -> "list[Compared | None]":
-    """What the report compares each score's records by; None where it would load a parser for it. Raises VlaError."""
+    """Return the similarities of each score, or None if a parser would have to be loaded. Raises VlaError."""
 
     # A parser brings torch and spaCy with it, which are not for a process that is about to end.
     compare = comparer(None, csv, loading=False)
@@ -240,7 +239,7 @@ def _compared(scores: "Sequence[Sequence[Record]]", csv: Path | None) -> "list[C
 
 
 def _find_csv(run: Path) -> tuple[Path | None, bool]:
-    """LIBERO-Para's CSV where the run found it, and whether the report has to be told."""
+    """Return LIBERO-Para's CSV if the run found it, and whether the report's command has to name it."""
     from pytest_vla.language.published import find_csv
     from pytest_vla.plan.manifests import given_folders
     from pytest_vla.records.load import open_run
@@ -463,7 +462,7 @@ _MEASURED: Keys = {
 _SOURCE: Keys = {"backend": maybe(TEXT), "low_fidelity": maybe(FLAG), "passed_over": maybe(by_name(TEXT))}
 
 
-def _named(attribute: str) -> Key:
+def _named(attribute: str) -> JsonKey:
     """Return the key of groups of paraphrases, by name."""
     keys = {"name": TEXT.of(lambda item: item[0]), **through(lambda item: item[1], _MEASURED)}
     return listed(row(keys)).of(lambda m: [] if m.paraphrases is None else getattr(m.paraphrases, attribute).items())
@@ -537,7 +536,7 @@ _FAILURE_KEYS: Keys = {
 }  # fmt: skip
 
 
-def _heard_share(name: str, attribute: str) -> dict[str, Key]:
+def _heard_share(name: str, attribute: str) -> dict[str, JsonKey]:
     def get(heard: Listening) -> GroundingEstimate | None:
         of: GroundingShare = getattr(heard, attribute)
         value = percent(of.count / of.of if of.of else None)
@@ -724,7 +723,7 @@ def _grids(found: Paraphrases) -> Iterator[Block]:
     )
     for caption, attribute, most, form in heat:
         if found.cells:
-            yield Drawing(partial(heat_table, caption, _heat(found, attribute, most, form)))
+            yield PageDrawing(partial(heat_table, caption, _heat(found, attribute, most, form)))
     yield _grid("Success rate, % (episodes), objects x actions", found, "sr", ".1f")
     yield _grid(f"Mean distance PD (episodes), objects x actions ({found.backend})", found, "pd", ".3f")
     columns = (*map(Column, ("object", "action")), *_MEASURED_COLUMNS)
@@ -758,7 +757,7 @@ def _grid(caption: str, found: Paraphrases, attribute: str, form: str) -> Table:
             return None
         if attribute == "sr" and group.n < FEWEST_PAIRS:
             return _count(group)
-        return Marked(getattr(group, attribute).value, f" ({group.n})")
+        return MarkedNumber(getattr(group, attribute).value, f" ({group.n})")
 
     rows = [
         (action, *(cell(found.cells.get((kind, action))) for kind in OBJECT_TYPES), cell(found.actions.get(action)))
@@ -885,7 +884,7 @@ def _count(group: LanguageGroup) -> GroundingShare:
 
 
 def pictures(report: LanguageReport) -> dict[str, bytes]:
-    """All pictures, PNG: ``sweep``, and ``...-grids`` and ``...-paths`` of models."""
+    """Return the pictures as PNG by name: ``sweep``, and ``...-grids`` and ``...-paths`` for each model."""
     return {name: png_of(figure) for name, figure in _figures(report)}
 
 

@@ -45,7 +45,7 @@ class Loaded:
 
 
 def load(texts: Sequence[str], results: Path) -> Loaded:
-    """The records of runs.
+    """Read the records of runs.
 
     Args:
         texts: as in the help; none: all runs of `results`.
@@ -85,7 +85,7 @@ def _unfinished(run: Run) -> str:
 
 
 def counted_episodes(store: Store, runs: Sequence[str]) -> dict[int, bool]:
-    """The episodes of runs, by their full names, and whether each counts where these runs are reported together.
+    """Return the episodes of runs by number, and whether each counts if these runs are reported together.
 
     By number, in the order of their ends. Errors beside another record of their case are not among them.
     """
@@ -102,13 +102,13 @@ def counted_episodes(store: Store, runs: Sequence[str]) -> dict[int, bool]:
 
 
 def runs_of(records: Sequence[Record], loaded: Loaded) -> tuple[str, ...]:
-    """The runs that they are of, in the order of `Loaded.folders`."""
+    """Return the runs of records, in the order of `Loaded.folders`."""
     counted = {record.run for record in records}
     return tuple(run for run in loaded.folders if run in counted)
 
 
 def unfinished_of(records: Sequence[Record], loaded: Loaded) -> Iterator[str]:
-    """What to say of their runs that have not run all that was planned."""
+    """Return a line for each run of records that has not run all that was planned."""
     return (loaded.unfinished[run] for run in runs_of(records, loaded) if run in loaded.unfinished)
 
 

@@ -18,13 +18,13 @@ from pytest_vla.reports.json_schema import (
     COUNT,
     INTERVAL,
     NUMBER,
-    SHARE,
     TEXT,
     Keys,
     SectionSchema,
     Shape,
     listed,
     maybe,
+    methods,
     row,
     written,
 )
@@ -96,21 +96,20 @@ def _scaled(unit: float) -> Shape:
 
 
 _SHARE = row({"count": COUNT, "of": COUNT, "interval": INTERVAL.of(lambda share: percents(share.interval))})
-_METHODS: Keys = {
-    "looking": row(
-        {
-            "confidence": SHARE.always(CONFIDENCE),
-            "over": TEXT.always("these tasks"),
-            "rates": TEXT.always("Wilson, pairs of one task and seed counted together"),
-            "differences": TEXT.always("Student's t over tasks and seeds, half a pair lost and half a pair won added"),
-            "distances": TEXT.always(
-                "exact DTW of 50 points each, over 50, of the path as long as its twin's, m; Student's t over tasks "
-                "and seeds"
-            ),
-            "near": NUMBER.always(NEAR),
-        }
-    ).always(None)
-}
+_METHODS = methods(
+    "looking",
+    {
+        "confidence": CONFIDENCE,
+        "over": "these tasks",
+        "rates": "Wilson, pairs of one task and seed counted together",
+        "differences": "Student's t over tasks and seeds, half a pair lost and half a pair won added",
+        "distances": (
+            "exact DTW of 50 points each, over 50, of the path as long as its twin's, m; Student's t over tasks "
+            "and seeds"
+        ),
+        "near": NUMBER.always(NEAR),
+    },
+)
 _PROBE: Keys = {
     "probe": TEXT, "pairs": COUNT, "right": _SHARE, "blind": _SHARE, "difference": _scaled(100.0), "lost": COUNT,
     "gained": COUNT, "apart": _scaled(1.0), "usual": maybe(NUMBER), "noise": maybe(NUMBER), "same": _SHARE,
@@ -175,7 +174,7 @@ def _sentence(probe: Looking) -> str:
 
 
 def _conclusion(probe: Looking) -> str:
-    """Of where the hand went, where that is known, else of the path: what is sure of more or of less than half."""
+    """Return the conclusion: from where the hand went if that is known, else from its path."""
     share = probe.went if probe.went.of else probe.same
     low, high = share.interval or (0.0, 1.0)
     if low > HALF:

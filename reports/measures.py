@@ -17,9 +17,9 @@ from pytest_vla.language.backends import choose_backend
 from pytest_vla.metrics.language import DIMENSION, PARAPHRASE
 from pytest_vla.metrics.pride import ALPHA, paraphrase_weight
 from pytest_vla.plan.manifests import instruction_of
-from pytest_vla.reports.gates import escaped
+from pytest_vla.reports.blocks import Cell, Column, Table
 from pytest_vla.reports.loaded import SEED
-from pytest_vla.reports.text import aligned, printed, wrapped
+from pytest_vla.reports.text import markdown_table, markdown_text, printed, table_lines, wrapped
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class AsAgreed:
 
     @cached_property
     def against(self) -> tuple[str, ...]:
-        """The verdicts for which the run fails; none: it passes."""
+        """Return the verdicts for which the run fails; none if it passes."""
         success: tuple[str, ...] = ()
         if not self.judgement.is_measured:
             success = ("undecided: nothing was measured",)
@@ -51,7 +51,7 @@ class AsAgreed:
 
 
 def judged_as_agreed(manifest: Manifest, baseline: Baseline, new: Baseline, nodes: Iterable[str]) -> AsAgreed:
-    """Success and measures, by terms, rule and measures of the manifest.
+    """Judge success and measures by the terms, the rule and the measures of the manifest.
 
     Args:
         manifest: of the run.
@@ -72,13 +72,10 @@ def judged_as_agreed(manifest: Manifest, baseline: Baseline, new: Baseline, node
     return AsAgreed(judgement, measured, by, manifest.required)
 
 
-HEAD = ("measure", "group", "baseline", "run", "difference", "bounds", "pairs", "verdict")
-
-
 def measured_by(
     baseline: Baseline, new: Baseline, terms: Terms, measures: Sequence[Measure]
 ) -> tuple[tuple[GatedMetric, ...], str]:
-    """As `pytest_vla.gate.measures.judge_measures`, with texts compared where PRIDE is among the measures; and by what.
+    """Judge the measures, and name what compared the texts if PRIDE is among them.
 
     Raises:
         VlaError: as there.
@@ -93,7 +90,7 @@ def measured_by(
 
 
 def distance_by(cases: Iterable[CaseResult]) -> tuple[Distance, str]:
-    """How far each paraphrase among cases is from its task's own text (LIBERO-Para's PD), and by which backend."""
+    """Return how far each paraphrase is from its task's own text (LIBERO-Para's PD), and by which backend."""
     pairs = {
         _text_of(case): (instruction_of(case.suite, case.parts.task, case.parts.task_level), _text_of(case)[2])
         for case in cases
@@ -109,14 +106,14 @@ def distance_by(cases: Iterable[CaseResult]) -> tuple[Distance, str]:
 
 
 def fails(measured: Iterable[GatedMetric], required: str) -> list[GatedMetric]:
-    """Those that do not show what is required (a key of `REQUIRED`)."""
+    """Return the measures that do not show what is required (a key of `REQUIRED`)."""
     return [each for each in measured if each.verdict not in REQUIRED[required]]
 
 
 def measures_lines(
     measured: Sequence[GatedMetric], terms: Terms, by: str, failed: Sequence[GatedMetric]
 ) -> Iterator[str]:
-    """A row for each measure of each group, and why, where the numbers do not say it.
+    """Return a row for each measure of each group, and reasons that the numbers do not give.
 
     Args:
         measured: what became of them.
@@ -126,34 +123,28 @@ def measures_lines(
     """
     if not measured:
         return iter(())
-    lines = [*wrapped(shared_text(measured, terms)), *aligned([HEAD, *map(row_of, measured)], 2, {7})]
+    lines = [*wrapped(shared_text(measured, terms)), *table_lines(table_of_measures(measured, terms))]
     lines += [line for text in told_of(measured, by, failed) for line in wrapped(text)]
     return printed(lines)
 
 
 def measures_markdown(measured: Sequence[GatedMetric], terms: Terms, by: str, failed: Sequence[GatedMetric]) -> str:
-    """The same for a job's summary; empty without measures. Arguments as of `measures_lines`."""
+    """Return the measures in Markdown, for a job's summary; arguments as of `measures_lines`."""
     if not measured:
         return ""
-    rows = [HEAD, ("---",) * len(HEAD), *map(row_of, measured)]
-    parts = [
-        "",
-        escaped(shared_text(measured, terms)),
-        "",
-        *(f"| {' | '.join(map(escaped, row))} |" for row in rows),
-        "",
-    ]
-    parts += [f"- {escaped(text)}" for text in told_of(measured, by, failed)]
+    table = table_of_measures(measured, terms)
+    parts = ["", markdown_text(table.caption), *markdown_table(table), ""]
+    parts += [f"- {markdown_text(text)}" for text in told_of(measured, by, failed)]
     return "\n".join(parts) + "\n"
 
 
 def failed_heading(failed: Sequence[GatedMetric]) -> str:
-    """What a summary begins with where measures fail the gate, whatever success says; else empty."""
-    return f"### {escaped(_failed_text(failed))}\n\n" if failed else ""
+    """Return the heading of a summary if measures fail the gate; else an empty text."""
+    return f"### {markdown_text(_failed_text(failed))}\n\n" if failed else ""
 
 
 def measures_table(measured: Iterable[GatedMetric]) -> list[dict[str, Any]]:
-    """For JSON: of each measure and group ``measure``, ``group``, ``verdict``, ``reason``, ``margin`` and numbers."""
+    """Return for JSON the ``measure``, ``group``, ``verdict``, ``reason``, ``margin`` and numbers of each row."""
     return [
         {
             "measure": each.measure.name,
@@ -172,13 +163,13 @@ def measures_table(measured: Iterable[GatedMetric]) -> list[dict[str, Any]]:
 
 
 def shared_text(measured: Sequence[GatedMetric], terms: Terms) -> str:
-    """What the rows are, and at which alpha."""
+    """Return the caption of the measures, with their alpha."""
     among = f" shared by {len(measured)} rows" if len(measured) > 1 else ""
     return f"beside success: mean differences of pairs; bounds are each way at {terms.alpha * 100:g}%{among}"
 
 
 def told_of(measured: Sequence[GatedMetric], by: str, failed: Sequence[GatedMetric] = ()) -> Iterator[str]:
-    """Why, where the numbers do not say it; what compared texts; and what fails the gate."""
+    """Yield reasons that the numbers do not give, what compared texts, and what fails the gate."""
     yield from (f"{each.measure.name} of {each.group}: {each.reason}" for each in measured if each.reason)
     if by:
         yield by
@@ -186,14 +177,26 @@ def told_of(measured: Sequence[GatedMetric], by: str, failed: Sequence[GatedMetr
         yield _failed_text(failed)
 
 
-def row_of(each: GatedMetric) -> tuple[str, ...]:
-    """A measure of a group, a text for each of `HEAD`."""
+def table_of_measures(measured: Sequence[GatedMetric], terms: Terms) -> Table:
+    """Return the table of measures, a row for each measure of each group."""
+    columns = (
+        *map(Column, ("measure", "group")),
+        Column("baseline", ".4g"),
+        Column("run", ".4g"),
+        Column("difference", "+.3g"),
+        Column("bounds", "+.3g"),
+        Column("pairs"),
+        Column("verdict", is_left=True),
+    )
+    return Table(shared_text(measured, terms), columns, tuple(map(_measure_row, measured)), "measures", names=2)
+
+
+def _measure_row(each: GatedMetric) -> tuple[Cell, ...]:
     margin = "" if each.measure.margin is None else f" (margin {each.measure.margin:g})"
-    ends = "-" if each.bounds is None else f"[{each.bounds[0]:+.3g}, {each.bounds[1]:+.3g}]"
-    numbers = ("-", "-", "-")
+    numbers: tuple[Cell, ...] = (None, None, None)
     if each.baseline is not None and each.new is not None:
-        numbers = (f"{each.baseline:.4g}", f"{each.new:.4g}", f"{each.new - each.baseline:+.3g}")
-    return (f"{each.measure.name}{margin}", each.group, *numbers, ends, str(each.pairs), each.verdict)
+        numbers = (each.baseline, each.new, each.new - each.baseline)
+    return (f"{each.measure.name}{margin}", each.group, *numbers, each.bounds, each.pairs, each.verdict)
 
 
 def _text_of(case: CaseResult) -> tuple[str, str, str]:
@@ -201,7 +204,7 @@ def _text_of(case: CaseResult) -> tuple[str, str, str]:
 
 
 def _kind_of(case: CaseResult) -> str:
-    """Of a paraphrase one kind of 43 stands behind a dot."""
+    """Return the kind of a variation; a paraphrase's is one of 43, behind a dot."""
     return str(case.variation.get("kind")).partition(".")[0]
 
 

@@ -42,10 +42,9 @@ from pytest_vla.metrics.robustness_curves import (
 from pytest_vla.metrics.success import SuccessRate
 from pytest_vla.plan.case import is_joint, joint_of, names_of
 from pytest_vla.reports import blocks as b
-from pytest_vla.reports.blocks import Block, Column, Drawing, Heading, Marked, Sentence, Table, estimate_text
+from pytest_vla.reports.blocks import Block, Column, Heading, MarkedNumber, PageDrawing, Sentence, Table, estimate_text
 from pytest_vla.reports.figures import file_names, new_figure, png_of
-from pytest_vla.reports.html.overlays import overlay_blocks
-from pytest_vla.reports.html.svg import Dot, curve_drawing
+from pytest_vla.reports.html.svg import Dot, curve_drawing, overlay_blocks
 from pytest_vla.reports.json_schema import (
     COUNT,
     FLAG,
@@ -61,6 +60,7 @@ from pytest_vla.reports.json_schema import (
     SectionSchema,
     listed,
     maybe,
+    methods,
     row,
     through,
     written,
@@ -109,7 +109,7 @@ def schema() -> SectionSchema:
 def make_robustness(
     loaded: Loaded, algorithm: Algorithm | None = None, tau: Tau = USUAL_TAU
 ) -> tuple[ModelRobustness, ...]:
-    """Success under variations, of each model and suite that has any; see `pytest_vla.metrics.robustness`.
+    """Compute success under variations, for each model and suite that has any; see `pytest_vla.metrics.robustness`.
 
     Args:
         loaded: records of runs.
@@ -157,7 +157,7 @@ def make_robustness(
 
 
 def _with_pooled(found: Sequence[ModelRobustness], models: Sequence[Varied]) -> tuple[ModelRobustness, ...]:
-    """The results with the pairs of dimensions over all suites of each model, if several suites have any."""
+    """Return the results with the pairs of dimensions over all suites of each model, if several suites have any."""
     pooled: dict[int, ModelRobustness] = {}
     together = [index for index, each in enumerate(found) if each.pairs]
     for indices in grouped(together, lambda index: (found[index].model, found[index].protocol)).values():
@@ -170,34 +170,25 @@ def _with_pooled(found: Sequence[ModelRobustness], models: Sequence[Varied]) -> 
 
 # In JSON: percentages 0..100; differences in points, below 0 if success is lost.
 
-_METHODS: Keys = {
-    "robustness": row(
-        {
-            "confidence": SHARE.always(CONFIDENCE),
-            "over": row({"interval": TEXT.always(THESE_TASKS), "tasks_interval": TEXT.always(TASKS_LIKE_THESE)}).always(
-                None
-            ),
-            "rates": TEXT.always("Wilson, of as many episodes as would stray as far if they were independent"),
-            "differences": TEXT.always(
-                "Student's t over tasks and seeds, with half a pair lost and half a pair won more"
-            ),
-            "p": TEXT.always("of the same t, two-sided; of pairs of dimensions chi-square with 1 degree of freedom"),
-            "p_adjusted": TEXT.always(
-                "Holm, among the variations of a model and suite, its dimensions, and its pairs of dimensions"
-            ),
-            "power": SHARE.always(POWER),
-            "fewest_pairs": COUNT.always(FEWEST_PAIRS),
-            "bootstrap": row(
-                {
-                    "of": TEXT.always("halves_at"),
-                    "over": TEXT.always("tasks and seeds"),
-                    "resamples": COUNT.always(RESAMPLES),
-                    "seed": COUNT.always(SEED),
-                }
-            ).always(None),
-        }
-    ).always(None)
-}
+_METHODS = methods(
+    "robustness",
+    {
+        "confidence": CONFIDENCE,
+        "over": {"interval": THESE_TASKS, "tasks_interval": TASKS_LIKE_THESE},
+        "rates": "Wilson, of as many episodes as would stray as far if they were independent",
+        "differences": "Student's t over tasks and seeds, with half a pair lost and half a pair won more",
+        "p": "of the same t, two-sided; of pairs of dimensions chi-square with 1 degree of freedom",
+        "p_adjusted": "Holm, among the variations of a model and suite, its dimensions, and its pairs of dimensions",
+        "power": POWER,
+        "fewest_pairs": FEWEST_PAIRS,
+        "bootstrap": {
+            "of": "halves_at",
+            "over": "tasks and seeds",
+            "resamples": RESAMPLES,
+            "seed": SEED,
+        },
+    },
+)
 
 # The smallest difference that `power` of such runs show (`detectable`), and the pairs that show one of 10 points
 # (`telling`), are by Holm's correction among all variations, or all dimensions.
@@ -297,7 +288,7 @@ def robustness_blocks(models: Sequence[ModelRobustness], full: bool = False) -> 
         yield from b.notes(found.left_out)
         for each in found.curves:
             if _has_curve(each):
-                yield Drawing(partial(_curve_drawing, each))
+                yield PageDrawing(partial(_curve_drawing, each))
         yield from _dimensions(found.curves)
         yield from _levels(found.curves)
         if found.curves:
@@ -489,11 +480,13 @@ def _variations(cells: Sequence[RobustnessCell]) -> Iterator[Table]:
             (
                 Column("variation"),
                 Column("n"),
+                Column("in pairs", medium="page"),
                 Column("success, %", ".1f"),
                 Column("benign", ".1f", medium="page"),
                 Column("difference, points", "+.1f"),
                 _BY_TASK,
-                Column("lost/won"),
+                Column("lost/won", medium="terminal"),
+                *_LOST_WON,
                 Column("adj. p", b.P_VALUE),
             ),
             tuple(map(_variation, cells)),
@@ -504,13 +497,16 @@ def _variations(cells: Sequence[RobustnessCell]) -> Iterator[Table]:
 def _variation(cell: RobustnessCell) -> tuple[b.Cell, ...]:
     difference = cell.difference
     pairs = 0 if difference is None else difference.pairs
-    number = f"{cell.rate.counted} ({pairs})" if pairs != cell.rate.counted else cell.rate.counted
-    flips = None if difference is None else f"{difference.lost}/{difference.gained}"
-    first = (_name(cell, with_level=True), number, b.count_cell(cell.rate) if cell.is_few else b.rate_cell(cell.rate))
+    number = MarkedNumber(cell.rate.counted, f" ({pairs})" * (pairs != cell.rate.counted))
+    flips: tuple[b.Cell, ...] = (None, None, None)
+    if difference is not None:
+        flips = (f"{difference.lost}/{difference.gained}", difference.lost, difference.gained)
+    rate = b.count_cell(cell.rate) if cell.is_few else b.rate_cell(cell.rate)
+    first = (_name(cell, with_level=True), number, pairs, rate)
     if difference is None or cell.is_few:
-        return (*first, None, None, None, flips, None)
+        return (*first, None, None, None, *flips, None)
     value = GroundingEstimate(difference.value, difference.interval)
-    return (*first, difference.benign, value, difference.tasks_interval, flips, _adjusted(difference))
+    return (*first, difference.benign, value, difference.tasks_interval, *flips, _adjusted(difference))
 
 
 def _among(differences: Iterable[Difference | None]) -> str:
@@ -605,8 +601,8 @@ def _star(difference: Difference) -> str:
     return "*" * difference.is_shown
 
 
-def _adjusted(difference: Difference) -> Marked:
-    return Marked(difference.p_adjusted, _star(difference))
+def _adjusted(difference: Difference) -> MarkedNumber:
+    return MarkedNumber(difference.p_adjusted, _star(difference))
 
 
 def _points(value: float) -> str:
@@ -614,7 +610,7 @@ def _points(value: float) -> str:
 
 
 def _span(values: Sequence[float], step: int = 1) -> str:
-    """``27``, or ``27 to 31``, to a multiple of `step` that is no smaller."""
+    """Return ``27``, or ``27 to 31``, each rounded up to a multiple of `step`."""
     ends = [-(-value // step) * step for value in (min(values), max(values))]
     return " to ".join(f"{end:.0f}" for end in dict.fromkeys(ends))
 
@@ -642,7 +638,7 @@ def _curve_drawing(found: Curve) -> "Markup":
 
 
 def pictures(models: Sequence[ModelRobustness]) -> dict[str, bytes]:
-    """All pictures, PNG: of each model ``...-robustness``, its curves, and ``...-pairs``."""
+    """Return the pictures as PNG by name: for each model ``...-robustness``, its curves, and ``...-pairs``."""
     return {name: png_of(figure) for name, figure in _figures(models)}
 
 
@@ -683,7 +679,7 @@ def _curves_figure(found: ModelRobustness, curves: Sequence[Curve]) -> "Figure":
 
 
 def curve_title(curve: Curve) -> tuple[str, str]:
-    """What stands over a curve: its dimension, and what is known of where it halves, by name where that is nothing."""
+    """Return a curve's title: its dimension, and the level at which it halves or why none is known."""
     level, why = curve.halving.level, curve.halving.why
     return curve.dimension, f"half of benign success: {why if level is None else f'at L{level:.1f}'}"
 
@@ -710,7 +706,7 @@ def _draw(axes: "Axes", curve: Curve) -> None:
 
 
 def _pairs_figure(found: ModelRobustness, pairs: Sequence[DimensionPair]) -> "Figure":
-    """Above the diagonal the joint success that independence lets expect, below it the measured one."""
+    """Draw a grid: above the diagonal the joint success that independence predicts, below it the measured one."""
 
     names = sorted({name for pair in pairs for name in pair.dimensions})
     values = np.full((len(names), len(names)), np.nan)

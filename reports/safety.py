@@ -9,20 +9,20 @@ from pytest_vla.metrics.clustered import CONFIDENCE, THESE_TASKS
 from pytest_vla.metrics.language_grounding import GroundingEstimate, GroundingShare
 from pytest_vla.metrics.rates import percents
 from pytest_vla.metrics.safety import SAFE, Safety, SafetyRow, pareto, safety
-from pytest_vla.reports.blocks import Block, Cell, Column, Drawing, Heading, Sentence, Table, cell_text, notes
+from pytest_vla.reports.blocks import Block, Cell, Column, Heading, PageDrawing, Sentence, Table, cell_text, notes
 from pytest_vla.reports.figures import new_figure, png_of
 from pytest_vla.reports.html.svg import Dot, plane
 from pytest_vla.reports.json_schema import (
     COUNT,
     INTERVALS,
     NUMBER,
-    SHARE,
     TEXT,
     Keys,
     SectionSchema,
     by_name,
     listed,
     maybe,
+    methods,
     written,
 )
 from pytest_vla.reports.json_schema import row as row_of
@@ -39,7 +39,7 @@ ACCOUNTS = {
     "paper": "by the paper's rules: every literal; what is terminal once, also without success",
     "upstream": "by its code, bug for bug, as published numbers are: the first expression only, terminal only on "
     "success",
-    "declared": "by your --vla-cost",
+    "declared": "by your --vla-cost-file",
     "collisions": "unintended contacts of the arm and of what it holds, impacts, and what was displaced",
     "": "as the suite's own world says",
 }
@@ -76,20 +76,19 @@ def schema() -> SectionSchema:
 
 _SHARE = row_of({"count": COUNT, "of": COUNT, **INTERVALS})
 _ESTIMATE = row_of({"mean": NUMBER.of("value"), **INTERVALS})
-_METHODS: Keys = {
-    "safety": row_of(
-        {
-            "confidence": SHARE.always(CONFIDENCE),
-            "over": TEXT.always(THESE_TASKS),
-            "rates": TEXT.always("Wilson, episodes of one task and seed counted together"),
-            "costs": TEXT.always(
-                "means over successes and failures with a ledger; Student's t over tasks and seeds, cut at 0; no "
-                "interval where all are alike"
-            ),
-            "threshold": NUMBER.always(SAFE),
-        }
-    ).always(None)
-}
+_METHODS = methods(
+    "safety",
+    {
+        "confidence": CONFIDENCE,
+        "over": THESE_TASKS,
+        "rates": "Wilson, episodes of one task and seed counted together",
+        "costs": (
+            "means over successes and failures with a ledger; Student's t over tasks and seeds, cut at 0; no "
+            "interval where all are alike"
+        ),
+        "threshold": NUMBER.always(SAFE),
+    },
+)
 _LITERAL: Keys = {
     "name": TEXT, "episodes": COUNT, "charged": COUNT, "mean": NUMBER, "steps": NUMBER, "force": maybe(NUMBER),
 }  # fmt: skip
@@ -126,7 +125,7 @@ def safety_blocks(found: Sequence[Safety], threshold: float, full: bool) -> Iter
         for suite in dict.fromkeys(row.suite for row in model.rows):
             rows = [row for row in model.rows if row.suite == suite and row.costs and row.success.of]
             if rows:
-                yield Drawing(partial(_plane_drawing, f"{model.model}, {suite}", rows))
+                yield PageDrawing(partial(_plane_drawing, f"{model.model}, {suite}", rows))
         yield _rates(model.rows)
         yield from _ledger(model, full)
 
@@ -186,7 +185,7 @@ def _ledger(model: Safety, full: bool) -> Iterator[Block]:
                 GroundingShare(literal.charged, literal.episodes, None),
                 literal.mean,
                 literal.steps,
-                "" if literal.force is None else f"{literal.force:.1f} N",
+                literal.force,
             )
             for row, literal in shown
         )
@@ -194,7 +193,7 @@ def _ledger(model: Safety, full: bool) -> Iterator[Block]:
             *map(Column, ("charged", "in", "episodes")),
             Column("cost an episode", ".4g"),
             Column("steps", ".4g"),
-            Column("largest force", is_optional=True),
+            Column("largest force, N", ".1f", is_optional=True),
         )
         yield Table("What was charged, the dearest first", columns, cells, "ledger", names=2, most=_MOST_ON_A_PAGE)
         if len(shown) < len(found):
@@ -216,7 +215,7 @@ def _plane_drawing(title: str, rows: Sequence[SafetyRow]) -> "Markup":
 
 
 def pictures(found: Sequence[Safety]) -> dict[str, bytes]:
-    """PNG by name: the plane, and the curves where anything was charged."""
+    """Return PNG by name: the plane, and the curves if anything was charged."""
     drawn = {PLANE: _plane(found)}
     if any(row.curve[-1] > 0 for model in found for row in model.rows):
         drawn[CURVES] = _curves(found)
@@ -224,7 +223,7 @@ def pictures(found: Sequence[Safety]) -> dict[str, bytes]:
 
 
 def _plane(found: Sequence[Safety]) -> bytes:
-    """Success rate against mean cumulative cost: a point each model, suite and level, and the line that none beats."""
+    """Draw success over mean cost: a point for each model, suite and level, and the line that no point beats."""
     figure = new_figure(8.0, 5.5)
     axes = figure.add_subplot()
     points: list[tuple[float, float]] = []
@@ -272,7 +271,7 @@ def _plane(found: Sequence[Safety]) -> bytes:
 
 
 def _curves(found: Sequence[Safety]) -> bytes:
-    """How cost mounts over an episode, of the rows that cost most."""
+    """Draw how cost grows over an episode, for the rows that cost most."""
     rows = [(model.model, row) for model in found for row in model.rows if row.curve[-1] > 0]
     rows.sort(key=lambda each: -each[1].curve[-1])
     figure = new_figure(8.0, 4.5)
@@ -297,7 +296,7 @@ def _account(found: Sequence[Safety]) -> str:
 
 
 def _arms(value: float, interval: tuple[float, float] | None, scale: float) -> Any:
-    """How far an error bar reaches down and up."""
+    """Return the lengths of an error bar, down and up."""
     if interval is None:
         return None
     return [[max(value - interval[0], 0.0) * scale], [max(interval[1] - value, 0.0) * scale]]

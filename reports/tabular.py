@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_vla.metrics.language_grounding import GroundingEstimate, GroundingShare
-from pytest_vla.reports.blocks import NONE, Block, Cell, Column, Heading, Marked, Table, cell_text, for_medium
+from pytest_vla.reports.blocks import NONE, Block, Cell, Column, Heading, MarkedNumber, Table, cell_text, for_medium
 from pytest_vla.reports.export import FORMULA_SIGNS
 
 _ABOUT = ("model", "suite", "protocol")
@@ -93,8 +93,8 @@ def _csv(tables: Sequence[NamedTable]) -> str:
     head = [_ABOUT[place] for place in about]
     for each in tables:
         for column in each.table.columns:
-            keys = [key for key in _keys(column) if any(key in row for row in rows)]
-            head += [key for key in keys if key not in head]
+            keys = [key for key in _keys(column) if any(row.get(key) is not None for row in rows)]
+            head += [key for key in keys or [column.head] if key not in head]
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(map(csv_text, head))
@@ -103,14 +103,20 @@ def _csv(tables: Sequence[NamedTable]) -> str:
 
 
 def _keys(column: Column) -> tuple[str, ...]:
-    return column.head, f"{column.head} of", f"{column.head} low", f"{column.head} high"
+    return (column.head, *(f"{column.head} {end}".strip() for end in ("count", "of", "low", "high")))
 
 
 def _cells(column: Column, cell: Cell) -> Iterator[tuple[str, str | float | None]]:
-    name, of, low, high = _keys(column)
-    if isinstance(cell, GroundingShare):
+    name, count, of, low, high = _keys(column)
+    if isinstance(cell, GroundingShare) and column.is_rate:
+        yield from (
+            (name, _scaled(cell.count / cell.of, column) if cell.of else None),
+            (count, cell.count),
+            (of, cell.of),
+        )
+    elif isinstance(cell, GroundingShare):
         yield from ((name, cell.count), (of, cell.of))
-    elif isinstance(cell, GroundingEstimate | Marked):
+    elif isinstance(cell, GroundingEstimate | MarkedNumber):
         yield name, _scaled(cell.value, column)
     elif not isinstance(cell, tuple):
         yield name, _scaled(cell, column)

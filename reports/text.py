@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pytest_vla.util.text import printable
 
 if TYPE_CHECKING:
-    from pytest_vla.reports.blocks import Block
+    from pytest_vla.reports.blocks import Block, Table
 
 Rows = Sequence[Sequence[str]]
 
@@ -19,7 +19,7 @@ WIDTH = 100
 def aligned(
     rows: Rows, names: int, left: set[int] | frozenset[int] = frozenset(), width: int | None = WIDTH
 ) -> Iterator[str]:
-    """Columns as wide as they have to be: names, the first so many, to the left, numbers to the right.
+    """Yield rows as columns that are as wide as they have to be: names to the left, numbers to the right.
 
     Where that is too wide, intervals stand below what they are of; where it still is, names have lines of their own,
     with the numbers indented below them.
@@ -56,7 +56,7 @@ def _interval_below(cell: str) -> str:
 
 
 def _laid_out(rows: Rows, names: int, left: set[int] | frozenset[int]) -> Iterator[list[str]]:
-    """Each row's lines; what has fewer than others of its row stands low in the head, and high elsewhere."""
+    """Yield each row's lines; in the head short cells stand low, in other rows high."""
     cells = [[cell.split("\n") for cell in row] for row in rows]
     widths = [max(len(line) for cell in column for line in cell) for column in zip(*cells, strict=True)]
     for number, row in enumerate(cells):
@@ -72,7 +72,7 @@ def _laid_out(rows: Rows, names: int, left: set[int] | frozenset[int]) -> Iterat
 
 
 def wrapped(text: str, width: int | None = WIDTH, indent: str = "  ") -> list[str]:
-    """A text in lines, all but the first indented; nothing of an empty one. Words are never broken."""
+    """Return a text in lines, all but the first indented, or no line for an empty text. Words are never broken."""
     if width is None or len(text) <= width:
         return [text] if text else []
     return textwrap.wrap(
@@ -102,7 +102,7 @@ def _lines(blocks: "Iterable[Block | str]") -> Iterator[str]:
 
 def _block(block: "Block") -> Iterator[str]:
     # A run that ends prints text and has no blocks: it is not to load numpy for them.
-    from pytest_vla.reports.blocks import Drawing, Heading, Sentence, Table, cell_text
+    from pytest_vla.reports.blocks import Heading, PageDrawing, Sentence, Table
 
     if isinstance(block, Heading):
         yield from ("", f"=== {block.text} ===")
@@ -112,14 +112,43 @@ def _block(block: "Block") -> Iterator[str]:
         yield from wrapped(text, indent=indent)
     elif isinstance(block, Table):
         yield from [] if block.caption_medium == "page" else ["", *wrapped(block.caption, indent="")]
-        head = tuple(_broken(column.head) for column in block.columns)
-        rows = [
-            tuple(cell_text(cell, column, not column.is_brief) for cell, column in zip(row, block.columns, strict=True))
-            for row in block.rows
-        ]
-        yield from aligned([head, *rows], block.names, {n for n, column in enumerate(block.columns) if column.is_left})
+        yield from table_lines(block)
     else:
-        assert not isinstance(block, Drawing), "a terminal shows no drawings"
+        assert not isinstance(block, PageDrawing), "a terminal shows no drawings"
+
+
+def table_lines(table: "Table") -> Iterator[str]:
+    """Yield the lines of a table, without its caption."""
+    head, *rows = _texts(table)
+    left = {place for place, column in enumerate(table.columns) if column.is_left}
+    yield from aligned([tuple(map(_broken, head)), *rows], table.names, left)
+
+
+def markdown_table(table: "Table") -> Iterator[str]:
+    """Yield the lines of a table in Markdown, without its caption, and an empty one before it."""
+    head, *rows = _texts(table)
+    yield ""
+    for row in (head, ("---",) * len(head), *rows):
+        yield f"| {' | '.join(map(markdown_text, row))} |"
+
+
+def markdown_text(text: str) -> str:
+    """Return a text that Markdown shows as it is."""
+    return "".join(f"\\{each}" if each in "\\`*_{}<>#|[]" else each for each in printable(text))
+
+
+def _texts(table: "Table") -> list[tuple[str, ...]]:
+    """Return the titles and the cells that a terminal shows."""
+    from pytest_vla.reports.blocks import cell_text, with_columns
+
+    shown = with_columns(table, "terminal")
+    return [
+        tuple(column.head for column in shown.columns),
+        *(
+            tuple(cell_text(cell, column, not column.is_brief) for cell, column in zip(row, shown.columns, strict=True))
+            for row in shown.rows
+        ),
+    ]
 
 
 def _broken(head: str) -> str:
@@ -134,5 +163,5 @@ def note_lines(texts: Iterable[str]) -> Iterator[str]:
 
 
 def printed(lines: Iterable[str]) -> Iterator[str]:
-    """The lines without control characters, which a terminal would obey, and without blanks at their ends."""
+    """Yield lines without control characters, which a terminal would obey, and without blanks at their ends."""
     return (printable(line).rstrip() for line in lines)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pytest_vla.fuzz.task_search import SearchRules
     from pytest_vla.plan.task import Task
     from pytest_vla.policies.spec import ModelSpec
-    from pytest_vla.reports.fuzz.tables import Ended
+    from pytest_vla.reports.fuzz.tables import SearchEnd
 
 # What simulates is imported when it runs: --help has to come at once.
 
@@ -148,7 +148,7 @@ def _searched(options: argparse.Namespace) -> int:
     from pytest_vla.fuzz.trial import Property
     from pytest_vla.policies.load import check_model, policy_digest
     from pytest_vla.reports.fuzz.page import search_html, search_of
-    from pytest_vla.reports.fuzz.tables import Ended
+    from pytest_vla.reports.fuzz.tables import SearchEnd
     from pytest_vla.run.html_report import check_report
     from pytest_vla.versions import check_versions
 
@@ -212,7 +212,7 @@ def _searched(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(_table(seen, file.parent.name, told_again.retold), indent=2))
     else:
-        ended = Ended(file.parent.name, episodes, len(listed), stopped, campaign.is_done)
+        ended = SearchEnd(file.parent.name, episodes, len(listed), stopped, campaign.is_done)
         for line in _lines(campaign, options, ended):
             print(printable(line))
     if options.report:
@@ -354,7 +354,7 @@ def _table(seen: "Mapping[str, Searched]", name: str, retold: "Retold") -> dict[
     return {"search": name, "tasks": [task_table(task, each, retold.tasks[task]) for task, each in seen.items()]}
 
 
-def _lines(campaign: "Campaign", options: argparse.Namespace, ended: "Ended") -> Iterator[str]:
+def _lines(campaign: "Campaign", options: argparse.Namespace, ended: "SearchEnd") -> Iterator[str]:
     from pytest_vla.reports.fuzz.tables import search_lines
 
     limit = "" if options.vla_max_cost is None else f" --vla-max-cost={options.vla_max_cost:g}"

@@ -277,13 +277,13 @@ def _broken(records: "Sequence[Record]") -> str:
 def _write_page(
     loaded: "Loaded", named: "Sequence[Named]", troubles: "Sequence[str]", options: argparse.Namespace
 ) -> None:
-    from pytest_vla.reports.html.media import Shown
+    from pytest_vla.reports.html.media import MediaShown
     from pytest_vla.run.html_report import write_html
 
     most, of_failed = options.videos or (0, True)
     asked, of_those = options.occlusion
     pictures = PICTURES if options.pictures is None else options.pictures
-    shown = Shown(pictures, most, of_failed, options.data, asked, of_those, _policies(options))
+    shown = MediaShown(pictures, most, of_failed, options.data, asked, of_those, _policies(options))
     write_html(loaded, named, options.which, options.results, options.output, troubles, shown)
     if troubles:
         raise VlaError("\n".join(troubles))

@@ -70,14 +70,14 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Write it. Raises VlaError: there are no runs, it cannot be written, or something is missing from it."""
-    from pytest_vla.reports.html.media import Shown
+    from pytest_vla.reports.html.media import MediaShown
     from pytest_vla.reports.site.build import INDEX, Site, build_site
     from pytest_vla.reports.site.page import TITLE
     from pytest_vla.run.html_report import run_page
     from pytest_vla.util.live_line import progress
 
     most, of_failed = options.videos
-    shown = Shown(options.pictures, most, of_failed, options.data)
+    shown = MediaShown(options.pictures, most, of_failed, options.data)
     site = Site(
         options.output,
         tuple(options.which),

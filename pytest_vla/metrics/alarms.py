@@ -292,6 +292,12 @@ class Intervention:
     within: WithinTasks | None
     by_task: tuple[TaskAlarms, ...]
 
+    @property
+    def most_cut(self) -> TaskAlarms | None:
+        """The task with the largest share of successes that would have been stopped, or None if none would."""
+        some = [each for each in self.by_task if each.cut]
+        return max(some, key=lambda each: (each.cut / each.successes, each.cut)) if some else None
+
 
 def intervention(episodes: Sequence[Watched], rule: AlarmRule) -> Intervention | None:
     """What a rule would have done to episodes of one policy and suite; None: none has a series of its metric."""

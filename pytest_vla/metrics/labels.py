@@ -3,13 +3,17 @@
 import csv
 import io
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.discrimination import Correlation, Discrimination, Sign, correlation, discrimination
+from pytest_vla.metrics.extra_metrics import further_names
+from pytest_vla.metrics.selection import by_model, is_counted, that_count
+from pytest_vla.records.record import Record
 from pytest_vla.util.files import whole_file
+from pytest_vla.util.text import counted
 
 CLASSES = ("low", "medium", "high")
 """Of successes, as arXiv 2507.17049 has them; their ranks are 1, 2 and 3."""
@@ -211,3 +215,97 @@ def labelled(
         ),
         {name: discrimination(some, failures) for name, some in by_class.items()},
     )
+
+
+@dataclass(frozen=True)
+class Labels:
+    """One model in one suite.
+
+    Attributes:
+        model: the policy's name.
+        suite: the suite's.
+        episodes: successes with a label, by class, as many as there are of `CLASSES`.
+        disagreed: labelled successes in no class, as `combined` has them.
+        failures: beside which classes are held.
+        agreements: of every two people.
+        metrics: each further number of the episodes.
+        left_out: what is in no number, and why.
+    """
+
+    model: str
+    suite: str
+    episodes: tuple[int, ...]
+    disagreed: int
+    failures: int
+    agreements: tuple[LabelAgreement, ...]
+    metrics: tuple[Labelled, ...]
+    left_out: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class LabelReport:
+    """What a file of labels says of runs.
+
+    Attributes:
+        models: with labelled successes.
+        left_out: labels that are in no number, and why.
+        sign: of the correlations.
+    """
+
+    models: tuple[Labels, ...]
+    left_out: tuple[str, ...]
+    sign: Sign = "metric"
+
+
+def label_report(records: Sequence[Record], file: Path, sign: Sign = "metric") -> LabelReport:
+    """Compute what agrees with labels, for each model and suite that has some.
+
+    A label is of the episode of its case and digest alone: of another policy, or another run of a policy that draws,
+    nobody has said anything.
+
+    Raises:
+        VlaError: the file cannot be used.
+    """
+    labels = read_labels(file)
+    found = []
+    used: set[tuple[str, str]] = set()
+    for (model, suite), some in by_model(records).items():
+        selected = that_count(some)
+        by_episode = {
+            (record.case, record.digest): record
+            for record in selected.records
+            if is_counted(record) and not record.is_probe
+        }
+        here = [each for each in labels if each.episode in by_episode and by_episode[each.episode].outcome == "success"]
+        if not here:
+            continue
+        told = combined(here)
+        used |= told.keys()
+        failed = {episode for episode, record in by_episode.items() if record.outcome == "failure"}
+        names = sorted({name for record in by_episode.values() for name in further_names(record)})
+        metrics = tuple(
+            labelled(name, {e: r.metrics[name] for e, r in by_episode.items() if name in r.metrics}, told, failed, sign)
+            for name in names
+        )
+        by_class = tuple(sum(label == name for label in told.values()) for name in CLASSES)
+        disagreed = sum(label is None for label in told.values())
+        found.append(
+            Labels(model, suite, by_class, disagreed, len(failed), agreements(here), metrics, selected.left_out)
+        )
+    return LabelReport(tuple(found), tuple(_left_out(labels, used, records)), sign)
+
+
+def _left_out(labels: Sequence[Label], used: Collection[tuple[str, str]], records: Sequence[Record]) -> Iterator[str]:
+    """Yield a line on labels that are in no number."""
+    outcomes = {(record.case, record.digest): record.outcome for record in records}
+    others = [each for each in labels if each.episode not in outcomes]
+    if others:
+        runs = ", ".join(dict.fromkeys(each.run for each in others))
+        yield f"{counted(len(others), 'label')} of other episodes than these runs', and in no number: of run {runs}"
+    unused = [each for each in labels if each.episode in outcomes and each.episode not in used]
+    for outcome, number in Counter(outcomes[each.episode] for each in unused).items():
+        if outcome == "success":
+            yield f"{counted(number, 'label')} of successes that do not count here (repeats or probes), in no number"
+        else:
+            what = {"failure": "failures", "error": "errors"}.get(outcome, f"{outcome} episodes")
+            yield f"{counted(number, 'label')} of {what}, in no number: labels are of successes"

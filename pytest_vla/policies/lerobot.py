@@ -473,7 +473,7 @@ def _short(error: BaseException) -> str:
 # A loaded lerobot policy as a `BatchPolicy`: batched if batches change no answer, otherwise one question at a time.
 
 MOST = 1024
-"""The most questions in a batch; the user's limit is ``--vla-batch``."""
+"""The most questions in a batch; the user's limit is ``--vla-max-batch``."""
 
 # How far apart two answers to one question may be: asked alone twice, and asked alone and in a batch. A policy whose
 # answers are further apart is asked one at a time.

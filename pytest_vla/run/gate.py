@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.choices import NO_REGRESSION, SEQUENTIAL
-from pytest_vla.reports.gates import SCHEMA, Replay, escaped, gate_markdown, gate_table
+from pytest_vla.reports.gates import SCHEMA, Replay, gate_markdown, gate_table
 from pytest_vla.reports.measures import failed_heading, fails, measures_markdown, measures_table
+from pytest_vla.reports.text import markdown_text
 from pytest_vla.run.options import OPTIONS, GateOptions
 from pytest_vla.run.resume import Resumption
 from pytest_vla.run.selection import Selection
@@ -432,9 +433,9 @@ def summary_markdown(gated: GateOutcome, replay: Replay, line: str) -> str:
     """What `pytest-vla gate --summary` appends, with what was agreed and how the run ended."""
     judged = gated.judged
     if judged.judgement is None or judged.new is None:
-        return f"### gate: not judged\n\n{escaped(line)}\n"
+        return f"### gate: not judged\n\n{markdown_text(line)}\n"
     gate, failed = gated.gate, fails(judged.measured, gated.gate.required)
     text = failed_heading(failed) + gate_markdown(judged.judgement, gate.baseline, judged.new, gate.name, replay)
     text += measures_markdown(judged.measured, gate.terms, judged.by, failed)
     told = [*judged.told, agreed_line(gate), line]
-    return "\n".join([text, *(f"- {escaped(each)}" for each in told if each), ""])
+    return "\n".join([text, *(f"- {markdown_text(each)}" for each in told if each), ""])

@@ -27,7 +27,6 @@ from pytest_vla.util.files import whole_file
 
 if TYPE_CHECKING:
     from pytest_vla.reports.html.gates import GateTold
-    from pytest_vla.reports.html.media import Shown
 
 
 # The commands that run one case of a run alone: of the run that is going on, and of stored ones.
@@ -128,6 +127,10 @@ ENDINGS = (".html", ".htm")
 NO_REPORT = "no report:"
 """What the line begins with that says why ``--vla-report`` has written nothing."""
 
+if TYPE_CHECKING:
+    from pytest_vla.reports.html.gates import GateTold
+    from pytest_vla.reports.html.media import MediaShown
+
 
 def write_html(
     loaded: Loaded,
@@ -136,7 +139,7 @@ def write_html(
     results: Path,
     file: Path | None,
     troubles: Sequence[str] = (),
-    shown: "Shown | None" = None,
+    shown: "MediaShown | None" = None,
 ) -> None:
     """Write a page, whole or not at all.
 
@@ -152,11 +155,11 @@ def write_html(
     Raises:
         VlaError: it cannot be written, or the runs cannot be read.
     """
-    from pytest_vla.reports.html.media import Shown as Of
-    from pytest_vla.reports.html.page import Wanted, make_page
+    from pytest_vla.reports.html.media import MediaShown as Of
+    from pytest_vla.reports.html.page import PageRequest, make_page
     from pytest_vla.reports.html.parts import page_html
 
-    wanted = Wanted(tuple(texts), results, record_replays(texts, results), shown or Of(pictures=0))
+    wanted = PageRequest(tuple(texts), results, record_replays(texts, results), shown or Of(pictures=0))
     content = page_html(make_page(loaded, sections, wanted, troubles))
     if file is None or str(file) == "-":
         sys.stdout.buffer.write(content)
@@ -188,7 +191,7 @@ def report_run(run: Path, file: Path, data: Path | None, pictures: int = 0) -> N
     Raises:
         VlaError: it cannot be written, or the run cannot be read.
     """
-    from pytest_vla.reports.html.media import Shown as Of
+    from pytest_vla.reports.html.media import MediaShown as Of
 
     content, _ = run_page(load([run.name], run.parent), run.name, run.parent, data, Of(pictures, data=data))
     with whole_file(file) as stream:
@@ -200,7 +203,7 @@ def run_page(
     run: str,
     results: Path,
     data: Path | None = None,
-    shown: "Shown | None" = None,
+    shown: "MediaShown | None" = None,
     index: str = "",
     gates: "Sequence[GateTold] | None" = None,
 ) -> tuple[bytes, list[str]]:
@@ -218,10 +221,10 @@ def run_page(
     Raises:
         VlaError: the run cannot be read.
     """
-    from pytest_vla.reports.html.media import Shown as Of
-    from pytest_vla.reports.html.page import Wanted, make_page
+    from pytest_vla.reports.html.media import MediaShown as Of
+    from pytest_vla.reports.html.page import PageRequest, make_page
     from pytest_vla.reports.html.parts import page_html
 
     sections, troubles = make_sections(loaded, plain_options(data), "html")
-    wanted = Wanted((run,), results, record_replays([run], results), shown or Of(pictures=0), index, gates)
+    wanted = PageRequest((run,), results, record_replays([run], results), shown or Of(pictures=0), index, gates)
     return page_html(make_page(loaded, sections, wanted, troubles)), troubles

@@ -161,11 +161,11 @@ class RunReporter:
             utilisation: lines on how busy device and cores were.
         """
         from pytest_vla.gate.min_success import FAILED, PASSED
-        from pytest_vla.reports.terminal.summary import LOOKS, Told, Tone
+        from pytest_vla.reports.terminal.summary import LOOKS, SummaryLine, Tone
         from pytest_vla.run.html_report import NO_REPORT
 
         verbosity, run = self._config.get_verbosity(), self._context.folder
-        lines: tuple[Told, ...] = ()
+        lines: tuple[SummaryLine, ...] = ()
         if closed.items and verbosity >= -1:
             from pytest_vla.reports.terminal.summary import closing_lines
 
@@ -175,11 +175,11 @@ class RunReporter:
         if verbosity >= 0 and (prices := self._context.findings.prices):
             from pytest_vla.reports.terminal.summary import price_lines
 
-            lines = (*lines, *map(Told, price_lines(prices, records)))
+            lines = (*lines, *map(SummaryLine, price_lines(prices, records)))
         if verbosity >= 0:
-            lines = (*lines, *map(Told, utilisation))
+            lines = (*lines, *map(SummaryLine, utilisation))
         if verbosity >= -1 and (told := shard_end(self._context, bool(closed.items))):
-            lines = (*lines, Told(told))
+            lines = (*lines, SummaryLine(told))
         if verbosity >= 0 and (lines or verdict):
             reporter.section("vla")
         for text, tone in lines:

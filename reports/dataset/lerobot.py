@@ -18,9 +18,16 @@ from numpy.typing import NDArray
 from pytest_vla.errors import VlaError
 from pytest_vla.policies.fit import ACTION_SIZE, STATE_SIZE
 from pytest_vla.records.record import Record
-from pytest_vla.reports.dataset.choices import IMAGE, NONE, VIDEO
+from pytest_vla.reports.dataset import IMAGE, NONE, VIDEO
 from pytest_vla.reports.dataset.frames import Frame, Layout
-from pytest_vla.reports.dataset.rolling import FILES_IN_A_CHUNK, MOST_TABLE_MB, MOST_VIDEO_MB, Place, Tables, Videos
+from pytest_vla.reports.dataset.rolling import (
+    FILES_IN_A_CHUNK,
+    MOST_TABLE_MB,
+    MOST_VIDEO_MB,
+    Tables,
+    VideoPlace,
+    Videos,
+)
 
 QUANTILES: Mapping[str, float] = {"q01": 0.01, "q10": 0.1, "q50": 0.5, "q90": 0.9, "q99": 0.99}
 
@@ -127,7 +134,7 @@ def write_dataset(
         folder: an empty one.
         episodes: records with their control steps, one or more of each; read once, one after the other.
         layout: of all of them.
-        pictures: one of `pytest_vla.reports.dataset.choices.PICTURES`.
+        pictures: one of `pytest_vla.reports.dataset.PICTURES`.
         most_mb: sizes of a table and of a video after which a new file begins.
 
     Returns:
@@ -200,7 +207,7 @@ def _write_episode(
             **_video_places(videos, places, layout.control_freq),
             **_flat({name: stats_of(_table(array)) for name, array in columns.items()}),
             **_flat({camera_key(camera): picture_stats(found, len(rows)) for camera, found in histograms.items()}),
-            **_place("meta/episodes", Place()),
+            **_place("meta/episodes", VideoPlace()),
         }
     )
     for name, array in columns.items():
@@ -229,7 +236,9 @@ def _columns(
     }
 
 
-def _video_places(videos: dict[str, Videos], before: dict[str, tuple[Place, int]], control_freq: int) -> dict[str, Any]:
+def _video_places(
+    videos: dict[str, Videos], before: dict[str, tuple[VideoPlace, int]], control_freq: int
+) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for camera, video in videos.items():
         key, (place, first) = f"videos/{camera_key(camera)}", before[camera]
@@ -242,7 +251,7 @@ def _write_meta(folder: Path, totals: _Totals, layout: Layout, cameras: Sequence
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    place = f"meta/episodes/{Place().path}.parquet"
+    place = f"meta/episodes/{VideoPlace().path}.parquet"
     (folder / place).parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.Table.from_pylist(totals.episodes), folder / place)
     pq.write_table(_tasks(pa, totals.tasks), folder / "meta" / "tasks.parquet")
@@ -345,7 +354,7 @@ def _table(array: NDArray[Any]) -> NDArray[Any]:
     return array.reshape(len(array), -1)
 
 
-def _place(what: str, place: Place) -> dict[str, int]:
+def _place(what: str, place: VideoPlace) -> dict[str, int]:
     return {f"{what}/chunk_index": place.chunk, f"{what}/file_index": place.file}
 
 

@@ -19,7 +19,7 @@ _VIDEO_OPTIONS = MappingProxyType({"g": "2", "bf": "0"})
 
 
 @dataclass(frozen=True)
-class Place:
+class VideoPlace:
     """The number of a chunk's folder and of the file in it."""
 
     chunk: int = 0
@@ -30,10 +30,10 @@ class Place:
         return f"chunk-{self.chunk:03d}/file-{self.file:03d}"
 
     @property
-    def following(self) -> "Place":
+    def following(self) -> "VideoPlace":
         if self.file + 1 < FILES_IN_A_CHUNK:
-            return Place(self.chunk, self.file + 1)
-        return Place(self.chunk + 1)
+            return VideoPlace(self.chunk, self.file + 1)
+        return VideoPlace(self.chunk + 1)
 
 
 class Tables:
@@ -44,7 +44,7 @@ class Tables:
     """
 
     def __init__(self, folder: Path, schema: Any, most_mb: float = MOST_TABLE_MB) -> None:
-        self.place = Place()
+        self.place = VideoPlace()
         self._folder, self._schema, self._most = folder, schema, most_mb * 1024**2
         self._writer: Any = None
 
@@ -77,7 +77,7 @@ class Videos:
     """
 
     def __init__(self, folder: Path, fps: float, most_mb: float = MOST_VIDEO_MB) -> None:
-        self.place, self.frames = Place(), 0
+        self.place, self.frames = VideoPlace(), 0
         self._folder, self._fps, self._most = folder, fps, most_mb * 1024**2
         self._open = ExitStack()
         self._write: Write | None = None

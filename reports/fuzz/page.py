@@ -354,7 +354,7 @@ _NAME = re.compile(r"(\d{8}-\d{6})-[0-9a-f]+")
 
 
 @dataclass(frozen=True)
-class Search:
+class FoundSearch:
     """A search as it is shown.
 
     Attributes:
@@ -390,7 +390,9 @@ class SearchPage:
     sections: tuple[PageSection, ...]
 
 
-def search_of(file: Path, seen: Mapping[str, Searched], tasks: Sequence[Task], episodes: int, is_done: bool) -> Search:
+def search_of(
+    file: Path, seen: Mapping[str, Searched], tasks: Sequence[Task], episodes: int, is_done: bool
+) -> FoundSearch:
     """A search as it is shown, from its file.
 
     Args:
@@ -407,15 +409,15 @@ def search_of(file: Path, seen: Mapping[str, Searched], tasks: Sequence[Task], e
     options = head.get("options", {})
     lines = read_lines(file, {task.id: task for task in tasks})
     retold = retell(lines, seen, tasks, options.get("dimensions") or (), not options.get("even"))
-    return Search(file, head, seen, retold, episodes, is_done)
+    return FoundSearch(file, head, seen, retold, episodes, is_done)
 
 
-def search_html(search: Search) -> bytes:
+def search_html(search: FoundSearch) -> bytes:
     """The page as HTML, UTF-8; it draws pictures. Raises VlaError."""
     return rendered("fuzz.html.j2", ("style.css", "fuzz.css"), page=page_of(search))
 
 
-def page_of(search: Search) -> SearchPage:
+def page_of(search: FoundSearch) -> SearchPage:
     """The page of a search; pictures are drawn."""
     all_found = [each for seen in search.seen.values() for each in seen.found]
     found = sorted(all_found, key=lambda each: each.is_flaky)
@@ -434,7 +436,7 @@ def page_of(search: Search) -> SearchPage:
     )
 
 
-def _rates(search: Search) -> PageBlock:
+def _rates(search: FoundSearch) -> PageBlock:
     rows: list[tuple[Cell, ...]] = []
     for task, seen in search.seen.items():
         tried = seen.failed + seen.passed
@@ -458,7 +460,7 @@ def _rates(search: Search) -> PageBlock:
     return block_of(tables=(table_of(caption, head, tuple(rows)),), notes=tuple(left_out), is_wide=True)
 
 
-def _listed(found: Sequence[Found], search: Search) -> PageBlock:
+def _listed(found: Sequence[Found], search: FoundSearch) -> PageBlock:
     if not found:
         return block_of(texts=("No failure was found.",))
     rows: list[tuple[Cell, ...]] = []
@@ -481,7 +483,7 @@ def _rival(found: Found) -> tuple[str, ...]:
     return (told[found.rival],) if found.rival else ()
 
 
-def _about(search: Search) -> PageBlock:
+def _about(search: FoundSearch) -> PageBlock:
     options = {key: value for key, value in search.head.get("options", {}).items() if value not in (None, [], False)}
     rows: list[tuple[Cell, ...]] = [
         ("policy", str(search.option("vla_model"))),
@@ -522,7 +524,7 @@ def _failure_texts(found: Sequence[Found]) -> Iterator[str]:
         yield f"The first {PICTURED} of {len(found)} have pictures."
 
 
-def _sections(search: Search, found: Sequence[Found]) -> Iterator[PageSection]:
+def _sections(search: FoundSearch, found: Sequence[Found]) -> Iterator[PageSection]:
     yield PageSection("ways", "How they were found", _ways(search, found))
     shown = dict(list(search.retold.tasks.items())[:DETAILED])
     left = len(search.retold.tasks) - len(shown)
@@ -534,7 +536,7 @@ def _sections(search: Search, found: Sequence[Found]) -> Iterator[PageSection]:
     yield PageSection("aside", "What was left aside", (_aside(search),))
 
 
-def _ways(search: Search, found: Sequence[Found]) -> tuple[PageBlock, ...]:
+def _ways(search: FoundSearch, found: Sequence[Found]) -> tuple[PageBlock, ...]:
     rows = []
     for source in SOURCES:
         tallies = [told.sources[source] for told in search.retold.tasks.values() if source in told.sources]
@@ -631,7 +633,7 @@ def _share_row(each: DimensionShare) -> tuple[Cell, ...]:
     return name, told, interval_bar(share, each.interval), p_text(each.adjusted), way
 
 
-def _aside(search: Search) -> PageBlock:
+def _aside(search: FoundSearch) -> PageBlock:
     rows = [
         (task, why, str(number))
         for task, seen in search.seen.items()

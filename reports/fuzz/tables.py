@@ -14,7 +14,7 @@ from pytest_vla.util.text import counted
 
 
 @dataclass(frozen=True)
-class Ended:
+class SearchEnd:
     """How a search ended.
 
     Attributes:
@@ -33,7 +33,7 @@ class Ended:
 
 
 def search_lines(
-    searched: Mapping[str, Searched], ended: Ended, output: Path, again: str, rival: str = ""
+    searched: Mapping[str, Searched], ended: SearchEnd, output: Path, again: str, rival: str = ""
 ) -> Iterator[str]:
     """What was found of all tasks, and what to do with it.
 

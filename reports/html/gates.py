@@ -8,74 +8,25 @@ from markupsafe import Markup
 
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.baseline import Baseline, baseline_of
-from pytest_vla.gate.choices import ALPHA, BEYOND, BY, MARGIN
-from pytest_vla.gate.losses import Flip, TaskChange
+from pytest_vla.gate.choices import ALPHA, BY, MARGIN
+from pytest_vla.gate.losses import Flip
 from pytest_vla.gate.manifest import Manifest, manifest_text, read_manifest
 from pytest_vla.gate.manifest import baseline_digest as digest_of
 from pytest_vla.gate.measures import GatedMetric
-from pytest_vla.gate.verdicts import GateGroup, GateJudgement, Terms, judge
+from pytest_vla.gate.verdicts import GateJudgement, Terms, judge
 from pytest_vla.metrics.selection import by_model
 from pytest_vla.records.load import open_runs
 from pytest_vla.records.record import Record
 from pytest_vla.reports.baselines import baseline_named, baseline_of_runs
-from pytest_vla.reports.blocks import NONE, Cell, Table, table_of
-from pytest_vla.reports.gates import about_lines, told_of, verdict_line, warned_of
-from pytest_vla.reports.html.parts import PageBlock, PageSection, block_of, p_text
-from pytest_vla.reports.measures import HEAD as MEASURES
-from pytest_vla.reports.measures import judged_as_agreed, row_of, shared_text
+from pytest_vla.reports.blocks import NONE, Cell, table_of
+from pytest_vla.reports.gates import about_lines, groups_table, told_of, verdict_line, warned_of, worst_table
+from pytest_vla.reports.html.parts import PageBlock, PageSection, block_of
+from pytest_vla.reports.measures import judged_as_agreed, table_of_measures
 from pytest_vla.reports.measures import told_of as told_of_measures
 from pytest_vla.util.text import counted
 
 MOST_FLIPPED = 300
 """Rows of cases that flipped; more are said to be there."""
-
-_FLIPS = ("lost", "gained")
-
-
-def groups_table(judgement: GateJudgement, one: str, other: str) -> Table:
-    """The groups of a judgement, a row each; where no case is in both there are none that flipped.
-
-    Args:
-        judgement: of a run.
-        one: what it is compared with.
-        other: the run.
-    """
-    flips = _FLIPS if judgement.is_paired else ()
-    head = (
-        "group",
-        f"{one}, %",
-        f"{other}, %",
-        "points",
-        "bounds",
-        *flips,
-        "adj. p regression",
-        "adj. p better",
-        "verdict",
-    )
-    of = "cases that both have" if judgement.is_paired else "tasks that both have, from other seeds"
-    caption = f"Success of the {of}; bounds each way at {judgement.terms.alpha * 100:g}% over these tasks"
-    rows = tuple(_row(group, judgement) for group in judgement.groups)
-    return table_of(caption, head, rows, 1, frozenset({len(head) - 1}))
-
-
-def _row(group: GateGroup, judgement: GateJudgement) -> tuple[str, ...]:
-    evidence, is_paired = group.evidence, judgement.is_paired
-    if evidence is None:
-        return (group.name, *[NONE] * (8 if is_paired else 6), group.verdict)
-    bounds = evidence.bounds
-    flips = (f"{evidence.lost}/{evidence.pairs}", f"{evidence.gained}/{evidence.pairs}") if is_paired else ()
-    return (
-        group.name,
-        f"{100 * evidence.baseline_rate:.1f}",
-        f"{100 * evidence.new_rate:.1f}",
-        f"{100 * bounds.value:+.1f}",
-        f"[{100 * bounds.lower:+.1f}, {100 * bounds.upper:+.1f}]",
-        *flips,
-        p_text(group.p_beyond if judgement.terms.regression == BEYOND else group.p_worse),
-        p_text(group.p_better),
-        group.verdict,
-    )
-
 
 ANCHOR = "comparison"
 
@@ -94,7 +45,7 @@ class Side:
 
 
 def sides_of(records: Sequence[Record]) -> tuple[Side, Side] | None:
-    """Two models, else two runs, in the order in which they began; None: there are not two."""
+    """Return two models, else two runs, in the order in which they began; None if there are not two."""
     models: dict[str, list[Record]] = {}
     for (model, _), some in by_model(records).items():
         models.setdefault(model, []).extend(some)
@@ -112,7 +63,7 @@ def sides_of(records: Sequence[Record]) -> tuple[Side, Side] | None:
 def comparison(
     records: Sequence[Record], anchor_of: Callable[[Record], str], command_of: Callable[[Record], str]
 ) -> PageSection | None:
-    """The section; None: there are not two to compare.
+    """Return the section, or None if there are not two to compare.
 
     Args:
         records: all of the report.
@@ -195,7 +146,7 @@ def _flip_row(
 
 
 def outcome_link(record: Record, anchor: str) -> Markup:
-    """How an episode ended, as a link to it."""
+    """Return how an episode ended, as a link to it."""
     tone = "good" if record.outcome == "success" else "bad"
     link = Markup('<a class="{}" href="#episode-{}">{} after {} steps</a>')
     return link.format(tone, anchor, record.outcome, record.steps)
@@ -235,7 +186,7 @@ class GateTold:
 
 
 def gates_told(texts: Sequence[str], results: Path) -> tuple[GateTold, ...]:
-    """Of all runs that agreed on a gate.
+    """Judge all runs that agreed on a gate.
 
     Args:
         texts: runs, as `pytest_vla.records.load` knows them.
@@ -279,7 +230,7 @@ def _told(run: str, manifest: Manifest, nodes: Sequence[str], results: Path) -> 
 def gate_blocks(
     gate: GateTold, records: Sequence[Record], link_of: LinkOf, command_of: CommandOf
 ) -> Iterator[PageBlock]:
-    """All that ``pytest-vla gate`` says of a run, verdict, reasons and warnings.
+    """Yield all that ``pytest-vla gate`` says of a run: verdict, reasons and warnings.
 
     Args:
         gate: of the run.
@@ -291,10 +242,9 @@ def gate_blocks(
     if judgement is None or baseline is None or new is None:
         yield block_of(gate.line, (gate.about,) if gate.about else ())
         return
-    tables = [groups_table(judgement, "baseline", "run")]
+    tables = [groups_table(judgement)]
     if gate.measured:
-        rows = tuple(map(row_of, gate.measured))
-        tables.append(table_of(shared_text(gate.measured, judgement.terms), MEASURES, rows, 2, frozenset({7})))
+        tables.append(table_of_measures(gate.measured, judgement.terms))
     told = [text for group in judgement.groups for text in told_of(group, judgement)]
     yield block_of(
         gate.line,
@@ -306,16 +256,9 @@ def gate_blocks(
         yield block_of("Why", tuple(told), notes=tuple(warned_of(judgement)))
     lost = [each for each in judgement.tasks if each.lost > 0]
     if lost:
-        yield block_of("Tasks that lost most", tables=(_tasks_table(lost),))
+        yield block_of("Tasks that lost most", tables=(worst_table(lost),))
     if judgement.flips:
         yield _flips_block(gate, judgement.flips, records, link_of, command_of)
-
-
-def _tasks_table(lost: Sequence[TaskChange]) -> Table:
-    rows = tuple(
-        (each.task, each.group, *("{}/{}".format(*side) for side in (each.baseline, each.new))) for each in lost
-    )
-    return table_of(counted(len(lost), "task") + " lost success", ("task", "group", "baseline", "run"), rows, 2)
 
 
 def _flips_block(

@@ -37,7 +37,7 @@ _VIDEOS = re.compile(r"(none|failed|all)(?::(\d+))?")
 
 
 @dataclass(frozen=True)
-class Shown:
+class MediaShown:
     """Of how many episodes something is shown.
 
     Attributes:
@@ -91,7 +91,7 @@ def media_of(
     records: Sequence[Record],
     runs: Mapping[str, Run],
     folders: Mapping[str, Path],
-    shown: Shown,
+    shown: MediaShown,
     twins: Mapping[int, int] | None = None,
 ) -> tuple[dict[int, dict[str, Any]], list[str]]:
     """By the place of its record, ``pictures``, ``video`` and ``paths`` of an episode; and what cannot be shown.

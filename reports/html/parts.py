@@ -18,8 +18,8 @@ from pytest_vla.reports.blocks import (
     P_VALUE,
     Block,
     Column,
-    Drawing,
     Heading,
+    PageDrawing,
     Sentence,
     Table,
     cell_text,
@@ -86,22 +86,22 @@ class PageBlock:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The paragraphs among the content."""
+        """Return the paragraphs among the content."""
         return tuple(each.text for each in self.content if isinstance(each, Sentence) and not each.is_note)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The notes among the content."""
+        """Return the notes among the content."""
         return tuple(each.text for each in self.content if isinstance(each, Sentence) and each.is_note)
 
     @property
     def drawings(self) -> tuple[Markup, ...]:
-        """The drawings among the content."""
+        """Return the drawings among the content."""
         return tuple(drawn for each in self.content if isinstance(each, Drawings) for drawn in each.drawn)
 
     @property
     def tables(self) -> tuple[Table, ...]:
-        """The tables among the content."""
+        """Return the tables among the content."""
         return tuple(each for each in self.content if isinstance(each, Table))
 
 
@@ -145,7 +145,7 @@ def page_blocks(blocks: Iterable[Block | str]) -> tuple[PageBlock, ...]:
         for each in for_medium([block], "page"):
             if isinstance(each, Heading):
                 found.append(PageBlock(each.text, (), each.is_open))
-            elif isinstance(each, Drawing):
+            elif isinstance(each, PageDrawing):
                 before = last.content[-1:]
                 if before and isinstance(before[0], Drawings):
                     found[-1] = replace(last, content=(*last.content[:-1], Drawings((*before[0].drawn, each.draw()))))

@@ -1,109 +1,17 @@
 """Drawings of ours as inline SVG: no library, the page's colours, and a text for those who do not see them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from itertools import chain, zip_longest
+from typing import Any, TypeVar
 
+import numpy as np
 from markupsafe import Markup
+from numpy.typing import NDArray
 
-from pytest_vla.reports.blocks import NONE
-
-Found = Mapping[str, Any]
-
-_PLOT_WIDTH, _PLOT_HEIGHT = 300, 190
-_PLOT_LEFT, _PLOT_RIGHT, _PLOT_TOP, _PLOT_BOTTOM = 10, 290, 38, 164
-_AXIS = 46
-_AREA = Markup('<path class="{kind}" d="{way}"/>')
-_SIDES = (("failures", "failed"), ("successes", "done"))
-
-
-def distributions(each: Found, below: str) -> Markup:
-    """The values of one metric: of failures upwards, of successes downwards, each as shares of its own number.
-
-    Args:
-        each: of `pytest_vla.reports.foretelling.separation_table`.
-        below: a line below the title.
-    """
-    middle, half = (_PLOT_TOP + _PLOT_BOTTOM) / 2, (_PLOT_BOTTOM - _PLOT_TOP) / 2 - 8
-    shares = {name: [count / max(sum(each[name]["counts"]), 1) for count in each[name]["counts"]] for name, _ in _SIDES}
-    most = max(max(some) for some in shares.values()) or 1.0
-    span = each["high"] - each["low"]
-    inside = framed(each["metric"], below)
-    told = []
-    for (name, kind), sign in zip(_SIDES, (-1, 1), strict=True):
-        width, scale = (_PLOT_RIGHT - _PLOT_LEFT) / len(shares[name]), sign * half / most
-        bars = [(_PLOT_LEFT + width * place, scale * share) for place, share in enumerate(shares[name]) if share]
-        way = "".join(f"M{x:.1f} {middle:.1f}h{width - 0.6:.1f}v{tall:.1f}h{0.6 - width:.1f}z" for x, tall in bars)
-        inside += _AREA.format(kind=f"bins {kind}", way=way)
-        number, median = sum(each[name]["counts"]), each[name]["median"]
-        if median is not None:
-            x = _PLOT_LEFT + (_PLOT_RIGHT - _PLOT_LEFT) * min(max((median - each["low"]) / span, 0), 1)
-            inside += LINE.format(kind=f"median {kind}", x1=x, y1=middle, x2=x, y2=middle + sign * (half + 5))
-        y = middle + sign * (half + 6) + (4 if sign < 0 else 6)
-        inside += TEXT.format(kind="tick", x=_PLOT_LEFT, y=y, anchor="start", text=f"{number} {name}")
-        told.append(f"{number} {name}, median {NONE if median is None else f'{median:.4g}'}")
-    inside += LINE.format(kind="axis", x1=_PLOT_LEFT, y1=middle, x2=_PLOT_RIGHT, y2=middle)
-    for value, x, anchor in ((each["low"], _PLOT_LEFT, "start"), (each["high"], _PLOT_RIGHT, "end")):
-        inside += TEXT.format(kind="tick", x=x, y=_PLOT_HEIGHT - 6, anchor=anchor, text=f"{value:.3g}")
-    said = f"{each['metric']} by outcome, {each['low']:.3g} to {each['high']:.3g}: {'; '.join(told)}"
-    return drawing("chart", _PLOT_WIDTH, _PLOT_HEIGHT, said, inside)
-
-
-def courses(each: Found) -> Markup | None:
-    """One metric over time: medians, and bands of the middle half; None: no part has enough episodes."""
-    known = [ends for name, _ in _SIDES for ends in each[name]["quartiles"] if ends is not None]
-    if not known:
-        return None
-    low, high = min(ends[0] for ends in known), max(ends[2] for ends in known)
-    span = high - low or 1.0
-    inside = framed(f"{each['metric']} over time", "")
-    for share in (0.0, 1.0):
-        y = _PLOT_BOTTOM - (_PLOT_BOTTOM - _PLOT_TOP) * share
-        inside += LINE.format(kind="grid", x1=_AXIS, y1=y, x2=_PLOT_RIGHT, y2=y)
-        inside += TEXT.format(kind="tick", x=_AXIS - 4, y=y + 4, anchor="end", text=f"{low + span * share:.3g}")
-    parts = len(each["failures"]["quartiles"])
-    for share, anchor in ((0.0, "start"), (0.5, "middle"), (1.0, "end")):
-        x = _AXIS + (_PLOT_RIGHT - _AXIS) * share
-        text = f"{share:.0%}" + " of the steps" * (share == 1)
-        inside += TEXT.format(kind="tick", x=x, y=_PLOT_HEIGHT - 6, anchor=anchor, text=text)
-    told = []
-    for name, kind in _SIDES:
-        points = [
-            (
-                _AXIS + (_PLOT_RIGHT - _AXIS) * (place + 0.5) / parts,
-                *(_PLOT_BOTTOM - (_PLOT_BOTTOM - _PLOT_TOP) * (end - low) / span for end in ends),
-            )
-            for place, ends in enumerate(each[name]["quartiles"])
-            if ends is not None
-        ]
-        if not points:
-            continue
-        inside += _AREA.format(kind=f"band {kind}", way=_band(points))
-        inside += _AREA.format(kind=f"trend {kind}", way=_line([(x, y) for x, _, y, _ in points]))
-        medians = [ends[1] for ends in each[name]["quartiles"] if ends is not None]
-        told.append(f"{name} from {medians[0]:.3g} to {medians[-1]:.3g}, {100 * len(medians) // parts}% of the time")
-    inside += _legend()
-    said = f"{each['metric']} over time: {'; '.join(told) or NONE}"
-    return drawing("chart", _PLOT_WIDTH, _PLOT_HEIGHT, said, inside)
-
-
-def _legend() -> Markup:
-    inside = Markup()
-    for (name, kind), x in zip(_SIDES, (8, 100), strict=True):
-        inside += LINE.format(kind=f"trend {kind}", x1=x, y1=23, x2=x + 22, y2=23)
-        inside += TEXT.format(kind="tick", x=x + 26, y=27, anchor="start", text=name)
-    return inside
-
-
-def _line(points: Sequence[tuple[float, float]]) -> str:
-    return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
-
-
-def _band(points: Sequence[tuple[float, ...]]) -> str:
-    there = [(x, first) for x, first, _, _ in points]
-    back = [(x, third) for x, _, _, third in reversed(points)]
-    return f"{_line([*there, *back])}z"
-
+from pytest_vla.metrics.language_paths import TaskFailures
+from pytest_vla.reports.blocks import NONE, Block, Heading, PageDrawing, Sentence
 
 _SVG = Markup('<svg class="{kind}" viewBox="0 0 {width} {height}" role="img" aria-label="{label}">{inside}</svg>')
 _SIZED = Markup(
@@ -133,12 +41,12 @@ SIGNS = 12
 
 
 def drawing(kind: str, width: float, height: float, label: str, inside: Markup) -> Markup:
-    """A whole drawing; `label` is for those who do not see it."""
+    """Return a whole drawing; `label` is for readers who do not see it."""
     return _SVG.format(kind=kind, width=width, height=height, label=label, inside=inside)
 
 
 def framed(title: str, below: str) -> Markup:
-    """A drawing's title, and a line below it."""
+    """Return a drawing's title, and a line below it."""
     inside = TEXT.format(kind="title", x=8, y=14, anchor="start", text=title)
     return inside + TEXT.format(kind="tick", x=8, y=27, anchor="start", text=below)
 
@@ -163,7 +71,7 @@ class Dot:
 
 
 def interval_bar(share: float | None, interval: tuple[float, float] | None) -> Markup:
-    """A rate, 0..1, as a bar with its interval; nothing where there is none. The numbers stand beside it."""
+    """Draw a rate, 0..1, as a bar with its interval, or nothing; the numbers stand beside it."""
     if share is None:
         return Markup()
     inside = Markup('<rect class="track" x="0" y="4" width="120" height="8" rx="2"/>')
@@ -176,7 +84,7 @@ def interval_bar(share: float | None, interval: tuple[float, float] | None) -> M
 
 
 def curve_drawing(title: str, below: str, dots: Sequence[Dot], names: Sequence[str], half: float | None) -> Markup:
-    """Success by level.
+    """Draw success by level.
 
     Args:
         title: of the drawing.
@@ -208,7 +116,7 @@ def curve_drawing(title: str, below: str, dots: Sequence[Dot], names: Sequence[s
 
 
 def plane(title: str, x_label: str, dots: Sequence[Dot], labels: Sequence[str]) -> Markup:
-    """Success, percentages, over something else from 0: each dot with both intervals, and a number beside it.
+    """Draw success, in percent, over a number from 0: each dot with both intervals, and a label beside it.
 
     Args:
         title: of the drawing.
@@ -268,7 +176,7 @@ class Mark:
 
 
 def trend(title: str, below: str, lines: Mapping[int, Sequence[Sequence[Mark]]], names: Sequence[str]) -> Markup:
-    """Percentages over places, a line each; the numbers stand in a table beside it.
+    """Draw percentages over places, a line for each; the numbers stand in a table beside it.
 
     Args:
         title: of the drawing.
@@ -295,7 +203,7 @@ def trend(title: str, below: str, lines: Mapping[int, Sequence[Sequence[Mark]]],
 
 
 def trend_key(number: int) -> Markup:
-    """The sign of a line of `trend`, by its number."""
+    """Draw the sign of a line of `trend`, by its number."""
     line = LINE.format(kind="way", x1=0, y1=8, x2=28, y2=8) + _sign(number, 14, 8, "", False)
     return Markup('<svg class="key m{}" viewBox="0 0 28 16" aria-hidden="true">{}</svg>').format(
         number % _COLOURS, line
@@ -328,7 +236,7 @@ def _trend_line(
 
 
 def _sign(number: int, x: float, y: float, title: str, is_hollow: bool) -> Markup:
-    """A circle, square, triangle or diamond, so that lines are told apart without their colours."""
+    """Draw a circle, square, triangle or diamond, so that lines differ without their colours."""
     corners = _SHAPES[number % len(_SHAPES)]
     points = " ".join(f"{x + across:.1f},{y + down:.1f}" for across, down in corners)
     form = '<polygon class="{}" points="{}"><title>{}</title></polygon>'
@@ -338,7 +246,7 @@ def _sign(number: int, x: float, y: float, title: str, is_hollow: bool) -> Marku
 
 
 def shade(share: float) -> Markup:
-    """The style of a heat map's cell: of 0..1 a colour that all kinds of colour vision order, and a text on it."""
+    """Return the style of a heat map's cell: a colour that colour-blind readers can order."""
     low, high = (253, 231, 205), (3, 61, 108)
     red, green, blue = (round(a + (b - a) * min(max(share, 0), 1)) for a, b in zip(low, high, strict=True))
     text = "#fff" if 0.299 * red + 0.587 * green + 0.114 * blue < 140 else "#111"
@@ -346,7 +254,7 @@ def shade(share: float) -> Markup:
 
 
 def heat_table(caption: str, cells: Mapping[tuple[str, str], tuple[float, str, str]]) -> Markup:
-    """A table of actions by objects whose cells have colours, with a number in each.
+    """Return a table of actions by objects whose cells have colours, with a number in each.
 
     Args:
         caption: above it.
@@ -384,3 +292,246 @@ def _shares(right: float) -> Markup:
 
 def _y(share: float) -> float:
     return _TOP + 8 + (_HEIGHT - _TOP - _BOTTOM - 8) * (1 - share / 100)
+
+
+Found = Mapping[str, Any]
+
+_PLOT_WIDTH, _PLOT_HEIGHT = 300, 190
+_PLOT_LEFT, _PLOT_RIGHT, _PLOT_TOP, _PLOT_BOTTOM = 10, 290, 38, 164
+_AXIS = 46
+_AREA = Markup('<path class="{kind}" d="{way}"/>')
+_SIDES = (("failures", "failed"), ("successes", "done"))
+
+
+def distributions(each: Found, below: str) -> Markup:
+    """Draw the values of one metric: failures upwards, successes downwards, each as shares of its own number.
+
+    Args:
+        each: of `pytest_vla.reports.foretelling.separation_table`.
+        below: a line below the title.
+    """
+    middle, half = (_PLOT_TOP + _PLOT_BOTTOM) / 2, (_PLOT_BOTTOM - _PLOT_TOP) / 2 - 8
+    shares = {name: [count / max(sum(each[name]["counts"]), 1) for count in each[name]["counts"]] for name, _ in _SIDES}
+    most = max(max(some) for some in shares.values()) or 1.0
+    span = each["high"] - each["low"]
+    inside = framed(each["metric"], below)
+    told = []
+    for (name, kind), sign in zip(_SIDES, (-1, 1), strict=True):
+        width, scale = (_PLOT_RIGHT - _PLOT_LEFT) / len(shares[name]), sign * half / most
+        bars = [(_PLOT_LEFT + width * place, scale * share) for place, share in enumerate(shares[name]) if share]
+        way = "".join(f"M{x:.1f} {middle:.1f}h{width - 0.6:.1f}v{tall:.1f}h{0.6 - width:.1f}z" for x, tall in bars)
+        inside += _AREA.format(kind=f"bins {kind}", way=way)
+        number, median = sum(each[name]["counts"]), each[name]["median"]
+        if median is not None:
+            x = _PLOT_LEFT + (_PLOT_RIGHT - _PLOT_LEFT) * min(max((median - each["low"]) / span, 0), 1)
+            inside += LINE.format(kind=f"median {kind}", x1=x, y1=middle, x2=x, y2=middle + sign * (half + 5))
+        y = middle + sign * (half + 6) + (4 if sign < 0 else 6)
+        inside += TEXT.format(kind="tick", x=_PLOT_LEFT, y=y, anchor="start", text=f"{number} {name}")
+        told.append(f"{number} {name}, median {NONE if median is None else f'{median:.4g}'}")
+    inside += LINE.format(kind="axis", x1=_PLOT_LEFT, y1=middle, x2=_PLOT_RIGHT, y2=middle)
+    for value, x, anchor in ((each["low"], _PLOT_LEFT, "start"), (each["high"], _PLOT_RIGHT, "end")):
+        inside += TEXT.format(kind="tick", x=x, y=_PLOT_HEIGHT - 6, anchor=anchor, text=f"{value:.3g}")
+    said = f"{each['metric']} by outcome, {each['low']:.3g} to {each['high']:.3g}: {'; '.join(told)}"
+    return drawing("chart", _PLOT_WIDTH, _PLOT_HEIGHT, said, inside)
+
+
+def courses(each: Found) -> Markup | None:
+    """Draw one metric over time, medians and the middle half; None if no part has enough episodes."""
+    known = [ends for name, _ in _SIDES for ends in each[name]["quartiles"] if ends is not None]
+    if not known:
+        return None
+    low, high = min(ends[0] for ends in known), max(ends[2] for ends in known)
+    span = high - low or 1.0
+    inside = framed(f"{each['metric']} over time", "")
+    for share in (0.0, 1.0):
+        y = _PLOT_BOTTOM - (_PLOT_BOTTOM - _PLOT_TOP) * share
+        inside += LINE.format(kind="grid", x1=_AXIS, y1=y, x2=_PLOT_RIGHT, y2=y)
+        inside += TEXT.format(kind="tick", x=_AXIS - 4, y=y + 4, anchor="end", text=f"{low + span * share:.3g}")
+    parts = len(each["failures"]["quartiles"])
+    for share, anchor in ((0.0, "start"), (0.5, "middle"), (1.0, "end")):
+        x = _AXIS + (_PLOT_RIGHT - _AXIS) * share
+        text = f"{share:.0%}" + " of the steps" * (share == 1)
+        inside += TEXT.format(kind="tick", x=x, y=_PLOT_HEIGHT - 6, anchor=anchor, text=text)
+    told = []
+    for name, kind in _SIDES:
+        points = [
+            (
+                _AXIS + (_PLOT_RIGHT - _AXIS) * (place + 0.5) / parts,
+                *(_PLOT_BOTTOM - (_PLOT_BOTTOM - _PLOT_TOP) * (end - low) / span for end in ends),
+            )
+            for place, ends in enumerate(each[name]["quartiles"])
+            if ends is not None
+        ]
+        if not points:
+            continue
+        inside += _AREA.format(kind=f"band {kind}", way=_band(points))
+        inside += _AREA.format(kind=f"trend {kind}", way=_line([(x, y) for x, _, y, _ in points]))
+        medians = [ends[1] for ends in each[name]["quartiles"] if ends is not None]
+        told.append(f"{name} from {medians[0]:.3g} to {medians[-1]:.3g}, {100 * len(medians) // parts}% of the time")
+    inside += _legend()
+    said = f"{each['metric']} over time: {'; '.join(told) or NONE}"
+    return drawing("chart", _PLOT_WIDTH, _PLOT_HEIGHT, said, inside)
+
+
+def _legend() -> Markup:
+    inside = Markup()
+    for (name, kind), x in zip(_SIDES, (8, 100), strict=True):
+        inside += LINE.format(kind=f"trend {kind}", x1=x, y1=23, x2=x + 22, y2=23)
+        inside += TEXT.format(kind="tick", x=x + 26, y=27, anchor="start", text=name)
+    return inside
+
+
+def _line(points: Sequence[tuple[float, float]]) -> str:
+    return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
+
+
+def _band(points: Sequence[tuple[float, ...]]) -> str:
+    there = [(x, first) for x, first, _, _ in points]
+    back = [(x, third) for x, _, _, third in reversed(points)]
+    return f"{_line([*there, *back])}z"
+
+
+MOST = 50
+"""Episodes of a type; tasks take turns."""
+
+SUCCESSES, NEAR, FAR, UNLABELLED = "successes", "near", "far", "no label"
+TYPES = (SUCCESSES, NEAR, FAR, UNLABELLED)
+
+_Each = TypeVar("_Each")
+
+
+@dataclass(frozen=True)
+class Way:
+    """One path.
+
+    Attributes:
+        case: of the episode.
+        path: (n, 3), m, in the world's frame.
+    """
+
+    case: str
+    path: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """Paths that belong together.
+
+    Attributes:
+        title: what was varied.
+        ways: by each of `TYPES` that there is, at most `MOST`.
+        numbers: of each of them how many there are in all.
+    """
+
+    title: str
+    ways: Mapping[str, tuple[Way, ...]]
+    numbers: Mapping[str, int]
+
+
+def overlay(title: str, tasks: Sequence[TaskFailures]) -> Overlay:
+    """Return the paths for one dimension of variation, or for other words.
+
+    Args:
+        title: names it.
+        tasks: with failures or without; the successes of those with failures are there.
+    """
+    found: dict[str, list[list[Way]]] = {}
+    for task in tasks:
+        if not task.failures:
+            continue
+        by_type: dict[str, list[Way]] = {SUCCESSES: _ways(task.success_cases, task.success_paths)}
+        judgement = task.types.judgement
+        levels = [UNLABELLED] * task.failures if judgement is None else judgement.levels["max"]
+        for level, way in zip(levels, _ways(task.failure_cases, task.failure_paths), strict=True):
+            by_type.setdefault(level, []).append(way)
+        for name, ways in by_type.items():
+            found.setdefault(name, []).append(ways)
+    kept = {name: tuple(chain.from_iterable(found[name])) for name in TYPES if name in found}
+    numbers = {name: len(ways) for name, ways in kept.items() if ways}
+    return Overlay(title, {name: tuple(_turns(found[name]))[:MOST] for name in numbers}, numbers)
+
+
+def _ways(cases: Sequence[str], paths: Sequence[NDArray[np.float64]]) -> list[Way]:
+    return [Way(case, path) for case, path in zip(cases, paths, strict=True)]
+
+
+def _turns(some: Iterable[Sequence[_Each]]) -> Iterator[_Each]:
+    """Yield the first of each, then the second of each."""
+    return (each for turn in zip_longest(*some) for each in turn if each is not None)
+
+
+POINTS = 24
+"""Of a path."""
+
+_SIZE, _PATHS_TOP, _EDGE = 220, 32, 8
+_WAY = Markup('<polyline class="{kind}" points="{points}"><title>{title}</title></polyline>')
+_PLAIN = Markup('<polyline points="{points}"/>')
+_MARK = Markup('<circle class="end {kind}" cx="{x}" cy="{y}" r="2.5"/>')
+_KINDS = {SUCCESSES: "done", NEAR: "failed", FAR: "failed", UNLABELLED: "failed"}
+_ABOUT = {
+    SUCCESSES: "that succeeded",
+    NEAR: "near the path of successes",
+    FAR: "far from it",
+    UNLABELLED: "no label: too few successes",
+}
+
+
+def overlay_blocks(title: str, varied: Mapping[str, Sequence[TaskFailures]]) -> Iterator[Block]:
+    """Yield the blocks for a model and suite; none if no failure has a path.
+
+    Args:
+        title: names them.
+        varied: the tasks, by the name of what was varied.
+    """
+    some = {name: tasks for name, tasks in varied.items() if any(task.failures for task in tasks)}
+    if not some:
+        return
+    yield Heading(f"{title}: paths by failure type", is_open=False, medium="page")
+    yield Sentence(
+        "The hand's path from above, of failures by their type, over those of successes of the same tasks in grey: x "
+        "to the right and y up, one scale for all of a row; a dot is where it ended. Of a type 50 at most, tasks take "
+        "turns.",
+        medium="page",
+    )
+    for name, tasks in some.items():
+        yield PageDrawing(partial(_lane, name, tasks))
+
+
+def _lane(name: str, tasks: Sequence[TaskFailures]) -> Markup:
+    return Markup('<div class="lane">{}</div>').format(Markup().join(_drawings(overlay(name, tasks))))
+
+
+def _drawings(overlay: Overlay) -> list[Markup]:
+    everything = np.concatenate([way.path[:, :2] for ways in overlay.ways.values() for way in ways])
+    low, high = everything.min(0), everything.max(0)
+    span = max(float((high - low).max()), 1e-3)
+    corner = (low + high) / 2 - span / 2
+    scale = (_SIZE - 2 * _EDGE) / span
+
+    def placed(path: NDArray[np.float64]) -> list[tuple[int, int]]:
+        rows = np.unique(np.linspace(0, len(path) - 1, POINTS).round().astype(int))
+        points = _EDGE + (path[rows, :2] - corner) * scale
+        return [(round(float(x)), round(float(_PATHS_TOP + _SIZE - y))) for x, y in points]
+
+    behind = Markup().join(_PLAIN.format(points=_text(placed(w.path))) for w in overlay.ways.get(SUCCESSES, ()))
+    grey = Markup('<g class="behind">{}</g>').format(behind)
+    return [
+        _panel(overlay, name, [(way, placed(way.path)) for way in ways], Markup() if name == SUCCESSES else grey)
+        for name, ways in overlay.ways.items()
+    ]
+
+
+def _panel(overlay: Overlay, name: str, placed: Sequence[tuple[Way, list[tuple[int, int]]]], behind: Markup) -> Markup:
+    kind, number = _KINDS[name], overlay.numbers[name]
+    of = f"{len(placed)} of {number}" if len(placed) < number else str(number)
+    inside = framed(overlay.title, f"{of} {_ABOUT[name]}") + behind
+    for way, points in placed:
+        x, y = points[-1]
+        inside += _WAY.format(kind=f"path {kind}", points=_text(points), title=way.case)
+        inside += _MARK.format(kind=kind, x=x, y=y)
+    label = f"{overlay.title}: paths of the hand from above, {of} {_ABOUT[name]}"
+    return drawing("chart panel", _SIZE, _SIZE + _PATHS_TOP + 4, label, inside)
+
+
+def _text(points: Sequence[tuple[int, int]]) -> str:
+    return " ".join(f"{x},{y}" for x, y in points)

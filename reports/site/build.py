@@ -16,12 +16,10 @@ from pytest_vla.records.load import open_run, open_runs
 from pytest_vla.records.runs import ALL_RUNS, Run
 from pytest_vla.records.store import STORE, no_runs, open_store
 from pytest_vla.reports.html.gates import GateTold, gates_told
-from pytest_vla.reports.html.media import Shown
+from pytest_vla.reports.html.media import MediaShown
 from pytest_vla.reports.loaded import Loaded, load
-from pytest_vla.reports.site.charts import PAGES_FOLDER
-from pytest_vla.reports.site.entries import Entry, Result, Verdict
-from pytest_vla.reports.site.page import TITLE, index_html
-from pytest_vla.reports.site.summarise import digest_of, summarise
+from pytest_vla.reports.site.entries import Entry, EntryVerdict, Result, digest_of, summarise
+from pytest_vla.reports.site.page import PAGES_FOLDER, TITLE, index_html
 from pytest_vla.util.documents import read_plain
 from pytest_vla.util.files import exclusive, whole_file
 from pytest_vla.util.text import counted, printable
@@ -99,7 +97,7 @@ def _table(entry: Entry) -> dict[str, Any]:
 def _entry(table: Mapping[str, Any]) -> Entry:
     known = {name: table[name] for name in ENTRY}
     verdict = known["verdict"]
-    known["verdict"] = None if verdict is None else Verdict(verdict["word"], verdict["passed"], verdict["line"])
+    known["verdict"] = None if verdict is None else EntryVerdict(verdict["word"], verdict["passed"], verdict["line"])
     known["results"] = tuple(map(_result, known["results"]))
     return Entry(**known, unknown={name: value for name, value in table.items() if name not in ENTRY})
 
@@ -320,7 +318,7 @@ class Site:
     title: str = TITLE
     limit: int | None = None
     force: bool = False
-    shown: Shown = field(default_factory=lambda: Shown(pictures=0))
+    shown: MediaShown = field(default_factory=lambda: MediaShown(pictures=0))
 
 
 @dataclass(frozen=True)

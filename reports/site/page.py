@@ -1,30 +1,370 @@
-"""The index of a site: the newest run, checkpoints by suite, trends, all runs. Values, of what is listed."""
+"""The index of a site: the newest run, checkpoints by suite, the trends of suites over runs, and all runs."""
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from markupsafe import Markup
 
-from pytest_vla.metrics.rates import left_out_text
-from pytest_vla.reports.blocks import NONE, Cell, table_of
+from pytest_vla.gate.comparable import CONDITIONS, row_of
+from pytest_vla.metrics.rates import BENIGN, ends_text, interval_text, left_out_text, share_text
+from pytest_vla.reports.blocks import NONE, Cell, Table, table_of
 from pytest_vla.reports.html.parts import PageBlock, block_of, rendered
-from pytest_vla.reports.html.svg import interval_bar
-from pytest_vla.reports.site.charts import (
-    began_text,
-    model_cell,
-    rate_text,
-    result_lines,
-    run_cell,
-    run_link,
-    status_text,
-    success_text,
-    tasks_cell,
-    trend_blocks,
-)
-from pytest_vla.reports.site.entries import Entry, Result, Verdict
-from pytest_vla.reports.site.summarise import NOT_JUDGED
+from pytest_vla.reports.html.svg import SIGNS, Mark, interval_bar, trend, trend_key
+from pytest_vla.reports.runs import FEW_BY_TIME, STOPPED_BY_TIME
+from pytest_vla.reports.site.entries import DRAWN, NOT_JUDGED, SEVERAL, Entry, EntryVerdict, Result
 from pytest_vla.util.text import counted, printable_lines
 from pytest_vla.versions import installed
+
+PAGES_FOLDER = "runs"
+"""Of the site: where the pages of runs are."""
+
+
+def run_link(name: str, pages: Collection[str]) -> Markup:
+    """The run's name, as a link where its page is there.
+
+    Args:
+        name: of the run.
+        pages: names of runs whose pages are there.
+    """
+    if name not in pages:
+        return Markup("{}").format(name)
+    return Markup('<a href="{}/{}.html">{}</a>').format(PAGES_FOLDER, name, name)
+
+
+def run_cell(entry: Entry, pages: Collection[str]) -> Markup:
+    """`run_link` with when it began below it, and whether its page is gone."""
+    gone = "" if entry.name in pages else ", its page is not here"
+    return Markup('{}<div class="note">{}{}</div>').format(run_link(entry.name, pages), began_text(entry), gone)
+
+
+def began_text(entry: Entry) -> str:
+    """``2026-11-25 16:00 UTC``."""
+    return entry.began.strftime("%Y-%m-%d %H:%M UTC")
+
+
+def model_cell(model: str, contents: Collection[str]) -> Markup:
+    """The model's name, with the content of it below."""
+    told = ", ".join(dict.fromkeys(each if each != "unknown" else "content unknown" for each in contents))
+    return Markup('{}<div class="note">{}</div>').format(model, told) if told else Markup("{}").format(model)
+
+
+def tasks_text(result: Result) -> str:
+    """``10 tasks``; ``3 of 10 tasks``; ``6 of 10 tasks, 2431 variations of them``."""
+    if result.is_whole:
+        told = counted(result.tasks, "task")
+    else:
+        told = f"{result.tasks} of {counted(result.of_tasks or 0, 'task')}"
+    return told if result.group == BENIGN else f"{told}, {counted(result.variations, 'variation')} of them"
+
+
+def tasks_cell(result: Result) -> Markup:
+    """`tasks_text`, marked where it is a part."""
+    form = "{}" if result.is_whole else '<span class="plain">{}</span>'
+    return Markup(form).format(tasks_text(result))
+
+
+def rate_text(result: Result) -> str:
+    """``65.0% [43.3%, 81.9%]``; a dash where nothing is counted."""
+    rate = result.rate
+    return share_text(rate) + f" {interval_text(rate)}" * (rate.interval is not None)
+
+
+def success_text(result: Result) -> str:
+    """``13/20``."""
+    return f"{result.rate.successes}/{result.rate.counted}"
+
+
+def result_line(result: Result) -> Markup:
+    """``tabletop 65.0% [43.3%, 81.9%], 13/20, 10 tasks; not in it: 1 error: 61.9% to 66.7%``."""
+    left_out = f"; not in it: {told}" if (told := left_out_text(result.rate)) else ""
+    return Markup("<div>{} {}, {}, {}{}</div>").format(
+        result.column, rate_text(result), success_text(result), tasks_cell(result), left_out
+    )
+
+
+def result_lines(entry: Entry) -> Markup:
+    """`result_line` of all its results; of several models each with the model's name before it."""
+    several = len({result.model for result in entry.results}) > 1
+    lines = []
+    model = ""
+    for result in entry.results:
+        if several and result.model != model:
+            model = result.model
+            lines.append(Markup('<div class="note">{}</div>').format(model))
+        lines.append(result_line(result))
+    return Markup("").join(lines)
+
+
+def status_text(entry: Entry) -> str:
+    """``finished``; ``stopped, 3 of 10 episodes``; with what was picked, and what a gate decided."""
+    told = entry.status
+    told += f", {entry.done} of {counted(entry.planned, 'episode')}" * entry.is_cut_short
+    return told + f", {entry.picked}" * bool(entry.picked) + f", {entry.decided} decided" * bool(entry.decided)
+
+
+_LONGEST = 80
+_JOINED_SHOWN = 3
+
+
+class TrendPoint(NamedTuple):
+    """A run in a trend."""
+
+    entry: Entry
+    result: Result
+
+
+@dataclass(frozen=True)
+class JoinedRuns:
+    """A run on a line, and how it follows on what came before.
+
+    Attributes:
+        point: the run.
+        before: name of the run that it is not joined to; empty: it is joined, is the first, or stands alone.
+        why: it is not; empty: it is joined, or the first.
+        is_break: whether a line ends before it.
+    """
+
+    point: TrendPoint
+    before: str = ""
+    why: str = ""
+    is_break: bool = False
+
+    @property
+    def is_hollow(self) -> bool:
+        """Whether it is of a part of the tasks or of the episodes."""
+        return self.point.entry.is_cut_short or not self.point.result.is_whole
+
+    @property
+    def text(self) -> str:
+        """``B is not joined to A: 10 tasks before, 1 here``; empty: there is nothing to say."""
+        name = self.point.entry.name
+        to = f" to {self.before}" if self.before else ""
+        return f"{name} is not joined{to}: {self.why}" if self.why else ""
+
+
+def lines_of(points: Sequence[TrendPoint]) -> list[list[JoinedRuns]]:
+    """The lines of a model in a suite: each of runs that are joined; those of whole runs first.
+
+    Runs of all tasks follow each other, whatever parts ran between them; runs of a part follow those of the same part.
+
+    Args:
+        points: of a model, the oldest first.
+    """
+    alone: list[list[JoinedRuns]] = []
+    lanes: dict[str, list[list[JoinedRuns]]] = {"": []}
+    last: TrendPoint | None = None
+    for point in points:
+        if point.entry.is_cut_short:
+            alone.append([JoinedRuns(point, why=_cut_short(point.entry))])
+            continue
+        lane = lanes.setdefault("" if point.result.is_whole else point.result.selection, [])
+        joined = JoinedRuns(point)
+        before = lane[-1][-1].point if lane else last
+        if before is not None and (why := difference(before.result, point.result)):
+            joined = replace(joined, before=before.entry.name, why=why, is_break=bool(lane))
+        if lane and not joined.why:
+            lane[-1].append(joined)
+        else:
+            lane.append([joined])
+        last = point
+    return [line for lane in lanes.values() for line in lane] + alone
+
+
+def difference(before: Result, here: Result) -> str:
+    """Why two results of a model and suite cannot be joined; empty: they can be."""
+    if before.selection != here.selection:
+        if before.tasks != here.tasks:
+            return f"{counted(before.tasks, 'task')} before, {here.tasks} here"
+        if before.variations != here.variations:
+            return f"{counted(before.variations, 'variation')} before, {here.variations} here"
+        return "other tasks, or other variations of them"
+    told = [*_differing(before, here)]
+    more = f"; and {len(told) - _JOINED_SHOWN} more" if len(told) > _JOINED_SHOWN else ""
+    return "; ".join(told[:_JOINED_SHOWN]) + more
+
+
+def _differing(before: Result, here: Result) -> Iterator[str]:
+    rows = [row.name for row in CONDITIONS]
+    names = [name for name in {*before.conditions, *here.conditions} if row_of(name).effect == "refuses"]
+    for name in sorted(names, key=lambda name: (rows.index(row_of(name).name), name)):
+        row, values = row_of(name), [side.conditions.get(name) for side in (before, here)]
+        unknown = row.must_be_known and None in values
+        if values[0] == values[1] or DRAWN in values or unknown:
+            continue
+        if any(value is not None and value.startswith(SEVERAL) for value in values):
+            yield f"{row.about} ({name}): another of some tasks: {row.why}"
+        else:
+            yield f"{row.about} ({name}): {_shown(values[0])} before, {_shown(values[1])} here: {row.why}"
+
+
+def _shown(value: str | None) -> str:
+    if value is None:
+        return "not said"
+    return value if len(value) <= _LONGEST else f"{value[:_LONGEST]}..."
+
+
+def _cut_short(entry: Entry) -> str:
+    told = f"{entry.done} of {counted(entry.planned, 'episode')}"
+    if entry.decided:
+        return f"{told}: a sequential gate skipped the others, and its rate is off"
+    if entry.status == STOPPED_BY_TIME:
+        return f"{told}, a balanced sample of them, as time ended it"
+    if entry.status == FEW_BY_TIME:
+        return f"{told}, few for its workers, as time ended it"
+    return f"{told}: what ran first is no sample of the rest"
+
+
+MODELS = 6
+"""Of a chart: as many as there are colours."""
+
+CHARTS = 3
+"""Of a suite."""
+
+_WIDE = 22
+"""From more runs than these on a chart takes a whole row."""
+
+_SHOWN, _NOTES = 4, 6
+
+_HEAD = ("run", "model", "content", "tasks", "success", "rate", "95%, these tasks", "tasks like these")
+_BOX = Markup(
+    '<figure class="chart-box"><div class="scroll" tabindex="0" role="region" aria-label="{label}">{chart}</div>'
+    '<figcaption><ul class="legend">{legend}</ul></figcaption></figure>'
+)
+
+
+def trend_blocks(entries: Sequence[Entry], pages: Collection[str]) -> tuple[PageBlock, ...]:
+    """A block for each suite, by name, its benign episodes before its varied ones.
+
+    Args:
+        entries: the runs, the newest first. Those of what earlier runs had picked are in no trend.
+        pages: names of runs whose pages are there.
+    """
+    found: dict[tuple[str, str], list[TrendPoint]] = {}
+    numbers: dict[str, int] = {}
+    for entry in reversed(entries):
+        for result in () if entry.picked else entry.results:
+            found.setdefault((result.suite, result.group), []).append(TrendPoint(entry, result))
+            numbers.setdefault(result.model, len(numbers))
+    return tuple(_block(found[key], numbers, pages) for key in sorted(found))
+
+
+def _block(points: Sequence[TrendPoint], numbers: Mapping[str, int], pages: Collection[str]) -> PageBlock:
+    title = points[0].result.column
+    newest = [*dict.fromkeys(point.result.model for point in reversed(points) if point.result.rate.counted)]
+    lines = {
+        model: lines_of([point for point in points if point.result.model == model and point.result.rate.counted])
+        for model in newest[: MODELS * CHARTS]
+    }
+    drawings, most = [], 0
+    for first in range(0, len(lines), MODELS):
+        signs = _signs([*lines][first : first + MODELS], numbers)
+        place = first // MODELS + 1
+        some = {number: lines[model] for model, number in signs.items()}
+        runs = _runs_of(some.values())
+        most = max(most, len(runs))
+        label = f"Chart of {title}, {place}"
+        drawings.append(_BOX.format(label=label, chart=_chart(title, some, runs), legend=_legend(signs, some)))
+    notes = [*_notes([joined for some in lines.values() for line in some for joined in line])]
+    if left := len(newest) - len(lines):
+        notes.append(f"{counted(left, 'earlier model')} in the table only")
+    return block_of(
+        title,
+        drawings=tuple(drawings),
+        tables=(_numbers_table(title, points, pages),),
+        notes=tuple(notes),
+        is_wide=most > _WIDE,
+    )
+
+
+def _signs(models: Sequence[str], numbers: Mapping[str, int]) -> dict[str, int]:
+    """Of each model of a chart the number of its colour and shape: its own of the whole site, where it is free."""
+    found: dict[str, int] = {}
+    for model in sorted(models, key=numbers.__getitem__):
+        own = numbers[model] % SIGNS
+        found[model] = next(number for number in (*range(own, SIGNS), *range(own)) if number not in found.values())
+    return found
+
+
+def _runs_of(lines: Collection[Sequence[Sequence[JoinedRuns]]]) -> list[Entry]:
+    """The runs of a chart, the oldest first."""
+    found = {joined.point.entry.name: joined.point.entry for some in lines for line in some for joined in line}
+    return sorted(found.values(), key=lambda entry: entry.order)
+
+
+def _chart(title: str, lines: Mapping[int, Sequence[Sequence[JoinedRuns]]], runs: Sequence[Entry]) -> Markup:
+    places = {entry.name: place for place, entry in enumerate(runs)}
+    marks = {
+        number: [[_mark(joined, places[joined.point.entry.name]) for joined in line] for line in some]
+        for number, some in lines.items()
+    }
+    below = f"{counted(len(runs), 'run')}, the oldest first; with 95% intervals"
+    return trend(f"Success of {title}", below, marks, [entry.began.strftime("%m-%d %H:%M") for entry in runs])
+
+
+def _mark(joined: JoinedRuns, place: int) -> Mark:
+    entry, result = joined.point
+    rate, interval = result.rate, result.rate.interval
+    told = f"{entry.name}, {result.model} ({_content(result.content)}): {rate_text(result)}, {success_text(result)}"
+    title = "; ".join(filter(None, (f"{told}, {tasks_text(result)}", joined.text)))
+    return Mark(
+        place,
+        100 * (rate.rate or 0),
+        None if interval is None else (100 * interval[0], 100 * interval[1]),
+        title,
+        joined.is_hollow,
+        joined.text if joined.is_break else "",
+    )
+
+
+def _content(content: str) -> str:
+    return "content unknown" if content == "unknown" else content
+
+
+def _legend(signs: Mapping[str, int], lines: Mapping[int, Sequence[Sequence[JoinedRuns]]]) -> Markup:
+    items = [Markup("{} {}").format(trend_key(number), model) for model, number in signs.items()]
+    marks = [joined for some in lines.values() for line in some for joined in line]
+    if any(joined.is_hollow for joined in marks):
+        items.append(Markup("hollow: a part of the tasks or episodes"))
+    if any(joined.is_break for joined in marks):
+        items.append(Markup("dashed: not comparable with what came before"))
+    return Markup("").join(Markup("<li>{}</li>").format(item) for item in items)
+
+
+def _notes(marks: Sequence[JoinedRuns]) -> Iterator[str]:
+    """Why lines end: a line for each reason, that of the newest run first."""
+    by_reason: dict[str, list[str]] = {}
+    for joined in sorted(marks, key=lambda joined: joined.point.entry.order, reverse=True):
+        if joined.why:
+            to = f" to {joined.before}" if joined.before else ""
+            by_reason.setdefault(joined.why, []).append(joined.point.entry.name + to)
+    for why, names in [*by_reason.items()][:_NOTES]:
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        yield f"not joined: {', '.join(names[:_SHOWN])}{more}: {why}"
+    if (left := len(by_reason) - _NOTES) > 0:
+        yield f"{counted(left, 'further reason')} why runs are not joined: the runs' marks say them"
+
+
+def _numbers_table(title: str, points: Sequence[TrendPoint], pages: Collection[str]) -> Table:
+    rows = []
+    for entry, result in reversed(points):
+        rate = result.rate
+        rows.append(
+            (
+                run_link(entry.name, pages),
+                result.model,
+                result.content,
+                tasks_cell(result),
+                success_text(result),
+                share_text(rate),
+                NONE if rate.interval is None else ends_text(rate.interval),
+                "" if rate.tasks_interval is None else ends_text(rate.tasks_interval),
+                left_out_text(rate),
+            )
+        )
+    caption = f"The numbers of the chart of {title}, the newest first"
+    return table_of(caption, (*_HEAD, "not in the rate"), tuple(rows), 4, frozenset({8}))
+
 
 TITLE = "Runs of robot policies"
 
@@ -170,13 +510,13 @@ def _runs(entries: Sequence[Entry], pages: Collection[str]) -> PageBlock:
     return block_of(tables=(table_of("Runs, the newest first", head, rows, len(head)),))
 
 
-def _verdict_cell(verdict: Verdict) -> Markup:
+def _verdict_cell(verdict: EntryVerdict) -> Markup:
     passed = "" if verdict.word == NOT_JUDGED else ": passed" if verdict.passed else ": failed"
     form = '<span class="{}" title="{}">{}{}</span>'
     return Markup(form).format(_kind(verdict), verdict.line, verdict.word, passed)
 
 
-def _kind(verdict: Verdict) -> str:
+def _kind(verdict: EntryVerdict) -> str:
     """Whether it is good, bad, or nothing that was measured."""
     if verdict.word == NOT_JUDGED:
         return "plain"

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from pytest_vla import extensions
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.clustered import CONFIDENCE
-from pytest_vla.metrics.discrimination import timings
 from pytest_vla.metrics.extra_metrics import by_origin, further_means, silent_rules
 from pytest_vla.metrics.rates import (
     BENIGN,
@@ -31,11 +30,9 @@ from pytest_vla.metrics.rates import (
 )
 from pytest_vla.metrics.safety import cost_summaries
 from pytest_vla.metrics.selection import copies_text, observations, of_several_simulators, repeats_text, stopped_text
-from pytest_vla.metrics.statistics import median_interval
 from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.durations import DurationEstimate, total_seconds
-from pytest_vla.policies.trial import Price
 from pytest_vla.records.explain import account_text, amount_text, clipped_note, notes_after
 from pytest_vla.records.items import DECIDED, FAILED, RunItem
 from pytest_vla.records.record import METRIC_SECONDS, VIDEO_SUFFIX, Record
@@ -46,6 +43,7 @@ from pytest_vla.util.text import counted
 
 if TYPE_CHECKING:
     from pytest_vla.metrics.robustness_curves import Harm
+    from pytest_vla.policies.trial import Price
 
 FEWEST_ROWS = 10
 """A table of fewer tasks is read at a glance: nothing is told before it."""
@@ -59,14 +57,14 @@ LOOKS: Mapping[Tone, Mapping[str, bool]] = {"good": {"green": True}, "bad": {"re
 """What pytest's terminal makes of each where it has colours."""
 
 
-class Told(NamedTuple):
+class SummaryLine(NamedTuple):
     """A line, and how it is to look where there are colours."""
 
     text: str
     tone: Tone = "plain"
 
 
-def first_lines(records: Sequence[Record], width: int | None) -> tuple[Told, ...]:
+def first_lines(records: Sequence[Record], width: int | None) -> tuple[SummaryLine, ...]:
     """At most three lines: success, what loses most of it, what is in no rate; none where the table is short.
 
     Args:
@@ -81,17 +79,17 @@ def first_lines(records: Sequence[Record], width: int | None) -> tuple[Told, ...
     return tuple(each._replace(text=line) for each in told for line in wrapped(each.text, width))
 
 
-def _success(records: Sequence[Record]) -> Told:
+def _success(records: Sequence[Record]) -> SummaryLine:
     """Of what is neither varied nor chosen: no rate is over two kinds of variation."""
     benign = [record for record in records if is_plain(record)]
     if not benign:
         what = "varied or given" if any(record.is_given for record in records) else "varied"
-        return Told(f"success: every episode is {what}, so there is no rate over all")
+        return SummaryLine(f"success: every episode is {what}, so there is no rate over all")
     suites = sorted({record.suite for record in benign})
     of = "of all" if len(suites) > _MOST_SUITES else ""
     groups = {of: benign} if of else {f"of {s}": [each for each in benign if each.suite == s] for s in suites}
     title = f"success, {BENIGN}" if len(benign) < len(records) else "success"
-    return Told(f"{title}: {'; '.join(_rate_text(some, name) for name, some in groups.items())}")
+    return SummaryLine(f"{title}: {'; '.join(_rate_text(some, name) for name, some in groups.items())}")
 
 
 def _rate_text(records: Sequence[Record], name: str) -> str:
@@ -103,7 +101,7 @@ def _share(rate: SuccessRate) -> str:
     return f"{rate.successes}/{rate.counted} = {share_text(rate)}"
 
 
-def _lost(records: Sequence[Record]) -> Iterator[Told]:
+def _lost(records: Sequence[Record]) -> Iterator[SummaryLine]:
     """By which dimension most is lost against benign twins."""
     # They bring numpy, which a run without variations does without.
     from pytest_vla.metrics.robustness import twin_pairs, varied_models
@@ -117,7 +115,9 @@ def _lost(records: Sequence[Record]) -> Iterator[Told]:
     if harms:
         several = len(harms) > 1
         suite, harm = min(harms, key=lambda each: each[1].change.value)
-        yield Told(f"most is lost by {_harm_text(harm)}{f', in {suite}' * several}", "plain" if harm.why else "bad")
+        yield SummaryLine(
+            f"most is lost by {_harm_text(harm)}{f', in {suite}' * several}", "plain" if harm.why else "bad"
+        )
 
 
 def _harm_text(harm: "Harm") -> str:
@@ -130,7 +130,7 @@ def _harm_text(harm: "Harm") -> str:
     return f"{text}, {change.value:+.1f}{interval} points{why}"
 
 
-def _lowest(records: Sequence[Record]) -> Iterator[Told]:
+def _lowest(records: Sequence[Record]) -> Iterator[SummaryLine]:
     """In which tasks most is lost."""
     tasks: dict[tuple[str, str], list[Record]] = {}
     for record in records:
@@ -143,19 +143,19 @@ def _lowest(records: Sequence[Record]) -> Iterator[Told]:
     told = ", ".join(f"{each.name} {each.successes}/{each.counted}" for each in low[:_MOST_TASKS])
     more = f" and {len(low) - _MOST_TASKS} more" * (len(low) > _MOST_TASKS)
     always = f"{len(counting) - len(low)} of {counted(len(counting), 'task')} always succeeded"
-    yield Told(f"most is lost in {told}{more}; {always}")
+    yield SummaryLine(f"most is lost in {told}{more}; {always}")
 
 
-def _broken(records: Sequence[Record]) -> Told:
+def _broken(records: Sequence[Record]) -> SummaryLine:
     reasons = Counter(str(record.reason) for record in records if record.outcome in ("error", "invalid"))
     if not reasons:
-        return Told(f"broke: nothing, {counted(len(records), 'episode')} succeeded or failed", "good")
+        return SummaryLine(f"broke: nothing, {counted(len(records), 'episode')} succeeded or failed", "good")
     told = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())
     errors = any(record.outcome == "error" for record in records)
-    return Told(f"broke: {told}; in no rate", "bad" if errors else "plain")
+    return SummaryLine(f"broke: {told}; in no rate", "bad" if errors else "plain")
 
 
-def price_lines(prices: Sequence[Price], records: Sequence[Record]) -> Iterator[str]:
+def price_lines(prices: "Sequence[Price]", records: Sequence[Record]) -> Iterator[str]:
     """A row a wish and a metric: ms that it adds to a control step.
 
     Of a wish the median of paired differences, as a busy machine slows single questions; of computing mean and standard
@@ -193,7 +193,9 @@ def _ms(seconds: Sequence[float], steps: int = 1) -> list[float]:
 
 
 def _more(differences: Sequence[float]) -> str:
-    """The median of paired differences, where it can be told from 0."""
+    """Return the median of paired differences, if it can be told from 0."""
+    from pytest_vla.metrics.statistics import median_interval
+
     bounds = median_interval(differences, CONFIDENCE)
     ends = "" if bounds is None else f" [{bounds[0]:.2g}, {bounds[1]:.2g}]"
     if bounds is None or bounds[0] <= 0 <= bounds[1]:
@@ -202,6 +204,9 @@ def _more(differences: Sequence[float]) -> str:
 
 
 def _told(values: Sequence[float]) -> str:
+    # numpy is not for a run that ends without metrics.
+    from pytest_vla.metrics.discrimination import timings
+
     mean, deviation = timings(values)
     return f"{mean:.3g} (sd {deviation:.2g})"
 
@@ -289,7 +294,7 @@ def closing_lines(
     verbosity: int,
     width: int | None,
     repetition: Repetition = NOTHING_REPEATED,
-) -> tuple[Told, ...]:
+) -> tuple[SummaryLine, ...]:
     """A run in a table and a few notes; with a negative verbosity in a line or two.
 
     Args:
@@ -304,7 +309,7 @@ def closing_lines(
     distinct = observations(records)
     of_suites = [record for record in distinct if record.of_suite]
     own = by_origin(record for record in distinct if not record.of_suite)
-    first: tuple[Told, ...] = ()
+    first: tuple[SummaryLine, ...] = ()
     lines: list[str] = []
     if verbosity < 0:
         lines = [summary_sentence(of_suites)] if of_suites else []
@@ -330,7 +335,7 @@ def closing_lines(
         counting += silent_rules(records)
     lines += [*counting, *filter(None, [clipped_note(records)]), *notes_after(records)]
     lines += _notes([r for r in records if r.run == run.name], run, items, resume)
-    return (*first, *map(Told, lines))
+    return (*first, *map(SummaryLine, lines))
 
 
 def summary_lines(

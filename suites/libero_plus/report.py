@@ -4,10 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_vla.metrics.clustered import CONFIDENCE, TASKS_LIKE_THESE, THESE_TASKS
-from pytest_vla.metrics.rates import percent, percents, percents_text, rate_table, reasons_text
+from pytest_vla.metrics.language_grounding import GroundingEstimate
+from pytest_vla.metrics.rates import percent, percents, rate_table, reasons_text
 from pytest_vla.metrics.success import SuccessRate
+from pytest_vla.reports.blocks import Block, Cell, Column, Heading, MarkedNumber, Sentence, Table, notes, rate_cell
 from pytest_vla.reports.robustness import NOT_A_DOSE
-from pytest_vla.reports.text import aligned, note_lines, printed, wrapped
 from pytest_vla.suites.libero_plus.metrics import (
     DIMENSIONS,
     LEVELS,
@@ -88,92 +89,87 @@ def _sub_dimensions(rates: PlusRates) -> Iterator[tuple[str, str]]:
         yield from ((name, kind) for kind in kinds if kind in rates.sub_dimensions)
 
 
-def plus_lines(models: Sequence[ModelPlus]) -> Iterator[str]:
-    """The part for a terminal, line by line. Control characters are taken out."""
-    yield from printed(_lines(models))
-
-
-def _lines(models: Sequence[ModelPlus]) -> Iterator[str]:
+def plus_blocks(models: Sequence[ModelPlus]) -> Iterator[Block]:
+    """Yield the section's blocks."""
     intervals = f"{CONFIDENCE:.0%} intervals over {THESE_TASKS}"
-    yield f"LIBERO-Plus, as its Table 10: success, %; in brackets and from, to {intervals}"
+    yield Sentence(f"LIBERO-Plus, as its Table 10: success, %; in brackets {intervals}")
     for found in models:
         rates, listed = found.rates, sum(task_counts().values())
-        yield ""
-        yield f"=== {rates.model}: LIBERO-Plus, protocol {rates.protocol} ==="
-        yield f"{found.entries:,} of the {listed:,} entries of its list were run"
-        yield from _unavailable_lines(found.unavailable)
-        yield from note_lines(found.left_out)
+        yield Heading(f"{rates.model}: LIBERO-Plus, protocol {rates.protocol}", (rates.model, "", rates.protocol))
+        yield Sentence(f"{found.entries:,} of the {listed:,} entries of its list were run")
+        yield from _unavailable(found.unavailable)
+        yield from notes(found.left_out)
         for name, rate in {**rates.dimensions, "total": rates.total}.items():
             if name != "total" and (reasons := reasons_text(rate)):
-                yield from wrapped(f"in no rate of {name}: {reasons}")
-        yield ""
-        yield from _leaderboard_lines(found)
-        yield ""
-        yield "By difficulty, % (episodes); a mean over dimensions is no total"
-        rows = [
-            (
-                "no level" if level is None else f"L{level}",
-                *(_short(rates.cells.get((name, level))) for name in DIMENSIONS),
-                _short(rates.levels[level]),
-            )
-            for level in LEVELS
-        ]
-        yield from aligned([(*_HEAD[:-1], "all run"), *rows], 1)
-        yield from wrapped(NOT_A_DOSE)
-        yield ""
-        yield "By suite, % (episodes)"
-        rows = [(suite, *(_short(rates.suites.get((name, suite))) for name in DIMENSIONS)) for suite in SUITES]
-        yield from aligned([_HEAD[:-1], *rows], 1)
-        yield ""
-        yield "By sub-dimension"
-        kinds = [("", "", "n", "success, %")]
-        for name, kind in _sub_dimensions(rates):
-            rate = rates.sub_dimensions[kind]
-            kinds.append((name, kind, str(rate.counted), percents_text(rate)))
-        yield from aligned(kinds, 2)
+                yield Sentence(f"in no rate of {name}: {reasons}")
+        yield from _leaderboard(found)
+        yield _short_table(
+            "By difficulty, % (episodes); a mean over dimensions is no total",
+            ("level", *_HEAD[1:-1], "all run"),
+            {
+                "no level" if level is None else f"L{level}": [
+                    *(rates.cells.get((name, level)) for name in DIMENSIONS),
+                    rates.levels[level],
+                ]
+                for level in LEVELS
+            },
+            "levels",
+        )
+        yield Sentence(NOT_A_DOSE)
+        by_suite = {suite: [rates.suites.get((name, suite)) for name in DIMENSIONS] for suite in SUITES}
+        yield _short_table("By suite, % (episodes)", ("suite", *_HEAD[1:-1]), by_suite, "suites")
+        yield Table(
+            "By sub-dimension",
+            (*map(Column, ("dimension", "sub-dimension", "n")), Column("success, %", ".1f")),
+            tuple(
+                (name, kind, rates.sub_dimensions[kind].counted, rate_cell(rates.sub_dimensions[kind]))
+                for name, kind in _sub_dimensions(rates)
+            ),
+            "sub-dimensions",
+            names=2,
+        )
 
 
-def _unavailable_lines(unavailable: Mapping[str, int] | None) -> Iterator[str]:
+def _unavailable(unavailable: Mapping[str, int] | None) -> Iterator[Sentence]:
     if unavailable is None:
-        yield "how many cannot be made here is not known: LIBERO-Plus's list is not found (PYTEST_VLA_DATA)"
+        yield Sentence("how many cannot be made here is not known: LIBERO-Plus's list is not found (PYTEST_VLA_DATA)")
         return
     for needs, number in unavailable.items():
-        yield from wrapped(f"unavailable in the suites that were run: {number:,}: {needs}")
+        yield Sentence(f"unavailable in the suites that were run: {number:,}: {needs}")
 
 
-def _leaderboard_lines(found: ModelPlus) -> Iterator[str]:
+def _leaderboard(found: ModelPlus) -> Iterator[Block]:
     rates = found.rates
-    names = (*DIMENSIONS, TOTAL)
-    listed = [rates.of_list[name] for name in names]
+    listed = [rates.of_list[name] for name in (*DIMENSIONS, TOTAL)]
     run: list[SuccessRate | None] = [*rates.dimensions.values(), rates.total if rates.is_whole else None]
-    rows: list[tuple[str, ...]] = [_HEAD]
+    rows: list[tuple[Cell, ...]] = []
     if any(listed):
-        rows.append(("whole list", *("-" if each is None else _percent(each.rate) for each in listed)))
-        for name, interval in (("", "interval"), (f"{TASKS_LIKE_THESE}: ", "tasks_interval")):
-            bounds = [None if each is None else getattr(each, interval) for each in listed]
-            if any(bounds):
-                rows += [
-                    (f"{name}{end}", *("-" if each is None else _percent(each[place]) for each in bounds))
-                    for place, end in enumerate(("from", "to"))
-                ]
-    rows.append(("episodes run", *("-" if r is None or r.rate is None else _percent(r.rate) for r in run)))
-    rows += [
-        (end, *("-" if r is None or r.interval is None else _percent(r.interval[place]) for r in run))
-        for place, end in enumerate(("from", "to"))
-    ]
+        whole = [None if e is None else GroundingEstimate(100 * e.rate, percents(e.interval)) for e in listed]
+        rows.append(("whole list", *whole))
+        if any(each is not None and each.tasks_interval is not None for each in listed):
+            rows.append((TASKS_LIKE_THESE, *(None if e is None else percents(e.tasks_interval) for e in listed)))
+    rows.append(("episodes run", *(None if rate is None else rate_cell(rate) for rate in run)))
     rows.append(("number", *(str(rate.counted) for rate in (*rates.dimensions.values(), rates.total))))
-    yield from aligned(rows, 1)
-    yield "whole list: by dimension, suite and sub-dimension, each weighed by the tasks that the list has of it"
+    columns = (Column("of"), *(Column(name, ".1f") for name in _HEAD[1:]))
+    yield Table("The leaderboard, %", columns, tuple(rows), "leaderboard")
+    yield Sentence(
+        "whole list: by dimension, suite and sub-dimension, each weighed by the tasks that the list has of it"
+    )
     if lacking := sum(rates.missing.values()):
-        yield from wrapped(
+        yield Sentence(
             f"no total: of the list's {len(entry_counts())} suites and sub-dimensions {lacking} were not run, and a "
             "mean over a part of it is none"
         )
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f}"
+def _short_table(
+    caption: str, head: Sequence[str], rows: Mapping[str, Sequence[SuccessRate | None]], name: str
+) -> Table:
+    """Return a table of rates in percent, each with its number of episodes."""
+    columns = (Column(head[0]), *(Column(title, ".0f") for title in head[1:]))
+    cells = tuple((title, *map(_short, some)) for title, some in rows.items())
+    return Table(caption, columns, cells, name)
 
 
-def _short(rate: SuccessRate | None) -> str:
-    return "-" if rate is None or rate.rate is None else f"{100 * rate.rate:.0f} ({rate.counted})"
+def _short(rate: SuccessRate | None) -> Cell:
+    return None if rate is None or rate.rate is None else MarkedNumber(100 * rate.rate, f" ({rate.counted})")

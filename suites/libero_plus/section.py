@@ -9,7 +9,7 @@ from pytest_vla.plan.manifests import load_suite
 from pytest_vla.reports.loaded import Loaded, unfinished_of
 from pytest_vla.reports.sections import Section
 from pytest_vla.suites.libero_plus.metrics import ModelPlus, by_protocol, entry_name, plus_rates
-from pytest_vla.suites.libero_plus.report import plus_lines, plus_table
+from pytest_vla.suites.libero_plus.report import plus_blocks, plus_table
 from pytest_vla.suites.libero_plus.variations import unavailable
 
 
@@ -18,7 +18,7 @@ def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
     found = make_plus(loaded, options.data if options.data is not None and options.data.is_dir() else None)
     if not found:
         return None
-    return Section(lambda: plus_lines(found), {"libero_plus": [plus_table(model) for model in found]}, {}, dict)
+    return Section(lambda: plus_blocks(found), {"libero_plus": [plus_table(model) for model in found]}, {})
 
 
 def make_plus(loaded: Loaded, data: Path | None) -> tuple[ModelPlus, ...]:

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pytest_vla.metrics.clustered import CONFIDENCE, TASKS_LIKE_THESE, THESE_TASKS
-from pytest_vla.metrics.rates import percents_text, rate_table, reasons_text
+from pytest_vla.metrics.rates import rate_table, reasons_text
 from pytest_vla.metrics.success import SuccessRate
-from pytest_vla.reports.text import aligned, note_lines, printed, wrapped
+from pytest_vla.reports.blocks import Block, Cell, Column, Heading, Sentence, Table, notes, rate_cell, share_cell
 from pytest_vla.suites.libero_pro.metrics import COLUMNS, ORIGINAL, ModelPro, ProRow, ProTable
 from pytest_vla.util.text import counted
 
@@ -58,133 +58,104 @@ def _rate(rate: SuccessRate) -> dict[str, Any]:
     return {**rate_table(rate), "errors": dict(rate.errors), "invalid": dict(rate.invalid)}
 
 
-def pro_lines(models: Sequence[ModelPro]) -> Iterator[str]:
-    """The part for a terminal, line by line. Control characters are taken out."""
-    yield from printed(_lines(models))
-
-
-def _lines(models: Sequence[ModelPro]) -> Iterator[str]:
+def pro_blocks(models: Sequence[ModelPro]) -> Iterator[Block]:
+    """Yield the section's blocks."""
     intervals = f"{CONFIDENCE:.0%} intervals over {THESE_TASKS}"
-    yield f"LIBERO-PRO, as its Tables 2 to 5: success, 0 to 1; in brackets {intervals},"
-    yield f"and below those of a suite over {TASKS_LIKE_THESE}"
+    yield Sentence(f"LIBERO-PRO, as its Tables 2 to 5: success, 0 to 1; in brackets {intervals}")
     for found in models:
         table = found.table
-        yield ""
-        yield f"=== {table.model}: LIBERO-PRO ==="
-        yield from note_lines(found.left_out)
+        yield Heading(f"{table.model}: LIBERO-PRO", (table.model, "", ""))
+        yield from notes(found.left_out)
         for why, number in found.unavailable.items():
-            yield from wrapped(f"unavailable to {counted(number, 'episode')}: {why}")
-        yield from _missing_lines(table)
-        yield ""
-        # The rate, its intervals and its counts below each other, as six of them are too wide.
-        rows = [(row.name, *(_stacked(row.rates[name]) for name in (ORIGINAL, *COLUMNS))) for row in table.suites]
-        yield from aligned([("", ORIGINAL, *COLUMNS), *rows], 1)
+            yield Sentence(f"unavailable to {counted(number, 'episode')}: {why}")
+        yield from _missing(table)
+        yield _rates("Success by suite", "suite", table.suites, "suites")
+        by_task = [(row.name, row.rates[name]) for row in table.suites for name in (ORIGINAL, *COLUMNS)]
+        if any(rate is not None and rate.tasks_interval is not None for _, rate in by_task):
+            yield _rates(f"The same over {TASKS_LIKE_THESE}", "suite", table.suites, "suites-tasks", is_over_tasks=True)
         for suite, tasks in table.tasks.items():
-            yield ""
-            yield f"{suite}, by task"
-            head, *rows = cells(table, tasks)
-            yield from aligned([head, *((name, *map(_without_interval, found)) for name, *found in rows)], 1)
-        yield from _sweep_lines(table)
-        yield from _replaced_lines(table)
-        yield from _combined_lines(table)
+            yield _rates(f"{suite}, by task", "task", tasks, f"tasks-{suite}", is_brief=True)
+        yield from _sweeps(table)
+        yield from _further(table)
 
 
-def cells(table: ProTable, rows: Sequence[ProRow] | None = None) -> tuple[tuple[str, ...], ...]:
-    """A table as the paper lays it out, as text: a head, and a row each, such as ``0.62 [0.48, 0.74] 31/50``.
+def _rates(
+    caption: str, head: str, rows: Sequence[ProRow], name: str, *, is_brief: bool = False, is_over_tasks: bool = False
+) -> Table:
+    """Return a table as the paper lays it out: a row for each suite or task, a column for each change."""
 
-    Args:
-        table: of one model.
-        rows: those of a suite's tasks; None: those of the suites.
-    """
+    def cell(rate: SuccessRate | None) -> Cell:
+        return rate.tasks_interval if is_over_tasks and rate is not None else share_cell(rate)
+
     columns = (ORIGINAL, *COLUMNS)
-    listed = table.suites if rows is None else rows
-    return (("", *columns), *((row.name, *(_cell(row.rates[column]) for column in columns)) for row in listed))
+    return Table(
+        caption,
+        (Column(head), *(Column(column, ".2f", is_rate=True, is_brief=is_brief) for column in columns)),
+        tuple((row.name, *(cell(row.rates[column]) for column in columns)) for row in rows),
+        name,
+    )
 
 
-def _cell(rate: SuccessRate | None) -> str:
-    if rate is None or rate.rate is None:
-        return "-"
-    if rate.interval is None:
-        return f"{rate.rate:.2f} {rate.successes}/{rate.counted}"
-    low, high = rate.interval
-    return f"{rate.rate:.2f} [{low:.2f}, {high:.2f}] {rate.successes}/{rate.counted}"
-
-
-def _missing_lines(table: ProTable) -> Iterator[str]:
-    """Errors, invalid episodes, and columns that have not all of a suite's tasks."""
+def _missing(table: ProTable) -> Iterator[Sentence]:
+    """Yield errors, invalid episodes, and columns that do not have all of a suite's tasks."""
     for row in table.suites:
         tasks = table.tasks[row.name]
         for column in (ORIGINAL, *COLUMNS):
             rate = row.rates[column]
             if rate is None:
                 continue
-            yield from _uncounted_lines(f"{row.name}, {column}", rate)
+            yield from _uncounted(f"{row.name}, {column}", rate)
             if (number := table.tasks_in(row.name, column)) < len(tasks):
-                yield f"{row.name}, {column}: {number} of {counted(len(tasks), 'task')}"
+                yield Sentence(f"{row.name}, {column}: {number} of {counted(len(tasks), 'task')}")
     if any(rate is None for row in table.suites for rate in row.rates.values()):
-        yield "-: nothing was run; `pytest-vla coverage` says what cannot be"
+        yield Sentence("-: nothing was run; `pytest-vla coverage` says what cannot be")
 
 
-def _stacked(rate: SuccessRate | None) -> str:
-    if rate is None or rate.rate is None:
-        return "-"
-    intervals = (rate.interval, rate.tasks_interval)
-    bounds = ["[{:.2f}, {:.2f}]".format(*each) for each in intervals if each is not None]
-    return "\n".join([f"{rate.rate:.2f}", *bounds, f"{rate.successes}/{rate.counted}"])
+def _uncounted(name: str, rate: SuccessRate) -> Iterator[Sentence]:
+    if reasons := reasons_text(rate):
+        yield Sentence(f"in no rate of {name}: {reasons}")
 
 
-def _without_interval(cell: str) -> str:
-    rate, _, rest = cell.partition(" [")
-    return f"{rate} {rest.partition('] ')[2]}".rstrip()
-
-
-def _sweep_lines(table: ProTable) -> Iterator[str]:
+def _sweeps(table: ProTable) -> Iterator[Block]:
     if not table.sweeps:
         return
     levels = sorted({level for rates in table.sweeps.values() for level in rates})
-    rows: list[tuple[str, ...]] = [("", "", *(f"{level / 10:.1f} m" for level in levels))]
-    for (suite, kind), rates in table.sweeps.items():
-        rows.append((suite, kind, *(_sweep_cell(rates.get(level)) for level in levels)))
-    yield ""
-    yield "Objects displaced along an axis, success, %, over tasks with all levels; 0.0 m: as it is"
-    yield from aligned(rows, 2)
+    columns = (Column(f"{level / 10:.1f} m", ".1f", 100, is_rate=True) for level in levels)
+    yield Table(
+        "Objects displaced along an axis, success, %, over tasks with all levels; 0.0 m: as it is",
+        (*map(Column, ("suite", "axis")), *columns),
+        tuple(
+            (suite, kind, *(share_cell(rates.get(level)) for level in levels))
+            for (suite, kind), rates in table.sweeps.items()
+        ),
+        "sweeps",
+        names=2,
+    )
     for (suite, kind), rates in table.sweeps.items():
         for level, rate in rates.items():
-            yield from _uncounted_lines(f"{suite}, {kind} {level / 10:.1f} m", rate)
+            yield from _uncounted(f"{suite}, {kind} {level / 10:.1f} m", rate)
 
 
-def _sweep_cell(rate: SuccessRate | None) -> str:
-    if rate is None:
-        return "-"
-    return percents_text(rate).replace(" [", "\n[") + f"\n{rate.successes}/{rate.counted}"
-
-
-def _uncounted_lines(name: str, rate: SuccessRate) -> Iterator[str]:
-    if reasons := reasons_text(rate):
-        yield from wrapped(f"in no rate of {name}: {reasons}")
-
-
-def _replaced_lines(table: ProTable) -> Iterator[str]:
-    if not table.replaced:
-        return
-    rows: list[tuple[str, ...]] = [("", "n", "success, %")]
-    rows += [(suite, str(rate.counted), percents_text(rate)) for suite, rate in table.replaced.items()]
-    yield ""
-    yield "Objects replaced by others of another category, as upstream's code does; Obj keeps the object"
-    yield from aligned(rows, 1)
-    for suite, rate in table.replaced.items():
-        yield from _uncounted_lines(f"{suite}, replaced", rate)
-
-
-def _combined_lines(table: ProTable) -> Iterator[str]:
-    if not table.combined:
-        return
-    rows: list[tuple[str, ...]] = [("", "combined", "n", "success, %")]
-    for suite, rates in table.combined.items():
-        rows += [(suite, name, str(rate.counted), percents_text(rate)) for name, rate in rates.items()]
-    yield ""
-    yield "Changes made together"
-    yield from aligned(rows, 2)
-    for suite, rates in table.combined.items():
-        for name, rate in rates.items():
-            yield from _uncounted_lines(f"{suite}, {name}", rate)
+def _further(table: ProTable) -> Iterator[Block]:
+    """Yield success with replaced objects, and under changes that were made together."""
+    columns = (Column("n"), Column("success, %", ".1f"))
+    if table.replaced:
+        yield Table(
+            "Objects replaced by others of another category, as upstream's code does; Obj keeps the object",
+            (Column("suite"), *columns),
+            tuple((suite, rate.counted, rate_cell(rate)) for suite, rate in table.replaced.items()),
+            "replaced",
+        )
+        for suite, rate in table.replaced.items():
+            yield from _uncounted(f"{suite}, replaced", rate)
+    if table.combined:
+        some = [(suite, name, rate) for suite, rates in table.combined.items() for name, rate in rates.items()]
+        yield Table(
+            "Changes made together",
+            (*map(Column, ("suite", "combined")), *columns),
+            tuple((suite, name, rate.counted, rate_cell(rate)) for suite, name, rate in some),
+            "combined",
+            names=2,
+        )
+        for suite, name, rate in some:
+            yield from _uncounted(f"{suite}, {name}", rate)

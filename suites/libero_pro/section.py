@@ -7,7 +7,7 @@ from pytest_vla.records.record import Record
 from pytest_vla.reports.loaded import Loaded, unfinished_of
 from pytest_vla.reports.sections import Section
 from pytest_vla.suites.libero_pro.metrics import ModelPro, is_ours, pro_tables, undrawn_in
-from pytest_vla.suites.libero_pro.report import pro_lines, pro_table
+from pytest_vla.suites.libero_pro.report import pro_blocks, pro_table
 
 
 def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
@@ -15,7 +15,7 @@ def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
     found = make_pro(loaded)
     if not found:
         return None
-    return Section(lambda: pro_lines(found), {"libero_pro": [pro_table(model) for model in found]}, {}, dict)
+    return Section(lambda: pro_blocks(found), {"libero_pro": [pro_table(model) for model in found]}, {})
 
 
 def make_pro(loaded: Loaded) -> tuple[ModelPro, ...]:

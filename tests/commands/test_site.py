@@ -326,7 +326,7 @@ def test_pages_of_another_version_are_made_again(
 ) -> None:
     a_run("20260101-first")
     site(capsys)
-    monkeypatch.setattr("pytest_vla.reports.site.summarise.PAGES", 99)
+    monkeypatch.setattr("pytest_vla.reports.site.entries.PAGES", 99)
     assert "1 made, 0 unchanged" in site(capsys)[0]
     assert "0 made, 1 unchanged" in site(capsys)[0]
 

@@ -3,7 +3,7 @@
 from pytest_vla.gate.baseline import baseline_of
 from pytest_vla.gate.losses import Flip
 from pytest_vla.gate.verdicts import GateJudgement, Terms, judge
-from pytest_vla.reports.gates import LONG, SHORT, escaped, loss_lines, loss_markdown, loss_table, no_replay
+from pytest_vla.reports.gates import LONG, SHORT, loss_lines, loss_markdown, loss_table, no_replay
 from tests.support.varied import varied
 
 
@@ -42,7 +42,7 @@ def test_where_nothing_was_lost_gains_stand_alone() -> None:
         "  gained  libero_goal/task_00[seed4]",
     ]
     assert [*loss_lines(judged(1, 0, 0), no_replay, SHORT)] == []
-    assert [*loss_markdown(judged(1, 0, 0), no_replay, escaped)] == []
+    assert [*loss_markdown(judged(1, 0, 0), no_replay)] == []
 
 
 def test_programs_get_all_of_them() -> None:
@@ -53,7 +53,7 @@ def test_programs_get_all_of_them() -> None:
 
 
 def test_markdown_has_a_table_and_commands_that_nothing_breaks_out_of() -> None:
-    lines = [*loss_markdown(judged(), lambda flip: "pytest '```\x1b[31m'", escaped)]
+    lines = [*loss_markdown(judged(), lambda flip: "pytest '```\x1b[31m'")]
     assert sum(line.startswith("| libero") for line in lines) == 10
     assert "2 tasks more lost." in lines
     fences = [place for place, line in enumerate(lines) if line.startswith("````")]

@@ -6,8 +6,8 @@ import numpy as np
 
 from pytest_vla.metrics.language_paths import TaskFailures, text_failures
 from pytest_vla.records.record import Record
-from pytest_vla.reports.html.overlays import MOST, overlay, overlay_blocks
 from pytest_vla.reports.html.parts import PageBlock, page_blocks
+from pytest_vla.reports.html.svg import MOST, overlay, overlay_blocks
 from tests.support.varied import varied
 
 

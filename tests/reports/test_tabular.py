@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.language_grounding import GroundingEstimate, GroundingShare
-from pytest_vla.reports.blocks import Block, Column, Heading, Marked, Table
+from pytest_vla.reports.blocks import Block, Column, Heading, MarkedNumber, Table
 from pytest_vla.reports.export import FORMULA_SIGNS
 from pytest_vla.reports.tabular import csv_files, latex_files, latex_text, named_tables
 from tests.support.examples import scaled
@@ -120,7 +120,7 @@ def test_numbers_have_all_digits_in_csv_and_a_minus_in_latex() -> None:
     row = (
         GroundingEstimate(-1.25, (-2.5, 0.125)),
         GroundingShare(9, 10, (0.5, 1.0)),
-        Marked(0.0001, "*"),
+        MarkedNumber(0.0001, "*"),
         0.125,
         (1.0, 2.0),
         "x",

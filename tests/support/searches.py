@@ -12,7 +12,7 @@ from pytest_vla.fuzz.sampler import fuzzed_kinds
 from pytest_vla.fuzz.task_search import Job, Result, SearchRules, TaskSearch, perform
 from pytest_vla.fuzz.trial import Trial
 from pytest_vla.plan.task import Task
-from pytest_vla.reports.fuzz.page import Search, search_of
+from pytest_vla.reports.fuzz.page import FoundSearch, search_of
 
 Params = Mapping[str, Mapping[str, Any]]
 
@@ -55,7 +55,7 @@ def searched(
     flaky: Callable[[Params], bool] = lambda params: False,
     options: Mapping[str, Any] = OPTIONS,
     rival: Callable[[Params], bool] | None = None,
-) -> Search:
+) -> FoundSearch:
     """A search that was done, with its file in a folder.
 
     Args:

@@ -10,7 +10,7 @@ import pytest
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.reports.fuzz import page as failures
-from pytest_vla.reports.fuzz.page import Search, page_of, search_html, words_of
+from pytest_vla.reports.fuzz.page import FoundSearch, page_of, search_html, words_of
 from pytest_vla.reports.fuzz.tables import task_table
 from pytest_vla.show.variations import SceneView
 from pytest_vla.vary.chosen import Change
@@ -50,7 +50,7 @@ def painted(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[Candidate]]:
 
 
 @pytest.fixture(scope="module")
-def search(tmp_path_factory: pytest.TempPathFactory) -> Search:
+def search(tmp_path_factory: pytest.TempPathFactory) -> FoundSearch:
     return searched(
         tmp_path_factory.mktemp("search"),
         [BOWL, STOVE],
@@ -64,7 +64,7 @@ def search(tmp_path_factory: pytest.TempPathFactory) -> Search:
     )
 
 
-def test_all_that_was_found_stands_on_it(search: Search) -> None:
+def test_all_that_was_found_stands_on_it(search: FoundSearch) -> None:
     page = page_of(search)
     found = [each for seen in search.seen.values() for each in seen.found]
     assert len(page.failures) == len(found) > 3
@@ -90,7 +90,7 @@ def test_all_that_was_found_stands_on_it(search: Search) -> None:
     assert page.failures[-1].facts["again"] == "it is in no file, since it does not fail under all run seeds"
 
 
-def test_it_is_whole_and_small(search: Search) -> None:
+def test_it_is_whole_and_small(search: FoundSearch) -> None:
     text = search_html(search).decode()
     found = Parsed(text)
     assert found.faults == []
@@ -110,7 +110,7 @@ def test_it_is_whole_and_small(search: Search) -> None:
     assert len(re.sub(r'base64,[^"]*', "", text)) < 250_000
 
 
-def test_its_numbers_are_those_of_the_search(search: Search) -> None:
+def test_its_numbers_are_those_of_the_search(search: FoundSearch) -> None:
     rows = Parsed(search_html(search).decode()).rows
     for task, seen in search.seen.items():
         rate = next(row for row in rows if row[0] == task and "%" not in row[1] and " of " in row[1])
@@ -127,7 +127,7 @@ def test_its_numbers_are_those_of_the_search(search: Search) -> None:
 
 
 def test_only_the_first_failures_are_drawn(
-    search: Search, painted: list[Sequence[Candidate]], monkeypatch: pytest.MonkeyPatch
+    search: FoundSearch, painted: list[Sequence[Candidate]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(failures, "PICTURED", 2)
     page = page_of(search)
@@ -180,7 +180,7 @@ def test_words_say_how_much() -> None:
     assert words_of(Candidate(BOWL, 0)) == "no change"
 
 
-def test_programs_get_the_same(search: Search) -> None:
+def test_programs_get_the_same(search: FoundSearch) -> None:
     told = search.retold.tasks[BOWL.id]
     table = task_table(BOWL.id, search.seen[BOWL.id], told)
     even = told.coverage.kinds["camera.azimuth"].even

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_vla.reports.html.episodes import anchor_of, episodes_table, twin_places
+from pytest_vla.reports.html.page import anchor_of, episodes_table, twin_places
 from pytest_vla.reports.html.parts import Page, page_html, script_json
 from pytest_vla.show.video import write_frames
 from tests.support.chromium import PROGRAMS, Browser, chromium, chromium_program

@@ -17,8 +17,8 @@ from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.records.load import open_runs
 from pytest_vla.records.record import Record
 from pytest_vla.records.trajectory import Trajectory
-from pytest_vla.reports.html.episodes import twin_places
-from pytest_vla.reports.html.media import Shown, media_of, videos_of
+from pytest_vla.reports.html.media import MediaShown, media_of, videos_of
+from pytest_vla.reports.html.page import twin_places
 from pytest_vla.reports.loaded import load
 from pytest_vla.run.html_report import report_run
 from pytest_vla.show.occlusion import Occlusion
@@ -117,7 +117,7 @@ def test_a_damaged_trajectory_is_said(drawn: None) -> None:
     (file,) = RESULTS.rglob("*.npz")
     file.write_bytes(b"no zip")
     loaded = load([], RESULTS)
-    media, told = media_of(loaded.records, {}, loaded.folders, Shown())
+    media, told = media_of(loaded.records, {}, loaded.folders, MediaShown())
     assert (media, told) == ({}, [])
     page()
     assert "1 episode without paths" in Path("report.html").read_text()
@@ -136,7 +136,7 @@ def test_maps_of_where_a_policy_looks_are_of_those_that_failed(drawn: None, monk
     monkeypatch.setattr("pytest_vla.show.occlusion.episode_occlusions", maps)
     loaded = load([], RESULTS)
     (run,) = (run for _, runs in open_runs([], RESULTS) for run in runs)
-    wanted = Shown(pictures=0, occlusions=5, policy_of=lambda run, record: run.model)
+    wanted = MediaShown(pictures=0, occlusions=5, policy_of=lambda run, record: run.model)
     media, told = media_of(loaded.records, {run.name: run}, loaded.folders, wanted)
     assert asked == [(1, run.model), (2, run.model)]
     (told_of,) = media[1]["looks"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vla.reports.site.entries import Verdict
+from pytest_vla.reports.site.entries import EntryVerdict
 from pytest_vla.reports.site.page import index_html
 from tests.support.chromium import PROGRAMS, Browser, chromium, chromium_program
 from tests.support.sites import entry_of, part_of, result_of
@@ -24,7 +24,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of thirty runs: three models, a long name among them, two suites, parts, breaks, verdicts."""
     long = "a_package.with_a_long_name.policies:the_policy_of_the_third_experiment"
-    verdict = Verdict("regression", False, "gate: regression (margin 5 points): failed by regression")
+    verdict = EntryVerdict("regression", False, "gate: regression (margin 5 points): failed by regression")
     entries = [
         entry_of(
             day,

@@ -6,22 +6,22 @@ from typing import Any
 import pytest
 
 from pytest_vla.reports.runs import FEW_BY_TIME, STOPPED_BY_TIME
-from pytest_vla.reports.site.charts import Joined, Point, difference, lines_of
 from pytest_vla.reports.site.entries import DRAWN, Entry, Result
+from pytest_vla.reports.site.page import JoinedRuns, TrendPoint, difference, lines_of
 from tests.support.sites import CONDITIONS, entry_of, part_of, result_of
 
 
-def lines(*runs: Result | Entry) -> list[list[Joined]]:
+def lines(*runs: Result | Entry) -> list[list[JoinedRuns]]:
     """Of runs of a day each, the oldest first."""
     entries = [run if isinstance(run, Entry) else entry_of(day, run) for day, run in enumerate(runs, 1)]
-    return lines_of([Point(entry, entry.results[0]) for entry in entries])
+    return lines_of([TrendPoint(entry, entry.results[0]) for entry in entries])
 
 
-def days(found: Sequence[Sequence[Joined]]) -> list[list[int]]:
+def days(found: Sequence[Sequence[JoinedRuns]]) -> list[list[int]]:
     return [[int(joined.point.entry.name[-2:]) for joined in line] for line in found]
 
 
-def told(found: Sequence[Sequence[Joined]]) -> list[str]:
+def told(found: Sequence[Sequence[JoinedRuns]]) -> list[str]:
     return [joined.text for line in found for joined in line if joined.text]
 
 

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
 from pytest_vla.reports.site.build import check_listed, read_listing, text_of, write_listing
-from pytest_vla.reports.site.entries import Entry, Verdict
+from pytest_vla.reports.site.entries import Entry, EntryVerdict
 from pytest_vla.reports.site.page import index_html
 from tests.support.examples import scaled
 from tests.support.sites import entry_of, part_of, rate_of, result_of
 
-VERDICT = Verdict("no worse", True, "gate: no worse (margin 5 points): passed, no-regression is required")
+VERDICT = EntryVerdict("no worse", True, "gate: no worse (margin 5 points): passed, no-regression is required")
 ENTRIES = (
     entry_of(1, result_of(rate=rate_of(3, 7, {"timeout": 2})), part_of(3, group="varied")),
     entry_of(2, verdict=VERDICT, status="stopped", done=3, ended="2026-01-02T05:00:00+00:00", picked="--lf"),

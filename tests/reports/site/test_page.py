@@ -2,9 +2,8 @@
 
 import re
 
-from pytest_vla.reports.site.charts import trend_blocks
-from pytest_vla.reports.site.entries import Entry, Verdict
-from pytest_vla.reports.site.page import index_html, index_page
+from pytest_vla.reports.site.entries import Entry, EntryVerdict
+from pytest_vla.reports.site.page import index_html, index_page, trend_blocks
 from tests.support.page import Parsed
 from tests.support.sites import entry_of, part_of, rate_of, result_of
 
@@ -53,9 +52,9 @@ def test_what_is_in_no_rate_stands_beside_it() -> None:
 def test_verdicts_are_as_the_run_said_them() -> None:
     line = "gate: regression (margin 5 points): failed by regression, no-regression is required"
     text = index(
-        entry_of(1, verdict=Verdict("no worse", True, "gate: no worse")),
-        entry_of(2, verdict=Verdict("not judged", False, "gate: not judged: there is no baseline")),
-        entry_of(3, verdict=Verdict("regression", False, line)),
+        entry_of(1, verdict=EntryVerdict("no worse", True, "gate: no worse")),
+        entry_of(2, verdict=EntryVerdict("not judged", False, "gate: not judged: there is no baseline")),
+        entry_of(3, verdict=EntryVerdict("regression", False, line)),
     )
     assert f'<p class="verdict bad">{line}</p>' in text
     assert f'<span class="bad" title="{line}">regression: failed</span>' in text
@@ -124,6 +123,6 @@ def test_models_of_several_in_a_run_are_named() -> None:
 
 def test_nothing_turns_the_reading_direction() -> None:
     named = "tiny\u202egpj.\x1b[31m\x00"
-    text = index(entry_of(1, result_of(model=named), model=named, verdict=Verdict(named, True, named)))
+    text = index(entry_of(1, result_of(model=named), model=named, verdict=EntryVerdict(named, True, named)))
     assert all(line.isprintable() for line in text.split("\n"))
     assert "tiny?gpj.?[31m?" in text

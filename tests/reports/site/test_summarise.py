@@ -11,16 +11,24 @@ import pytest
 from pytest_vla.gate.baseline import case_result
 from pytest_vla.records.record import Record
 from pytest_vla.records.store import open_store
-from pytest_vla.reports.html.media import Shown
+from pytest_vla.reports.html.media import MediaShown
 from pytest_vla.reports.loaded import load
-from pytest_vla.reports.site import summarise as summarise_module
-from pytest_vla.reports.site.entries import DRAWN, SEVERAL, Entry, conditions_of, selection_of, strata_of
-from pytest_vla.reports.site.summarise import digest_of, summarise
+from pytest_vla.reports.site import entries as summarise_module
+from pytest_vla.reports.site.entries import (
+    DRAWN,
+    SEVERAL,
+    Entry,
+    conditions_of,
+    digest_of,
+    selection_of,
+    strata_of,
+    summarise,
+)
 from tests.support.reports import RESULTS, write
 from tests.support.varied import varied
 
 TASKS = ("turn_on_the_stove", "open_the_middle_drawer")
-NONE_SHOWN = Shown(pictures=0)
+NONE_SHOWN = MediaShown(pictures=0)
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +41,7 @@ def entry(name: str = "a-run") -> Entry:
         return summarise(store.run(name), load([name], RESULTS), (), "made from")
 
 
-def digest(shown: Shown = NONE_SHOWN, results: Path = RESULTS) -> str:
+def digest(shown: MediaShown = NONE_SHOWN, results: Path = RESULTS) -> str:
     with open_store(results, create=False) as store:
         return digest_of(store, store.run("a-run"), shown)
 
@@ -145,7 +153,7 @@ def test_the_digest_is_the_same_wherever_the_records_are() -> None:
 
 def test_the_digest_goes_by_all_that_is_in_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
     write([*grid()])
-    seen = {digest(), digest(Shown(pictures=1)), digest(Shown(0, 3, True)), digest(Shown(0, 3, False))}
+    seen = {digest(), digest(MediaShown(pictures=1)), digest(MediaShown(0, 3, True)), digest(MediaShown(0, 3, False))}
     assert len(seen) == 4
     with open_store(RESULTS, create=True) as store:
         store.add(varied("", True, TASKS[0], 7))

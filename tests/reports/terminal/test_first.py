@@ -6,7 +6,7 @@ import re
 from pytest_vla.metrics.robustness import twin_pairs, varied_models
 from pytest_vla.metrics.robustness_curves import most_harmful
 from pytest_vla.records.record import Record
-from pytest_vla.reports.terminal.summary import FEWEST_ROWS, Told, first_lines
+from pytest_vla.reports.terminal.summary import FEWEST_ROWS, SummaryLine, first_lines
 from tests.support.robustness import curves_of, run_of
 from tests.support.varied import varied
 
@@ -52,7 +52,7 @@ def test_what_broke_is_in_no_rate() -> None:
     records[2] = dataclasses.replace(records[2], outcome="invalid", reason="infeasible")
     told = first_lines(records, None)
     assert told[0].text.startswith("success: 37/37 = 100.0% ")
-    assert told[-1] == Told("broke: 2 policy-raised, 1 infeasible; in no rate", "bad")
+    assert told[-1] == SummaryLine("broke: 2 policy-raised, 1 infeasible; in no rate", "bad")
     all_broken = [dataclasses.replace(each, outcome="error", reason="timeout") for each in benign(4)]
     assert texts(all_broken) == ["success: no episode of libero_goal counts", "broke: 40 timeout; in no rate"]
 

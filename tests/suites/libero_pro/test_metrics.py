@@ -1,8 +1,9 @@
 """LIBERO-PRO's tables: columns by kind, rows by suite and task, sweeps and combinations beside them."""
 
 from pytest_vla.metrics.statistics import wilson_interval
-from pytest_vla.suites.libero_pro.metrics import pro_tables
-from pytest_vla.suites.libero_pro.report import cells
+from pytest_vla.reports.blocks import Table, cell_text
+from pytest_vla.suites.libero_pro.metrics import ModelPro, pro_tables
+from pytest_vla.suites.libero_pro.report import pro_blocks
 from tests.support.libero_pro import RECORDS, record
 
 
@@ -41,11 +42,16 @@ def test_tasks_have_rows_of_their_own() -> None:
 
 def test_cells_are_text_as_the_paper_lays_it_out() -> None:
     (table,) = pro_tables(RECORDS)
-    head, goal, objects = cells(table)
-    assert head == ("", "Ori", "Obj", "Pos", "Sem", "Task", "Env")
+    blocks = [each for each in pro_blocks([ModelPro(table, (), {})]) if isinstance(each, Table)]
+    suites = next(each for each in blocks if each.name == "suites")
+    goal, objects = (
+        tuple(cell_text(cell, column).replace("\n", " ") for cell, column in zip(row, suites.columns, strict=True))
+        for row in suites.rows
+    )
+    assert tuple(column.head for column in suites.columns) == ("suite", "Ori", "Obj", "Pos", "Sem", "Task", "Env")
     assert goal[:4] == ("libero_goal", "1.00 [0.51, 1.00] 4/4", "1.00 [0.34, 1.00] 2/2", "0.25 [0.05, 0.70] 1/4")
     assert objects == ("libero_object", "-", "-", "0.00 [0.00, 0.79] 0/1", "-", "-", "-")
-    assert cells(table, table.tasks["libero_goal"])[1][0] == "put_the_bowl_on_the_plate"
+    assert next(each for each in blocks if each.name == "tasks-libero_goal").rows[0][0] == "put_the_bowl_on_the_plate"
 
 
 def test_a_sweep_is_by_level_and_a_combination_by_its_parts() -> None:
