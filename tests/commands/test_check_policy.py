@@ -115,8 +115,8 @@ def test_findings_of_each_suite_and_the_exit_by_errors_alone(capsys: pytest.Capt
     ).splitlines()
     for suite in ("tabletop", "libero_goal"):
         start = lines.index(f"{suite}: 1 error, 1 warning")
-        assert lines[start + 1].startswith("  error    VLA-P003: the policy gives rotations as euler, ")
-        assert lines[start + 2].startswith("  warning  VLA-P009: the policy was trained at 10 Hz, ")
+        assert lines[start + 1].startswith("  error    VLA-P003: the policy's rotations are euler, ")
+        assert lines[start + 2].startswith("  warning  VLA-P009: the policy was trained at 10 Hz, but ")
 
 
 def test_warnings_alone_are_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
@@ -223,8 +223,8 @@ def test_a_policy_on_a_server_is_tried_there(
 def test_the_codes_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     lines = told(capsys, "--codes").splitlines()
     assert [line.split()[0] for line in lines[::2]] == list(CODES)
-    assert lines[2] == "VLA-P002  error    Actions are poses where the suite takes changes of the pose."
-    assert lines[3].startswith(" " * 19 + "Give the change of the end effector's pose")
+    assert lines[2] == "VLA-P002  error    Actions are absolute poses, but the suite takes relative ones."
+    assert lines[3].startswith(" " * 19 + "Return the change of the end effector's pose")
     table = json.loads(told(capsys, "--codes", "--json"))
     assert [code["name"] for code in table] == list(CODES)
     assert set(table[0]) == {"name", "severity", "meaning", "mend"}

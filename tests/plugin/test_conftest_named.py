@@ -73,7 +73,7 @@ def test_what_a_policy_lacks_is_told_once(point: Run, pytester: pytest.Pytester)
     result = point(*PUSH, "--vla-model=conftest:needs", "--vla-episodes=3")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
-        ["*which lacks the arguments speed, place; write --vla-model='conftest:needs[?]speed=...&place=...'*"]
+        ["*: needs requires the arguments speed, place; write --vla-model='conftest:needs[?]speed=...&place=...'*"]
     )
     assert run_names(pytester.path / ".vla") == [], "no episode began"
 

@@ -169,14 +169,14 @@ def test_an_episode_that_raises_changes_no_other_whatever_the_batches(vla: Run, 
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        (("policy = Batched()", "policy = Batched"), "is type, a class; name an object of it, policy = Batched()"),
+        (("policy = Batched()", "policy = Batched"), "policy is a class. Expose an instance (policy = Batched())"),
         (
             ('max_batch, reads, replan = 16, ("agentview_image", "state"), 3', "max_batch = 16"),
-            "which lacks reads of a",
+            "which lacks reads, required of a",
         ),
         (("replan = 16,", "replan = 0,"), "a policy's max_batch is a number, 1 or more; this one's is 0"),
         (('"state"), 3', '"state"), 2.5'), "a policy's replan is a number, 1 or more; this one's is 2.5"),
-        (("policy = Batched()", "policy = Batched(); policy.privileged = True"), "these see no simulator"),
+        (("policy = Batched()", "policy = Batched(); policy.privileged = True"), "Batches cannot access the simulator"),
         (("replan = 16,", "replan = None,"), "its max_batch is None"),
     ],
 )
