@@ -47,15 +47,15 @@ _MOST_NAMES = 1_000
 
 
 def migrated(table: Any, schema: int = SCHEMA, steps: Mapping[int, Callable[[Table], Table]] = STEPS) -> Table:
-    """The table of a file, of this version's schema.
+    """Return the table of a baseline file, converted to this version's schema.
 
     Args:
         table: as JSON has it.
-        schema: that is wanted.
-        steps: from each earlier one to the one after it.
+        schema: the wanted schema.
+        steps: converters from each earlier schema to the next one.
 
     Raises:
-        VlaError: it is no table, of a later schema, of one that nobody can read any more, or of none.
+        VlaError: it is not a table, or its schema is missing, newer than this version, or too old to be read.
     """
     if not isinstance(table, dict):
         raise VlaError(f"expected a table, found {type(table).__name__}")
@@ -216,10 +216,11 @@ def write_baseline(baseline: Baseline, path: Path) -> None:
 
 
 def read_baseline(path: Path) -> Baseline:
-    """The baseline of a file, whichever version wrote it.
+    """Read the baseline from a file, whichever version wrote it.
 
     Raises:
-        VlaError: there is none, or it is none; names the file, the line or the case, what was expected, and what helps.
+        VlaError: the file does not exist or is not a baseline; the message names the file, the line or the case, what
+            was expected, and what helps.
     """
     try:
         text = read_plain(path).decode()
@@ -244,7 +245,7 @@ def read_baseline(path: Path) -> Baseline:
 
 
 def text_of(baseline: Baseline) -> str:
-    """What is in its file."""
+    """Return the text of a baseline's file."""
     layers = layers_of(baseline.cases)
     suites = {name: differences(each, layers.common) for name, each in sorted(layers.suites.items())}
     tasks = {
@@ -369,12 +370,12 @@ def _case_of(line: Any, table: Mapping[str, Any], known: dict[tuple[str, str], C
 
 
 def nothing_charged(conditions: Conditions) -> dict[str, dict[str, float]]:
-    """By account and name, 0 for each cost that was watched."""
+    """Return 0 for each cost that was watched, by account and name."""
     return {account: dict.fromkeys(names, 0.0) for account, names in (conditions.get("charged") or {}).items()}
 
 
 def usual_success_step(outcome: str, steps: int) -> int | None:
-    """An episode ends with its success."""
+    """Return the success step of an episode that ended with its success, or None if it did not succeed."""
     return steps if outcome == "success" else None
 
 
@@ -388,7 +389,7 @@ def _json(value: Any) -> str:
 
 
 def _conflict(text: str) -> int | None:
-    """The first line, from 1, that git wrote where two sides changed the same lines; None: there is none."""
+    """Return the number (from 1) of the first line with one of git's conflict markers, or None if there is none."""
     lines = enumerate(text.splitlines(), 1)
     return next((number for number, line in lines if line.startswith(("<<<<<<< ", ">>>>>>> "))), None)
 
@@ -411,16 +412,16 @@ def _broken(place: Path | str, why: str) -> VlaError:
 
 @dataclass(frozen=True)
 class Changes:
-    """From one baseline to another.
+    """The differences between a baseline and the one that replaces it.
 
     Attributes:
-        before: the one that was.
-        after: the one that takes its place.
+        before: the replaced baseline.
+        after: the new baseline.
         lost: cases that succeeded and now fail.
         gained: cases that failed and now succeed.
-        otherwise: cases whose outcome is another one, such as an error.
-        moved: how many cases end as they did, by another trajectory.
-        agreement: the cases that one alone has, and the conditions that differ.
+        otherwise: cases with any other change of outcome, such as to an error.
+        moved: number of cases with the same outcome and a different trajectory.
+        agreement: the cases that only one baseline has, and the conditions that differ.
     """
 
     before: Baseline
@@ -433,7 +434,7 @@ class Changes:
 
 
 def changes_of(before: Baseline, after: Baseline) -> Changes:
-    """What changes where `after` takes the place of `before`; they need no case in common."""
+    """Compute what changes if `after` replaces `before`; they need no case in common."""
     found = matched(before, after)
     ways: dict[tuple[str, str], list[Pair]] = {}
     for pair in found.pairs:

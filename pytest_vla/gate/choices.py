@@ -1,4 +1,4 @@
-"""What a gate may be asked for, and what it is where nothing is said. Light: every project's pytest reads it."""
+"""The choices of a gate, with their defaults. No imports, since pytest reads this module in every project."""
 
 from typing import Literal
 

@@ -2,13 +2,13 @@
 
 Two shapes, and each comparison is one of them:
 
-- `paired`: of each case that both have, what both did. Task, variation and seed are the same, and so is the scene,
-  so what differs is the policy's (and, of one that draws, its draws'). Over these cases' tasks and seeds.
-- `unpaired`: of each task and variation that both have, what each did from its own seeds. What differs is the policy's
-  and the seeds'.
+- `paired`: for each case that both have, both results. Task, variation, seed and scene are the same, so a difference
+  comes from the policy (and, if it draws, from its draws). Covers these cases' tasks and seeds.
+- `unpaired`: for each task and variation that both have, each side's results on its own seeds. A difference comes from
+  the policy and the seeds.
 
-What an episode ran under decides, by the table in `pytest_vla.gate.comparable`: where that is another, the policies
-were not asked the same, and the comparison is refused; where only rounding may differ it is told. The policy itself is
+The table `CONDITIONS` decides which conditions have to be equal: if one of them differs the policies were not asked the
+same, and the comparison is refused; a condition that changes rounding at most is only reported. The policy itself is
 what is compared.
 """
 
@@ -95,7 +95,7 @@ OTHER = Condition("", "warns", "condition", "this version does not know what it 
 
 
 def row_of(name: str) -> Condition:
-    """The row of `CONDITIONS` that says what becomes of a condition."""
+    """Return the row of `CONDITIONS` for a condition."""
     exact = next((row for row in CONDITIONS if row.name == name), None)
     begun = (row for row in CONDITIONS if row.name.endswith(".") and name.startswith(row.name))
     return exact or next(begun, OTHER)
@@ -117,10 +117,10 @@ class Disagreement:
 
     Attributes:
         name: of the condition.
-        effect: of it, in `CONDITIONS`; what one side alone must say, and does not, warns only.
-        baseline: what the baseline says, as JSON has it; None: nothing.
-        new: what the run says.
-        cases: whose (`CaseResult.case`, of the run), in order.
+        effect: its effect by `CONDITIONS`; "warns" if only one side has a condition that has to be known.
+        baseline: the baseline's value, as JSON has it, or None if it has none.
+        new: the run's value.
+        cases: the run's cases with this difference (`CaseResult.case`), in order.
     """
 
     name: str
@@ -138,7 +138,7 @@ class Disagreement:
 
 
 def lines_of(disagreements: Iterable[Disagreement]) -> list[str]:
-    """A line for each disagreement; of one condition no more than a few, and how many more there are."""
+    """Return a line for each disagreement: the first few of each condition, then how many more there are."""
     by_name: dict[str, list[Disagreement]] = {}
     for each in disagreements:
         by_name.setdefault(each.name, []).append(each)
@@ -154,10 +154,10 @@ def lines_of(disagreements: Iterable[Disagreement]) -> list[str]:
 def disagreements_of(
     compared: Iterable[tuple[CaseResult, CaseResult, Iterable[str]]],
 ) -> tuple[Disagreement, ...]:
-    """In which conditions cases differ, those first that refuse, in the order of `CONDITIONS`.
+    """Find the conditions in which cases differ, those that refuse first, in the order of `CONDITIONS`.
 
     Args:
-        compared: of each comparison the baseline's case, the run's, and the names of conditions that may differ.
+        compared: for each comparison the baseline's case, the run's case, and the names of conditions that may differ.
     """
     cases: dict[tuple[str, str, str], list[str]] = {}
     values: dict[tuple[str, str, str], tuple[Effect, Any, Any]] = {}
@@ -276,18 +276,18 @@ class ComparedStratum:
 
 @dataclass(frozen=True)
 class ComparableEpisodes:
-    """What can be compared, and under what it ran.
+    """The coverage of a comparison: conditions that differ, and cases that are not compared.
 
     Attributes:
-        disagreements: those that refuse first, in the order of `CONDITIONS`, the ones of most cases before others.
-        only_baseline: keys of cases (`CaseResult.key`) that the baseline alone has; of `unpaired`, whose task and
-            variation it alone has.
-        only_new: likewise the run.
-        probes: how many probes and given cases (--vla-cases) both have: they are in no rate, and not compared.
-        same_policy: whether both are of one policy, as far as its digest says; None: it is not known of what one is.
+        disagreements: those that refuse first, in the order of `CONDITIONS`, those with the most cases first.
+        only_baseline: keys of cases (`CaseResult.key`) that only the baseline has; for `unpaired`, cases whose task and
+            variation only the baseline has.
+        only_new: the same for cases that only the run has.
+        probes: number of probes and given cases (--vla-cases) that both have; they are in no rate, and not compared.
+        same_policy: whether both have the same policy digest, or None if one digest is unknown.
         is_paired: whether the same cases are compared.
-        copies: how many pairs, or episodes of unpaired ones, repeat another and are left out.
-        together: how many groups are a regression together, whose starts are too few for one of any of them; else 0.
+        copies: number of pairs (or unpaired episodes) that repeat another one and are left out.
+        together: number of groups that are a regression only as one group, since each has too few starts; else 0.
     """
 
     disagreements: tuple[Disagreement, ...]
@@ -300,7 +300,7 @@ class ComparableEpisodes:
     together: int = 0
 
     def of(self, effect: Effect, cases: Iterable[str] | None = None) -> tuple[Disagreement, ...]:
-        """The disagreements of one effect; of some cases (ids), such as a group's, or of all."""
+        """Return the disagreements with one effect, for all cases or only for some (ids), such as a group's."""
         some = None if cases is None else set(cases)
         return tuple(
             each for each in self.disagreements if each.effect == effect and (some is None or some & {*each.cases})
@@ -308,7 +308,7 @@ class ComparableEpisodes:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is to be said beside disagreements, a line each."""
+        """The notes beside the disagreements, a line each."""
         found = []
         if self.only_baseline:
             found.append(
@@ -351,13 +351,13 @@ class Unpaired:
 
 
 def paired(baseline: Baseline, new: Baseline) -> Paired:
-    """The cases that both have: under the same run seed, or each side all under one of its own.
+    """Pair the cases that both have: under the same run seed, or if each side has only one run seed, under that.
 
-    Of a case with but one result on each side these are a pair, whichever test of the user's ran it; of several those
-    of the same test, and the same protocol of a list.
+    If a case has one result on each side they are a pair, whichever test of the user's ran it. If it has several,
+    results of the same test and the same protocol of a list are paired.
 
     Raises:
-        VlaError: there is no such case; says what both have, and what would help.
+        VlaError: no case is in both; the message lists what both have, and what helps.
     """
     found = matched(baseline, new)
     if not found.pairs and not found.agreement.probes:
@@ -366,7 +366,7 @@ def paired(baseline: Baseline, new: Baseline) -> Paired:
 
 
 def matched(baseline: Baseline, new: Baseline) -> Paired:
-    """As `paired`, also where nothing is in both."""
+    """Pair cases as `paired` does, without an error if no case is in both."""
     pairs = tuple(_pairs(baseline.cases, new.cases))
     keys = {pair.baseline.key for pair in pairs}, {pair.new.key for pair in pairs}
     judged = tuple(pair for pair in pairs if not (pair.new.in_no_rate or pair.baseline.in_no_rate))
@@ -394,13 +394,13 @@ def distinct_pairs(found: Paired) -> Paired:
 
 
 def unpaired(baseline: Baseline, new: Baseline) -> Unpaired:
-    """The tasks and variations that both have, each with all of its cases, common or not.
+    """Return the tasks and variations that both have, each with all of its cases.
 
-    Conditions are compared that are the same for all of a task's cases on each side: what differs within a side is of
-    the case, such as the parameters that a seed draws.
+    Conditions are compared that are the same for all of a task's cases on each side: those that vary within a side
+    belong to the case, such as the parameters that a seed draws.
 
     Raises:
-        VlaError: there is none; says what both have, and what would help.
+        VlaError: no task is in both under the same variation; the message lists what both have, and what helps.
     """
     sides = _by_stratum(baseline.cases), _by_stratum(new.cases)
     common = sorted(sides[0].keys() & sides[1].keys())
@@ -427,10 +427,10 @@ def unpaired(baseline: Baseline, new: Baseline) -> Unpaired:
 
 
 def labels_of(case: CaseResult) -> dict[str, str]:
-    """By what results are grouped: all of `LABELS`, and seed and run_seed.
+    """Return the labels by which results are grouped: all of `LABELS`, and seed and run_seed, as text.
 
-    As text. Of a task as it is the dimension is ``benign``, and kind, level and label are empty; so are the level of a
-    kind without levels, the task level of a suite without these, and test and group of a suite's own item.
+    If the task is not varied the dimension is ``benign``, and kind, level and label are empty. Also empty are the level
+    of a kind without levels, the task level in a suite without these, and test and group of a suite's own item.
     """
     variation = case.variation
     level = variation.get("level")
@@ -450,7 +450,7 @@ def labels_of(case: CaseResult) -> dict[str, str]:
 
 
 def _common_labels(cases: Sequence[CaseResult]) -> dict[str, str]:
-    """Of a stratum; test and group are empty where its cases have several."""
+    """Return a stratum's labels; test and group are empty if its cases have several."""
     labels = {name: text for name, text in labels_of(cases[0]).items() if name not in _OF_ONE}
     for name in ("test", "group"):
         if len({labels_of(case)[name] for case in cases}) > 1:

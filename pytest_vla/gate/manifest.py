@@ -1,6 +1,7 @@
-"""What a run is judged by, agreed before its first episode: nobody can choose margin, groups or cases by the outcomes.
+"""The terms of a gate, agreed before the first episode, so that nobody can choose margin, groups or cases by the
+outcomes.
 
-A run keeps it with its invocation. What is read back may be anybody's, and is checked.
+A run keeps them with its invocation. They are checked when they are read back, since the file may have been edited.
 """
 
 import hashlib
@@ -28,22 +29,22 @@ MANIFEST = "gate"
 
 @dataclass(frozen=True)
 class Manifest:
-    """What was agreed.
+    """The plan of a gate, as agreed before the first episode.
 
     Attributes:
-        baseline: what it is read from again: a file, or a run's name.
-        baseline_digest: of its content, see `baseline_digest`.
+        baseline: a file or a run's name from which the baseline is read again.
+        baseline_digest: digest of its content, see `baseline_digest`.
         rule: when the run is judged, one of `pytest_vla.gate.choices.RULES`.
-        margin, alpha, by, regression: of `Terms`.
+        margin, alpha, by, regression: as in `Terms`.
         required: a key of `pytest_vla.gate.choices.REQUIRED`.
-        cases: how many are run.
-        cases_digest: of their node ids, see `cases_digest`; the run's items are those.
-        measures: what is judged beside success, as ``--vla-gate-measure`` says it.
-        is_paired: whether the baseline has cases of them; else it has their tasks from other seeds.
-        groups: by name, how many of the cases are compared.
-        run_seed: of a sequential gate, from which its order is drawn.
-        order: likewise, its digest, see `pytest_vla.gate.sequential.order_digest`; empty: there is none.
-        rounds: likewise, how many each group has.
+        cases: number of cases in the run.
+        cases_digest: digest of their node ids, see `cases_digest`.
+        measures: measures judged beside success, as given by ``--vla-gate-measure``.
+        is_paired: whether the baseline has cases of the run; else it has their tasks with other seeds.
+        groups: number of compared cases by group name.
+        run_seed: for a sequential gate, the seed from which its order is drawn.
+        order: for a sequential gate, the order's digest (`pytest_vla.gate.sequential.order_digest`); else empty.
+        rounds: for a sequential gate, the number of rounds by group.
         looks: at this comparison: a text for each, see `looks_at`.
     """
 
@@ -67,7 +68,7 @@ class Manifest:
 
     @property
     def terms(self) -> Terms:
-        """By which the run is judged."""
+        """The terms by which the run is judged."""
         return Terms(self.margin, self.alpha, self.by, self.regression)
 
     @property
@@ -81,11 +82,11 @@ _OF_ORDER = ("run_seed", "order", "rounds")
 
 
 def planned_baseline(cases: Iterable[Case] | Mapping[str, Case], run_seed: int) -> Baseline:
-    """Cases that are to run, as what is compared; of none of them more is known yet than what will simulate it.
+    """Return cases that are to run as a `Baseline` without outcomes, with the simulator versions that will run them.
 
     Args:
-        cases: of suites' own items; or by the node ids of their items, of which some may be tests of the user's.
-        run_seed: under which.
+        cases: of suites' own items; or by the node ids of their items, some of which may be tests of the user's.
+        run_seed: under which they run.
     """
     nodes = cases if isinstance(cases, Mapping) else {case.node_id: case for case in cases}
     simulator = {f"provenance.{name}": version for name in SUPPORTED if (version := installed(name)) is not None}
@@ -96,11 +97,11 @@ def planned_baseline(cases: Iterable[Case] | Mapping[str, Case], run_seed: int) 
 def planned_groups(
     baseline: Baseline, cases: Iterable[Case] | Mapping[str, Case], run_seed: int, by: Sequence[str]
 ) -> tuple[bool, dict[str, int]]:
-    """Whether cases that are to run are compared as pairs, and how many of each group are compared.
+    """Return whether the cases that are to run are compared as pairs, and how many are compared in each group.
 
     Raises:
         VlaError: the baseline has none of the cases, and none of their tasks under the same variation; or it ran under
-            another simulator than the one that is installed, so that nothing will be comparable.
+            a different simulator than the installed one, so that nothing will be comparable.
     """
     planned = planned_baseline(cases, run_seed)
     found = matched(baseline, planned)
@@ -128,12 +129,12 @@ def planned_groups(
 
 
 def baseline_digest(baseline: Baseline) -> str:
-    """Names what is in a baseline."""
+    """Return the digest of a baseline's content."""
     return _digest(text_of(baseline))
 
 
 def cases_digest(nodes: Iterable[str]) -> str:
-    """Names what is run, whatever its order."""
+    """Return the digest of the cases that run, independent of their order."""
     return _digest("\n".join(sorted(nodes)))
 
 
@@ -161,14 +162,14 @@ def looks_at(digest: str, groups: Iterable[str], new: Baseline, manifests: Itera
 
 
 def manifest_table(manifest: Manifest) -> dict[str, Any]:
-    """As JSON has it."""
+    """Return the manifest as JSON has it."""
     table = {**asdict(manifest), "by": list(manifest.by), "groups": dict(manifest.groups)}
     table |= {"measures": list(manifest.measures), "looks": list(manifest.looks)}
     return {name: value for name, value in table.items() if name not in _OF_ORDER or manifest.is_sequential}
 
 
 def read_manifest(invocation: Mapping[str, Any]) -> Manifest | None:
-    """What a run's invocation keeps; None: it agreed on nothing. Raises VlaError: it is damaged."""
+    """Read the manifest from a run's invocation, or return None if it has none. Raises VlaError if it is damaged."""
     table = invocation.get(MANIFEST)
     if table is None:
         return None
@@ -218,7 +219,7 @@ def manifests_of(invocations: Mapping[str, Mapping[str, Any]]) -> dict[str, Mani
 
 
 def manifest_text(manifest: Manifest, name: str) -> str:
-    """``40 cases (3f2a9c01) against stove.vla.json (81c0d2aa) by tabletop[benign]; margin 5 points, ...``."""
+    """Return the plan as text: ``40 cases (3f2a9c01) against stove.vla.json (81c0d2aa); 1 group: ...``."""
     how = "" if manifest.is_paired else ", the same tasks from other seeds"
     any_loss = ", any loss is a regression" * (manifest.regression == ANY)
     return (
@@ -233,14 +234,14 @@ def manifest_text(manifest: Manifest, name: str) -> str:
 def changes(
     manifest: Manifest, terms: Terms, required: str, digest: str, measures: Sequence[Measure] = ()
 ) -> list[str]:
-    """What is otherwise than it was agreed, a text each.
+    """Return a text for each of the gate's settings that differs from the manifest.
 
     Args:
-        manifest: what was agreed.
+        manifest: as agreed before the first episode.
         terms: by which the run is judged.
-        required: likewise.
-        digest: of the baseline with which it is compared.
-        measures: beside success.
+        required: a key of `pytest_vla.gate.choices.REQUIRED`.
+        digest: of the baseline with which the run is compared.
+        measures: judged beside success.
     """
     told = []
     if manifest.margin != terms.margin:

@@ -30,9 +30,9 @@ PASSED, FAILED = "vla: passed", "vla: failed"
 
 
 def rate_line(rate: SuccessRate, minimum: float, by_lower_end: bool = False) -> str:
-    """A suite's rate against the wanted one: ``libero_goal: 8/10 = 80.0% [49.0%, 94.3%] >= 80%``.
+    """Return a suite's rate against the minimum: ``libero_goal: 8/10 = 80.0% [49.0%, 94.3%] >= 80%``.
 
-    By the lower end ``..., lower end >= 80%``; intervals are over these tasks.
+    With `by_lower_end` the line ends with ``..., lower end >= 80%``; intervals are over these tasks.
     """
     wanted = _percent(minimum)
     if not rate.counted:
@@ -48,42 +48,42 @@ def rate_line(rate: SuccessRate, minimum: float, by_lower_end: bool = False) -> 
 
 
 def verdict_line(minimum: float, against: Sequence[str], by_lower_end: bool = False) -> str:
-    """`run_line` of ``--vla-min-success`` alone: ``vla: passed (--vla-min-success=80%)``.
+    """Return `run_line` for ``--vla-min-success`` alone: ``vla: passed (--vla-min-success=80%)``.
 
     Args:
-        minimum: that was wanted, 0..1.
-        against: everything for which it failed; empty: it passed.
-        by_lower_end: whether it was wanted of the lower end.
+        minimum: the required rate, 0..1.
+        against: the reasons for a failure; empty if the run passed.
+        by_lower_end: whether the interval's lower end has to reach the minimum.
     """
     return run_line([minimum_text(minimum, by_lower_end)], against)
 
 
 def run_line(asked: Sequence[str], against: Sequence[str]) -> str:
-    """The one line that says how a run ended.
+    """Return the one line with the verdict of a run.
 
     Args:
         asked: the options by which it was judged.
-        against: everything for which it failed; empty: it passed.
+        against: the reasons for a failure; empty if the run passed.
     """
     by = f"({', '.join(asked)})"
     return f"{FAILED} {by}: {'; '.join(against)}" if against else f"{PASSED} {by}"
 
 
 def minimum_text(minimum: float, by_lower_end: bool = False) -> str:
-    """``--vla-min-success=80%``."""
+    """Return the option as text: ``--vla-min-success=80%``."""
     return f"--vla-min-success={_percent(minimum)}{':lower' * by_lower_end}"
 
 
 def luck_line(n: int, units: int, minimum: float, by_lower_end: bool = False) -> str:
-    """What so many episodes say against a minimum: how often a policy that is worse by `LUCK` reaches it by luck.
+    """Return the line that shows how often a policy that is worse by `LUCK` reaches a minimum by chance.
 
-    Empty where nothing was counted, and where any policy reaches it.
+    Empty if no episode counted, and if any policy reaches the minimum.
 
     Args:
         n: episodes that count.
-        units: of how many tasks and starts they are. Where several share one they may all end alike.
+        units: number of their different tasks and starts. Episodes that share one may all end alike.
         minimum: of the rate, 0..1.
-        by_lower_end: of the lower end of its interval instead.
+        by_lower_end: whether the minimum applies to the lower end of the rate's interval instead.
     """
     if not n or minimum <= 0:
         return ""
@@ -120,16 +120,16 @@ def judge(
     by_lower_end: bool = False,
     has_policy: bool = True,
 ) -> tuple[tuple[str, ...], bool]:
-    """The verdict over a run: the lines that say it, of which the last alone says passed or failed; whether it passes.
+    """Judge a run: return its lines, the last of which states passed or failed, and whether it passes.
 
     Args:
-        records: of the suites' own items, or, where none was asked for, of tests of the user's own.
-        minimum: the success rate that each suite has to reach: where tasks are varied, its benign episodes by
-            themselves, and its varied ones. Probes are in no rate.
-        others: how many items failed beside failed episodes of suites: errors, and tests of the user's own.
+        records: of the suites' own items, or, if none was asked for, of tests of the user's own.
+        minimum: the success rate that each suite has to reach. If tasks are varied, its benign episodes and its varied
+            ones have to reach it separately. Probes are in no rate.
+        others: number of items that failed beside failed episodes of suites: errors, and tests of the user's own.
         stopped: whether the run ended before all its items had run.
         by_lower_end: whether the lower end of each rate's interval has to reach the minimum, and not the rate.
-        has_policy: whether there is a policy, for what is said where no episode ran.
+        has_policy: whether a policy was given, which the message mentions if no episode ran.
     """
     lines, against = weigh(records, minimum, by_lower_end, has_policy)
     against += against_others(others, stopped, any(not record.of_suite for record in records))
@@ -139,7 +139,7 @@ def judge(
 def weigh(
     records: Sequence[Record], minimum: float, by_lower_end: bool, has_policy: bool
 ) -> tuple[list[str], list[str]]:
-    """The rates against what was wanted: the lines that say them, and what speaks against the run. See `judge`."""
+    """Compare the rates with the minimum: return their lines, and the reasons for a failure. See `judge`."""
     found = tuple(_rates(records))
     rates = [rate for rate, _ in found]
     lines = [rate_line(rate, minimum, by_lower_end) for rate in rates]
@@ -165,10 +165,10 @@ def weigh(
 
 
 def against_others(others: int, stopped: bool, has_own: bool) -> list[str]:
-    """What speaks against a run beside its failed episodes.
+    """Return the reasons for a failure of the run beside its failed episodes.
 
     Args:
-        others: how many items failed beside them.
+        others: number of items that failed beside them.
         stopped: whether the run ended before all its items had run.
         has_own: whether tests of the user's are among them.
     """
