@@ -67,7 +67,7 @@ class Terms:
 
     @property
     def beyond(self) -> float:
-        """The drop of success that is not yet a regression, 0..1."""
+        """The drop of success that a regression has to exceed, 0..1."""
         return self.margin / 100 if self.regression == BEYOND else 0.0
 
     def __post_init__(self) -> None:

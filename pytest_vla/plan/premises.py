@@ -1,9 +1,9 @@
-"""What tasks take for granted as they begin, and under which version of MuJoCo it holds, as measured.
+"""The premises of tasks, and the measured versions of MuJoCo under which they hold.
 
 A premise is a relation between two things, or the state of a joint, that a task file's ``:init`` states: the bowl on
 the ramekin, the butter in the drawer, the drawer open. A region of table or floor where something begins is none. Init
-states were recorded long ago; what settles from them depends on the simulator. What was measured stands beside a
-suite's manifest, see `premises_file`, written by `pytest_vla.commands.premises`. No simulator, no numpy.
+states were recorded long ago; how they settle depends on the simulator. Measurements are stored beside a suite's
+manifest, see `premises_file`, written by `pytest_vla.commands.premises`. No simulator, no numpy.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -26,7 +26,7 @@ FILE = "premises.toml"
 
 @dataclass(frozen=True)
 class PremiseFinding:
-    """Init states of a task that are not as the others, under one version of MuJoCo.
+    """Init states of a task that differ from the others, under one version of MuJoCo.
 
     Attributes:
         task: its `Task.key`.
@@ -43,10 +43,10 @@ class PremiseFinding:
 
 @dataclass(frozen=True)
 class PremiseMeasurement:
-    """What was measured of the init states of one suite's task files, after the suite's settle steps.
+    """The measurements of the init states of one suite's task files, after the suite's settle steps.
 
     Attributes:
-        versions: of MuJoCo, under which.
+        versions: the measured versions of MuJoCo.
         false: premises that do not hold.
         thrown: things that have moved by more than 3 cm sideways since the init state: they overlapped something.
     """
@@ -57,7 +57,7 @@ class PremiseMeasurement:
 
 
 def premises_file(suite: str) -> Path | None:
-    """Where a suite's measurements are, by one of `suite_names()`; None: it has no manifest.
+    """Return the path of a suite's measurements, by one of `suite_names()`, or None if it has no manifest.
 
     Beside ``suite.toml`` it is ``premises.toml``, beside ``libero_goal.toml`` it is ``libero_goal.premises.toml``.
     """
@@ -69,8 +69,9 @@ def premises_file(suite: str) -> Path | None:
 
 @cache
 def measured(suite: str) -> PremiseMeasurement:
-    """What was measured of a suite's own task files, by its name or its files' folder; nothing where there is no such
-    file. Raises VlaError.
+    """Read the measurements of a suite's own task files, by its name or its files' folder.
+
+    They are empty if there is no such file. Raises VlaError if it cannot be read.
     """
     names = named_suites(suite) if is_suite(suite) else ()
     file = premises_file(names[0]) if len(names) == 1 else None
@@ -92,9 +93,9 @@ def _findings(rows: Iterable[Mapping[str, Any]]) -> Iterable[PremiseFinding]:
 
 
 def broken(task: Task, init_state: int, verdicts: Mapping[str, bool], mujoco: str) -> tuple[str, ...]:
-    """The premises that do not hold as an episode begins, and do under the default version.
+    """Return the premises that do not hold as an episode begins, and do under the default version.
 
-    What does not hold there either is a defect of the benchmark. Under the default version nothing is broken.
+    A premise that does not hold there either is a defect of the benchmark. Under the default version nothing is broken.
 
     Args:
         task: of the episode.
@@ -109,18 +110,18 @@ def broken(task: Task, init_state: int, verdicts: Mapping[str, bool], mujoco: st
 
 
 def known_broken(task: Task, init_state: int, mujoco: str) -> tuple[str, ...]:
-    """What `broken` will say of the task as it is, as measured; nothing for a version that was not measured."""
+    """Return the measured result of `broken` for the unvaried task; empty for a version that was not measured."""
     found = _of(task, init_state, measured(task.files).false, mujoco)
     return broken(task, init_state, {finding.about: False for finding in found}, mujoco)
 
 
 def thrown(task: Task, init_state: int, mujoco: str) -> tuple[str, ...]:
-    """The things that are thrown apart as this init state settles, as measured."""
+    """Return the things that are thrown apart as this init state settles, as measured."""
     return tuple(finding.about for finding in _of(task, init_state, measured(task.files).thrown, mujoco))
 
 
 def defects(task: Task, init_state: int) -> tuple[str, ...]:
-    """The premises that do not hold under any version that was measured."""
+    """Return the premises that do not hold under any version that was measured."""
     found = measured(task.files)
     false = [{finding.about for finding in _of(task, init_state, found.false, version)} for version in found.versions]
     return tuple(sorted(set.intersection(*false))) if false else ()
@@ -133,7 +134,7 @@ def _of(task: Task, init_state: int, findings: Iterable[PremiseFinding], mujoco:
 
 
 def notes_before(starts: Iterable[tuple[Task, int]], mujoco: str, policy: str) -> tuple[str, ...]:
-    """What a run has to say before its first episode under another version of MuJoCo than the default, a line each.
+    """Return the notes to print before a run under a version of MuJoCo that is not the default, a line each.
 
     Args:
         starts: task and init state of every episode.
@@ -173,7 +174,7 @@ def notes_before(starts: Iterable[tuple[Task, int]], mujoco: str, policy: str) -
 
 
 def thrown_by_default(task: Task, init_state: int) -> set[str]:
-    """What is thrown under the default version of MuJoCo."""
+    """Return the things that are thrown under the default version of MuJoCo."""
     return set(thrown(task, init_state, DEFAULT["mujoco"]))
 
 
@@ -182,5 +183,5 @@ def _number(starts: Iterable[tuple[Task, int]], found: Callable[[Task, int], obj
 
 
 def episodes_text(number: int) -> str:
-    """``1 episode``, ``2 episodes``."""
+    """Return ``1 episode``, ``2 episodes``."""
     return f"{number} episode{'' if number == 1 else 's'}"

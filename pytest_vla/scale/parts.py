@@ -1,4 +1,4 @@
-"""The runs of shards as they lie in folders: found, read, and checked to belong together. Nothing is written."""
+"""The runs of shards in results folders: found, read, and checked to belong together. Nothing is written."""
 
 import json
 import shlex
@@ -28,8 +28,8 @@ class ShardRun:
 
     Attributes:
         run: as its store has it.
-        of: which shard it is.
-        records: all of it, in the order of the store.
+        of: the shard.
+        records: all of the run's records, in the order of the store.
         items: with how they ended.
     """
 
@@ -41,11 +41,11 @@ class ShardRun:
 
 @dataclass(frozen=True)
 class Aside:
-    """Runs in the results folder of shards that are not of what is merged.
+    """The runs in the results folder of shards that do not belong to the merge.
 
     Attributes:
         place: the folder.
-        runs: by name, what they are of, such as ``another selection (30 items)``; the oldest first.
+        runs: by name, their description, such as ``another selection (30 items)``; the oldest first.
     """
 
     place: Path
@@ -54,7 +54,7 @@ class Aside:
 
 @dataclass(frozen=True)
 class Folder:
-    """A shard in a results folder: its runs of one selection, the oldest first, of which there is one at least."""
+    """A shard in a results folder: its runs of one selection, the oldest first, at least one."""
 
     place: Path
     parts: tuple[ShardRun, ...]
@@ -66,12 +66,12 @@ class Folder:
 
     @property
     def number(self) -> int:
-        """Of the shard."""
+        """The number of the shard."""
         return self.last.of.number
 
 
 def find_folders(places: Sequence[Path]) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
-    """Results folders: those that are named, and those in the folders that are.
+    """Find results folders: the named ones, and those directly below them.
 
     Returns:
         Those with a store, each once, and those without, of which a shard may have been killed before its first
@@ -102,13 +102,13 @@ def find_folders(places: Sequence[Path]) -> tuple[tuple[Path, ...], tuple[Path, 
 
 
 def read_folder(place: Path) -> tuple[tuple[Folder, ...], Aside]:
-    """The shards of a results folder: of the selection and policy of the run that began last. As a rule it is one.
+    """Read the shards in a results folder: those of the selection and policy of the newest run. Usually there is one.
 
     Returns:
-        These, and what else is in the folder: nobody is to lose failures because something else was run there later.
+        These, and the other runs in the folder, so that failures are not lost if something else was run there later.
 
     Raises:
-        VlaError: no run of it is a shard, or the store cannot be read; the file is named.
+        VlaError: no run in it is a shard, or the store cannot be read; the message names the file.
     """
     with open_store(place, create=False) as store:
         runs = [(run, _shard_of(place, run)) for run in reversed(store.runs())]
@@ -143,15 +143,15 @@ def _shard_of(place: Path, run: Run) -> ShardOf | None:
 def check_together(
     folders: Sequence[Folder], options: Collection[str], further: Mapping[str, Sequence[Record]]
 ) -> None:
-    """Whether shards are of one selection, under the same conditions, by the same policy.
+    """Check that shards have one selection, the same conditions and the same policy.
 
     Args:
         folders: of the shards.
-        options: in which all shards have to be the same, by attribute.
-        further: records that are to be of the same conditions, by what they are called.
+        options: that have to be the same in all shards, by attribute.
+        further: records that have to have the same conditions, by their name in messages.
 
     Raises:
-        VlaError: names the folder that differs, what it has, and what the others have.
+        VlaError: names the folder that differs, its value, and that of the others.
     """
     told: defaultdict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
     for folder in folders:
@@ -181,7 +181,7 @@ def check_together(
 
 
 def _hints(folders: Sequence[Folder]) -> str:
-    """What makes shards fit that differ, where their folders show it: an earlier run, or what was not collected."""
+    """Return advice on shards that differ, if their folders show a cause: a later run, or files that were not collected."""
     keys = Counter((folder.last.of.key, folder.last.run.model) for folder in folders)
     (usual, most), *_ = keys.most_common()
     if most == len(folders):
@@ -220,7 +220,7 @@ def _of_run(folder: Folder, options: Collection[str]) -> Iterator[tuple[str, str
 
 
 def _of_record(record: Record) -> Iterator[tuple[str, str]]:
-    """What is to be the same in all shards, as far as a record knows it."""
+    """Return the conditions of a record that have to be the same in all shards, as far as it has them."""
     conditions = conditions_of(record)
     yield "policy", record.policy
     yield "run seed", str(record.run_seed)
@@ -239,11 +239,11 @@ def _of_record(record: Record) -> Iterator[tuple[str, str]]:
 
 
 def _check_same(told: Mapping[str, Mapping[str, Counter[str]]], cure: str) -> None:
-    """Raises VlaError for the first name of which two texts are told.
+    """Raise VlaError for the first name with two different texts.
 
     Args:
-        told: by name and text, how often each place says it.
-        cure: what helps.
+        told: by name and text, how often each place has it.
+        cure: the advice.
     """
     for name, texts in told.items():
         if len(texts) == 1:
@@ -266,18 +266,18 @@ _SHARD, _DURATIONS, _RESULTS = "--vla-shard", "--vla-shard-durations", "--vla-re
 
 
 def without_shard(command: str) -> str:
-    """The command of the whole selection, with the results folder that is the default."""
+    """Return the command for the whole selection, with the default results folder."""
     return shlex.join(_without(command, (_SHARD, _DURATIONS, _RESULTS)))
 
 
 def for_shard(command: str, number: int, count: int) -> str:
-    """The command of another shard, with the results folder that is the default."""
+    """Return the command for another shard, with the default results folder."""
     first, *rest = _without(command, (_SHARD, _RESULTS))
     return shlex.join([first, *rest, f"{_SHARD}={number}/{count}"])
 
 
 def _without(command: str, options: tuple[str, ...]) -> Iterator[str]:
-    """The words of a command but for some options and their values."""
+    """Yield the words of a command without some options and their values."""
     try:
         words = iter(shlex.split(command))
     except ValueError:
