@@ -1,7 +1,7 @@
-"""Files of cases, ``--vla-cases=FILE``: tasks with seeds and changes, whose parameters stand in the file.
+"""Files of cases, ``--vla-cases=FILE``: tasks with seeds and changes, with all parameters in the file.
 
-Such a file says all that an episode depends on beside the policy and the run's options: the same file gives the same
-episode, bit for bit.
+Such a file has everything that an episode depends on beside the policy and the run's options: the same file gives the
+same episode, bit for bit.
 """
 
 import json
@@ -38,8 +38,8 @@ class ListedCase:
     """A case of a file.
 
     Attributes:
-        candidate: what is run.
-        about: what the file says of it; empty: nothing.
+        candidate: that is run.
+        about: the file's comment on it, or an empty text.
     """
 
     candidate: Candidate
@@ -47,14 +47,14 @@ class ListedCase:
 
 
 def read_cases(file: Path, data: Path | None = None) -> tuple[ListedCase, ...]:
-    """The cases of a file, in its order.
+    """Read the cases of a file, in its order.
 
     Args:
         file: TOML.
         data: folder that is searched first for the suites' files.
 
     Raises:
-        VlaError: it cannot be read, or something in it is not known; says where, and what was expected.
+        VlaError: it cannot be read, or has an unknown or wrong entry; the message has the place and the expected value.
     """
     try:
         table, lines = read_toml_with_lines(file, "case")
@@ -83,12 +83,12 @@ def read_cases(file: Path, data: Path | None = None) -> tuple[ListedCase, ...]:
 
 
 def listed_cases(file: Path, data: Path | None = None) -> tuple[Case, ...]:
-    """What a file of cases has, to be run; this process then knows their variations. Raises as `read_cases`."""
+    """Return the cases of a file, to be run; this process then knows their variations. Raises as `read_cases`."""
     return tuple(replace(each.candidate.case, given=True) for each in read_cases(file, data))
 
 
 def write_cases(file: Path, cases: Iterable[ListedCase]) -> None:
-    """Write a file that `read_cases` reads; the old one stays where that fails. Raises VlaError."""
+    """Write a file that `read_cases` reads; the old one stays if that fails. Raises VlaError."""
     text = _HEAD.format(name=file.name, schema=SCHEMA) + "".join(map(_written, cases))
     with whole_file(file) as stream:
         stream.write(text.encode())
@@ -183,12 +183,12 @@ MOST_KNOWN = 10
 
 
 def known_file(results: Path, task: Task) -> Path:
-    """Where the failures of a task are kept."""
+    """Return the file with the known failures of a task."""
     return results / FOLDER / task.suite / f"{task.key}.toml"
 
 
 def known_failures(results: Path, task: Task) -> tuple[ListedCase, ...]:
-    """The failures of a task that were found before, the last ones first; none where the file cannot be used any more.
+    """Return the known failures of a task, the last ones first; empty if the file cannot be used any more.
 
     Args:
         results: folder of all runs.
@@ -208,13 +208,13 @@ def known_failures(results: Path, task: Task) -> tuple[ListedCase, ...]:
 
 
 def remember_failures(results: Path, task: Task, found: Iterable[ListedCase], before: Iterable[ListedCase]) -> None:
-    """Keep what was found, and of what was known before as much as there is room for, also what passes now.
+    """Store new failures, then earlier ones while there is room, even if they pass now.
 
     Args:
         results: folder of all runs.
         task: whose they are.
-        found: now.
-        before: of `known_failures`.
+        found: the new failures.
+        before: the result of `known_failures`.
 
     Raises:
         VlaError: the file cannot be written.

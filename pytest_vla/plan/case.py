@@ -79,7 +79,7 @@ def dimension_of(name: str) -> str:
 
 
 def within(dimension: str, label: str) -> str:
-    """Return a label without its dimension, or for a joint one each part without its own: ``wider-L2+shadow-L1``."""
+    """Return a label without its dimension, or for a joint one each part without its own: ``wider+shadow``."""
     pairs = zip(parts_of(dimension), parts_of(label), strict=False)
     return joint_of(part.removeprefix(f"{name}.") for name, part in pairs)
 

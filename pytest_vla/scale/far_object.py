@@ -1,4 +1,4 @@
-"""A wrapper for an object on another machine. Its class is sent there by value; the object's class is imported there."""
+"""A wrapper for an object on another machine. Its class is sent by value; the object's class is imported there."""
 
 from typing import Any
 

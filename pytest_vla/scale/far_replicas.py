@@ -1,4 +1,4 @@
-"""The copies of a run's policy in a cluster: their places, the assignment of workers, and the replacement of lost ones."""
+"""The copies of a run's policy in a cluster: their places, the workers of each, and the replacement of lost ones."""
 
 import threading
 import time

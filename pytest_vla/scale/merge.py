@@ -94,9 +94,7 @@ _TEXTS = ("selection", "partition", "weights", "model")
 
 
 def merged_of(store: Store, run: Run) -> MergedOf | None:
-    """Read the shards that a run was merged from, or return None if there are none. Raises VlaError if they are
-    damaged.
-    """
+    """Read the shards that a run was merged from, or return None if there are none. Raises VlaError if damaged."""
     table = run.invocation.get(MERGED)
     if table is None:
         return None

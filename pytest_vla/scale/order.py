@@ -1,4 +1,4 @@
-"""An order in which the episodes that ran when time ends are a valid sample: strata have their shares at any time. Pure.
+"""An order of episodes in which strata have their shares at any time, so that a stopped run is a valid sample. Pure.
 
 A stratum is the finest group with a rate: a task under one kind and level of variation. Its n episodes come in a drawn
 order, at times (k + u) / n, k = 0..n-1, of a clock that runs from 0 to 1: whenever it is stopped, the stratum has its

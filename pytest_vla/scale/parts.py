@@ -181,7 +181,7 @@ def check_together(
 
 
 def _hints(folders: Sequence[Folder]) -> str:
-    """Return advice on shards that differ, if their folders show a cause: a later run, or files that were not collected."""
+    """Return advice on shards that differ, if their folders show a cause: a later run, or uncollected files."""
     keys = Counter((folder.last.of.key, folder.last.run.model) for folder in folders)
     (usual, most), *_ = keys.most_common()
     if most == len(folders):
