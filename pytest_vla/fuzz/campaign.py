@@ -85,8 +85,10 @@ class Campaign:
         return episodes
 
     def next(self) -> tuple[str, Job] | None:
-        """Return the next job, of the tasks in turn, or None if there is none now. Raises VlaError if a task has no
-        scene.
+        """Return the next job, of the tasks in turn, or None if there is none now.
+
+        Raises:
+            VlaError: a task has no scene.
         """
         names = list(self.hunts)
         for step in range(len(names)):

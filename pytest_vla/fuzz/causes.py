@@ -31,8 +31,7 @@ def is_one_cause(first: Candidate, second: Candidate) -> bool:
 
 
 def has_more(candidate: Candidate, smaller: Candidate) -> bool:
-    """Whether a candidate includes all of a smaller one, on the same sides and as much, so that it fails for that
-    cause.
+    """Whether a candidate includes all of a smaller one, on the same sides and as much, and fails for that cause.
 
     Numbers are compared one by one. Manners (a heading, a colour) have to be similar. Texts have no order: those of one
     kind count as equal.

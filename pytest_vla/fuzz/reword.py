@@ -203,9 +203,7 @@ class Reworded:
 
     @property
     def cleared(self) -> float | None:
-        """The distance below which all rewordings were tried and none breaks the task always, or None if all were
-        tried.
-        """
+        """The distance below which all were tried and none breaks the task always, or None if all were tried."""
         return self.ranked[self.untried[0]].distance if self.untried else None
 
 

@@ -115,8 +115,10 @@ class TaskSearch:
         self.tried = self.failed = self._last_news = 0
 
     def next(self) -> Job | None:
-        """Return the next job, or None if there is none now, or none any more (`is_done`). Raises VlaError without a
-        scene.
+        """Return the next job, or None if there is none now, or none any more (`is_done`).
+
+        Raises:
+            VlaError: the task has no scene to propose.
         """
         if self._twins_left:
             place, seed = self._twins_left.popleft()
@@ -268,7 +270,7 @@ class TaskSearch:
             self._queue.append(proposal)
 
     def _add_found(self, found: Found) -> None:
-        """Add a failure, unless its cause is known; a flaky failure does not hide one that fails under all run seeds."""
+        """Add a failure unless its cause is known; a flaky one hides none that fails under all run seeds."""
         assert self._guide is not None, "failures come after all twins"
         some = self._flaky if found.is_flaky else self._certain
         if not found.is_flaky:
@@ -368,7 +370,7 @@ def _run_seeds(rules: SearchRules, number: int) -> tuple[int, ...]:
 
 
 def _failed(candidate: Candidate, attempt: Try, seeds: Sequence[int]) -> tuple[int, int]:
-    """Return the number of run seeds under which a failing scene fails, and of those tried, including the search's own."""
+    """Return the number of run seeds under which a failing scene fails, and of those tried, with the search's own."""
     return 1 + sum(attempt(candidate, run_seed=seed).outcome == "fails" for seed in seeds), 1 + len(seeds)
 
 

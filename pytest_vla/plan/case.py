@@ -66,7 +66,7 @@ def is_joint(label: str) -> bool:
 
 
 def names_of(dimension: str, kind: str) -> str:
-    """Combine a record's dimension and kind: ``a+b`` and ``wider+shadow`` to ``a.wider+b.shadow``."""
+    """Combine a record's dimension and kind: ``a+b`` and ``x+y`` to ``a.x+b.y``."""
     dimensions, kinds = parts_of(dimension), parts_of(kind)
     if len(dimensions) != len(kinds):
         return f"{dimension}.{kind}"
@@ -122,7 +122,7 @@ def chosen_name(label: str) -> str:
 
 
 def is_given(label: str) -> bool:
-    """Whether a part of a label has parameters from a file of cases, so that its cases were chosen and are no sample."""
+    """Whether a part of a label has parameters from a file of cases: its cases were chosen, and are no sample."""
     return any(map(chosen_name, parts_of(label)))
 
 
