@@ -257,7 +257,7 @@ def loaded(setup: Setup, number: int, told: Callable[[str], None]) -> Iterator[S
                 served = SearchPolicyProcess(replicas.address_of(0), replicas.about, replicas.patience)
                 setup = replace(setup.of(replicas.about.digest), served=served)
         if setup.served is None:
-            told(f"each of {number} workers loads {setup.spec.text} for itself")
+            told(f"each of {number} workers loads its own copy of {setup.spec.text}")
             # What it is made of is known of one that is loaded.
             setup = setup.of(digest_of(resolve_policy(setup.spec), setup.spec))
         yield StartedSearch(setup.conditions, lambda before, beat: closing(Workers(setup, number, told, before, beat)))
@@ -374,7 +374,7 @@ class Workers:
             for worker in self._workers:
                 # Loading a policy takes as long as it takes; a process that is frozen in it is ended too.
                 if worker.still > self._silence * (1 if worker.is_ready else _LOADING):
-                    return self._lost(worker, f"said nothing for {worker.still:.0f} s")
+                    return self._lost(worker, f"was silent for {worker.still:.0f} s")
 
     def close(self) -> None:
         """End them all."""
@@ -412,12 +412,12 @@ class Workers:
     def _lost(self, worker: _Worker, why: str) -> tuple[str, Job, Result | None]:
         """Replace a worker that is gone; its job is repeated once."""
         if not worker.is_ready:
-            raise VlaError(f"a worker of the search {why} before it had begun; its own words are above")
+            raise VlaError(f"a search worker {why} before it started; see its output above")
         worker.process.kill()
         worker.process.join()
         worker.pipe.close()
         self._workers[self._workers.index(worker)] = self._start(worker.number)
-        self.told(f"worker {worker.number} {why}, and another takes its place")
+        self.told(f"worker {worker.number} {why} and was replaced")
         if worker.work is None:
             return self.wait()
         task, job = worker.work

@@ -7,7 +7,7 @@ from pathlib import Path
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import Case, dimension_of, joint_of, parts_of
 from pytest_vla.plan.manifests import load_suite
-from pytest_vla.plan.task import Task
+from pytest_vla.plan.task import Task, check_unvaried
 from pytest_vla.scene.variation import INSTRUCTION, Params
 from pytest_vla.util.text import LAST_SEED
 from pytest_vla.vary.chosen import Change, change_of, remember
@@ -123,8 +123,8 @@ def candidate_of(scene: Scene, data: Path | None = None) -> Candidate:
 
 def checked(scene: Scene, task: Task) -> Candidate:
     """Return a scene as a candidate, as `candidate_of`, for a task that is already loaded."""
-    if scene.changes and task.varied:
-        raise VlaError(f"{task.suite} is varied by itself; take the suite {task.files} for others")
+    if scene.changes:
+        check_unvaried(task)
     for name, params in scene.changes.items():
         if problems := complaints(kind_named(name).space(task), params):
             raise VlaError(f"{task.id}: {name}: {'; '.join(problems)}")

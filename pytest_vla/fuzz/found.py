@@ -109,7 +109,7 @@ class Searched:
 
 
 def failure_line(found: Found, rival: str = "") -> str:
-    """Return a failure in a line: ``fails under 4 of 4 run seeds: action.delay steps=3 (does it at ...), seed 0``.
+    """Return a failure in a line: ``fails under 4 of 4 run seeds: action.delay steps=3 (succeeds at ...), seed 0``.
 
     Args:
         found: the failure.
@@ -135,16 +135,16 @@ def often_text(found: Found) -> str:
 
 def _why_not_smaller(found: Found) -> str:
     if found.is_flaky:
-        return "not made smaller, as it fails by luck"
-    return "not at its smallest: its episodes were at an end, or what is smaller fails by luck"
+        return "not shrunk, since it fails only sometimes"
+    return "may not be smallest: its episodes were used up, or smaller ones fail only sometimes"
 
 
 def rival_text(found: Found, rival: str) -> str:
-    """Return the outcome with the policy to compare with: ``; old:policy does it``; empty if there is none."""
+    """Return the outcome with the policy to compare with: ``; old:policy succeeds``; empty if there is none."""
     return "" if found.rival is None else f"; {rival or 'the other policy'} {_RIVAL[found.rival]}"
 
 
-_RIVAL = {"fails": "fails too", "passes": "does it", "aside": "tells nothing of it"}
+_RIVAL = {"fails": "fails too", "passes": "succeeds", "aside": "is inconclusive"}
 
 
 def about_text(found: Found, model: str, digest: str | None) -> str:
@@ -153,29 +153,29 @@ def about_text(found: Found, model: str, digest: str | None) -> str:
 
 
 def boundary_text(found: Found) -> str:
-    """Return the least change that fails, and what passes: ``camera.azimuth azimuth_deg=23.4 (does it at ...)``."""
+    """Return the least change that fails, and what passes: ``camera.azimuth azimuth_deg=23.4 (succeeds at ...)``."""
     told = []
     for change in found.shrunk.candidate.changes:
         sides = [side for side in found.shrunk.boundaries if side.kind == change.kind]
         passing = " or ".join(filter(None, map(_passing, sides)))
-        does_it = f" (does it at {passing})" * bool(passing)
-        told.append(f"{change.kind} {params_text(change.params)}{does_it}")
+        boundary = f" (succeeds at {passing})" * bool(passing)
+        told.append(f"{change.kind} {params_text(change.params)}{boundary}")
     return " with ".join(told) or "no change"
 
 
 def rate_text(seen: Searched) -> str:
-    """Return the failure rate: ``5 of 20 scenes drawn evenly fail = 25.0% [11.2%, 46.9%], 3 aside``.
+    """Return the failure rate: ``5 of 20 evenly drawn scenes fail = 25.0% [11.2%, 46.9%], 3 aside``.
 
     Inconclusive scenes (aside) do not count. Guided scenes are only counted, since their rate is none of a space.
     """
     number, left = seen.failed + seen.passed, sum(seen.aside.values())
-    guided = f"; beside them {seen.guided_failed} of {seen.guided} that were looked for" if seen.guided else ""
+    guided = f"; guided: {seen.guided_failed} of {seen.guided} fail" if seen.guided else ""
     if not number:
-        return f"no scene that was drawn evenly told anything{guided}"
+        return f"no evenly drawn scene was conclusive{guided}"
     low, high = wilson_interval(seen.failed, number)
     rate = f"{seen.failed / number:.1%} [{low:.1%}, {high:.1%}]{base_text(seen)}"
     aside = f", {left} aside" if left else ""
-    return f"{seen.failed} of {number} scenes drawn evenly fail = {rate}{aside}{guided}"
+    return f"{seen.failed} of {number} evenly drawn scenes fail = {rate}{aside}{guided}"
 
 
 def base_text(seen: Searched) -> str:
@@ -213,12 +213,17 @@ def excess_of(seen: Searched) -> tuple[float, tuple[float, float]] | None:
 def aside_lines(seen: Searched) -> Iterator[str]:
     """Yield a line for each seed that is left out, and for each reason of inconclusive scenes."""
     for seed, why in seen.left_out:
-        yield f"seed {seed} is left out: without any change {why}"
+        yield left_out_text(seed, why)
     reasons: dict[str, list[str]] = {}
     for why, number in seen.aside.items():
         reasons.setdefault(why.partition(":")[0], []).extend([why] * number)
     for some in sorted(reasons.values(), key=len, reverse=True):
         yield f"{len(some)} aside: {some[0]}"
+
+
+def left_out_text(seed: int, why: str) -> str:
+    """Return the line on a seed that is not searched: ``seed 2 skipped: without any change the policy fails``."""
+    return f"seed {seed} skipped: without any change {why}"
 
 
 def params_text(params: Params) -> str:

@@ -70,10 +70,10 @@ class Journal:
             self._stream = file.open("ab")
             is_new = not file.stat().st_size
         except filelock.Timeout:
-            raise VlaError(f"{file.parent}: another process goes on with this search; wait for it, or end it") from None
+            raise VlaError(f"{file.parent}: another process runs this search; wait for it, or stop it") from None
         except OSError as error:
             self._lock.release()
-            raise VlaError(f"{file}: the search cannot be kept: {error.strerror or error}") from error
+            raise VlaError(f"{file}: the search cannot be written: {error.strerror or error}") from error
         if is_new:
             self._write({"schema": SCHEMA, **head})
 
@@ -94,7 +94,7 @@ class Journal:
             # A process that is killed leaves what it has handed to the system.
             self._stream.flush()
         except OSError as error:
-            raise VlaError(f"{self.file}: the search cannot be kept: {error.strerror or error}") from error
+            raise VlaError(f"{self.file}: the search cannot be written: {error.strerror or error}") from error
 
 
 def read_head(file: Path) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def read_head(file: Path) -> dict[str, Any]:
         if table.get("schema") != SCHEMA:
             raise VlaError(f"{file}:1: expected a search with schema {SCHEMA}, found {table.get('schema')!r}")
         return table
-    raise VlaError(f"{file}: nothing is in it; begin a new search")
+    raise VlaError(f"{file}: it is empty; start a new search")
 
 
 def read_lines(file: Path, tasks: Mapping[str, Task]) -> Iterator[Line]:
@@ -122,7 +122,7 @@ def read_lines(file: Path, tasks: Mapping[str, Task]) -> Iterator[Line]:
         try:
             yield _line_of(table, tasks)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise VlaError(f"{file}:{number}: this is no line of a search ({error!r}); begin a new one") from error
+            raise VlaError(f"{file}:{number}: not a line of a search ({error!r}); start a new one") from error
 
 
 def _cut_torn(file: Path) -> None:
@@ -150,7 +150,7 @@ def _tables(file: Path) -> Iterator[dict[str, Any]]:
                     if not isinstance(table, dict):
                         raise ValueError("no table")
                 except ValueError as error:
-                    raise VlaError(f"{file}:{number}: expected a line of JSON: {error}; begin a new search") from error
+                    raise VlaError(f"{file}:{number}: expected a line of JSON: {error}; start a new search") from error
                 yield table
     except OSError as error:
         raise VlaError(f"{file}: the search cannot be read: {error.strerror or error}") from error
@@ -271,7 +271,7 @@ def kept_search(results: Path, name: str) -> Path:
     if not names:
         raise VlaError(f"--resume: there is no search in {folder}")
     if name != LAST and name not in names:
-        raise VlaError(f"--resume={name}: no search in {folder} is called so.{did_you_mean(name, names)}")
+        raise VlaError(f"--resume={name}: there is no such search in {folder}.{did_you_mean(name, names)}")
     return folder / (names[-1] if name == LAST else name) / FILE
 
 
@@ -288,18 +288,18 @@ def begun_options(file: Path) -> dict[str, Any]:
     """Return the options that a search began with, as JSON has them. Raises VlaError."""
     options = read_head(file).get("options")
     if not isinstance(options, dict):
-        raise VlaError(f"{file}:1: its options are missing; begin a new search")
+        raise VlaError(f"{file}:1: its options are missing; start a new search")
     return options
 
 
 def check_head(file: Path, head: Mapping[str, Any]) -> None:
     """Raise VlaError if the policy or the installed versions differ from those that a search began with."""
     before = read_head(file)
-    for key, what in ((_OF_THE_POLICY, "the policy"), (_OF_VERSIONS, "what is installed")):
+    for key, what in ((_OF_THE_POLICY, "the policy"), (_OF_VERSIONS, "the set of installed versions")):
         if before.get(key) != head[key]:
             raise VlaError(
-                f"--resume={file.parent.name}: {what} is not what it was when the search began (then "
-                f"{before.get(key)}, now {head[key]}); begin a new search"
+                f"--resume={file.parent.name}: {what} changed since the search began (then "
+                f"{before.get(key)}, now {head[key]}); start a new search"
             )
 
 

@@ -77,7 +77,7 @@ def rewordings(task: Task) -> tuple[Rewording, ...]:
         if each.text.lower() not in known:
             found.setdefault(each.text.lower(), each)
     if not found:
-        raise VlaError(f"{task.id} cannot be asked in other words: WordNet has none for {task.language!r}, and {why}")
+        raise VlaError(f"{task.id} cannot be reworded: WordNet has no synonym for {task.language!r}, and {why}")
     return tuple(found.values())
 
 

@@ -57,11 +57,13 @@ def fuzzed_kinds(task: Task, dimensions: Sequence[str] = ()) -> tuple[VariationK
     known = tuple(dict.fromkeys(kind.dimension for kind in ours))
     for name in dimensions:
         if name not in known:
-            raise VlaError(f"no dimension {name!r} can be searched.{did_you_mean(name, known)} {', '.join(known)} can")
+            raise VlaError(
+                f"no dimension {name!r} can be searched.{did_you_mean(name, known)} Known: {', '.join(known)}"
+            )
     wanted = [kind for kind in ours if not dimensions or kind.dimension in dimensions]
     found = tuple(kind for kind in wanted if not kind.needs_files and _has(task, kind))
     if not found:
-        raise VlaError(f"{task.id} has no kind of {', '.join(dimensions or known)}")
+        raise VlaError(f"{task.id} cannot be varied by {' or '.join(dimensions or known)}")
     return found
 
 
@@ -84,7 +86,12 @@ def propose(task: Task, seed: int, some: Sequence[VariationKind], generator: Ran
         except VlaError as error:
             # Such as an amount that rounds to nothing.
             why = str(error)
-    raise VlaError(f"{task.id}: none of {_PROPOSE_MOST_DRAWS} draws is a scene that it can have; the last one: {why}")
+    raise no_scene(task, _PROPOSE_MOST_DRAWS, why)
+
+
+def no_scene(task: Task, draws: int, why: str) -> VlaError:
+    """Return the error of a task in which no draw is possible; `why` is the error of the last one."""
+    return VlaError(f"{task.id}: none of {draws} draws is possible in this task; the last one: {why}")
 
 
 def checked(candidate: Candidate) -> Candidate:

@@ -312,8 +312,8 @@ def shares_of(counted: Counted, generator: np.random.Generator) -> DimensionShar
     passed = scenes - failed
     if scenes < FEWEST_SCENES or min(failed, passed) < FEWEST_OF_EACH:
         why = (
-            f"of {scenes} scenes that were drawn evenly and told something the policy fails {failed}: what matters can "
-            f"be told of {FEWEST_SCENES} scenes, {FEWEST_OF_EACH} that fail and {FEWEST_OF_EACH} that do not, or more"
+            f"the policy fails {failed} of {scenes} conclusive evenly drawn scenes: at least {FEWEST_SCENES} are "
+            f"needed, with {FEWEST_OF_EACH} failures and {FEWEST_OF_EACH} successes"
         )
         return DimensionShares(scenes, failed, why=why)
     single = []
@@ -393,7 +393,8 @@ def _pair(pair: tuple[str, str], table: Counts, generator: np.random.Generator) 
     number, contrast, weight = _contrast(table)
     if number.min() < FEWEST_OF_BOTH:
         return DimensionShare(
-            pair, why=f"{int(number[1, 1])} scenes change both, {FEWEST_OF_BOTH} are needed, also of neither"
+            pair,
+            why=f"{int(number[1, 1])} scenes change both: {FEWEST_OF_BOTH} are needed, also with one alone and neither",
         )
     share = float(beyond(table))
     # Without anything joint each cell would fail as the sum of one term for each says.

@@ -102,28 +102,26 @@ class Trials:
         record = self._noted(ended.record)
         too_much = self.wanted.costs_too_much(ended)
         if record.outcome == "success" and not too_much:
-            return Trial("passes", "the policy does it", record, signals_of(ended))
+            return Trial("passes", "the policy succeeds", record, signals_of(ended))
         broke = record.outcome == "error" and str(record.reason).startswith("policy-")
         if record.outcome not in ("success", "failure") and not (broke and self.wanted.errors):
             return Trial("aside", f"{record.reason}: {record.message}", record)
-        does = too_much or ("the policy breaks" if broke else "the policy does not do it")
+        does = too_much or ("the policy breaks" if broke else "the policy fails")
         if variation is None:
             return Trial("fails", does, record)
         # What is seen does not change what a solver costs; the benign twin showed that it can be done for less.
         if not (variation.changes_scene or variation.actions):
-            return Trial("fails", f"only what is seen or told is changed, and {does}", record)
+            return Trial("fails", f"only images or the instruction are changed, and {does}", record)
         if candidate.task.world is not None:
-            return Trial(
-                "aside", "of a suite with a simulator of its own nobody shows that it can still be done", record
-            )
+            return Trial("aside", "a suite with its own simulator has no expert to show that it can be done", record)
         as_expert = replace(conditions, model="expert", policy_digest=None, replan=None)
         solver = self.solver or expert_policy
         solved = run_episode(case, candidate.task, solver, self.open_world, as_expert, variation=variation)
         if self._noted(solved.record).outcome != "success":
-            return Trial("aside", "the expert does not do it either", record)
+            return Trial("aside", "the expert fails too", record)
         if self.wanted.costs_too_much(solved):
-            return Trial("aside", "the expert costs too much too", record)
-        return Trial("fails", f"the expert does it, and {does}", record)
+            return Trial("aside", "the expert costs too much, too", record)
+        return Trial("fails", f"the expert succeeds, and {does}", record)
 
     def _noted(self, record: Record) -> Record:
         self.episodes += 1

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.fuzz.candidate import Candidate
+from pytest_vla.fuzz.sampler import no_scene
 from pytest_vla.plan.case import levelled
 from pytest_vla.plan.task import Task
 from pytest_vla.util.text import LAST_SEED, did_you_mean
@@ -287,7 +288,7 @@ def propose_as_vlatest(task: Task, seed: int, some: Sequence[VariationKind], gen
                 return candidate
         except VlaError as error:
             why = str(error)
-    raise VlaError(f"{task.id}: none of {_MOST_DRAWS} draws is a scene that it can have; the last one: {why}")
+    raise no_scene(task, _MOST_DRAWS, why)
 
 
 def _changes(task: Task, by_name: dict[str, VariationKind], generator: Random) -> list[Change]:

@@ -87,7 +87,7 @@ class CaseResult:
         """The parts of the case's id. Raises VlaError if it is not the id of a case."""
         found = labels.parse_case_id(self.case)
         if found is None:
-            raise VlaError(f"{self.case!r} is no case: expected an id such as tabletop/turn_on_the_stove[seed0]")
+            raise VlaError(f"{self.case!r} is not a case id: expected one such as tabletop/turn_on_the_stove[seed0]")
         return found
 
     @property
@@ -245,13 +245,13 @@ def baseline_of(records: Iterable[Record], model: str | None = None) -> Baseline
     found = counting_of(records, model).records
     complete = [record for record in found if is_complete(record.outcome)]
     if told := of_several_simulators(found):
-        raise VlaError(f"{told}: no baseline is of both; name runs of one (pytest-vla runs lists them)")
+        raise VlaError(f"{told}: a baseline cannot combine them. Name runs of one (pytest-vla runs lists them)")
     digests = sorted({record.policy_digest for record in complete or found if record.policy_digest is not None})
     if len(digests) > 1:
         told = ", ".join(digest[:8] for digest in digests)
         raise VlaError(
-            f"these records are of {len(digests)} versions of the policy {found[0].policy} ({told}): no baseline is of "
-            "several; name runs of one (pytest-vla runs lists them)"
+            f"{len(digests)} versions of the policy {found[0].policy} ({told}): a baseline needs one. Name runs of one "
+            "version (pytest-vla runs lists them)"
         )
     cases = tuple(sorted(_relayered([case_result(record) for record in found]), key=lambda case: case.key))
     began = sorted(record.started for record in found)
@@ -278,16 +278,14 @@ def counting_of(records: Iterable[Record], model: str | None = None) -> Counting
     """
     grouped = by_model(records)
     if not grouped:
-        raise VlaError("there is no episode: a baseline is made of a run with some")
+        raise VlaError("no episode: a baseline needs a run with episodes")
     policies = {name: some[0].policy for (name, _), some in grouped.items()}
     meant = [name for name, policy in policies.items() if model in (None, name, policy)]
     if not meant:
         known = ", ".join(policies)
-        raise VlaError(f"no episode is of the model {model!r}: there are {known}.{did_you_mean(str(model), policies)}")
+        raise VlaError(f"no episode of the model {model!r}. Models: {known}.{did_you_mean(str(model), policies)}")
     if len(meant) > 1:
-        raise VlaError(
-            f"the episodes are of {len(meant)} models: {', '.join(meant)}; a baseline is of one: --model=NAME"
-        )
+        raise VlaError(f"{len(meant)} models: {', '.join(meant)}. A baseline needs one: --model=NAME")
     selected = [that_count(some) for (name, _), some in grouped.items() if name == meant[0]]
     return Counting(
         tuple(record for each in selected for record in _with_copies(each)),

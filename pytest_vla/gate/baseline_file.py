@@ -65,7 +65,9 @@ def migrated(table: Any, schema: int = SCHEMA, steps: Mapping[int, Callable[[Tab
     if type(found) is int and found > schema:
         writer = table.get("made_by")
         by = printable(writer)[:60] if isinstance(writer, str) else "a later version"
-        raise VlaError(f"expected {known}, found {found}, of {by}: upgrade pytest-vla (pip install -U pytest-vla)")
+        raise VlaError(
+            f"expected {known}, found {found}, written by {by}: upgrade pytest-vla (pip install -U pytest-vla)"
+        )
     if type(found) is not int or found < oldest:
         raise VlaError(f"expected {known}, found {_told(found)}")
     made: Table = table
@@ -85,7 +87,7 @@ def check_table(table: Mapping[str, Any]) -> None:
     names = {*table["common"], *(name for each in table["suites"].values() for name in each)}
     names |= {name for each in table["tasks"].values() for name in each}
     if len(names) > _MOST_NAMES or len(names) * len(table["tasks"]) > MOST_CONDITIONS:
-        raise VlaError(f"expected up to {_MOST_NAMES} conditions, found {len(names)} of {len(table['tasks'])} tasks")
+        raise VlaError(f"expected up to {_MOST_NAMES} conditions, found {len(names)} for {len(table['tasks'])} tasks")
 
 
 def check_case(line: Any) -> CaseParts:
@@ -110,7 +112,7 @@ def check_case(line: Any) -> CaseParts:
     if (line.get("success_step") or 0) > line["steps"]:
         raise VlaError(f"success_step: expected up to steps, {line['steps']}, found {line['success_step']}")
     if line["outcome"] not in ("success", "failure") and line.get("costs"):
-        raise VlaError(f"costs: expected none of an episode that is {line['outcome']}")
+        raise VlaError(f"costs: expected none for the outcome {line['outcome']}")
     return parts
 
 
@@ -206,7 +208,7 @@ _CONDITIONS: _Fields = {
 }
 
 
-_MENDING = "save it again (pytest-vla baseline save RUN -o FILE), or take it from version control"
+_MENDING = "save it again (pytest-vla baseline save RUN -o FILE), or restore it from version control"
 
 
 def write_baseline(baseline: Baseline, path: Path) -> None:
@@ -227,15 +229,15 @@ def read_baseline(path: Path) -> Baseline:
     except FileNotFoundError:
         raise VlaError(f"there is no baseline {path}: make one with pytest-vla baseline save RUN -o {path}") from None
     except UnicodeDecodeError as error:
-        raise _broken(path, f"it is no text (byte {error.start})") from error
+        raise _broken(path, f"it is not text (byte {error.start})") from error
     except ValueError as error:
         raise _broken(path, str(error)) from error
     except OSError as error:
         raise VlaError(f"cannot read {path}: {error.strerror or error}") from error
     if (line := _conflict(text)) is not None:
         raise VlaError(
-            f"{path}:{line}: not a baseline: there are git's conflict markers in it; take one side whole (git checkout "
-            f"--ours {path}, or --theirs), or save it again: pytest-vla baseline save RUN -o FILE"
+            f"{path}:{line}: not a baseline: it has git conflict markers. Take one side (git checkout --ours {path}, "
+            f"or --theirs), or save it again: pytest-vla baseline save RUN -o FILE"
         )
     try:
         table = parse_json(text, unique=True)
@@ -319,7 +321,7 @@ def _baseline(table: Any, text: str, path: Path) -> Baseline:
             raise _broken(_place(path, text, index, len(table["cases"]), line), str(error)) from error
         if (first := seen.setdefault(case.key, index)) != index:
             places = [_place(path, text, each, len(table["cases"]), line) for each in (first, index)]
-            raise _broken(places[1], f"the case was there already: {places[0]}; keep one of the two lines")
+            raise _broken(places[1], f"duplicate of {places[0]}; keep one of the two lines")
         charged += sum(map(len, case.costs.values()))
         if charged > MOST_CONDITIONS:
             raise _broken(path, f"expected up to {MOST_CONDITIONS} names of costs in all cases, found more")

@@ -51,47 +51,52 @@ class Condition(NamedTuple):
 
 CONDITIONS = (
     # First, since another simulator compiles another scene, and may begin elsewhere.
-    Condition("provenance.mujoco", "refuses", "MuJoCo", "another version moves otherwise", True),
-    Condition("provenance.robosuite", "refuses", "robosuite", "another version moves otherwise", True),
-    Condition("protocol.max_steps", "refuses", "step budget", "more steps, more successes"),
-    Condition("protocol.rules", "refuses", "success rule", "the paper's goals and its code's are others"),
-    Condition("protocol.", "refuses", "protocol", "it is what every episode of a suite has in common"),
-    Condition("goal", "refuses", "success rule", "another goal is another task", True),
-    Condition("instruction", "refuses", "instruction", "the policy was told something else", True),
-    Condition("replan", "refuses", "replan length", "a policy that is asked more often does otherwise"),
-    Condition("scene", "refuses", "scene", "its files or assets are others: things move or look otherwise", True),
-    Condition("provenance.stand_ins", "refuses", "stand-in assets", "things look otherwise", True),
-    Condition("init_state", "refuses", "init state", "the same seed began elsewhere"),
-    Condition("variation", "refuses", "variation", "its label names another dimension, kind or level"),
-    Condition("parameters", "refuses", "variation's parameters", "the same label was drawn otherwise"),
-    Condition("world.", "refuses", "simulator of the suite's own world", "it says that its results depend on it"),
-    Condition("provenance.premises", "refuses", "premises (--vla-premises)", "other episodes are invalid"),
+    Condition("provenance.mujoco", "refuses", "MuJoCo", "MuJoCo versions give different physics", True),
+    Condition("provenance.robosuite", "refuses", "robosuite", "robosuite versions give different physics", True),
+    Condition("protocol.max_steps", "refuses", "step budget", "more steps allow more successes"),
+    Condition("protocol.rules", "refuses", "success rule", "the paper's goals differ from its code's"),
+    Condition("protocol.", "refuses", "protocol", "all episodes of a suite share it"),
+    Condition("goal", "refuses", "success rule", "a different goal is a different task", True),
+    Condition("instruction", "refuses", "instruction", "the policy was given different words", True),
+    Condition("replan", "refuses", "replan length", "querying a policy more often changes its behaviour"),
+    Condition("scene", "refuses", "scene", "different files or assets move or look different", True),
+    Condition("provenance.stand_ins", "refuses", "stand-in assets", "things look different", True),
+    Condition("init_state", "refuses", "init state", "the same seed started elsewhere"),
+    Condition("variation", "refuses", "variation", "its label means a different dimension, kind or level"),
+    Condition("parameters", "refuses", "variation's parameters", "the same label was drawn differently"),
+    Condition(
+        "world.", "refuses", "simulator of the suite's own world", "the world declares that its results depend on it"
+    ),
+    Condition("provenance.premises", "refuses", "premises (--vla-premises)", "different episodes are invalid"),
     Condition("provenance.feasible", "refuses", "feasible (--vla-feasible)", "other episodes are invalid"),
-    Condition("provenance.stop_when", "refuses", "alarm (--vla-stop-when)", "it stops other episodes"),
-    Condition("charged", "refuses costs", "costs that were watched", "other things were charged"),
+    Condition("provenance.stop_when", "refuses", "alarm (--vla-stop-when)", "it stops different episodes"),
+    Condition("charged", "refuses costs", "costs that were watched", "different things were charged"),
     Condition("provenance.costs", "refuses costs", "collisions (--vla-costs)", "other contacts were charged"),
     Condition("provenance.declared_costs", "refuses costs", "your own costs (--vla-cost)", "the file says otherwise"),
     Condition(
-        "provenance.ledger", "refuses costs", "ledger", "before, it looked once a control step: impacts were missed"
+        "provenance.ledger",
+        "refuses costs",
+        "ledger",
+        "earlier versions looked once per control step and missed impacts",
     ),
     Condition("provenance.rescored", "refuses costs", "charging", "from recorded states, not as the episode ran"),
-    Condition("group", "warns", "group of your own tests", "the marker names another"),
-    Condition("provenance.kernels", "warns", "kernels", "they round otherwise"),
-    Condition("provenance.blas", "warns", "BLAS kernels", "they round otherwise"),
-    Condition("provenance.libm", "warns", "libm", "it rounds otherwise"),
-    Condition("provenance.renderer", "warns", "renderer", "pictures round otherwise"),
-    Condition("provenance.platform", "warns", "platform", "another machine may round otherwise"),
-    Condition("provenance.python", "warns", "Python", "it may round otherwise"),
-    Condition("provenance.numpy", "warns", "numpy", "it may round otherwise"),
-    Condition("provenance.scipy", "warns", "scipy", "it may round otherwise"),
-    Condition("provenance.numba", "warns", "numba", "it may round otherwise"),
-    Condition("provenance.llvmlite", "warns", "llvmlite", "it may round otherwise"),
-    Condition("provenance.pytest-vla", "warns", "pytest-vla", "it may round otherwise"),
-    Condition("provenance.", "warns", "provenance", "nobody said that results depend on it", True),
+    Condition("group", "warns", "group of your own tests", "the marker names a different group"),
+    Condition("provenance.kernels", "warns", "kernels", "they round differently"),
+    Condition("provenance.blas", "warns", "BLAS kernels", "they round differently"),
+    Condition("provenance.libm", "warns", "libm", "it rounds differently"),
+    Condition("provenance.renderer", "warns", "renderer", "pictures round differently"),
+    Condition("provenance.platform", "warns", "platform", "another machine may round differently"),
+    Condition("provenance.python", "warns", "Python", "it may round differently"),
+    Condition("provenance.numpy", "warns", "numpy", "it may round differently"),
+    Condition("provenance.scipy", "warns", "scipy", "it may round differently"),
+    Condition("provenance.numba", "warns", "numba", "it may round differently"),
+    Condition("provenance.llvmlite", "warns", "llvmlite", "it may round differently"),
+    Condition("provenance.pytest-vla", "warns", "pytest-vla", "it may round differently"),
+    Condition("provenance.", "warns", "provenance", "results are not known to depend on it", True),
 )
 """What decides whether two episodes can be compared. Any other condition is a later version's: `OTHER`."""
 
-OTHER = Condition("", "warns", "condition", "this version does not know what it says", True)
+OTHER = Condition("", "warns", "condition", "this version does not know it", True)
 
 
 def row_of(name: str) -> Condition:
@@ -131,10 +136,9 @@ class Disagreement:
 
     @property
     def text(self) -> str:
-        """``step budget (protocol.max_steps): 300 in the baseline, 400 in the run, 40 cases: more steps, ...``."""
-        row = row_of(self.name)
-        sides = f"{_value_text(self.baseline)} in the baseline, {_value_text(self.new)} in the run"
-        return f"{row.about} ({self.name}): {sides}, {counted(len(self.cases), 'case')}: {row.why}"
+        """``step budget differs (baseline 300, run 400; 40 cases): more steps allow more successes``."""
+        sides = f"baseline {_value_text(self.baseline)}, run {_value_text(self.new)}"
+        return f"{_label(self.name)} differs ({sides}; {counted(len(self.cases), 'case')}): {row_of(self.name).why}"
 
 
 def lines_of(disagreements: Iterable[Disagreement]) -> list[str]:
@@ -147,7 +151,7 @@ def lines_of(disagreements: Iterable[Disagreement]) -> list[str]:
         lines += [each.text for each in some[:_SHOWN]]
         if more := some[_SHOWN:]:
             cases = counted(sum(len(each.cases) for each in more), "case")
-            lines.append(f"{row_of(name).about} ({name}): {len(more)} more such differences, {cases}")
+            lines.append(f"{_label(name)} differs in {len(more)} more ways ({cases})")
     return lines
 
 
@@ -193,6 +197,12 @@ def disagreements_of(
     )
 
 
+def _label(name: str) -> str:
+    """Return a condition's words, with its name if its row is for several conditions."""
+    row = row_of(name)
+    return row.about if row.name == name else f"{row.about} {name}"
+
+
 def _knows_alarm(case: CaseResult) -> bool:
     """Whether a case that says of no rule had none: all that an alarm stopped says by which."""
     return case.is_counted or case.reason == STOPPED
@@ -205,7 +215,7 @@ def _value_of(case: CaseResult, name: str) -> Any:
 
 
 def _value_text(value: Any) -> str:
-    text = "not said" if value is None else value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+    text = "not recorded" if value is None else value if isinstance(value, str) else json.dumps(value, sort_keys=True)
     return printable(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")
 
 
@@ -319,18 +329,20 @@ class ComparableEpisodes:
             found.append(f"{number} of the run not in the baseline{_some(self.only_new)}")
         if self.together:
             found.append(
-                f"{counted(self.together, 'group')} are a regression together ('all'): with so few starts not even "
-                "the loss of every success could be shown in one of so many"
+                f"{counted(self.together, 'group')} are a regression only together ('all'): each by itself has too few "
+                "starts to show even the loss of every success"
             )
         if self.copies:
             what = "pair" if self.is_paired else "episode"
             repeats = f"{counted(self.copies, what)} {'repeats' if self.copies == 1 else 'repeat'}"
-            found.append(f"{repeats} another from the same start, bit for bit: each start counts once")
+            found.append(f"{repeats} another from the same start, bit for bit; each start counts once")
         if self.probes:
-            found.append(f"{counted(self.probes, 'probe or given case')} not compared: they are in no rate")
+            found.append(f"{counted(self.probes, 'probe or given case')} not compared: not part of any rate")
         if self.same_policy:
-            beside = "" if self.is_paired else ", and its seeds are others"
-            found.append(f"the same policy: nothing can differ but its draws{beside}")
+            both = "Both runs used the same policy (same digest)"
+            # Only of equal conditions: a difference in rounding, too, could be the cause.
+            source = "its random draws" if self.is_paired else "its random draws and the seeds"
+            found.append(f"{both}." if self.disagreements else f"{both}, so any difference comes from {source}.")
         return tuple(found)
 
 
@@ -531,7 +543,7 @@ def _nothing_common(baseline: Baseline, new: Baseline, what: str) -> VlaError:
     told = [f"{side} has {_held(each.cases)}" for side, each in (("the baseline", baseline), ("the run", new))]
     return VlaError(
         f"no {what} is in both: {', '.join(told)}. Run the baseline's cases (the same --vla-suite, --vla-tasks, "
-        "--vla-vary, --vla-seeds and --vla-run-seed), or make a baseline of this run: pytest-vla baseline save RUN"
+        "--vla-vary, --vla-seeds and --vla-run-seed), or save this run as the baseline: pytest-vla baseline save RUN"
     )
 
 

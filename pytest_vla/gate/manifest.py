@@ -15,10 +15,10 @@ from typing import Any
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.baseline import GIVEN, SHORT, Baseline, CaseResult
 from pytest_vla.gate.baseline_file import text_of
-from pytest_vla.gate.choices import ANY, BEYOND, RULES, SEQUENTIAL, STOPS
+from pytest_vla.gate.choices import ANY, BEYOND, NO_REGRESSION, RULES, SEQUENTIAL, STOPS
 from pytest_vla.gate.comparable import labels_of, lines_of, matched, unpaired
 from pytest_vla.gate.measures import Measure, parse_measures
-from pytest_vla.gate.verdicts import Terms, group_name
+from pytest_vla.gate.verdicts import Terms, group_name, terms_text
 from pytest_vla.plan.case import Case
 from pytest_vla.util.text import counted
 from pytest_vla.versions import SUPPORTED, installed
@@ -114,17 +114,15 @@ def planned_groups(
         agreement = others.agreement
     if refused := agreement.of("refuses"):
         raise VlaError(
-            "\n".join(["not comparable, whatever the episodes will do:", *lines_of(refused)])
-            + "\nInstall what the baseline ran under, or make a new baseline under this: pytest-vla baseline save RUN"
+            "\n".join(["not comparable, whatever the outcomes:", *lines_of(refused)])
+            + "\nInstall the versions of the baseline, or save a new baseline: pytest-vla baseline save RUN"
         )
     names: Counter[str] = Counter()
     for case, number in compared:
         if not case.in_no_rate:
             names[group_name(labels_of(case), by)] += number
     if not names:
-        raise VlaError(
-            "all that the run and the baseline have in common are probes or given cases: they are in no rate"
-        )
+        raise VlaError("the run and the baseline share only probes and given cases, which are not part of any rate")
     return is_paired, dict(sorted(names.items()))
 
 
@@ -205,7 +203,7 @@ def read_manifest(invocation: Mapping[str, Any]) -> Manifest | None:
             looks=tuple(map(str, looks)),
         )
     except (VlaError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise VlaError(f"what the run agreed on before its first episode cannot be read: {error}") from error
+        raise VlaError(f"the run's gate plan cannot be read: {error}") from error
 
 
 def manifests_of(invocations: Mapping[str, Mapping[str, Any]]) -> dict[str, Manifest]:
@@ -219,15 +217,39 @@ def manifests_of(invocations: Mapping[str, Mapping[str, Any]]) -> dict[str, Mani
 
 
 def manifest_text(manifest: Manifest, name: str) -> str:
-    """Return the plan as text: ``40 cases (3f2a9c01) against stove.vla.json (81c0d2aa); 1 group: ...``."""
-    how = "" if manifest.is_paired else ", the same tasks from other seeds"
-    any_loss = ", any loss is a regression" * (manifest.regression == ANY)
+    """Return the plan in a line: ``gate plan: 36 cases vs stove.vla.json; margin 5 points, alpha 5% per side; ...``."""
+    how = "" if manifest.is_paired else " (the same tasks, other seeds)"
+    measures = f"; also judged: {', '.join(manifest.measures)}" if manifest.measures else ""
     return (
-        f"{counted(manifest.cases, 'case')} ({manifest.cases_digest[:8]}) against {name} "
-        f"({manifest.baseline_digest[:8]}){how}; {counted(len(manifest.groups), 'group')}: "
-        f"{', '.join(f'{group} {number}' for group, number in manifest.groups.items())}; margin {manifest.margin:g} "
-        f"points, alpha {manifest.alpha * 100:g}% each way{any_loss}, {manifest.rule}, {manifest.required} required"
-        f"{_measures_text(manifest.measures)}{_order_text(manifest)}"
+        f"gate plan: {counted(manifest.cases, 'case')} vs {name}{how}; {terms_text(manifest.terms)}; "
+        f"{_rule_text(manifest)}; {_FAILS[manifest.required]}{measures}"
+    )
+
+
+def manifest_details(manifest: Manifest) -> str:
+    """Return the rest of the plan in a line: digests, groups, and for a sequential gate its stops and its order."""
+    groups = ", ".join(f"{group} {number}" for group, number in manifest.groups.items())
+    return (
+        f"gate plan details: cases {manifest.cases_digest[:8]}, baseline {manifest.baseline_digest[:8]}; cases by "
+        f"group: {groups}{_order_text(manifest)}"
+    )
+
+
+_FAILS = {
+    NO_REGRESSION: "fails on regression",
+    "no-worse": "fails unless no worse or better",
+    "better": "fails unless better",
+}
+
+
+def _rule_text(manifest: Manifest) -> str:
+    if not manifest.is_sequential:
+        return manifest.rule
+    fewest, most = min(manifest.rounds.values(), default=0), max(manifest.rounds.values(), default=0)
+    return (
+        f"{manifest.rule}, {counted(most, 'round')}"
+        if fewest == most
+        else f"{manifest.rule}, {fewest} to {most} rounds"
     )
 
 
@@ -243,31 +265,35 @@ def changes(
         digest: of the baseline with which the run is compared.
         measures: judged beside success.
     """
-    told = []
-    if manifest.margin != terms.margin:
-        told.append(f"margin {terms.margin:g} points, {manifest.margin:g} were agreed")
-    if manifest.alpha != terms.alpha:
-        told.append(f"alpha {terms.alpha:g}, {manifest.alpha:g} was agreed")
-    if manifest.by != terms.by:
-        told.append(f"groups by {', '.join(terms.by)}, by {', '.join(manifest.by)} was agreed")
-    if manifest.regression != terms.regression:
-        told.append(f"a regression is {_loss_text(terms)}, {_loss_text(manifest.terms)} was agreed")
-    if manifest.required != required:
-        told.append(f"{required} required, {manifest.required} was agreed")
-    if {*parse_measures(manifest.measures)} != {*measures}:
-        agreed = ", ".join(manifest.measures) or "none"
-        told.append(f"measures {', '.join(each.text for each in measures) or 'none'}, {agreed} were agreed")
-    if manifest.baseline_digest != digest:
-        told.append(f"the baseline's content {digest[:8]}, {manifest.baseline_digest[:8]} was agreed")
-    return told
+    used, planned = ", ".join(each.text for each in measures) or "none", ", ".join(manifest.measures) or "none"
+    sides = [
+        ("margin", f"{terms.margin:g} points", f"{manifest.margin:g} points"),
+        ("alpha", f"{terms.alpha:g}", f"{manifest.alpha:g}"),
+        ("grouping", ",".join(terms.by), ",".join(manifest.by)),
+        ("what counts as a regression", _loss_text(terms), _loss_text(manifest.terms)),
+        ("requirement", required, manifest.required),
+        ("set of measures", used, planned),
+        ("baseline content", digest[:8], manifest.baseline_digest[:8]),
+    ]
+    is_changed = (
+        manifest.margin != terms.margin,
+        manifest.alpha != terms.alpha,
+        manifest.by != terms.by,
+        manifest.regression != terms.regression,
+        manifest.required != required,
+        {*parse_measures(manifest.measures)} != {*measures},
+        manifest.baseline_digest != digest,
+    )
+    return [change_text(*each) for each, other in zip(sides, is_changed, strict=True) if other]
+
+
+def change_text(what: str, used: str, planned: str) -> str:
+    """Return the sentence on a setting that differs from the plan of a run."""
+    return f"{what} differs from the run's gate plan: using {used}; planned {planned}"
 
 
 def _loss_text(terms: Terms) -> str:
     return "a loss beyond the margin" if terms.regression == BEYOND else "any loss"
-
-
-def _measures_text(measures: Sequence[str]) -> str:
-    return f", and judged beside success: {', '.join(measures)}" if measures else ""
 
 
 def _order_text(manifest: Manifest) -> str:
@@ -276,8 +302,8 @@ def _order_text(manifest: Manifest) -> str:
     rounds = ", ".join(f"{group} {number}" for group, number in manifest.rounds.items())
     stops = " or ".join([", ".join(STOPS[manifest.required][:-1]), STOPS[manifest.required][-1]])
     return (
-        f"; a group stops after the round that shows {stops}, in order {manifest.order[:8]} of run seed "
-        f"{manifest.run_seed}; rounds: {rounds}"
+        f"; rounds: {rounds}; a group stops after the round that shows {stops}; order {manifest.order[:8]} from run "
+        f"seed {manifest.run_seed}"
     )
 
 

@@ -222,7 +222,7 @@ def parse_measure(text: str) -> Measure:
     margin = _margin(number) if sign else None
     way, colon, own = named.partition(":")
     if (sign and margin is None) or not named:
-        raise VlaError(f"measure {text!r}: expected a margin above 0 behind its =, such as steps=10")
+        raise VlaError(f"measure {text!r}: expected a margin above 0 after its =, such as steps=10")
     if colon:
         if way not in _WAYS or not own:
             raise VlaError(f"measure {text!r}: expected {USAGE}")
@@ -237,7 +237,7 @@ def parse_measures(texts: Iterable[str]) -> tuple[Measure, ...]:
     found: dict[tuple[str, bool], Measure] = {}
     for measure in map(parse_measure, texts):
         if (key := (measure.name, measure.is_own)) in found:
-            raise VlaError(f"measure {measure.name}: it is asked for twice; expected each once")
+            raise VlaError(f"measure {measure.name}: given twice; expected each once")
         found[key] = measure
     return tuple(found.values())
 
@@ -289,7 +289,7 @@ def check_measures(cases: Sequence[CaseResult], measures: Iterable[Measure]) -> 
             value = _value_of(measure, None)
             said = any(case.is_counted and value(case, case) is not None for case in cases)
         if not said and measure.name != STEPS:
-            raise VlaError(f"measure {measure.name}: no case of the baseline says it{_known(measure, cases)}")
+            raise VlaError(f"measure {measure.name}: no baseline case has a value for it{_known(measure, cases)}")
 
 
 def judge_measures(
@@ -318,7 +318,7 @@ def judge_measures(
     for pair in found.pairs:
         groups.setdefault(group_name(pair.labels, terms.by), []).append(pair)
     if not groups:
-        raise VlaError("measures are of pairs, and no case is in both the baseline and the run")
+        raise VlaError("measures need pairs, and no case is in both the baseline and the run")
     rows = []
     for measure in measures:
         value = _value_of(measure, distance)
@@ -332,7 +332,7 @@ def judge_measures(
             some = dict.fromkeys(sorted(groups), ())
         if not some:
             known = _known(measure, [pair.new for pair in found.pairs])
-            raise VlaError(f"measure {measure.name}: no case that both have says it{known}")
+            raise VlaError(f"measure {measure.name}: no common case has a value for it{known}")
         rows += [(measure, name, each) for name, each in some.items()]
     alpha = terms.alpha / len(rows)
     draws = generator.spawn(len(rows))
@@ -364,7 +364,7 @@ def _judged(
     if refused:
         return GatedMetric(name, measure, "not comparable", refused[0].text, len(observed))
     if not observed and not (measure.name == STEPS and not measure.is_own):
-        return GatedMetric(name, measure, "not comparable", "only one side says it", 0)
+        return GatedMetric(name, measure, "not comparable", "only one side has a value", 0)
     if not observed:
         return GatedMetric(name, measure, "undecided", "no pair in which both succeed", 0)
     weights = [weight for *_, weight in observed]
@@ -375,22 +375,24 @@ def _judged(
     drawn = mean_bounds(differences, units, generator, alpha, weights=weights)
     if drawn is None:
         few = len({*units}) < FEWEST_CLUSTERS
-        told = f"fewer than {FEWEST_CLUSTERS} init states" if few else "all pairs differ alike: nothing tells by chance"
+        told = (
+            f"fewer than {FEWEST_CLUSTERS} init states"
+            if few
+            else "all pairs differ by the same amount, so chance cannot be estimated"
+        )
         equal = "all pairs are equal" if not any(differences) else told
         return GatedMetric(name, measure, "undecided", equal, len(observed), before, now)
     bounds = _joined(drawn, flip_bounds(differences, units, generator, alpha, weights=weights))
     verdict = _verdict(bounds, measure)
     broken = sum(not (pair.new.is_counted and pair.baseline.is_counted) for pair in pairs)
     if broken and verdict in ("better", "no worse"):
-        reason = f"{counted(broken, 'pair')} broke or {'are' if broken > 1 else 'is'} invalid: {verdict} without them"
+        reason = f"{counted(broken, 'pair')} not counted (errors, invalid): {verdict} without them"
         return GatedMetric(name, measure, "undecided", reason, len(observed), before, now, bounds)
     starts = len({*units})
     if verdict == "undecided" and 0.5**starts > alpha:
         # Of sign flips; alpha is shared out among the rows.
-        reason = (
-            f"not judged ({counted(starts, 'start')}): not even a change in all of them could be shown in one of so"
-        )
-        return GatedMetric(name, measure, "undecided", f"{reason} many rows", len(observed), before, now, bounds)
+        reason = f"not judged ({counted(starts, 'start')}): too few to show even a change in all of them"
+        return GatedMetric(name, measure, "undecided", reason, len(observed), before, now, bounds)
     return GatedMetric(name, measure, verdict, "", len(observed), before, now, bounds)
 
 
@@ -461,8 +463,8 @@ def _known(measure: Measure, cases: Iterable[CaseResult]) -> str:
     elif measure.is_own:
         names = dict.fromkeys(name for case in cases for name in case.metrics)
     else:
-        return ": paraphrases alone have it (--vla-vary=language.paraphrase)"
-    return f"; there are {', '.join(sorted(names))}" if names else "; there are none"
+        return ": only paraphrases have it (--vla-vary=language.paraphrase)"
+    return f"; known: {', '.join(sorted(names))}" if names else "; none is recorded"
 
 
 def _mean(values: Sequence[float], weights: Sequence[float]) -> float:

@@ -20,10 +20,10 @@ from pytest_vla.metrics.success import (
 from pytest_vla.records.record import Record
 from pytest_vla.util.text import counted
 
-# What a gate says of a run, in lines: rates against what was wanted, luck, and the one line with the verdict.
+# The lines of a verdict: rates against the minimum, a reference for chance, and the one line with the verdict.
 
 LUCK = 0.2
-"""How much worse the policy is of which it is said how often it passes by luck."""
+"""How much worse the policy is whose chance to pass is printed for reference."""
 
 PASSED, FAILED = "vla: passed", "vla: failed"
 """How `run_line` begins."""
@@ -36,7 +36,7 @@ def rate_line(rate: SuccessRate, minimum: float, by_lower_end: bool = False) -> 
     """
     wanted = _percent(minimum)
     if not rate.counted:
-        return f"{rate.name}: nothing was measured, {wanted} was wanted"
+        return f"{rate.name}: no episode counted, {wanted} required"
     share, interval = share_text(rate), interval_text(rate)
     if share == wanted and rate.rate is not None:
         # 2/3 is less than the 66.7% that it is rounded to.
@@ -92,16 +92,15 @@ def luck_line(n: int, units: int, minimum: float, by_lower_end: bool = False) ->
         runs += f" from {counted(units, 'start')}"
     if fewest_to_reach(units, minimum, by_lower_end) is None:
         enough = episodes_to_reach(minimum)
-        takes = "nor in any number of them" if enough is None else f"it takes {enough}"
-        takes += " starts" if units < n and enough is not None else ""
-        return f"by luck: the lower end cannot reach {wanted} in {runs}; {takes}"
+        what = "starts" if units < n else "episodes"
+        needs = f"with any number of {what}" if enough is None else f"with {runs}; at least {enough} {what} are needed"
+        return f"for reference: the lower end cannot reach {wanted} {needs}"
     worse = max(minimum - LUCK, 0.0)
     chances = sorted(chance_to_reach(each, minimum, worse, by_lower_end) for each in {units, n})
     least, most = (f"{chance:.0%}" if chance >= 0.01 else "less than 1%" for chance in (chances[0], chances[-1]))
-    share = most if least == most else f"{least} (if no two episodes have anything in common) to {most}"
+    share = most if least == most else f"{least} (if all episodes are independent) to {most}"
     return (
-        f"by luck: a policy {100 * (minimum - worse):.6g} points worse, of {worse * 100:.6g}%, passes {share} of such "
-        f"runs of {runs}"
+        f"for reference: a policy with a true rate of {worse * 100:.6g}% passes this check {share} of the time ({runs})"
     )
 
 
@@ -109,7 +108,7 @@ def _percent(share: float) -> str:
     return f"{share * 100:.6g}%"
 
 
-NO_POLICY = "no episode ran, as no policy is given (add --vla-model=POLICY)"
+NO_POLICY = "no episode ran: no policy was given (add --vla-model=POLICY)"
 
 
 def judge(
@@ -148,19 +147,19 @@ def weigh(
     lines += dict.fromkeys(filter(None, lucky))
     probes = sum(record.is_probe for record in records)
     if probes:
-        lines.append(f"not judged: {counted(probes, 'probe')} (of whether it listens or looks), which are in no rate")
+        lines.append(f"not judged: {counted(probes, 'probe')} (language and vision checks), not part of any rate")
     given = sum(record.is_given and not record.is_probe for record in records)
     if given:
-        lines.append(f"not judged: {counted(given, 'given case')} (--vla-cases), which are counted and in no rate")
+        lines.append(f"not judged: {counted(given, 'given case')} (--vla-cases), not part of any rate")
     against = []
     if not has_policy:
         against.append(NO_POLICY)
     elif not rates:
         against.append(f"no episode of a suite {'was judged' if probes or given else 'ran'}")
     if unmeasured := [rate.name for rate in rates if not rate.counted]:
-        against.append(f"nothing was measured of {' and '.join(unmeasured)}")
+        against.append(f"no episode of {' and '.join(unmeasured)} counted")
     if below := [rate.name for rate in rates if rate.counted and not rate.reaches(minimum, by_lower_end)]:
-        against.append(f"{' and '.join(below)} below it")
+        against.append(f"{' and '.join(below)} below {_percent(minimum)}{' at the lower end' * by_lower_end}")
     return lines, against
 
 
@@ -174,9 +173,9 @@ def against_others(others: int, stopped: bool, has_own: bool) -> list[str]:
     """
     against = []
     if others and has_own:
-        against.append(f"{others} failed by themselves (errors, and tests of yours by their own assertions)")
+        against.append(f"{others} failed by themselves (errors, or your own assertions)")
     elif others:
-        against.append(f"{counted(others, 'item')} failed for another reason (errors, costs, other tests)")
+        against.append(f"{counted(others, 'item')} failed for other reasons (errors, costs, other tests)")
     if stopped:
         against.append("the run was stopped before its end")
     return against

@@ -21,10 +21,12 @@ from pytest_vla.gate.evidence import AS_THEY_ARE, BEST, WORST, Evidence, Fills, 
 from pytest_vla.gate.losses import flips_of, task_changes
 from pytest_vla.gate.manifest import Manifest, planned_baseline
 from pytest_vla.gate.verdicts import (
+    NOT_MEASURED,
     GateGroup,
     GateJudgement,
     GroupProgress,
     Terms,
+    errors_text,
     flipped_cases,
     group_name,
     is_loss_shown,
@@ -347,14 +349,14 @@ def _standing(
     said = {fills: each[group].verdict for fills, each in verdicts.items()}
     reason = ""
     if {*said.values()} != {verdict}:
-        reason = f"errors: {said[WORST]} if all that broke had failed, {said[BEST]} if all of it had succeeded"
+        reason = errors_text(said[WORST], said[BEST])
         verdict = "undecided"
     p_no_worse = float(scenarios[AS_THEY_ARE][group].no_worse[rounds])
     is_decided = verdict in STOPS[required]
     return GroupStatus(verdict, is_decided, rounds, of, p_worse, p_better, p_no_worse, p_beyond, reason)
 
 
-AGREED_ALONE = "a run that its outcomes stopped is judged by what was agreed before its first episode, and nothing else"
+AGREED_ALONE = "a run with a sequential gate can only be judged by its own gate plan"
 
 
 def order_of(baseline: Baseline, cases: Iterable[Case], run_seed: int, by: Sequence[str]) -> Order:
@@ -381,9 +383,8 @@ def agreed_order(manifest: Manifest, baseline: Baseline, cases: Iterable[Case]) 
     order = order_of(baseline, cases, manifest.run_seed, manifest.by)
     if order_digest(order) != manifest.order:
         raise VlaError(
-            f"the order {manifest.order[:8]} that the run agreed on is not drawn any more, but "
-            f"{order_digest(order)[:8]}: {AGREED_ALONE}. Give it the baseline and the cases that it had, or start a "
-            "new run"
+            f"the planned order {manifest.order[:8]} is now {order_digest(order)[:8]}: {AGREED_ALONE}. Restore its "
+            "baseline and cases, or start a new run"
         )
     return order
 
@@ -395,8 +396,8 @@ def cases_of(nodes: Iterable[str]) -> list[Case]:
         case = parse_node_id(node)
         if case is None:
             raise VlaError(
-                f"--vla-gate=sequential: {node} is a test of your own, and what it says beside the episode would be "
-                "skipped: leave such tests out, or say --vla-gate=fixed"
+                f"--vla-gate=sequential: {node} is one of your own tests, and its assertions would be skipped: leave "
+                "such tests out, or use --vla-gate=fixed"
             )
         found.append(case)
     return found
@@ -488,7 +489,7 @@ def _group(
     lost, gained = (flipped_cases(judged, way) for way in (-1, 1))
     reason = place.reason
     if evidence is None:
-        reason = reason or "nothing was measured on both sides"
+        reason = reason or NOT_MEASURED
         return GateGroup(name, place.verdict, reason, None, None, None, uncounted, (), progress=progress)
     ps = place.p_worse, place.p_better
     group = GateGroup(name, place.verdict, reason, evidence, *ps, uncounted, (), lost, gained, progress)

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.baseline import Baseline, CaseResult
-from pytest_vla.gate.choices import ALPHA, BEYOND, BY, FIXED, LABELS, MARGIN, REGRESSIONS, Verdict
+from pytest_vla.gate.choices import ALPHA, ANY, BEYOND, BY, FIXED, LABELS, MARGIN, REGRESSIONS, Verdict, label_error
 from pytest_vla.gate.comparable import (
     ComparableEpisodes,
     ComparedStratum,
@@ -46,7 +46,7 @@ from pytest_vla.gate.evidence import (
 )
 from pytest_vla.gate.losses import Flip, TaskChange, flips_of, task_changes
 from pytest_vla.metrics.statistics import holm
-from pytest_vla.util.text import counted, did_you_mean
+from pytest_vla.util.text import counted
 
 
 @dataclass(frozen=True)
@@ -77,12 +77,11 @@ class Terms:
             raise VlaError(f"alpha {self.alpha:g}: expected a share above 0 and below .5, such as .05")
         for name in self.by:
             if name not in LABELS:
-                known = f"expected some of {', '.join(LABELS)}"
-                raise VlaError(f"nothing is grouped by {name!r}: {known}.{did_you_mean(name, LABELS)}")
+                raise VlaError(label_error(name))
         if self.regression not in REGRESSIONS:
             raise VlaError(f"regression {self.regression!r}: expected {' or '.join(REGRESSIONS)}")
         if not self.by or len(set(self.by)) < len(self.by):
-            raise VlaError(f"grouped by {', '.join(self.by) or 'nothing'}: expected labels, none of them twice")
+            raise VlaError(f"grouped by {', '.join(self.by) or 'nothing'}: expected labels, each at most once")
 
 
 @dataclass(frozen=True)
@@ -215,8 +214,11 @@ def judge(baseline: Baseline, new: Baseline, terms: Terms, *, is_paired: bool | 
     return GateJudgement(verdict, groups, terms, is_paired, agreement, tasks, flips)
 
 
+NOT_MEASURED = "nothing was measured on both sides"
+"""The reason of a group without evidence."""
+
 TOGETHER = "all"
-"""The group of all pairs, where starts are too few for a regression of any group, and all together are one."""
+"""The group of all pairs, if starts are too few for a regression of any group, and all together are one."""
 
 
 def _are_too_many(
@@ -267,11 +269,11 @@ def _groups(
             continue
         judged_as = scenarios[AS_THEY_ARE][name]
         verdict, evidence = judged_as.verdict, judged_as.evidence
-        reason = "" if evidence is not None else "nothing was measured on both sides"
+        reason = "" if evidence is not None else NOT_MEASURED
         if not is_whole and evidence is not None:
             worst, best = scenarios[WORST][name].verdict, scenarios[BEST][name].verdict
             if {verdict, worst, best} != {verdict}:
-                reason = f"errors: {worst} if all that broke had failed, {best} if all of it had succeeded"
+                reason = errors_text(worst, best)
                 verdict = "undecided"
         sample, is_judged = None, True
         if verdict == "undecided" and evidence is not None and not reason:
@@ -359,9 +361,20 @@ def can_find(sample: GroupOutcomes, terms: Terms, groups: int, is_paired: bool =
 
 
 def not_judged_text(starts: int, terms: Terms) -> str:
-    """Return the reason of a group with too few starts: ``not judged (5 starts): not even the loss of ...``."""
+    """Return the reason of a group with too few starts: ``not judged (5 starts): too few to show even ...``."""
     beyond = " to exceed the margin" * (terms.regression == BEYOND)
-    return f"not judged ({counted(starts, 'start')}): not even the loss of every success could be shown{beyond}"
+    return f"not judged ({counted(starts, 'start')}): too few to show even the loss of every success{beyond}"
+
+
+def errors_text(worst: Verdict, best: Verdict) -> str:
+    """Return the reason of a group whose verdict depends on its errors: ``errors: regression if they count as ...``."""
+    return f"errors: {worst} if they count as failures, {best} if they count as successes"
+
+
+def terms_text(terms: Terms) -> str:
+    """Return the terms as text: ``margin 5 points, alpha 5% per side``, and whether any loss is a regression."""
+    any_loss = ", any loss is a regression" * (terms.regression == ANY)
+    return f"margin {terms.margin:g} points, alpha {terms.alpha * 100:g}% per side{any_loss}"
 
 
 def over_all(verdicts: Sequence[Verdict]) -> Verdict:

@@ -162,7 +162,7 @@ def parse_task_levels(text: str) -> tuple[str, ...]:
     for part in text.split(","):
         match = re.fullmatch(r"\s*[Ll]?(\d{1,2})\s*(?:-\s*[Ll]?(\d{1,2})\s*)?", part, re.ASCII)
         if match is None:
-            raise VlaError(f"levels {text!r}: {part.strip()!r} is no level and no range; write L1, L0,L2 or L0-L2")
+            raise VlaError(f"levels {text!r}: {part.strip()!r} is not a level or range; write L1, L0,L2 or L0-L2")
         first, last = int(match[1]), int(match[2] or match[1])
         if last < first:
             raise VlaError(f"levels {text!r}: {part.strip()} runs backwards; write L{last}-L{first}")

@@ -182,7 +182,7 @@ def account_cost(charges: Iterable[Charge], account: str | None = None) -> float
         known = ", ".join(map(repr, accounts_of(charges)))
         if not known:
             raise VlaError("nothing is watched in this episode: its suite states no costs, or --vla-costs=none")
-        raise VlaError(f"this episode has no account {account!r} of costs; it has {known}")
+        raise VlaError(f"this episode has no cost account {account!r}; it has {known}")
     return found
 
 
@@ -219,7 +219,7 @@ def cost_of(charges: Iterable[Charge], name: str, account: str | None = None) ->
             return math.fsum(amounts)
     names = dict.fromkeys(charge.name for charge in charges if account in (None, charge.account))
     raise VlaError(
-        f"nothing is charged under {name!r} in this episode, which has costs of {', '.join(names) or 'nothing'}."
+        f"no cost is called {name!r} in this episode. Its costs: {', '.join(names) or 'none'}."
         f"{did_you_mean(name, names)}"
     )
 

@@ -153,7 +153,7 @@ def find_file(roots: tuple[DataRoot, ...], kind: Kind, name: str, wanted_for: st
         if folder is not None and (folder / name).is_file():
             return folder / name
     told = describe_search(roots, kind, advice or _advice_on_task(roots, kind, name))
-    raise SceneError(f"{kind}/{name}: not found, wanted for {wanted_for}. {told}")
+    raise SceneError(f"{kind}/{name}: not found, needed for {wanted_for}. {told}")
 
 
 def relative_name(roots: tuple[DataRoot, ...], path: Path) -> str | None:
@@ -168,7 +168,7 @@ def describe_search(roots: tuple[DataRoot, ...], kind: Kind, advice: str | None 
     """Return a text with the searched folders, and the advice (by default how to get LIBERO's data)."""
     given = [root for root in roots if root.folder(kind) is not None and root.suite is None]
     searched = [f"{root.folder(kind)} ({root.origin})" for root in given]
-    return f"Searched: {', '.join(searched) or 'no folder, as none was given or found'}. {advice or _ADVICE}"
+    return f"Searched: {', '.join(searched) or 'nothing, since no data folder was given or found'}. {advice or _ADVICE}"
 
 
 def _advice_on_task(roots: tuple[DataRoot, ...], kind: Kind, name: str) -> str | None:
@@ -316,7 +316,7 @@ def find_given(data: Path | None, find: Callable[[Path], Path | None], owner: st
             return found
     looked = f" Looked in {', '.join(map(str, folders))}." if folders else ""
     raise VlaError(
-        f"{owner}'s {name} is nowhere: give a checkout of {owner}, or a folder with that file, by --vla-data or "
+        f"{owner}'s {name} was not found: give a checkout of {owner}, or a folder with that file, by --vla-data or "
         f"PYTEST_VLA_DATA.{looked}"
     )
 

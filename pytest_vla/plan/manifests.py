@@ -273,7 +273,9 @@ def _listed_tasks(table: Mapping[str, Any], manifest: Path) -> list[_Listed]:
     found = []
     for level, stems in tasks.items():
         if re.fullmatch(TASK_LEVEL, level, re.ASCII) is None:
-            raise VlaError(f"{manifest}: [tasks]: {printable(repr(level)[:60])} is no level: expected L0, L1 and so on")
+            raise VlaError(
+                f"{manifest}: [tasks]: {printable(repr(level)[:60])} is not a level: expected L0, L1 and so on"
+            )
         said = table.get("levels", {}).get(level)
         protocol = None if said is None else _protocol({**table, "protocol": {**table["protocol"], **said}}, manifest)
         for stem in stems:
@@ -295,14 +297,12 @@ def _check_names(whose: str, tasks: Iterable[Any]) -> None:
         name, level = task.name, task.task_level
         if not isinstance(level, str) or (level and re.fullmatch(TASK_LEVEL, level, re.ASCII) is None):
             told = printable(repr(level)[:100])
-            raise VlaError(f"{whose}: {told} is no level of tasks: expected L0, L1 and so on, or an empty text")
+            raise VlaError(f"{whose}: {told} is not a task level: expected L0, L1 and so on, or an empty text")
         if not isinstance(name, str) or re.fullmatch(TASK, name) is None:
             told = printable(repr(name)[:100])
-            raise VlaError(
-                f"{whose}: {told} is no name of a task: expected letters (a-z, A-Z), digits and _. Rename it"
-            )
+            raise VlaError(f"{whose}: {told} is not a task name: expected letters (a-z, A-Z), digits and _. Rename it")
         if re.fullmatch(TASK_LEVEL, name, re.ASCII) is not None:
-            raise VlaError(f"{whose}: {name} is what ids call a level of tasks, and no name of a task. Rename it")
+            raise VlaError(f"{whose}: {name} is reserved for task levels. Rename the task")
         if (key := task_key(name, level)) in known:
             raise VlaError(f"{whose}: two tasks are called {key}; give each a name of its own")
         known.add(key)

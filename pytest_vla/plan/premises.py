@@ -82,7 +82,7 @@ def measured(suite: str) -> PremiseMeasurement:
         false, thrown = (tuple(_findings(table.get(key, ()))) for key in ("false", "thrown"))
         return PremiseMeasurement(tuple(table["measured"]), false, thrown)
     except (OSError, ValueError, KeyError, TypeError, VlaError) as error:
-        mend = "Make it anew: pytest-vla premises"
+        mend = "Measure it again: pytest-vla premises"
         raise VlaError(f"{file}: cannot be read: {error}. {mend}") from error
 
 
@@ -145,7 +145,9 @@ def notes_before(starts: Iterable[tuple[Task, int]], mujoco: str, policy: str) -
     known = [task for task in {task.files: task for task, _ in starts}.values() if measured(task.files).versions]
     lines = []
     if known and any(mujoco not in measured(task.files).versions for task in known):
-        lines.append(f"mujoco {mujoco}: whether things stand as tasks say was not measured; each episode is checked")
+        lines.append(
+            f"mujoco {mujoco}: the tasks' premises were not measured with this version; each episode is checked"
+        )
     false: dict[tuple[str, str], int] = {}
     others = []
     for task, init_state in starts:
@@ -154,22 +156,22 @@ def notes_before(starts: Iterable[tuple[Task, int]], mujoco: str, policy: str) -
             false[task.key, premise] = false.get((task.key, premise), 0) + 1
         if not premises:
             others.append((task, init_state))
-    ending = "they end as invalid (premise-broken)" if policy == CHECK else "they count all the same"
+    ending = "they end as invalid (premise-broken)" if policy == CHECK else "they still count"
     for (name, premise), number in false.items():
         lines.append(
-            f"mujoco {mujoco}: {premise} does not hold in {episodes_text(number)} of {name}, and does under "
+            f"mujoco {mujoco}: {premise} does not hold in {episodes_text(number)} of {name}, but does with "
             f"{DEFAULT['mujoco']}: {ending}"
         )
     here = _number(others, lambda task, state: set(thrown(task, state, mujoco)) - thrown_by_default(task, state))
     if here:
         more = " more" if false else ""
         lines.append(
-            f"mujoco {mujoco}: in {episodes_text(here)}{more} things are thrown about at the start that rest under "
+            f"mujoco {mujoco}: in {episodes_text(here)}{more} things jump at the start that rest with "
             f"{DEFAULT['mujoco']}"
         )
     if lines:
         default = DEFAULT["mujoco"]
-        lines.append(f"published numbers are of scenes as mujoco {default} settles them: pip install mujoco=={default}")
+        lines.append(f"published results use mujoco {default}: pip install mujoco=={default}")
     return tuple(lines)
 
 

@@ -96,8 +96,8 @@ def _check_levels(suites: Sequence[Suite], task_levels: Sequence[str]) -> None:
     for level in task_levels if suites else ():
         if level not in known:
             where = ", ".join(suite.name for suite in suites)
-            told = f"their levels are {', '.join(known)}" if known else "their tasks come in no levels"
-            raise VlaError(f"no task of {where} is of level {level}: {told}")
+            told = f"their levels are {', '.join(known)}" if known else "their tasks have no levels"
+            raise VlaError(f"no task of {where} has level {level}: {told}")
 
 
 def _matching(pattern: str, names: Mapping[str, str]) -> set[str]:

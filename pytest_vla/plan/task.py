@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import PROTOCOLS, task_key
 from pytest_vla.plan.choices import TRAINED
 
@@ -158,6 +159,13 @@ class Task:
     def id(self) -> str:
         """``SUITE/TASK``, or ``SUITE/LEVEL-TASK``, unique among all tasks."""
         return f"{self.suite}/{self.key}"
+
+
+def check_unvaried(task: Task, option: str = "") -> None:
+    """Raise VlaError if a suite is varied by itself; the message begins with the option, if there is one."""
+    if task.varied:
+        given = f"{option}: " if option else ""
+        raise VlaError(f"{given}{task.suite} is already varied; use the suite {task.files} for your own changes")
 
 
 def with_textures(task: Task, textures: str) -> Task:

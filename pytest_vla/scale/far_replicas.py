@@ -18,7 +18,7 @@ MOST_LOSSES = 20
 _FIRST_LOSSES = 3
 """Likewise while the policy is loaded for the first time."""
 
-_OTHER_WEIGHTS = "its weights are other than those of the first copy"
+_OTHER_WEIGHTS = "its weights differ from the first copy's"
 _LOOK_SECONDS = 1.0
 _ASK_SECONDS = 30.0
 _LONGEST_LOADING = 3600.0
@@ -213,7 +213,7 @@ class FarReplicas:
             else:
                 copy.failed = _OTHER_WEIGHTS
         if not is_same:
-            self._notice(f"{actor.name}: {_OTHER_WEIGHTS}; it is not asked")
+            self._notice(f"{actor.name}: {_OTHER_WEIGHTS}; it is not used")
             self._cluster.kill(actor)
         return answer
 

@@ -106,7 +106,7 @@ def merged_of(store: Store, run: Run) -> MergedOf | None:
         if not all(isinstance(text, str) for text in texts) or not all(type(n) is int and n >= 0 for n in counts):
             raise TypeError
     except (TypeError, KeyError, ValueError, AttributeError, VlaError) as error:
-        told = f"{store.results / STORE}: what run {run.name} says of the shards that it was made of is damaged"
+        told = f"{store.results / STORE}: the list of shards of run {run.name} is damaged"
         raise VlaError(f"{told}: give another folder with -o") from error
     return MergedOf(table["count"], texts[0], texts[1], texts[2], texts[3], runs, lost)
 
@@ -292,7 +292,7 @@ def merge(places: Sequence[Path], target: Path, options: Collection[str], given:
     """
     found, unread = find_folders(places)
     if same := next((place for place in found if place.resolve() == target.resolve()), None):
-        raise VlaError(f"{same} is where the merged run is to go: give another folder with -o, or other shards")
+        raise VlaError(f"{same} is the target folder: give another one with -o, or other shards")
     read = [read_folder(place) for place in found]
     shards = itertools.chain.from_iterable(of_folder for of_folder, _ in read)
     folders = sorted(shards, key=lambda folder: (folder.number, str(folder.place)))
@@ -305,7 +305,7 @@ def merge(places: Sequence[Path], target: Path, options: Collection[str], given:
     with open_store(target, create=True) as store:
         run, before = find_merged(store, folders) or (None, MergedOf.of(plan, folders[0].last.run.model))
         if run is not None and is_alive(run):
-            raise VlaError(f"run {run.name} of {target} is still running, as process {run.pid}: wait for its end")
+            raise VlaError(f"run {run.name} of {target} is still running, as process {run.pid}: wait until it ends")
         known = () if run is None else tuple(store.attempts(run.name))
         if is_there:
             check_together(folders, options, {} if run is None else {f"run {run.name} of {target}": known})
@@ -384,8 +384,8 @@ class _Joining:
     def _add(self, folder: Folder, part: ShardRun, done: int) -> None:
         if len(part.records) < done:
             raise VlaError(
-                f"{folder.place}: run {part.run.name} has {len(part.records)} records, and {done} of it were merged "
-                "before: it was changed. Bring it back as it was, or leave it out"
+                f"{folder.place}: run {part.run.name} has {len(part.records)} records, but {done} were merged "
+                "before: it was changed. Restore it, or leave it out"
             )
         self.known += done
         own: dict[str, Record] = {}
@@ -439,7 +439,7 @@ class _Joining:
             else:
                 is_other = now.invocation != run.invocation or len(self._store.episodes(now.name)) != number
             if is_other or (now is not None and is_alive(now)):
-                raise VlaError(f"{self._store.results} was written meanwhile, and nothing is merged: merge again")
+                raise VlaError(f"{self._store.results} was changed meanwhile; nothing was merged. Merge again")
 
         with uninterrupted():
             self.copies.write()

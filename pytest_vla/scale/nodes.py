@@ -73,7 +73,7 @@ class NodeRequirements:
         other = [kind for kind in ("tasks", "assets") if found.get(kind) != ours.get(kind)]
         if other:
             return (
-                f"{name}: its {' and '.join(other)} are other than this machine's (by sha256 of names and contents): "
+                f"{name}: its {' and '.join(other)} differ from this machine's (by sha256 of names and contents): "
                 "give all machines the same data, by a shared file system or `pytest-vla fetch libero` on each"
             )
         return ""
@@ -110,8 +110,8 @@ def examined(name: str, facts: Mapping[str, Any], wanted: NodeRequirements) -> t
     node = Node(name, str(facts["host"]), _ahead(facts))
     if facts["code"] is None:
         return node, (
-            f"{name}: no pytest-vla is at {wanted.package}: all machines need the same environment at the same place, "
-            "from one image or on a shared file system"
+            f"{name}: pytest-vla is not installed at {wanted.package}: all machines need the same environment "
+            "at the same place, from one image or on a shared file system"
         )
     ours, theirs = wanted.facts["packages"], facts["packages"]
     told = [
@@ -122,9 +122,9 @@ def examined(name: str, facts: Mapping[str, Any], wanted: NodeRequirements) -> t
     if facts["python"] != wanted.facts["python"]:
         told.insert(0, f"Python {facts['python']} (here {wanted.facts['python']})")
     if told:
-        return node, f"{name}: it has {', '.join(told)}: install the same there, or no rate is of one policy"
+        return node, f"{name}: different versions: {', '.join(told)}. Install the same versions there"
     if facts["code"] != wanted.facts["code"]:
-        return node, f"{name}: its pytest-vla at {wanted.package} is of the same version, and its code is other"
+        return node, f"{name}: its pytest-vla at {wanted.package} has the same version but different code"
     if not facts["folder"]:
         return node, f"{name}: there is no folder {wanted.folder}, where pytest was started: share it, or copy it there"
     return node, ""

@@ -84,7 +84,7 @@ def find_folders(places: Sequence[Path]) -> tuple[tuple[Path, ...], tuple[Path, 
     empty: list[Path] = []
     for place in places:
         if not place.is_dir():
-            raise VlaError(f"{place} is no folder: give the results folders of shards, or a folder with these in it")
+            raise VlaError(f"{place} is not a folder: give the results folders of shards, or a folder with these in it")
         if (place / STORE).is_file():
             found.setdefault(place.resolve(), place)
             continue
@@ -114,17 +114,17 @@ def read_folder(place: Path) -> tuple[tuple[Folder, ...], Aside]:
         runs = [(run, _shard_of(place, run)) for run in reversed(store.runs())]
         shards = [(run, of) for run, of in runs if of is not None]
         if not shards:
-            raise VlaError(f"{place}: no run in it is a shard's; give folders that pytest --vla-shard=N/COUNT wrote")
+            raise VlaError(f"{place}: it has no run of a shard; give folders that pytest --vla-shard=N/COUNT wrote")
         newest, its = shards[-1]
         parts: dict[int, list[ShardRun]] = {}
         aside: dict[str, str] = {}
         for run, of in runs:
             if of is None:
-                aside[run.name] = "no shard"
+                aside[run.name] = "not a shard"
             elif of.selection != its.selection:
                 aside[run.name] = f"another selection ({counted(of.items, 'item')})"
             elif of.key != its.key:
-                aside[run.name] = f"this selection shared out otherwise (shard {of.number} of {of.count})"
+                aside[run.name] = f"a different partition of this selection (shard {of.number} of {of.count})"
             elif run.model != newest.model:
                 aside[run.name] = f"another policy ({run.model})"
             else:
@@ -157,13 +157,13 @@ def check_together(
     for folder in folders:
         for name, text in _of_run(folder, options):
             told[name][text][str(folder.place)] += 1
-    _check_same(told, f"only shards of one call of pytest can be merged: give the folders of one{_hints(folders)}")
+    _check_same(told, f"only shards of one pytest command can be merged: give the folders of one{_hints(folders)}")
     by_number: dict[int, Folder] = {}
     for folder in folders:
         if (other := by_number.setdefault(folder.number, folder)) is not folder:
             raise VlaError(
-                f"shard {folder.number} is there twice, in {other.place} and {folder.place}: leave one out, the one "
-                "that was run later. Of each case the first record counts"
+                f"shard {folder.number} is there twice, in {other.place} and {folder.place}: leave out the one that "
+                "was run later, since the first record of each case counts"
             )
     told.clear()
     records: dict[str, Sequence[Record]] = {}
@@ -175,8 +175,8 @@ def check_together(
             told[name][text][place] += 1
     _check_same(
         told,
-        "no rate is of both. Run that shard again as the others were run; where its folder has earlier runs too, "
-        "remove these first (pytest-vla rm RUN --results=DIR)",
+        "a rate cannot combine both. Run that shard again like the others; if its folder has earlier runs, remove "
+        "these first (pytest-vla rm RUN --results=DIR)",
     )
 
 
@@ -190,7 +190,7 @@ def _hints(folders: Sequence[Folder]) -> str:
     for folder in folders:
         if folder.last.of.uncollected.number:
             name, why = folder.last.of.uncollected.files[0]
-            told = told or f". {folder.place} could not collect {name}, whose tests it lacks: {why}"
+            told = told or f". {folder.place} could not collect {name}, so its tests are missing: {why}"
     for folder in folders:
         if (folder.last.of.key, folder.last.run.model) == usual or most == 1:
             continue
@@ -201,7 +201,7 @@ def _hints(folders: Sequence[Folder]) -> str:
             if (of := shard_of(run.invocation)) is not None and (of.key, run.model) == usual:
                 names = " ".join(each.name for each in runs[:later])
                 remove = f"pytest-vla rm {names} --results={shlex.quote(str(folder.place))}"
-                told += f". Run {run.name} of {folder.place} fits: remove what began later ({remove})"
+                told += f". Run {run.name} of {folder.place} fits: remove the later runs ({remove})"
                 return told
     return told
 

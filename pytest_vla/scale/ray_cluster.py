@@ -153,7 +153,7 @@ class RayCluster:
                 node, trouble = found[actor.node]
                 if trouble:
                     self._refused[actor.node] = trouble
-                    self._notice(f"{trouble}; nothing is run on it")
+                    self._notice(f"{trouble}; it is not used")
                     raise VlaError(trouble)
                 self._known[actor.node] = node
                 self._notice(f"node {node.name} has joined")
@@ -339,8 +339,8 @@ def _connect(address: str | None) -> Any:
         return ray
     if address is not None and address.startswith("ray://"):
         raise VlaError(
-            f"--vla-ray={address}: a client of Ray cannot be reached by the nodes, and workers call the process that "
-            "holds the session: start pytest on a machine of the cluster (ssh, `ray job submit`), with --vla-ray=auto"
+            f"--vla-ray={address}: nodes cannot reach a Ray client, and workers connect to the pytest process. Start "
+            "pytest on a machine of the cluster (ssh, `ray job submit`), with --vla-ray=auto"
         )
     if address not in (None, "auto", "local"):
         _check_reached(str(address))
@@ -375,8 +375,8 @@ def _check_reached(address: str) -> None:
         socket.create_connection((host, int(port)), _REACH_SECONDS).close()
     except (OSError, OverflowError) as error:
         raise VlaError(
-            f"--vla-ray={address}: nobody answers there ({error}). Is the head running (`ray start --head`), and is "
-            "this its address? `ray status` on it says so"
+            f"--vla-ray={address}: no answer ({error}). Check that the head runs (`ray start --head`) and that this is "
+            "its address (`ray status`)"
         ) from error
 
 

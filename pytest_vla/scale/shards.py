@@ -67,7 +67,7 @@ def read_uncollected(table: Any) -> Uncollected:
     number, *files = table if isinstance(table, list) and table else [None]
     pairs = [each for each in files if isinstance(each, list) and [*map(type, each)] == [str, str]]
     if type(number) is not int or len(pairs) < len(files) or len(files) != min(number, _MOST_FILES):
-        raise VlaError("what it says of files that could not be collected is not as pytest-vla writes it")
+        raise VlaError("its list of uncollected files is damaged")
     return Uncollected(number, tuple((printable(name)[:_LONGEST], printable(why)[:_LONGEST]) for name, why in pairs))
 
 
@@ -163,7 +163,7 @@ class ShardOf:
             raise VlaError(f"its list of the whole selection cannot be read: {error}") from error
         plan = ShardPlan(self.count, self.weights, items)
         if (plan.selection, plan.partition) != (self.selection, self.partition):
-            raise VlaError("its list of the whole selection is not the one of its digests")
+            raise VlaError("its list of the whole selection does not match its digests")
         return plan
 
 
@@ -173,14 +173,14 @@ def shard_of(invocation: Mapping[str, Any]) -> ShardOf | None:
     if table is None:
         return None
     if not isinstance(table, dict):
-        raise VlaError("what it says of its shard is no table")
+        raise VlaError("its shard entry is not a table")
     numbers = [table.get(name) for name in ("number", "count", "items")]
     texts = [table.get(name) for name in ("selection", "partition", "weights", "plan")]
     if not all(type(each) is int for each in numbers) or not all(isinstance(each, str) for each in texts):
-        raise VlaError("what it says of its shard is not as pytest-vla writes it")
+        raise VlaError("its shard entry is damaged")
     number, count, items = map(int, numbers)  # type: ignore[arg-type]
     if not 1 <= number <= count <= MOST_SHARDS or items < 0:
-        raise VlaError(f"it says to be shard {number} of {count}")
+        raise VlaError(f"its shard entry has shard {number} of {count}")
     selection, partition, weights, packed = map(str, texts)
     uncollected = read_uncollected(table.get(_UNCOLLECTED))
     return ShardOf(number, count, items, selection, partition, weights, packed, uncollected)
@@ -194,9 +194,9 @@ def with_uncollected(table: Mapping[str, Any], failures: Mapping[str, str]) -> d
 def _planned(row: Any, count: int) -> ShardItem:
     node, episode, shared, shard = row
     if not (isinstance(node, str) and type(episode) is type(shared) is bool and type(shard) is int):
-        raise VlaError("a line of it is none of ours")
+        raise VlaError("a line of it is damaged")
     if not 1 <= shard <= count:
-        raise VlaError(f"{node} is of shard {shard} of {count}")
+        raise VlaError(f"{node} is in shard {shard} of {count}")
     return ShardItem(node, episode, shared, shard)
 
 
@@ -390,7 +390,7 @@ def read_durations(file: Path) -> Durations:
     except OSError as error:
         raise VlaError(f"{file}: {error.strerror or error}; {_CURE}") from error
     except (VlaError, UnicodeDecodeError) as error:
-        raise VlaError(f"{file} is no file of durations: {error}; {_CURE}") from error
+        raise VlaError(f"{file} is not a durations file: {error}; {_CURE}") from error
 
 
 _CURE = "`pytest-vla durations --model=POLICY -o FILE` writes one from the runs of a results folder"

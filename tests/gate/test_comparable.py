@@ -145,7 +145,10 @@ def test_the_policy_is_what_is_compared() -> None:
     assert paired(one, other).agreement.disagreements == ()
     assert paired(one, other).agreement.same_policy is False
     assert paired(one, one).agreement.same_policy is True
-    assert "the same policy: nothing can differ but its draws" in paired(one, one).agreement.notes
+    note = "Both runs used the same policy (same digest)"
+    assert f"{note}, so any difference comes from its random draws." in paired(one, one).agreement.notes
+    rounded = side(policy="a", policy_digest="1" * 64, provenance={"kernels": "another"})
+    assert f"{note}." in paired(one, rounded).agreement.notes, "so is a difference in rounding a cause"
     assert paired(one, side(policy="a")).agreement.same_policy is None
 
 
@@ -153,8 +156,7 @@ def test_a_missing_simulator_is_told_and_a_later_condition_is_not() -> None:
     (found,) = paired(side(provenance={}), side()).agreement.disagreements
     assert (found.name, found.effect, found.baseline, found.new) == ("provenance.mujoco", "warns", None, "3.8.1")
     assert found.text == (
-        "MuJoCo (provenance.mujoco): not said in the baseline, 3.8.1 in the run, 3 cases: another version moves "
-        "otherwise"
+        "MuJoCo differs (baseline not recorded, run 3.8.1; 3 cases): MuJoCo versions give different physics"
     )
     one = side()
     later = dataclasses.replace(one.cases[0], shared={**one.cases[0].shared, "later": 1})
@@ -226,7 +228,7 @@ def test_probes_and_given_cases_are_counted_and_not_compared() -> None:
     both = baseline_of([probe, varied("", True), chosen])
     found = paired(both, both)
     assert [pair.case for pair in found.pairs] == ["libero_goal/turn_on_the_stove[seed0]"]
-    assert found.agreement.notes[0] == "2 probe or given cases not compared: they are in no rate"
+    assert found.agreement.notes[0] == "2 probe or given cases not compared: not part of any rate"
     assert [stratum.labels["dimension"] for stratum in unpaired(both, both).strata] == ["benign"]
 
 
@@ -316,7 +318,7 @@ def test_many_differences_of_one_condition_are_a_few_lines() -> None:
     one = [Disagreement("scene", "refuses", f"a{number}", f"b{number}", (f"case {number}",)) for number in range(9)]
     lines = lines_of(one)
     assert len(lines) == 4
-    assert lines[-1] == "scene (scene): 6 more such differences, 6 cases"
+    assert lines[-1] == "scene differs in 6 more ways (6 cases)"
     long = Disagreement("replan", "refuses", "\x1b[31m" + "x" * 500, 1, ("a",))
     assert len(long.text) < 300
     assert "\x1b" not in long.text

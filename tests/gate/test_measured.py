@@ -79,7 +79,7 @@ def test_a_number_of_others_has_the_way_that_the_user_says() -> None:
     equal = judged(before, before, "lower:jerk=1")[0]
     assert (equal.verdict, equal.reason) == ("undecided", "all pairs are equal")
     assert judged(before, now, "lower:jerk")[0].reason.startswith("all pairs differ alike")
-    with pytest.raises(VlaError, match="measure smooth: no case that both have says it; there are jerk"):
+    with pytest.raises(VlaError, match="measure smooth: no common case has a value for it; known: jerk"):
         judged(before, now, "higher:smooth")
 
 
@@ -133,7 +133,7 @@ def test_what_broke_leaves_a_good_verdict_undecided() -> None:
     with_error = dataclasses.replace(now, cases=(*now.cases[:3], broken, *now.cases[4:]))
     assert judged(steps(before), now, "steps")[0].verdict == "better"
     found = judged(steps(before), with_error, "steps")[0]
-    assert (found.verdict, found.reason) == ("undecided", "1 pair broke or is invalid: better without them")
+    assert (found.verdict, found.reason) == ("undecided", "1 pair not counted (errors, invalid): better without them")
 
 
 @settings(max_examples=scaled(40))
@@ -180,5 +180,5 @@ def test_what_one_side_alone_says_is_not_comparable_and_what_nobody_says_is_an_e
     assert (row.verdict, row.pairs) == ("not comparable", 0)
     assert row.reason.startswith("costs that were watched (charged)")
     assert success_like.verdict != "not comparable"
-    with pytest.raises(VlaError, match=r"cost\.declared: no case that both have says it"):
+    with pytest.raises(VlaError, match=r"cost\.declared: no common case has a value for it"):
         judged(with_costs, without, "cost.declared")

@@ -44,9 +44,9 @@ class TestCosts:
         assert rollout.cost("gentle") == sum(c.amount for c in rollout.costs if c.name == "gentle") > 0
         assert rollout.cost() == rollout.cost(account="declared") == rollout.cost("gentle") + 3
         assert rollout.cost("arm_contact") == rollout.cost(account="collisions") == 0
-        with pytest.raises(VlaError, match="nothing is charged under 'gentel'.* Did you mean gentle"):
+        with pytest.raises(VlaError, match="no cost is called 'gentel'.* Did you mean gentle"):
             rollout.cost("gentel")
-        with pytest.raises(VlaError, match="no account 'paper' of costs; it has 'declared', 'collisions'"):
+        with pytest.raises(VlaError, match="no cost account 'paper'; it has 'declared', 'collisions'"):
             rollout.cost("gentle", account="paper")
 """
 

@@ -74,11 +74,7 @@ def test_what_was_agreed_is_written_before_the_first_episode(vla: Run, project: 
         "regression": "margin",
         "looks": [],
     }
-    line = (
-        f"agreed before the first episode: 10 cases ({agreed['cases_digest'][:8]}) against base.json "
-        f"({agreed['baseline_digest'][:8]}); 1 group: libero_goal[benign] 10; margin 60 points, alpha 5% each way, "
-        "fixed, no-regression required"
-    )
+    line = "gate plan: 10 cases vs base.json; margin 60 points, alpha 5% per side; fixed; fails on regression"
     said = " ".join(result.stdout.str().split())
     assert said.count(line) == 1, "when the run begins"
 
@@ -87,14 +83,15 @@ def test_what_was_agreed_is_written_before_the_first_episode(vla: Run, project: 
 def test_afterwards_it_is_said_what_is_not_as_agreed(vla: Run, capsys: pytest.CaptureFixture[str]) -> None:
     vla(*STOVE, EIGHT, BASELINE)
     _, told = afterwards(capsys)
-    assert "not as agreed" not in told
-    assert "agreed before the first episode: 10 cases" in told
+    assert "differs from the run's gate plan" not in told
+    assert "gate plan: 10 cases vs " in told
     _, told = afterwards(capsys, "--margin=60", "--by=suite", "--require=no-worse", "--alpha=.1")
-    assert [line.removeprefix("note: not as agreed: ") for line in told.splitlines() if "not as agreed" in line] == [
-        "margin 60 points, 5 were agreed",
-        "alpha 0.1, 0.05 was agreed",
-        "groups by suite, by suite, dimension was agreed",
-        "no-worse required, no-regression was agreed",
+    lines = " ".join(told.split()).split("note: ")
+    assert [line.partition(" differs from the run's gate plan: using ")[::2] for line in lines[1:5]] == [
+        ("margin", "60 points; planned 5 points "),
+        ("alpha", "0.1; planned 0.05 "),
+        ("grouping", "suite; planned suite,dimension "),
+        ("requirement", "no-worse; planned no-regression "),
     ]
 
 
@@ -239,7 +236,7 @@ def test_measures_beside_success_fail_the_run_too(
     files = ("--vla-gate-summary=out.md,gate.json", "--vla-gate-alpha=.04")
     result = vla(*asked, "--vla-model=slower:policy", *files)
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["vla: agreed *alpha 4% each way*, and judged beside success: steps=100"])
+    result.stdout.fnmatch_lines(["vla: gate plan: *alpha 4% per side*; also judged: steps=100"])
     result.stdout.fnmatch_lines(["gate: no worse *", "steps (margin 100)*no worse", "vla: passed (*)"])
     strict = ("--vla-gate-measure=steps", "--vla-gate-summary=out.md,gate.json")
     result = vla(*asked[:-1], "--vla-model=slower:policy", *strict)
@@ -257,7 +254,8 @@ def test_measures_beside_success_fail_the_run_too(
     code, told = afterwards(capsys, "--margin=60", "--measure=steps", "--json")
     assert code == 1
     assert json.loads(told) == {name: value for name, value in found.items() if name != "line"}
-    assert "note: not as agreed: measures none, steps were agreed" in afterwards(capsys, "--margin=60")[1]
+    told = "note: set of measures differs from the run's gate plan: using none; planned steps"
+    assert told in " ".join(afterwards(capsys, "--margin=60")[1].split())
 
 
 def test_tests_of_the_users_are_pairs_of_their_own_and_may_be_grouped(vla: Run, project: pytest.Pytester) -> None:
@@ -311,9 +309,9 @@ def test_what_cannot_be_compared_is_told_before_the_first_episode(vla: Run, proj
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
         [
-            "ERROR: --vla-baseline=base.json: not comparable, whatever the episodes will do:",
-            "MuJoCo (provenance.mujoco): 3.0.1 in the baseline, *10 cases: another version moves otherwise",
-            "Install what the baseline ran under, or make a new baseline under this: *",
+            "ERROR: --vla-baseline=base.json: not comparable, whatever the outcomes:",
+            "MuJoCo differs (baseline 3.0.1, run *; 10 cases): MuJoCo versions give different physics",
+            "Install the versions of the baseline, or save a new baseline: *",
         ]
     )
 
@@ -337,14 +335,14 @@ def test_what_earlier_outcomes_picked_is_not_compared(vla: Run, project: pytest.
         (["--vla-baseline=later.json"], "ERROR: --vla-baseline: *later.json: not a baseline: *schema*"),
         ([BASELINE, "--vla-margin=0"], "*--vla-margin: '0': expected points of success above 0, at most 100; write *"),
         ([BASELINE, "--vla-margin=100.1"], "*--vla-margin: '100.1': expected points of success above 0, at most 100*"),
-        ([BASELINE, "--vla-gate-by=suite,dimensions"], "*nothing is grouped by 'dimensions': *Did you mean dimension*"),
+        ([BASELINE, "--vla-gate-by=suite,dimensions"], "*cannot group by 'dimensions': *Did you mean dimension*"),
         ([BASELINE, "--vla-gate-alpha=.5"], "*--vla-gate-alpha: '.5': expected a share of runs above 0, below .5, *"),
         (
             [BASELINE, "--vla-gate-measure=speed"],
             "ERROR: --vla-gate-measure=speed: measure 'speed': expected steps, *",
         ),
-        ([BASELINE, "--vla-gate-measure=steps,steps=2"], "*measure steps: it is asked for twice*"),
-        ([BASELINE, "--vla-gate-measure=cost.no"], "*measure cost.no: no case of the baseline says it; there are *"),
+        ([BASELINE, "--vla-gate-measure=steps,steps=2"], "*measure steps: given twice*"),
+        ([BASELINE, "--vla-gate-measure=cost.no"], "*measure cost.no: no baseline case has a value for it; known: *"),
         (
             [BASELINE, "--vla-gate-require=no-worse", "--vla-gate-measure=steps"],
             "ERROR: --vla-gate-measure=steps: expected a margin for each with --vla-gate-require=no-worse, *steps=10",

@@ -217,7 +217,7 @@ def test_folders_without_shards_are_told_apart(shards: list[Path], tmp_path: Pat
         merged([tmp_path / "shards" / "7"], tmp_path / ".vla")
     with pytest.raises(VlaError, match="is no folder"):
         merged([tmp_path / "none"], tmp_path / ".vla")
-    with pytest.raises(VlaError, match="no run in it is a shard's"):
+    with pytest.raises(VlaError, match="it has no run of a shard"):
         merged([tmp_path / ".vla"], tmp_path / "other")
     with pytest.raises(VlaError, match="where the merged run is to go"):
         merged(shards, shards[0])
@@ -261,7 +261,7 @@ def test_fewer_records_than_were_merged_are_refused(shards: list[Path], tmp_path
     merged(shards, tmp_path / ".vla")
     (shards[0] / STORE).unlink()
     write_shard(shards[0], 1, "run-1", {0: "success"})
-    with pytest.raises(VlaError, match="has 1 records, and 3 of it were merged before"):
+    with pytest.raises(VlaError, match="has 1 records, but 3 were merged before"):
         merged(shards, tmp_path / ".vla")
 
 
@@ -336,9 +336,11 @@ def test_a_damaged_account_of_what_was_not_collected_is_refused(tmp_path: Path) 
 
 def test_a_refusal_says_what_would_fit(shards: list[Path], tmp_path: Path) -> None:
     write_shard(shards[0], 1, "run-odd", {0: "success"}, plan=OTHER_SELECTION, failures={"test_a.py": "NameError: x"})
-    with pytest.raises(VlaError, match=r"could not collect test_a\.py, whose tests it lacks: NameError: x") as refused:
+    with pytest.raises(
+        VlaError, match=r"could not collect test_a\.py, so its tests are missing: NameError: x"
+    ) as refused:
         merged(shards, tmp_path / ".vla")
-    assert f"Run run-1 of {shards[0]} fits: remove what began later" in str(refused.value)
+    assert f"Run run-1 of {shards[0]} fits: remove the later runs" in str(refused.value)
     assert f"(pytest-vla rm run-odd --results={shards[0]})" in str(refused.value)
 
 

@@ -37,8 +37,8 @@ def test_equal_machines_lack_nothing() -> None:
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({"code": None}, "no pytest-vla is at /p/pytest_vla"),
-        ({"code": "0ther"}, "of the same version, and its code is other"),
+        ({"code": None}, "pytest-vla is not installed at /p/pytest_vla"),
+        ({"code": "0ther"}, "has the same version but different code"),
         ({"packages": {**FACTS["packages"], "mujoco": "3.8.1"}}, "it has mujoco 3.8.1 (here 3.3.7)"),
         ({"packages": {"pytest-vla": "0.1.0", "mujoco": "3.3.7"}}, "it has numpy is missing (here 2.3.1)"),
         ({"python": "3.12.1"}, "it has Python 3.12.1 (here 3.11.7)"),

@@ -127,7 +127,7 @@ def test_the_gates_table_says_what_is_compared() -> None:
 
 def test_what_tasks_have_for_themselves_is_not_shown_as_a_digest() -> None:
     why = of_conditions(under(goal="#1234"), under(goal="#5678"))
-    assert why == "success rule (goal): another of some tasks: another goal is another task"
+    assert why == "success rule (goal): another of some tasks: a different goal is a different task"
 
 
 def test_many_differences_are_three_and_how_many_more() -> None:
