@@ -330,7 +330,7 @@ class ComparableEpisodes:
         if self.together:
             found.append(
                 f"{counted(self.together, 'group')} are a regression only together ('all'): each by itself has too few "
-                "starts to show even the loss of every success"
+                "starts to show a regression even if every success were lost"
             )
         if self.copies:
             what = "pair" if self.is_paired else "episode"

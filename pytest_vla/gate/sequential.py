@@ -503,7 +503,7 @@ def _or_not_judged(group: GateGroup, order: Order, baseline: Outcomes, terms: Te
         return group
     if can_find_in_rounds(order, group.name, baseline, terms):
         return group
-    reason = not_judged_text(sum(map(len, order.rounds[group.name])), terms)
+    reason = not_judged_text(sum(map(len, order.rounds[group.name])))
     return replace(group, is_judged=False, reason=reason)
 
 

@@ -281,7 +281,7 @@ def _groups(
             is_judged = evidence.baseline_rate <= terms.beyond or can_find(lost_all(sample), terms, number, is_paired)
             if not is_judged:
                 sample = None
-                reason = not_judged_text(evidence.starts, terms)
+                reason = not_judged_text(evidence.starts)
         lost, gained = (flipped_cases(some, way) for way in (-1, 1))
         found.append(
             GateGroup(
@@ -360,10 +360,9 @@ def can_find(sample: GroupOutcomes, terms: Terms, groups: int, is_paired: bool =
     return groups * (found.p_beyond if terms.regression == BEYOND else found.p_worse) <= terms.alpha
 
 
-def not_judged_text(starts: int, terms: Terms) -> str:
-    """Return the reason of a group with too few starts: ``not judged (5 starts): too few to show even ...``."""
-    beyond = " to exceed the margin" * (terms.regression == BEYOND)
-    return f"not judged ({counted(starts, 'start')}): too few to show even the loss of every success{beyond}"
+def not_judged_text(starts: int) -> str:
+    """Return the reason of a group with too few starts: ``not judged (4 starts): too few to show a ...``."""
+    return f"not judged ({counted(starts, 'start')}): too few to show a regression even if every success were lost"
 
 
 def errors_text(worst: Verdict, best: Verdict) -> str:
