@@ -68,11 +68,13 @@ CONDITIONS = (
         "world.", "refuses", "simulator of the suite's own world", "the world declares that its results depend on it"
     ),
     Condition("provenance.premises", "refuses", "premises (--vla-premises)", "different episodes are invalid"),
-    Condition("provenance.feasible", "refuses", "feasible (--vla-feasible)", "other episodes are invalid"),
+    Condition("provenance.feasible", "refuses", "feasible (--vla-check-feasible)", "different episodes are invalid"),
     Condition("provenance.stop_when", "refuses", "alarm (--vla-stop-when)", "it stops different episodes"),
     Condition("charged", "refuses costs", "costs that were watched", "different things were charged"),
-    Condition("provenance.costs", "refuses costs", "collisions (--vla-costs)", "other contacts were charged"),
-    Condition("provenance.declared_costs", "refuses costs", "your own costs (--vla-cost)", "the file says otherwise"),
+    Condition(
+        "provenance.costs", "refuses costs", "collisions (--vla-collision-costs)", "different contacts were charged"
+    ),
+    Condition("provenance.declared_costs", "refuses costs", "your own costs (--vla-cost-file)", "the file differs"),
     Condition(
         "provenance.ledger",
         "refuses costs",
