@@ -122,7 +122,7 @@ def test_a_file_that_is_not_there_or_holds_nothing(tmp_path: Path) -> None:
     with pytest.raises(VlaError, match="expected one \\[\\[case\\]\\] table or more"):
         read_cases(tmp_path / "empty.toml")
     (tmp_path / "twice.toml").write_text(GOOD + GOOD.removeprefix("schema = 1\n"))
-    with pytest.raises(VlaError, match=r"twice\.toml:11: case\[1\]: it is case\[0\] once more"):
+    with pytest.raises(VlaError, match=r"twice\.toml:11: case\[1\]: duplicate of case\[0\]"):
         read_cases(tmp_path / "twice.toml")
 
 

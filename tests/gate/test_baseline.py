@@ -177,10 +177,10 @@ def test_several_models_are_named_and_one_can_be_meant() -> None:
 
 def test_versions_of_a_policy_and_simulators_are_not_of_one_baseline() -> None:
     of = [record_of(seed, policy_digest=f"{seed}" * 64) for seed in range(2)]
-    with pytest.raises(VlaError, match=r"of 2 versions of the policy random \(00000000, 11111111\)"):
+    with pytest.raises(VlaError, match=r"2 versions of the policy random \(00000000, 11111111\)"):
         baseline_of(of)
     same_case = [record_of(0, run=f"run-{of}", policy_digest=f"{of}" * 64) for of in range(2)]
-    with pytest.raises(VlaError, match=r"of 2 models: random \(policy 00000000\), random \(policy 11111111\)"):
+    with pytest.raises(VlaError, match=r"2 models: random \(policy 00000000\), random \(policy 11111111\)"):
         baseline_of(same_case)
     assert baseline_of(same_case, "random (policy 11111111)").policy_digest == "1" * 64
     with pytest.raises(
@@ -296,7 +296,7 @@ def test_what_is_no_text_or_no_file_is_told(tmp_path: Path) -> None:
     with pytest.raises(VlaError, match=r"there is no baseline .*: make one with pytest-vla baseline save"):
         read_baseline(file)
     file.write_bytes(b"\xff\xfe")
-    with pytest.raises(VlaError, match="it is no text"):
+    with pytest.raises(VlaError, match="it is not text"):
         read_baseline(file)
     with pytest.raises(VlaError, match="Is a directory"):
         read_baseline(tmp_path)

@@ -96,7 +96,9 @@ def test_each_condition_that_differs_has_its_effect(name: str) -> None:
         found = paired(side(of=[0], **one), side(of=[0], **other)).agreement
         assert [(each.name, each.effect) for each in found.disagreements] == [(name, effect)]
         assert found.of(effect)[0].cases == ("libero_goal/turn_on_the_stove[seed0]",)
-        assert name in lines_of(found.disagreements)[0]
+        (line,), row = lines_of(found.disagreements), row_of(name)
+        assert line.startswith(f"{row.about} ")
+        assert line.endswith(f": {row.why}")
     if name != "init_state":
         strata = unpaired(side(of=[0, 1], **before), side(of=[2, 3], **after)).agreement
         assert [(each.name, each.effect) for each in strata.disagreements] == [(name, effect)]

@@ -224,7 +224,7 @@ def test_no_common_task_is_refused() -> None:
         ({"by": ("suite", "dimensions")}, "Did you mean dimension"),
         ({"by": ()}, "grouped by nothing"),
         ({"regression": "all"}, "regression 'all': expected margin or any"),
-        ({"by": ("suite", "suite")}, "none of them twice"),
+        ({"by": ("suite", "suite")}, "each at most once"),
     ],
 )
 def test_terms_that_make_no_sense_are_refused(changes: dict[str, Any], told: str) -> None:

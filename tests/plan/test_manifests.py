@@ -260,7 +260,7 @@ def test_a_manifest_overrides_what_it_extends(tmp_path: Path, monkeypatch: pytes
         (GOOD.replace('"two"', '"one"'), BASE, "two tasks are called one; give each a name of its own"),
         (GOOD.replace('"two"', '"../two"'), BASE, "'../two' is not a task name"),
         (GOOD.replace('"two"', '"L2"'), BASE, "L2 is reserved for task levels"),
-        (LEVELS.replace("L1", "easy", 1), BASE, "[tasks]: 'easy' is no level: expected L0, L1 and so on"),
+        (LEVELS.replace("L1", "easy", 1), BASE, "[tasks]: 'easy' is not a level: expected L0, L1 and so on"),
         (LEVELS.replace('"push"', '"push", "pu,sh"'), BASE, "two tasks are called L1-push"),
         (LEVELS + "[levels.L1]\nfps = 3\n", BASE, "unknown fps"),
     ],

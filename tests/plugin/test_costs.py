@@ -198,7 +198,7 @@ def test_a_bound_is_not_kept_by_what_was_not_measured(pytester: pytest.Pytester)
         "import pytest\n@pytest.mark.vla(suite='tabletop', tasks='turn_on')\ndef test_one(rollout): rollout.cost()\n"
     )
     result = pytester.runpytest_subprocess("test_one.py", "--vla-model=random", "--vla-collision-costs=none")
-    result.stdout.fnmatch_lines(["*nothing is watched in this episode*"])
+    result.stdout.fnmatch_lines(["*no cost is recorded in this episode*"])
 
 
 def test_a_failed_episode_that_cost_too_much_is_not_excused_by_a_success_rate(point: Run) -> None:
