@@ -120,7 +120,7 @@ def read_folder(place: Path) -> tuple[tuple[Folder, ...], Aside]:
         aside: dict[str, str] = {}
         for run, of in runs:
             if of is None:
-                aside[run.name] = "not a shard"
+                aside[run.name] = "no shard"
             elif of.selection != its.selection:
                 aside[run.name] = f"another selection ({counted(of.items, 'item')})"
             elif of.key != its.key:
