@@ -104,7 +104,7 @@ def test_of_thousands_that_are_missing_some_are_told(here: Path, capsys: pytest.
 def test_what_cannot_be_merged_is_an_error(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, said = merge(capsys)
     assert code == 1
-    assert "is no folder" in said[0]
+    assert "is not a folder" in said[0]
 
 
 def test_what_else_is_in_a_folder_is_named_once(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -163,7 +163,7 @@ def test_a_summary_is_written_in_the_gates_words(
     text = (project.path / "out.md").read_text()
     assert text.startswith("before\n### gate: regression")
     assert "- vla: failed (--vla-baseline=base.json): the gate says regression" in text
-    assert "- agreed before the first episode: 10 cases" in text
+    assert "- gate plan: 10 cases" in text
     assert text.count("# lost libero_goal/turn") == 6
     found = json.loads((project.path / "gate.json").read_text())
     assert found.pop("line") == "vla: failed (--vla-baseline=base.json): the gate says regression"
@@ -248,7 +248,7 @@ def test_a_run_that_was_stopped_is_not_judged_before_it_is_resumed(vla: Run, pro
     project.makepyfile(upto=POLICIES.replace("== 20", "== 21"))
     result = vla("--vla-resume", "-n2")
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["vla: agreed before the first episode: 11 cases * margin 60 points, *"])
+    result.stdout.fnmatch_lines(["vla: gate plan: 11 cases * margin 60 points, *"])
     result.stdout.fnmatch_lines(["gate: no worse (margin 60 *)", "vla: passed (--vla-baseline=base.json)"])
     # Once more: nothing is left, and the verdict is the same.
     result = vla("--vla-resume")

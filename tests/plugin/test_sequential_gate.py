@@ -280,7 +280,10 @@ def test_what_is_left_is_no_baseline(vla: Run, project: pytest.Pytester, capsys:
         (["--vla-seeds=30-39"], "ERROR: --vla-gate=sequential goes by pairs, and no case of the run is in base.json *"),
         (["--vla-min-success=.5"], "ERROR: --vla-gate=sequential skips what is decided, and --vla-min-success asks *"),
         (["-n2", "--dist=worksteal"], "ERROR: --dist=worksteal: a sequential gate looks at rounds, and only *"),
-        (["test_own.py"], "ERROR: --vla-gate=sequential: test_own.py::* is one of your own tests, and its assertions *"),
+        (
+            ["test_own.py"],
+            "ERROR: --vla-gate=sequential: test_own.py::* is one of your own tests, and its assertions *",
+        ),
         (
             ["--vla-cases=one.toml"],
             "ERROR: --vla-gate=sequential: libero_goal::*-seed30* is in no rate, as --vla-cases *",

@@ -54,8 +54,8 @@ def test_conditions_break_a_line_and_a_new_one_begins() -> None:
     assert days(found) == [[1, 2], [3, 4]]
     (why,) = told(found)
     assert why == (
-        "run-03 is not joined to run-02: step budget (protocol.max_steps): 300 before, 400 here: more steps, "
-        "more successes"
+        "run-03 is not joined to run-02: step budget (protocol.max_steps): 300 before, 400 here: more steps "
+        "allow more successes"
     )
     assert [joined.is_break for line in found for joined in line] == [False, False, True, False]
 
