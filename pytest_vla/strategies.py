@@ -19,7 +19,7 @@ from pytest_vla.fuzz.sampler import MOST_CHANGES, fuzzed_kinds
 from pytest_vla.plan.case import dimension_of, levelled, parted
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.select import select_tasks
-from pytest_vla.plan.task import Task
+from pytest_vla.plan.task import Task, check_unvaried
 from pytest_vla.scene.variation import INSTRUCTION, Params
 from pytest_vla.util.extras import required
 from pytest_vla.util.text import parse_seeds
@@ -72,8 +72,8 @@ def scenes(
         )
     st = _strategies()
     found = select_tasks([load_suite(suite, data=data)], _texts(tasks))
-    if varied := next((task for task in found if task.varied), None):
-        raise VlaError(f"{varied.suite} is varied by itself; take the suite {varied.files} for others")
+    for task in found:
+        check_unvaried(task)
     wanted, of_seeds = _texts(dimensions), _numbers(seeds)
     # What a task can have is asked where it is drawn: whoever only collects tests does not wait for it.
     kinds = partial(_kinds, wanted)

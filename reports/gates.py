@@ -5,13 +5,13 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pytest_vla.gate.baseline import Baseline
-from pytest_vla.gate.choices import ANY, BEYOND, SEQUENTIAL
+from pytest_vla.gate.choices import BEYOND, SEQUENTIAL
 from pytest_vla.gate.comparable import lines_of
 from pytest_vla.gate.episodes_needed import drop_of, fresh_of
 from pytest_vla.gate.evidence import Evidence
 from pytest_vla.gate.losses import Flip, TaskChange
 from pytest_vla.gate.planning import MOST_PAIRS
-from pytest_vla.gate.verdicts import GateGroup, GateJudgement, GroupProgress, Terms
+from pytest_vla.gate.verdicts import GateGroup, GateJudgement, GroupProgress, Terms, terms_text
 from pytest_vla.metrics.language_grounding import GroundingShare
 from pytest_vla.metrics.rates import percent, percents
 from pytest_vla.reports.blocks import P_VALUE, Cell, Column, Table
@@ -195,7 +195,7 @@ def group_reason(group: GateGroup, judgement: GateJudgement) -> str:
 
 
 def verdict_line(judgement: GateJudgement) -> str:
-    """Return the last line: ``gate: regression of libero_goal[camera] (margin 5 points, alpha 5% each way)``."""
+    """Return the last line: ``gate: regression of libero_goal[camera] (margin 5 points, alpha 5% per side)``."""
     rule = ", sequential" * (judgement.rule == SEQUENTIAL)
     terms = f"({terms_text(judgement.terms)}{rule}{_uncovered_text(judgement)})"
     meant = [group.name for group in judgement.groups if group.verdict == judgement.verdict]
@@ -203,12 +203,6 @@ def verdict_line(judgement: GateJudgement) -> str:
         return f"gate: undecided: there was nothing to compare {terms}"
     of = "" if len(meant) == len(judgement.groups) else f": {', '.join(meant)}"
     return f"gate: {judgement.verdict}{of} {terms}"
-
-
-def terms_text(terms: Terms) -> str:
-    """Return ``margin 5 points, alpha 5% each way``, and that any loss is a regression, if it is."""
-    any_loss = ", any loss is a regression" * (terms.regression == ANY)
-    return f"margin {terms.margin:g} points, alpha {terms.alpha * 100:g}% each way{any_loss}"
 
 
 def _uncovered_text(judgement: GateJudgement) -> str:

@@ -210,7 +210,7 @@ def check_as_agreed(options: argparse.Namespace, manifest: "Manifest", digest: s
         manifest: of the run.
         digest: of the baseline that was given.
     """
-    from pytest_vla.gate.manifest import changes
+    from pytest_vla.gate.manifest import change_text, changes
     from pytest_vla.gate.sequential import AGREED_ALONE
     from pytest_vla.gate.verdicts import Terms
 
@@ -223,7 +223,7 @@ def check_as_agreed(options: argparse.Namespace, manifest: "Manifest", digest: s
     )
     told = changes(manifest, terms, manifest.required, digest)
     if options.unpaired:
-        told.append("--unpaired, pairs were agreed")
+        told.append(change_text("comparison", "--unpaired", "pairs"))
     if told:
         raise VlaError(f"{AGREED_ALONE}: {'; '.join(told)}")
 
@@ -232,7 +232,13 @@ def _agreed(
     options: argparse.Namespace, new: "Baseline", baseline: "Baseline", terms: "Terms", measures: "Sequence[Measure]"
 ) -> list[str]:
     """What runs agreed on before their first episode, and what is otherwise now; mostly they agreed on nothing."""
-    from pytest_vla.gate.manifest import baseline_digest, changes, manifest_text, read_manifest
+    from pytest_vla.gate.manifest import (
+        baseline_digest,
+        changes,
+        manifest_details,
+        manifest_text,
+        read_manifest,
+    )
     from pytest_vla.records.load import open_runs
     from pytest_vla.records.runs import LAST_RUN
     from pytest_vla.reports.text import wrapped
@@ -243,9 +249,11 @@ def _agreed(
         if manifest is not None:
             place = Path(manifest.baseline)
             name = str(place.relative_to(Path.cwd())) if place.is_relative_to(Path.cwd()) else str(place)
-            told += wrapped(f"agreed before the first episode: {manifest_text(manifest, name)}")
+            told += wrapped(manifest_text(manifest, name))
+            if options.verbose:
+                told += wrapped(manifest_details(manifest))
             for change in changes(manifest, terms, options.require, baseline_digest(baseline), measures):
-                told += wrapped(f"note: not as agreed: {change}")
+                told += wrapped(f"note: {change}")
     return told
 
 

@@ -219,6 +219,7 @@ def _listed(some: "Iterable[Reworded]", conditions: "Conditions", backend: "Back
 
 
 def _lines(found: "dict[str, Reworded]", passed_over: dict[str, str], backend: "Backend") -> Iterator[str]:
+    from pytest_vla.fuzz.found import left_out_text
     from pytest_vla.fuzz.reword import rates_by_sort
     from pytest_vla.metrics.statistics import wilson_interval
 
@@ -227,7 +228,7 @@ def _lines(found: "dict[str, Reworded]", passed_over: dict[str, str], backend: "
         yield f"{name}: {why}"
     for name, seen in found.items():
         for seed, why in seen.left_out:
-            yield f"{name}: seed {seed} is left out: without any change {why}"
+            yield f"{name}: {left_out_text(seed, why)}"
         if seen.seed is None:
             yield f"{name}: no rewording was tried"
             continue

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.gate.choices import LABELS
+from pytest_vla.gate.choices import LABELS, label_error
 from pytest_vla.plan.case import parse_task_levels
 from pytest_vla.plan.choices import MOST_SHARDS
 from pytest_vla.policies.devices import AUTO
@@ -286,11 +286,7 @@ def gate_labels(text: str) -> tuple[str, ...]:
     names = comma_list(text)
     for name in names:
         if name not in LABELS:
-            from pytest_vla.util.text import did_you_mean
-
-            raise argparse.ArgumentTypeError(
-                f"nothing is grouped by {name!r}: expected some of {', '.join(LABELS)}.{did_you_mean(name, LABELS)}"
-            )
+            raise argparse.ArgumentTypeError(label_error(name))
     return names
 
 

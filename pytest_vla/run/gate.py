@@ -218,7 +218,7 @@ def agreed_line(gate: GateConfig) -> str:
         return ""
     from pytest_vla.gate.manifest import manifest_text
 
-    return f"agreed before the first episode: {manifest_text(gate.agreed, gate.name)}"
+    return manifest_text(gate.agreed, gate.name)
 
 
 def judge_by(gate: GateConfig, run: Path, nodes: Iterable[str], allow_unfinished: bool = False) -> GateVerdicts:

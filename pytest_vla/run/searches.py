@@ -277,9 +277,10 @@ def searched_tasks(options: argparse.Namespace) -> "Sequence[Task]":
     """The tasks that are searched. Raises VlaError: there is none such, or one is varied by itself."""
     from pytest_vla.plan.manifests import load_suite, named_suites
     from pytest_vla.plan.select import select_tasks
+    from pytest_vla.plan.task import check_unvaried
 
     names = [name for text in options.vla_suite for name in named_suites(text)]
     tasks = select_tasks([load_suite(name, data=options.vla_data) for name in names], options.vla_tasks)
-    if varied := next((task for task in tasks if task.varied), None):
-        raise VlaError(f"{varied.suite} is varied by itself; take the suite {varied.files} for others")
+    for task in tasks:
+        check_unvaried(task)
     return tasks

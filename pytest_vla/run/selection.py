@@ -23,7 +23,7 @@ from pytest_vla.plan.manifests import (
     suite_names,
 )
 from pytest_vla.plan.select import SamplingStratum, narrow, of_task, plan, sample, select_tasks, with_twins
-from pytest_vla.plan.task import Task, with_textures
+from pytest_vla.plan.task import Task, check_unvaried, with_textures
 from pytest_vla.run import suite_items
 from pytest_vla.run.constants import SUITES
 from pytest_vla.run.settings import Settings
@@ -233,8 +233,9 @@ def searched_tasks(suites: Sequence[Suite], settings: Settings) -> dict[str, tup
         raise VlaError("--vla-fuzz: which suite is to be searched? Add --vla-suite=tabletop, for example")
     chosen = plan(suites, settings.tasks, (0,), task_levels=settings.task_levels)
     found = {suite.name: tuple(case.task_key for case in chosen if case.suite == suite.name) for suite in suites}
-    if varied := next((task for suite in suites for task in suite.tasks if task.varied), None):
-        raise VlaError(f"--vla-fuzz: {varied.suite} is varied by itself; take the suite {varied.files} for others")
+    for suite in suites:
+        for task in suite.tasks:
+            check_unvaried(task, "--vla-fuzz")
     return {name: keys for name, keys in found.items() if keys}
 
 

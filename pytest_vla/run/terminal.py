@@ -133,6 +133,10 @@ class RunReporter:
             reporter.write_line(f"vla: ends in {until} ({limit_text(limit, settings)}), in {order}")
         if gate is not None:
             reporter.write_line(printable_lines(f"vla: {agreed_line(gate)}"))
+            if gate.agreed is not None and reporter.verbosity > 0:
+                from pytest_vla.gate.manifest import manifest_details
+
+                reporter.write_line(printable_lines(f"vla: {manifest_details(gate.agreed)}"))
             planned = so_far.episodes_of(collected)
             if resumption is None and (foreseen := foreseen_line(gate, planned, settings.run_seed)):
                 reporter.write_line(printable_lines(f"vla: {foreseen}"))

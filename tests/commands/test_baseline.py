@@ -99,7 +99,7 @@ def test_nothing_is_overwritten_and_update_says_what_changes(alone: None, capsys
         "gone: 1 case: libero_goal/turn_on_the_stove[seed0]",
         "succeed now: 1 case: libero_goal/turn_on_the_stove[seed8]",
         "end as before by another trajectory: 8 cases",
-        "differs: replan length (replan): not said in the baseline, 5 in the run, 9 cases",
+        "replan length differs (baseline not recorded, run 5; 9 cases): querying",
         "libero_goal: 8/10 = 80.0% before, none now",
     ):
         assert part in told
@@ -156,7 +156,7 @@ def test_what_would_mislead_is_refused(alone: None, capsys: pytest.CaptureFixtur
 def test_of_several_models_one_is_named(alone: None, capsys: pytest.CaptureFixture[str]) -> None:
     write("one", ten(8, policy="one"))
     write("two", ten(7, policy="two"))
-    assert "of 2 models: one, two; a baseline is of one: --model=NAME" in call(capsys, "save", "all", code=1)
+    assert "2 models: one, two. A baseline needs one: --model=NAME" in call(capsys, "save", "all", code=1)
     call(capsys, "save", "all", "--model=two")
     baseline = read_baseline(FILE)
     assert (baseline.model, baseline.runs, len(baseline.cases)) == ("two", ("two",), 10)

@@ -104,7 +104,7 @@ def test_of_thousands_that_are_missing_some_are_told(here: Path, capsys: pytest.
 def test_what_cannot_be_merged_is_an_error(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, said = merge(capsys)
     assert code == 1
-    assert "is no folder" in said[0]
+    assert "is not a folder" in said[0]
 
 
 def test_what_else_is_in_a_folder_is_named_once(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,8 +119,8 @@ def test_what_else_is_in_a_folder_is_named_once(here: Path, capsys: pytest.Captu
     code, said = merge(capsys, "out", "-o", "all")
     assert code == 0
     assert [line for line in said if line.startswith("note: ")] == [
-        "note: out/1 also has run a of another selection (8 items), run b of another policy (tiny), run c of this "
-        "selection shared out otherwise (shard 1 of 4), not merged: their results stay there "
+        "note: out/1 also has run a of another selection (8 items), run b of another policy (tiny), run c of a "
+        "different partition of this selection (shard 1 of 4), not merged: their results stay there "
         "(pytest-vla runs --results=out/1)",
         "note: out/2 also has run d of another selection (8 items), which is not merged: its results stay there "
         "(pytest-vla runs --results=out/2)",
@@ -130,6 +130,6 @@ def test_what_else_is_in_a_folder_is_named_once(here: Path, capsys: pytest.Captu
             store.begin(name, [], command="pytest", model="random")
             store.end(name, "finished")
     assert merge(capsys, "out", "-o", "all")[1][-2].endswith(
-        "shared out otherwise (shard 1 of 4) and 2 runs more, not merged: their results stay there "
+        "different partition of this selection (shard 1 of 4) and 2 runs more, not merged: their results stay there "
         "(pytest-vla runs --results=out/1)"
     )

@@ -40,7 +40,7 @@ def kept(failures: int = 10) -> None:
 def test_it_says_how_many_episodes_a_group_takes(capsys: pytest.CaptureFixture[str]) -> None:
     kept()
     out, _ = call(capsys)
-    assert "margin 5 points, alpha 5% each way, 1 group" in " ".join(out.split())
+    assert "margin 5 points, alpha 5% per side, 1 group" in " ".join(out.split())
     row = next(line for line in out.splitlines() if line.startswith("libero_goal[benign]  "))
     assert row.split()[1:3] == ["10", "90.0%"]
     assert "100 episodes, as the baseline has, tell that an equal policy is no worse in" in out
@@ -75,7 +75,7 @@ def test_groups_margin_and_drop_are_the_users(capsys: pytest.CaptureFixture[str]
     [
         (("--drop=0",), "--drop=0: expected points of success above 0"),
         (("--margin=101",), "margin 101: expected points of success above 0"),
-        (("--by=tasks",), "nothing is grouped by 'tasks'"),
+        (("--by=tasks",), "cannot group by 'tasks'"),
         (("--seed=-1",), "--seed=-1: expected 0 or more"),
         (("--baseline=missing.json",), "missing.json"),
     ],

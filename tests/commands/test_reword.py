@@ -44,7 +44,7 @@ def reword(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, st
     ("arguments", "said"),
     [
         ((), "which policy? Add --vla-model=POLICY"),
-        (("--vla-model=random", "--vla-suite=libero_plus_goal"), "is varied by itself; take the suite libero_goal"),
+        (("--vla-model=random", "--vla-suite=libero_plus_goal"), "is already varied; use the suite libero_goal"),
         (("--vla-model=random", "--vla-tasks=nothing_like_it"), "no task of tabletop is 'nothing_like_it'"),
         (("--vla-model=random", "-o", "."), "expected a file in a folder that is there"),
         (("--vla-model=random", "--backend=templates"), "there is no backend 'templates'"),
@@ -105,7 +105,7 @@ def test_a_policy_that_does_nothing_is_told(capsys: pytest.CaptureFixture[str], 
     (here / "worded.py").write_text(IDLE)
     code, out, _ = reword(capsys, *ON_STOVE, "--vla-seeds=2")
     assert code == 1
-    assert "seed 2 is left out: without any change the policy does not do it" in out
+    assert "seed 2 skipped: without any change the policy fails" in out
     assert "tabletop/turn_on_the_stove: no rewording was tried" in out
 
 

@@ -60,15 +60,15 @@ def test_broken_is_what_holds_under_the_default_version_and_not_under_this_one()
 @pytest.mark.usefixtures("table")
 def test_a_run_says_before_its_first_episode_what_is_broken() -> None:
     starts = [(RAMEKIN, state) for state in range(8)] + [(OTHER, state) for state in range(8)]
-    slips = f"mujoco 3.8.1: {ON_RAMEKIN} does not hold in 8 episodes of {RAMEKIN.name}, and does under 3.3.7: "
-    thrown = "mujoco 3.8.1: in 1 episode more things are thrown about at the start that rest under 3.3.7"
-    cure = "published numbers are of scenes as mujoco 3.3.7 settles them: pip install mujoco==3.3.7"
+    slips = f"mujoco 3.8.1: {ON_RAMEKIN} does not hold in 8 episodes of {RAMEKIN.name}, but does with 3.3.7: "
+    thrown = "mujoco 3.8.1: in 1 episode more things jump at the start that rest with 3.3.7"
+    cure = "published results use mujoco 3.3.7: pip install mujoco==3.3.7"
     invalid = "they end as invalid (premise-broken)"
     assert premises.notes_before(starts, "3.8.1", CHECK) == (slips + invalid, thrown, cure)
-    assert premises.notes_before(starts, "3.8.1", IGNORE)[0] == f"{slips}they count all the same"
+    assert premises.notes_before(starts, "3.8.1", IGNORE)[0] == f"{slips}they still count"
     assert premises.notes_before([(OTHER, 1)], "3.8.1", CHECK) == ()
     assert premises.notes_before([(OTHER, 6)], "3.8.1", CHECK) == (thrown.replace(" more", ""), cure)
-    unmeasured = "mujoco 3.5.0: whether things stand as tasks say was not measured; each episode is checked"
+    unmeasured = "mujoco 3.5.0: the tasks' premises were not measured with this version; each episode is checked"
     assert premises.notes_before(starts, "3.5.0", CHECK) == (unmeasured, cure)
     stove = load_suite("tabletop").task("turn_on_the_stove")
     assert premises.notes_before([(stove, 0)], "3.5.0", CHECK) == ()

@@ -44,9 +44,9 @@ class TestCosts:
         assert rollout.cost("gentle") == sum(c.amount for c in rollout.costs if c.name == "gentle") > 0
         assert rollout.cost() == rollout.cost(account="declared") == rollout.cost("gentle") + 3
         assert rollout.cost("arm_contact") == rollout.cost(account="collisions") == 0
-        with pytest.raises(VlaError, match="nothing is charged under 'gentel'.* Did you mean gentle"):
+        with pytest.raises(VlaError, match="no cost is called 'gentel'.* Did you mean gentle"):
             rollout.cost("gentel")
-        with pytest.raises(VlaError, match="no account 'paper' of costs; it has 'declared', 'collisions'"):
+        with pytest.raises(VlaError, match="no cost account 'paper'; it has 'declared', 'collisions'"):
             rollout.cost("gentle", account="paper")
 """
 
@@ -198,7 +198,7 @@ def test_a_bound_is_not_kept_by_what_was_not_measured(pytester: pytest.Pytester)
         "import pytest\n@pytest.mark.vla(suite='tabletop', tasks='turn_on')\ndef test_one(rollout): rollout.cost()\n"
     )
     result = pytester.runpytest_subprocess("test_one.py", "--vla-model=random", "--vla-collision-costs=none")
-    result.stdout.fnmatch_lines(["*nothing is watched in this episode*"])
+    result.stdout.fnmatch_lines(["*no cost is recorded in this episode*"])
 
 
 def test_a_failed_episode_that_cost_too_much_is_not_excused_by_a_success_rate(point: Run) -> None:

@@ -23,7 +23,7 @@ def test_options_of_episodes_where_there_are_none(vla: Run, workers: tuple[str, 
     told = "vla: --vla-tasks, --vla-min-success changed nothing, as no episode was collected: "
     assert [line for line in result.outlines if line.startswith("vla: ")] == [
         f"{told}`pytest --vla-suite=SUITE --vla-model=POLICY ...` runs some",
-        "vla: failed (--vla-min-success=80%): no episode ran, as no policy is given (add --vla-model=POLICY)",
+        "vla: failed (--vla-min-success=80%): no episode ran: no policy was given (add --vla-model=POLICY)",
     ]
 
 

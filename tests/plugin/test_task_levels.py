@@ -88,9 +88,9 @@ def test_the_word_that_k_looks_for_may_be_of_a_task_with_commas(vla: Run) -> Non
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ((f"--vla-suite={SUITE}", "--vla-task-levels=L7"), f"no task of {SUITE} is of level L7: their levels are L0"),
-        (("--vla-suite=tabletop", "--vla-task-levels=0"), "is of level L0: their tasks come in no levels"),
-        ((f"--vla-suite={SUITE}", "--vla-task-levels=easy"), "'easy' is no level and no range; write L1, L0,L2 or"),
+        ((f"--vla-suite={SUITE}", "--vla-task-levels=L7"), f"no task of {SUITE} has level L7: their levels are L0"),
+        (("--vla-suite=tabletop", "--vla-task-levels=0"), "has level L0: their tasks have no levels"),
+        ((f"--vla-suite={SUITE}", "--vla-task-levels=easy"), "'easy' is not a level or range; write L1, L0,L2 or"),
         (("--vla-suite=safety_dynamic_obstacle",), "there is no suite 'safety_dynamic_obstacle'. Did you mean safety_"),
     ],
 )

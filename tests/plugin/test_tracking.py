@@ -111,7 +111,7 @@ def test_a_tracker_is_told_of_a_run_and_of_what_resumes_it(vla: Run, project: py
     assert final["final/metrics/half/libero_goal"] > 0
     assert ending["exit_code"] == "1"
     assert ending["not_counted"] == "1 policy-raised"
-    assert "libero_goal below it" in ending["verdict"]
+    assert "libero_goal below " in ending["verdict"]
     assert [*files] == ["run.json", "episodes.csv", "report.json"]
     assert json.loads(files["run.json"])[0]["name"] == run
     assert files["episodes.csv"].count("\n") == 5

@@ -236,4 +236,4 @@ def test_a_sample_is_even_over_dimensions(vla: Run) -> None:
 def test_a_varied_suite_is_not_varied_again(vla: Run, para: Path) -> None:
     result = vla("--vla-suite=libero_para", "--vla-model=listening:policy", "--vla-vary=language.blank")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*libero_para is varied by itself; take the suite libero_goal for others*"])
+    result.stderr.fnmatch_lines(["*libero_para is already varied; use the suite libero_goal for your own changes*"])
