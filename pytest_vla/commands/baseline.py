@@ -1,4 +1,4 @@
-"""``pytest-vla baseline``: what later runs are compared with, as a file that is kept beside the policy's code."""
+"""``pytest-vla baseline``: saves, shows and updates the file that later runs are compared with."""
 
 import argparse
 import sys
@@ -19,7 +19,7 @@ DEFAULT_FILE = "baseline.vla.json"
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments: a command of its own for each thing to do."""
+    """Declare the subcommands save, show and update, with their options."""
     parser.epilog = (
         "A baseline is text with a line for each case: how it ended, its steps, its costs, and what it ran under. Keep "
         "it in version control: a diff says what changed. `pytest-vla baseline save --help` says more, and so do those "
@@ -65,7 +65,12 @@ def declare_runs(
     parser: argparse.ArgumentParser,
     about: str = "a run's name or its beginning, its folder, or a results folder; last (default); all",
 ) -> None:
-    """Of which runs: ``which`` (`about` is its help), ``--model``, ``--allow-unfinished`` and ``--vla-results``."""
+    """Declare the options that select runs: ``which``, ``--model``, ``--allow-unfinished`` and ``--vla-results``.
+
+    Args:
+        parser: the command's.
+        about: the help text of ``which``.
+    """
     parser.add_argument("which", metavar="RUN", nargs="*", help=about)
     parser.add_argument("--model", metavar="NAME", type=some_text, help="of several models the one that is meant")
     parser.add_argument(
@@ -77,7 +82,7 @@ def declare_runs(
 
 
 def run(options: argparse.Namespace) -> None:
-    """Save, show or update. Raises VlaError: there is no such run or file, or a baseline of it would mislead."""
+    """Save, show or update a baseline. Raises VlaError: no such run or file, or the baseline would mislead."""
     if options.do == "show":
         _show(options)
     elif options.do == "save":
@@ -113,11 +118,11 @@ def _save(options: argparse.Namespace) -> None:
 
 
 def update(options: argparse.Namespace, ask: "Ask | None") -> None:
-    """Put runs in the place of what a baseline holds, with the user's consent. Raises VlaError: nothing was written.
+    """Replace the content of a baseline by runs, after the user agrees. Raises VlaError: nothing was written.
 
     Args:
-        options: of ``update``.
-        ask: asks the user; None: nobody can be asked.
+        options: the arguments of ``update``.
+        ask: asks the user a question, or None if standard input is no terminal.
     """
     from pytest_vla.commands.rm import agrees
     from pytest_vla.gate.baseline_file import changes_of, read_baseline, text_of, write_baseline
@@ -141,7 +146,7 @@ def update(options: argparse.Namespace, ask: "Ask | None") -> None:
 def of_runs(
     options: argparse.Namespace, *, allow_broken: bool = False, allow_decided: bool = False
 ) -> "tuple[Baseline, list[str]]":
-    """`baseline_of_runs` of what `declare_runs` declares."""
+    """Return `baseline_of_runs` for the runs that the options of `declare_runs` select."""
     from pytest_vla.reports.baselines import baseline_of_runs
 
     return baseline_of_runs(

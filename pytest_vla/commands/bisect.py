@@ -1,6 +1,6 @@
-"""``pytest-vla bisect``: the first checkpoint of a list that regressed, by gates against a good one.
+"""``pytest-vla bisect``: finds the first regressed checkpoint of a list, by gates against a good one.
 
-It ends with 0 where one checkpoint is left that may be the first, else with 1; with 2 where it could not search.
+Exit codes: 0 if exactly one checkpoint may be the first bad one, 1 if several may, 2 if the search failed.
 """
 
 import argparse
@@ -48,14 +48,14 @@ _OURS = (
 
 @dataclass(frozen=True)
 class BisectRequest:
-    """What is looked through, and how.
+    """A search for the first regressed checkpoint: its checkpoints, and how each is compared.
 
     Attributes:
-        models: as ``--vla-model`` names them, the good one first and the bad one last.
-        options: pytest's.
-        baseline: what each is compared with; None: a run of the good one, which is made first.
-        terms: of each gate.
-        rule: of `RULES`.
+        models: texts for ``--vla-model``, the good one first and the bad one last.
+        options: the options for pytest.
+        baseline: a baseline file or a run; None to run the good checkpoint first and use that run.
+        terms: the terms of each gate.
+        rule: one of `RULES`.
         results: the folder of all runs.
     """
 
@@ -68,7 +68,7 @@ class BisectRequest:
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     parser.usage = "pytest-vla bisect --good MODEL --bad MODEL --models GLOB [OPTION ...] -- PYTEST'S OPTIONS"
     parser.epilog = (
         "Checkpoints are ordered by the numbers in their names, and taken to be good up to one of them and bad from it "
@@ -116,11 +116,11 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Search; 0: one checkpoint is left that may be the first bad one, 1: several are.
+    """Search, and return 0 if exactly one checkpoint may be the first bad one, or 1 if several may.
 
     Raises:
-        VlaError: there are no such checkpoints, pytest ended before all episodes had run, checkpoints cannot be
-            compared, or the bad one is not worse.
+        VlaError: no checkpoint matches, pytest ended before all episodes had run, checkpoints cannot be compared, or the
+            bad one is not shown to be worse.
     """
 
     search = _search(options)
@@ -164,15 +164,15 @@ def run(options: argparse.Namespace) -> int:
 
 
 def models_of(good: str, bad: str, patterns: Sequence[str]) -> tuple[str, ...]:
-    """The models from the good one to the bad one, both among them.
+    """Return the models from the good one to the bad one, both included.
 
     Args:
-        good: a policy's text; it need not match a pattern, and then is before all.
-        bad: likewise, and then is behind all.
-        patterns: texts of policies with ``*``, ``?`` or ``[...]`` in the part that is a file's path.
+        good: a policy's text; if no pattern matches it, it is placed first.
+        bad: a policy's text; if no pattern matches it, it is placed last.
+        patterns: policies' texts with ``*``, ``?`` or ``[...]`` in the part that is a file's path.
 
     Raises:
-        VlaError: a pattern matches nothing, or the good one stands behind the bad one.
+        VlaError: a pattern matches nothing, or the good model comes after the bad one.
     """
 
     matched: list[str] = []
@@ -193,7 +193,7 @@ def models_of(good: str, bad: str, patterns: Sequence[str]) -> tuple[str, ...]:
 
 
 def _expanded(pattern: str) -> Iterator[str]:
-    """What a pattern matches: texts of policies, and not of files alone."""
+    """Yield the policies' texts that a pattern matches."""
     # A file's path is all of it, or stands behind a kind's colon or an argument's sign.
     before, path = re.fullmatch(r"(.*[:=])?([^:=]*)", pattern, re.DOTALL).groups(default="")  # type: ignore[union-attr]
     if not any(sign in path for sign in "*?["):
@@ -218,7 +218,7 @@ def _search(options: argparse.Namespace) -> BisectRequest:
 
 
 def _whole_run(search: BisectRequest, model: str) -> str:
-    """The folder of a run of all cases, made or gone on with where it is not whole."""
+    """Return the folder of a run of all cases; start the run, or resume it if it is incomplete."""
     folder = _folder(search, model, ())
     found = _newest(folder)
     if _lacking(folder, found):
@@ -231,7 +231,7 @@ def _whole_run(search: BisectRequest, model: str) -> str:
 
 
 def _lacking(folder: Path, run: "Run | None") -> str:
-    """What a run lacks to be what others are compared with; empty: nothing."""
+    """Return why a run cannot be a baseline, or an empty text if it can."""
     from pytest_vla.records.store import open_store
 
     if run is None or run.done < run.planned:
@@ -244,7 +244,7 @@ def _lacking(folder: Path, run: "Run | None") -> str:
 
 
 def _finding(search: BisectRequest, model: str, baseline: str) -> "tuple[Finding, str]":
-    """What a gate says of a checkpoint, and with which numbers."""
+    """Return the gate's finding for a checkpoint, and the numbers behind it."""
     from pytest_vla.reports.gates import group_reason
 
     gate = (
@@ -278,7 +278,7 @@ def _finding(search: BisectRequest, model: str, baseline: str) -> "tuple[Finding
 
 
 def _judged(search: BisectRequest, folder: Path, run: "Run", baseline: str) -> "GateJudgement":
-    """The verdict on a run. Raises VlaError: it was stopped before its end."""
+    """Return the gate's judgement of a run. Raises VlaError if the run was stopped early."""
     from pytest_vla.gate.manifest import read_manifest
     from pytest_vla.gate.sequential import judge_as_agreed
     from pytest_vla.gate.verdicts import judge
@@ -295,7 +295,7 @@ def _judged(search: BisectRequest, folder: Path, run: "Run", baseline: str) -> "
 
 
 def _call(search: BisectRequest, model: str, folder: Path, gate: Sequence[str], before: "Run | None") -> None:
-    """Runs pytest on a checkpoint, or goes on with a run of it that was stopped. Raises VlaError: it cannot be."""
+    """Run pytest on a checkpoint, or resume its stopped run. Raises VlaError if pytest fails."""
     fresh = [*search.options, f"--vla-model={model}", *gate]
     # What is run was agreed when the run began; how it is run may be given again.
     options = ["--vla-resume", *_given_again(search.options)] if before is not None else fresh
@@ -313,7 +313,7 @@ def _call(search: BisectRequest, model: str, folder: Path, gate: Sequence[str], 
 
 
 def _given_again(options: Sequence[str]) -> list[str]:
-    """The options of pytest that a run does not keep: plugins, workers, and how much is told."""
+    """Return the pytest options that a run does not store: plugins, workers and verbosity."""
     found = []
     for text, after in zip(options, [*options[1:], ""], strict=True):
         if text in ("-n", "--numprocesses", "-p"):
@@ -324,7 +324,7 @@ def _given_again(options: Sequence[str]) -> list[str]:
 
 
 def _folder(search: BisectRequest, model: str, gate: Sequence[str]) -> Path:
-    """Of a checkpoint's runs: another one where its weights, what it is run on, or the gate is another."""
+    """Return the results folder of a checkpoint, which depends on its weights, the pytest options and the gate."""
     from pytest_vla.policies.load import policy_digest
     from pytest_vla.policies.spec import ModelSpec
 
@@ -364,18 +364,18 @@ FINDINGS: dict[str, Finding] = {
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Each name once, numbers in them by their size: ``step-800`` before ``step-12000``."""
+    """Return each name once, sorted with numbers by value: ``step-800`` before ``step-12000``."""
     return sorted(dict.fromkeys(names), key=_by_size)
 
 
 def suspects(found: Mapping[int, Finding]) -> range:
-    """The checkpoints that may be the first bad one.
+    """Return the positions of the checkpoints that may be the first bad one.
 
     Args:
-        found: what is known of them, by their place; at least one is good, and a later one bad.
+        found: the findings so far, by position; at least one is good, and a later one bad.
 
     Raises:
-        ValueError: no good one stands before a bad one.
+        ValueError: no good checkpoint precedes a bad one.
     """
     bad = min((place for place, finding in found.items() if finding == "bad"), default=None)
     good = max(
@@ -387,16 +387,13 @@ def suspects(found: Mapping[int, Finding]) -> range:
 
 
 def next_to_try(found: Mapping[int, Finding]) -> int | None:
-    """The checkpoint whose verdict halves what is left: of those not tried yet the nearest to the middle.
+    """Return the position of the untried suspect nearest to the middle, or None if none is left between good and bad.
 
     Args:
-        found: as `suspects`.
-
-    Returns:
-        Its place; None: all that lies between the last good one and the first bad one was tried.
+        found: the findings so far, as in `suspects`.
 
     Raises:
-        ValueError: as `suspects`.
+        ValueError: no good checkpoint precedes a bad one.
     """
     left = suspects(found)
     # The last of them is known to be bad.
@@ -406,7 +403,7 @@ def next_to_try(found: Mapping[int, Finding]) -> int | None:
 
 
 def at_most(checkpoints: int) -> int:
-    """How many gates find the first bad one of so many that may be it, where none is undecided."""
+    """Return how many gates find the first bad one of so many suspects, if no gate is undecided."""
     return (checkpoints - 1).bit_length()
 
 

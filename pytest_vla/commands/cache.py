@@ -1,4 +1,4 @@
-"""``pytest-vla cache``: what is kept on this machine, how it is emptied, and how it is filled before it is needed."""
+"""``pytest-vla cache``: shows, empties or fills this machine's cache of compiled scenes and machine code."""
 
 import argparse
 import time
@@ -23,7 +23,7 @@ WITH_CODE = (
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     parser.epilog = (
         "It lies in PYTEST_VLA_CACHE, else in $XDG_CACHE_HOME/pytest-vla, else in ~/.cache/pytest-vla. "
         "PYTEST_VLA_CACHE_LIMIT bounds the scenes, such as 20GB (default: 5GB). What is not in it is compiled when it "
@@ -39,10 +39,11 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Show the cache, empty or fill it.
+    """Show, empty or fill the cache.
 
     Raises:
-        VlaError: the limit cannot be understood, there is no such suite, its data is missing, or nothing can be kept.
+        VlaError: the limit cannot be understood, there is no such suite, its data is missing, or the cache cannot be
+            written.
     """
     folder, limit = cache_folder(), cache_limit()
     if options.clear:
@@ -70,10 +71,10 @@ def _fill(name: str, thing: str, compile_all: Callable[[], int]) -> None:
 
 
 def compile_code() -> int:
-    """Has all machine code made that is neither shipped nor there; returns of how many functions it is there.
+    """Compile all machine code that is neither shipped nor cached; return the number of compiled functions that exist.
 
     Raises:
-        VlaError: some cannot be made.
+        VlaError: some function cannot be compiled.
     """
     codes = _all_code()
     machine_code.require(codes)
@@ -81,12 +82,13 @@ def compile_code() -> int:
 
 
 def ship_code(folder: Path) -> None:
-    """Copies all machine code into a folder of a wheel that is built. Raises VlaError: some cannot be made."""
+    """Copy all machine code into a folder of the wheel under construction. Raises VlaError if some cannot be compiled.
+    """
     machine_code.ship(_all_code(), folder)
 
 
 def compile_scenes(suite: Suite) -> int:
-    """Has the scenes of a suite's tasks compiled that are not there; returns how many it has.
+    """Compile those scenes of a suite's tasks that are not cached; return the number of distinct scenes.
 
     Raises:
         VlaError: data is missing, or a scene cannot be compiled.

@@ -1,4 +1,6 @@
-"""``pytest-vla check-policy``: a policy against suites, by what it says of itself, by trial, and how long it takes."""
+"""``pytest-vla check-policy``: checks whether a policy fits suites, by its traits and by a trial, and measures its
+latency.
+"""
 
 import argparse
 import json
@@ -37,11 +39,12 @@ SLOW_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Machines:
-    """What episodes an hour are foreseen for.
+    """The machines that a forecast of episodes per hour is made for.
 
     Attributes:
-        workers, cores: numbers of them.
-        costs: of worlds, seconds by name, as far as they are given.
+        workers: numbers of workers.
+        cores: numbers of CPU cores.
+        costs: seconds of a core per step, picture or reset, by that name; only those that the user gave.
     """
 
     workers: tuple[int, ...]
@@ -51,13 +54,13 @@ class Machines:
 
 @dataclass(frozen=True)
 class Hourly:
-    """What is foreseen of a suite.
+    """The forecast of episodes per hour for one suite.
 
     Attributes:
-        suite: its name.
-        plan: of an episode; None: it is not known.
-        forecasts: by cores, then by workers.
-        notes: what a reader has to know.
+        suite: the suite's name.
+        plan: the demand of one episode, or None if it is not known.
+        forecasts: one for each pair of cores and workers, sorted by cores, then by workers.
+        notes: remarks for the reader.
     """
 
     suite: str
@@ -67,7 +70,7 @@ class Hourly:
 
 
 def declare_hourly(parser: argparse.ArgumentParser) -> None:
-    """The options of it."""
+    """Declare the options of the forecast of episodes per hour."""
     parser.add_argument(
         "--workers",
         metavar="N[,N]",
@@ -95,7 +98,7 @@ def declare_hourly(parser: argparse.ArgumentParser) -> None:
 
 
 def machines_of(options: argparse.Namespace) -> Machines:
-    """What was typed."""
+    """Return the machines that the command line names."""
     here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     typed = {name: getattr(options, f"{name}_ms") for name in ("step", "picture", "reset")}
     costs = {name: value / 1000 for name, value in typed.items() if value is not None}
@@ -111,15 +114,15 @@ def foreseen(
     is_served: bool,
     breaks: bool = False,
 ) -> Hourly:
-    """Episodes an hour of a suite.
+    """Forecast the episodes per hour of one suite.
 
     Args:
-        policy: that was measured.
-        suite: which.
-        latencies: of each size; not empty.
+        policy: the policy that was measured.
+        suite: the suite.
+        latencies: one for each batch size, at least one.
         machines: workers and cores.
-        is_served: whether another machine answers.
-        breaks: whether it broke where more were asked at once than `latencies` has.
+        is_served: whether the policy answers from another process.
+        breaks: whether the policy failed at a batch larger than those in `latencies`.
     """
     from pytest_vla.policies.base import is_batch_policy
     from pytest_vla.policies.devices import DEFAULT_BATCH, REQUEST_TIMEOUT
@@ -177,7 +180,7 @@ def _plan(
 
 
 def hourly_text(hourly: Hourly, given: Mapping[str, float]) -> Iterator[str]:
-    """For people, line by line."""
+    """Yield the lines of a forecast for the terminal."""
     from pytest_vla.reports.text import aligned, wrapped
 
     plan = hourly.plan
@@ -202,7 +205,7 @@ def hourly_text(hourly: Hourly, given: Mapping[str, float]) -> Iterator[str]:
 
 
 def hourly_table(hourly: Hourly, given: Mapping[str, float]) -> dict[str, Any]:
-    """For programs."""
+    """Return a forecast for JSON."""
     plan = hourly.plan
     return {
         "suite": hourly.suite,
@@ -262,12 +265,12 @@ _SERVED = ("openpi", "vla-eval")
 
 @dataclass(frozen=True)
 class Fit:
-    """A policy against one suite.
+    """The fit of a policy to one suite.
 
     Attributes:
-        suite: its name.
-        findings: by what the policy says of itself, then by trial.
-        untried: why nothing was asked; empty: it was asked.
+        suite: the suite's name.
+        findings: those from the policy's traits, then those from the trial.
+        untried: why the trial was skipped, or empty if it ran.
     """
 
     suite: str
@@ -277,18 +280,18 @@ class Fit:
 
 @dataclass(frozen=True)
 class Report:
-    """What was found.
+    """The result of checking a policy.
 
     Attributes:
         model: the text of ``--vla-model``.
-        traits: what the policy says of itself.
-        fits: of each suite.
-        max_batch: questions that it takes at once; None: it takes one at a time.
-        device: where its weights are; None: it does not say.
-        latencies: of each batch size that was measured.
-        trouble: what ended the measurement early; empty: nothing did.
-        hourly: what is foreseen of each suite that the policy answered.
-        costs: of worlds, seconds by name, as far as they were given for that.
+        traits: the policy's declared traits.
+        fits: one for each suite.
+        max_batch: the largest batch that the policy answers, or None if it answers one question at a time.
+        device: the device of its weights, or None if the policy does not declare it.
+        latencies: one for each batch size that was measured.
+        trouble: the error that ended the measurement early, or empty.
+        hourly: a forecast for each suite that the policy answered.
+        costs: seconds of a core per step, picture or reset, as far as the user gave them.
     """
 
     model: str
@@ -303,13 +306,13 @@ class Report:
 
     @property
     def errors(self) -> dict[str, list[str]]:
-        """Of each suite that the policy does not fit, the codes of severity error."""
+        """The codes of severity error, by suite; suites without errors are left out."""
         found = {fit.suite: [each.code for each in fit.findings if each.severity == "error"] for fit in self.fits}
         return {suite: list(dict.fromkeys(codes)) for suite, codes in found.items() if codes}
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     parser.epilog = (
         "It prints what the policy says of itself, what does not fit each suite, what a few dozen questions with drawn "
         "pictures show, how long answers take, and how many episodes an hour may be had. No world is made, and no data "
@@ -340,7 +343,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Do what the arguments say. Raises VlaError: the policy cannot be loaded, or does not fit a suite."""
+    """Check the policy and print the report. Raises VlaError: the policy cannot be loaded, or does not fit a suite."""
     from pytest_vla.plan.manifests import load_suite, named_suites
     from pytest_vla.policies.load import check_model, load_policy
     from pytest_vla.run.project import typed_model
@@ -376,18 +379,18 @@ def check(
     *,
     told: Callable[[str], None] = lambda line: None,
 ) -> Report:
-    """A loaded policy against suites.
+    """Check a loaded policy against suites.
 
     Args:
-        policy: which.
+        policy: the policy.
         model: the text of ``--vla-model`` that it was loaded from.
         suites: at least one.
-        sizes: questions at once to measure.
-        machines: that episodes an hour are foreseen for; None: for none.
-        told: called with what is done next.
+        sizes: the batch sizes to measure.
+        machines: the machines to forecast episodes per hour for, or None for no forecast.
+        told: called with a line about each next step.
 
     Raises:
-        VlaError: what the policy says of itself cannot be understood.
+        VlaError: the policy's declared traits cannot be understood.
     """
     from pytest_vla.policies import fit, trial
     from pytest_vla.policies.base import is_batch_policy
@@ -430,7 +433,7 @@ def check(
 
 
 def as_text(report: Report) -> Iterator[str]:
-    """A report for people, line by line."""
+    """Yield the lines of a report for the terminal."""
     said = ", ".join(f"{name} {_shown(value)}" for name, value in report.traits.table().items())
     yield printable(
         f"{report.model} says of itself: {said or 'nothing, so that only a trial can show what does not fit'}"
@@ -461,7 +464,7 @@ def as_text(report: Report) -> Iterator[str]:
 
 
 def as_table(report: Report) -> dict[str, Any]:
-    """A report for programs: tables, lists, texts and numbers."""
+    """Return a report for JSON: tables, lists, texts and numbers."""
     return {
         "model": report.model,
         "traits": report.traits.table(),
@@ -486,7 +489,7 @@ def as_table(report: Report) -> dict[str, Any]:
 
 
 def codes_table() -> Iterator[str]:
-    """All codes, line by line."""
+    """Yield the lines of all codes, with their meanings and cures."""
     from pytest_vla.policies.fit import CODES
 
     for code in CODES.values():
@@ -495,7 +498,7 @@ def codes_table() -> Iterator[str]:
 
 
 def codes_json() -> str:
-    """All codes for programs."""
+    """Return all codes as JSON text."""
     from pytest_vla.policies.fit import CODES
 
     return json.dumps([asdict(code) for code in CODES.values()], indent=2)

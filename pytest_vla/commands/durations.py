@@ -1,4 +1,4 @@
-"""``pytest-vla durations``: how long episodes took, as a file by which shards are balanced."""
+"""``pytest-vla durations``: writes the mean time of each case to a file, to balance shards by."""
 
 import argparse
 from pathlib import Path
@@ -11,7 +11,7 @@ from pytest_vla.run.arguments import declare_results, some_text
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     parser.epilog = (
         "For pytest --vla-shard=N/COUNT --vla-shard-durations=FILE. Write it once, before the shards start, and give "
         "all of them the same file: by another one each would run other episodes. It has the mean of each case over "
@@ -25,7 +25,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write it. Raises VlaError: no episode of the policy was measured, or the file cannot be written."""
+    """Write the file. Raises VlaError: no episode of the policy was measured, or the file cannot be written."""
     from pytest_vla.records.store import open_store
     from pytest_vla.scale.shards import mean_durations, write_durations
     from pytest_vla.util.text import counted, did_you_mean, printable

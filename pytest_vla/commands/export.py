@@ -1,4 +1,4 @@
-"""``pytest-vla export``: the episodes of runs as a table for other programs, or as a data set to train on."""
+"""``pytest-vla export``: writes the episodes of runs as a table for other programs, or as a training data set."""
 
 import argparse
 import json
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     parser.epilog = (
         "One row an episode, in the order in which they ended; rates are of those whose counts is true, the others are "
         "repeats (docs: What counts). csv and parquet have a column for each value: counts, outcome, steps, "
@@ -64,7 +64,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write the table, whole or not at all. Raises VlaError: there is no such run, or the format cannot be had."""
+    """Write the table, whole or not at all. Raises VlaError: no such run, or the format is not available."""
     if options.schema:
         from pytest_vla.reports.export import record_schema
 
@@ -104,7 +104,7 @@ def _export_dataset(options: argparse.Namespace, output: Path | None) -> None:
 def _write_dataset(
     store: "Store", runs: "Sequence[Run]", folder: Path, pictures: str, options: argparse.Namespace
 ) -> str:
-    """Returns what to say of it."""
+    """Write the data set, and return the summary to print."""
     from pytest_vla.episode.world_pool import WorldPool
     from pytest_vla.reports.dataset.frames import choose, frames_of
     from pytest_vla.reports.dataset.lerobot import write_dataset

@@ -1,4 +1,4 @@
-"""The commands of this room: a module each, which is imported when its command is typed."""
+"""The commands of this package: one module each, imported when the command is run."""
 
 import keyword
 
@@ -38,11 +38,11 @@ _ABOUT = {
 
 
 def module_of(name: str) -> str:
-    """Where a command of this room is declared: its name, with ``_`` behind it where that is a word of Python's."""
+    """Return the module that declares a command: its name, with ``_`` appended if the name is a Python keyword."""
     plain = name.replace("-", "_")
     return f"pytest_vla.commands.{plain}{'_' * keyword.iskeyword(plain)}"
 
 
 def pytest_vla_commands() -> list[CommandEntry]:
-    """Ours."""
+    """Return the entries of this package's commands."""
     return [CommandEntry(name, about, f"{module_of(name)}:COMMAND") for name, about in _ABOUT.items()]

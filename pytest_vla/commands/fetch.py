@@ -1,7 +1,7 @@
-"""``pytest-vla fetch libero``: brings LIBERO's assets, task files and init states, with the user's consent.
+"""``pytest-vla fetch libero``: downloads LIBERO's assets, task files and init states, after the user agrees.
 
-Assets come from the Hugging Face data set from which hf-libero takes them, task files and init states from hf-libero's
-wheel. Both go to a folder beside the final one, which takes its place when all of it has arrived and was checked.
+Assets come from the Hugging Face data set that hf-libero uses; task files and init states come from hf-libero's wheel.
+Both are downloaded to a folder next to the final one, and renamed to it after all files were verified.
 """
 
 import argparse
@@ -59,7 +59,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class HubFile:
-    """A file of the data set: its size in bytes, and its digest as the hub has it, ``sha256`` or git's ``sha1``."""
+    """One file of the data set, with its size in bytes and the hub's digest: ``sha256``, or git's ``sha1``."""
 
     name: str
     size: int
@@ -69,7 +69,7 @@ class HubFile:
 
 @dataclass(frozen=True)
 class DataSetListing:
-    """The data set at one moment. `licence` is what its card says; None: nothing."""
+    """The files of the data set at one revision, and the licence on its card, if it names one."""
 
     revision: str
     licence: str | None
@@ -77,18 +77,18 @@ class DataSetListing:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """The total size in bytes."""
         return sum(file.size for file in self.files)
 
 
 @dataclass(frozen=True)
 class Sources:
-    """Where the data comes from.
+    """The servers that the data is downloaded from.
 
     Attributes:
-        name: of the hub, for people.
-        listing: asks the hub what there is.
-        assets: downloads the assets of a revision into a folder, and goes on where it was stopped.
+        name: the hub's name, for messages.
+        listing: asks the hub for its files.
+        assets: downloads the assets of a revision into a folder, and resumes an interrupted download.
         package: downloads the wheel of `PACKAGE` into a folder.
     """
 
@@ -99,7 +99,7 @@ class Sources:
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     parser.epilog = (
         "It says what comes from where, how much and under which licence, and asks before it downloads. Needs a "
         "network and huggingface_hub: pip install 'pytest-vla[libero]'."
@@ -112,7 +112,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Fetch, with the user's consent. Raises VlaError: it cannot be fetched, or nobody agreed."""
+    """Download the data, after the user agrees. Raises VlaError: the download failed, or the user did not agree."""
     fetch_libero(options.to, options.yes, ask=input if sys.stdin.isatty() else None)
 
 
@@ -123,21 +123,21 @@ def fetch_libero(
     ask: Callable[[str], str] | None = None,
     sources: Sources | None = None,
 ) -> Path:
-    """Bring LIBERO's data to a folder, whole or not at all; what had arrived before it was stopped is not lost.
+    """Download LIBERO's data into a folder, whole or not at all; an interrupted download can be resumed.
 
     Args:
-        to: the folder; None: the one in which the plugin looks.
-        yes: consent is given already.
-        say: told what is to come and what was done.
-        ask: asks the user a question; None: there is nobody to ask.
-        sources: None: Hugging Face's hub and the package index of pip.
+        to: the folder, or None for the default one, in which the plugin looks.
+        yes: whether consent is given already.
+        say: called with a notice before the download, and with the result.
+        ask: asks the user a question, or None if standard input is no terminal.
+        sources: None for Hugging Face's hub and pip's package index.
 
     Returns:
         The folder.
 
     Raises:
-        VlaError: there was no consent, or nobody to ask; the folder is another's; there is no network, no room on the
-            disk, or what arrived is not what was announced.
+        VlaError: the user did not agree or could not be asked; the folder holds something else; there is no network or
+            not enough space on the disk; or the files differ from the hub's listing.
     """
     folder = fetched_libero() if to is None else (expanded(to) or to).absolute()
     if _is_complete(folder):
@@ -177,7 +177,7 @@ def fetch_libero(
 
 
 def hub_sources() -> Sources:
-    """The hub by its own client. Raises VlaError where that is not installed."""
+    """Return the hub's sources, by its own client. Raises VlaError if huggingface_hub is not installed."""
     try:
         import huggingface_hub
     except ImportError as error:
@@ -252,7 +252,7 @@ def _fill(part: Path, listing: DataSetListing, sources: Sources) -> None:
 
 
 def _check_own(part: Path) -> None:
-    """Refuse a folder that is a link, or another user's: what is written there would lie where somebody else says."""
+    """Refuse a folder that is a link or another user's: files written there could land anywhere."""
     about = part.lstat()
     if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.getuid():
         what = "another user's" if stat.S_ISDIR(about.st_mode) else "a link or no folder"
@@ -262,14 +262,14 @@ def _check_own(part: Path) -> None:
 
 
 def _remove_empty(part: Path) -> None:
-    """Leave no folder that was made too late; one that holds anything stays."""
+    """Remove the folder if it holds nothing but the lock."""
     with contextlib.suppress(OSError):
         if {path.name for path in part.iterdir()} <= {_LOCK}:
             shutil.rmtree(part)
 
 
 def _remove_unlisted(part: Path, listing: DataSetListing) -> None:
-    """Leave of an earlier attempt what is listed, and the client's notes by which it goes on; no link stays."""
+    """Remove all files that are not listed, and all links; keep the client's notes, by which it resumes."""
     listed = {part / "assets" / file.name for file in listing.files}
     kept = {part / _LOCK, *listed}
     notes = part / "assets" / ".cache"
@@ -281,7 +281,7 @@ def _remove_unlisted(part: Path, listing: DataSetListing) -> None:
 
 
 def _unpack(wheel: Path, part: Path) -> None:
-    """Task files and init states alone, by names that we make: a wheel could name any place."""
+    """Unpack task files and init states only, under names made here: a wheel could name any path."""
     with zipfile.ZipFile(wheel) as archive:
         for name in archive.namelist():
             path = PurePosixPath(name)
@@ -308,7 +308,7 @@ def _check_listing(listing: DataSetListing) -> None:
 
 
 def _complaint_on(file: HubFile, seen: Set[str]) -> str:
-    """What is odd about a file of a listing; empty: nothing."""
+    """Return why a listed file is refused, or an empty text if it is accepted."""
     name, parts = file.name, file.name.split("/")
     if not name.isprintable() or "\\" in name or len(name) > _LONGEST_NAME:
         return "which is no name of a file of LIBERO's"
@@ -325,7 +325,7 @@ def _complaint_on(file: HubFile, seen: Set[str]) -> str:
 
 
 def _check_tasks(part: Path) -> None:
-    """Every task of a suite that the package has, with its init states."""
+    """Check that the package has every task of its suites, with init states."""
     suites = [load_suite(name) for name in suite_names() if (part / "bddl_files" / name).is_dir()]
     wanted = [
         f"{kind}/{task.suite}/{task.name}{ending}"
@@ -348,7 +348,7 @@ def _check_room(folder: Path, listing: DataSetListing) -> None:
 
 
 def _is_complete(folder: Path) -> bool:
-    """Whether the folder is one of ours and lost nothing since."""
+    """Whether the folder was fetched by this command and has all files since."""
     try:
         sizes = json.loads((folder / RECEIPT).read_text())["files"]
         return all((folder / name).stat().st_size == size for name, size in sizes.items())
@@ -376,7 +376,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _called(function: Callable[[], Result], what: str) -> Result:
-    """The result. Whatever the hub's client raises (its kinds are many, and differ by version) is told in one way."""
+    """Call the function, and turn any exception of the hub's client (its types differ by version) into a VlaError."""
     try:
         return function()
     except VlaError as error:

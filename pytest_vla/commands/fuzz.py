@@ -1,4 +1,4 @@
-"""``pytest-vla fuzz``: scenes that a policy should do and does not, each at its smallest, as cases to run again."""
+"""``pytest-vla fuzz``: searches for scenes that a policy should solve and fails, and writes minimal ones as cases."""
 
 import argparse
 import json
@@ -52,7 +52,7 @@ _KEPT = (
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     parser.epilog = (
         "One scene of four is drawn evenly over dimensions, kinds and amounts; where the other three are looked for is "
         "said by what was seen. A failure counts where the benign twin succeeds and the expert does the task in the "
@@ -129,7 +129,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Search, print, and write. Raises VlaError: the policy cannot be loaded, or nothing can be searched."""
+    """Search, print, and write the files. Raises VlaError: the policy cannot be loaded, or nothing can be searched."""
     try:
         # What a scheduler ends can be gone on with as well.
         with ended_as_interrupted():
@@ -182,7 +182,7 @@ def _searched(options: argparse.Namespace) -> int:
         before = campaign.go_on(read_lines(file, {task.id: task for task in tasks}))
 
         def add_line(line: "Line") -> None:
-            """Whatever ends the search, the files have what was found."""
+            """Write the journal line at once, so that an interrupted search keeps its results."""
             journal.add(line)
             if line.job.what == "failure":
                 keep()
@@ -256,7 +256,7 @@ def _campaign(options: argparse.Namespace, tasks: "Sequence[Task]") -> "tuple[Ca
 
 
 def _file(options: argparse.Namespace) -> Path:
-    """The file of the search: a new one, or one to go on with, whose options are taken. Raises VlaError."""
+    """Return the journal of a new search, or of the search to resume, whose options are restored. Raises VlaError."""
     from pytest_vla.fuzz.journal import begun_options, kept_search
     from pytest_vla.run.constants import new_run_name
 

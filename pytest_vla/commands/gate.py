@@ -1,7 +1,7 @@
-"""``pytest-vla gate``: whether a run is worse than a baseline.
+"""``pytest-vla gate``: judges whether a run is worse than a baseline.
 
-It ends with 0 where what ``--require`` asks for is shown, else with 1; with 2 where it cannot judge, since there is no
-baseline, or no episode was measured.
+Exit codes: 0 if ``--require`` is met, 1 if it is not, 2 if nothing could be judged, because there is no baseline or no
+episode was measured.
 """
 
 import argparse
@@ -30,7 +30,7 @@ _UNMEASURED = 2
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     parser.epilog = (
         "Pairs are of the same case: task, variation and seed; and run seed, where a side has several. Where no case "
         "is in both, each task under each variation is compared over the seeds that either has. A regression is "
@@ -75,7 +75,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def declare_terms(parser: argparse.ArgumentParser) -> None:
-    """What a gate goes by: ``--baseline``, ``--margin``, ``--alpha`` and ``--by``."""
+    """Declare the terms of a gate: ``--baseline``, ``--margin``, ``--regression``, ``--alpha`` and ``--by``."""
     parser.add_argument(
         "--baseline",
         metavar="FILE|RUN",
@@ -105,10 +105,10 @@ def declare_terms(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Judge the run; 0: what is required was shown, 1: it was not.
+    """Judge the run, and return 0 if ``--require`` is met, 1 if it is not, or 2 if no episode was measured.
 
     Raises:
-        VlaError: there is no such run or baseline, or both have nothing in common.
+        VlaError: there is no such run or baseline, or they have nothing in common.
     """
     from pytest_vla.gate.manifest import baseline_digest
     from pytest_vla.gate.measures import parse_measures
@@ -168,7 +168,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _look(options: argparse.Namespace, baseline: "Baseline", new: "Baseline", groups: "Sequence[str]") -> int:
-    """Which look at this comparison it is, by what the runs of the same results looked at; this one is not kept."""
+    """Return the number of this look at the comparison, counting the looks of earlier runs in the same results."""
     from pytest_vla.gate.manifest import baseline_digest, looks_at, manifests_of
     from pytest_vla.records.load import open_runs
     from pytest_vla.records.runs import LAST_RUN
@@ -179,10 +179,10 @@ def _look(options: argparse.Namespace, baseline: "Baseline", new: "Baseline", gr
 
 
 def _sequential_of(options: argparse.Namespace) -> "tuple[Manifest, tuple[str, ...]] | None":
-    """What a sequential run agreed on, and the ids of its items with an episode; None: the runs are none.
+    """Return a sequential run's manifest and the ids of its episodes' items, or None if no run is sequential.
 
     Raises:
-        VlaError: it is named beside others.
+        VlaError: a sequential run is named together with other runs.
     """
     from pytest_vla.gate.manifest import read_manifest
     from pytest_vla.records.load import open_runs
@@ -203,12 +203,15 @@ def _sequential_of(options: argparse.Namespace) -> "tuple[Manifest, tuple[str, .
 
 
 def check_as_agreed(options: argparse.Namespace, manifest: "Manifest", digest: str) -> None:
-    """Raises VlaError where a sequential run is to be judged by something else than what it agreed on.
+    """Check that a sequential run is judged by the terms of its manifest.
 
     Args:
-        options: of the command.
-        manifest: of the run.
-        digest: of the baseline that was given.
+        options: the command's arguments.
+        manifest: the run's manifest.
+        digest: the digest of the given baseline.
+
+    Raises:
+        VlaError: the terms or the baseline differ from the manifest's.
     """
     from pytest_vla.gate.manifest import changes
     from pytest_vla.gate.sequential import AGREED_ALONE
@@ -231,7 +234,7 @@ def check_as_agreed(options: argparse.Namespace, manifest: "Manifest", digest: s
 def _agreed(
     options: argparse.Namespace, new: "Baseline", baseline: "Baseline", terms: "Terms", measures: "Sequence[Measure]"
 ) -> list[str]:
-    """What runs agreed on before their first episode, and what is otherwise now; mostly they agreed on nothing."""
+    """Return the lines about the runs' gate plans, and about deviations from them; empty if no run has a plan."""
     from pytest_vla.gate.manifest import baseline_digest, changes, manifest_text, read_manifest
     from pytest_vla.records.load import open_runs
     from pytest_vla.records.runs import LAST_RUN
@@ -250,7 +253,8 @@ def _agreed(
 
 
 def terms_of(options: argparse.Namespace) -> "Terms":
-    """Of `declare_terms`. Raises VlaError: a number is out of range, or nothing is grouped by such a label."""
+    """Return the terms from the options of `declare_terms`. Raises VlaError: a number out of range, or no such label.
+    """
     from pytest_vla.gate.verdicts import Terms
 
     return Terms(
@@ -262,14 +266,16 @@ def terms_of(options: argparse.Namespace) -> "Terms":
 
 
 def baseline_of(options: argparse.Namespace) -> "Baseline":
-    """Of ``--baseline``. Raises VlaError: neither such a file nor such a run is there, or it cannot be read."""
+    """Return the baseline that ``--baseline`` names. Raises VlaError: there is no such file or run, or it is
+    unreadable.
+    """
     from pytest_vla.reports.baselines import baseline_named
 
     return baseline_named(options.baseline, options.results, allow_unfinished=options.allow_unfinished)
 
 
 def number(text: str) -> float:
-    """For argparse."""
+    """Parse a finite number, for argparse."""
     try:
         found = float(text)
     except ValueError:

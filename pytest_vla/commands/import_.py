@@ -1,4 +1,4 @@
-"""``pytest-vla import``: the logs of other evaluations as records, so that they are reported as own runs are."""
+"""``pytest-vla import``: imports the logs of other evaluations as runs, so that they can be reported like own runs."""
 
 import argparse
 import shlex
@@ -23,7 +23,7 @@ Entered = list[tuple[str, "list[Record]"]]
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments: a command of its own for each sort of logs. Raises VlaError."""
+    """Declare a subcommand for each kind of log. Raises VlaError if an importer cannot be loaded."""
     from pytest_vla.run.arguments import declare_results, one_seed, some_text
 
     parser.epilog = (
@@ -46,7 +46,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Reads the logs, enters them as runs, and says what they were. Raises VlaError."""
+    """Read the logs, store them as runs, and print a summary. Raises VlaError if a log cannot be imported."""
     try:
         for line in _imported(options):
             print(printable(line))
@@ -65,7 +65,7 @@ def _importer(entry: Any) -> Any:
 
 
 def _imported(options: argparse.Namespace) -> Iterator[str]:
-    """Imports, and then says what."""
+    """Import the logs, then yield the summary's lines."""
     from pytest_vla.records.store import open_store
 
     imported = _importer(extensions.importers()[options.kind]).read(options)
@@ -90,7 +90,7 @@ def _imported(options: argparse.Namespace) -> Iterator[str]:
 
 
 def _check_different(logs: "Sequence[ImportedLog]") -> None:
-    """Raises VlaError for two logs of which only one would count."""
+    """Raise VlaError if two logs have the same episodes, of which only one would count."""
     digests: dict[str, Path] = {}
     subjects: dict[tuple[str, int], Path] = {}
     for log in logs:
@@ -117,7 +117,7 @@ def _told(log: "ImportedLog", runs: Entered) -> Iterator[str]:
 
 
 def _enter(store: "Store", logs: "Sequence[ImportedLog]", kind: str) -> "dict[str, Entered]":
-    """Enters all logs or none. Returns by digest the names of each one's runs, with their records."""
+    """Store all logs or none; return, by digest, the names of each log's runs with their records."""
     from pytest_vla.run.constants import new_run_name
 
     entered: dict[str, Entered] = {}

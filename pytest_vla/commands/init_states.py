@@ -1,7 +1,8 @@
-"""``pytest-vla init-states``: init states for a user's own tasks.
+"""``pytest-vla init-states``: makes init states for a user's own tasks.
 
-Fifty a task, each at rest for ten seconds. A task's name decides its draws, so that the same files give the same states
-on one machine. With ``--add`` a task of any suite gets more of them: those that it has keep their numbers.
+By default 50 a task, each at rest for ten seconds. The random draws are seeded by the task's name, so that the same
+files give the same states on one machine. With ``--add`` a task of any suite gets additional ones; existing init states
+keep their numbers.
 """
 
 import argparse
@@ -27,7 +28,7 @@ _MOST, _LONGEST = 10_000, 3600.0
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     parser.epilog = (
         "They are drawings of the scene that were seen to stay at rest, and go to DIR/init_files/SUITE/TASK"
         ".pruned_init. The same files give the same states on one machine. It uses all processors."
@@ -55,7 +56,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Make them, and print the files. Raises VlaError: nothing can be made, or not that of every task."""
+    """Make the init states, and print the files. Raises VlaError: some task's init states cannot be made."""
     if options.add:
         if options.count is None:
             raise VlaError("--add: how many init states is each task to have in all? Give --count=N")
@@ -73,11 +74,11 @@ def write_init_states(
     """Make a task's init states and write them, whole or not at all, to ``TASK.pruned_init``.
 
     Args:
-        task: whose.
-        folder: of the suite's init states; it is made.
-        count: how many; the protocol's number where None.
-        hold_seconds: how long each must stay as it is.
-        add: keep those that the task has, with their numbers, and make only what is missing behind them.
+        task: the task.
+        folder: the folder of the suite's init states; created if missing.
+        count: how many, or None for the protocol's number.
+        hold_seconds: how long each must stay at rest.
+        add: keep the task's existing ones, with their numbers, and append the missing ones.
 
     Raises:
         VlaError: the scene cannot be used or does not come to rest, the task has as many already, or the file cannot
@@ -108,7 +109,9 @@ def write_init_states(
 def write_all(
     tasks: Sequence[Task], folder: Path, count: int | None = None, hold_seconds: float = 10.0, add: bool = False
 ) -> tuple[str, ...]:
-    """`write_init_states` of several tasks, on all processors; says what became of each. Returns those that failed."""
+    """Call `write_init_states` for several tasks on all processors, print each result, and return the tasks that
+    failed.
+    """
     failed = []
     with pinned_processes(len(tasks)) as pool:
         futures = [(task, pool.submit(write_init_states, task, folder, count, hold_seconds, add)) for task in tasks]
@@ -122,7 +125,7 @@ def write_all(
 
 
 def _to_extend(name: str, data: Path, names: Sequence[str]) -> tuple[list[Task], Path]:
-    """The tasks that get further init states, all where none is named, and the folder of these. Raises VlaError."""
+    """Return the tasks to extend (all if none is named), and their init states' folder. Raises VlaError."""
     data = data.expanduser().absolute()
     suite = load_suite(suite_named(name), data=data if data_bases(data) else None)
     tasks = [suite.task(task) for task in dict.fromkeys(names)] or list(suite.tasks)
@@ -132,7 +135,7 @@ def _to_extend(name: str, data: Path, names: Sequence[str]) -> tuple[list[Task],
 
 
 def _asked(name: str, data: Path, names: Sequence[str]) -> tuple[list[Task], Path]:
-    """The tasks that were asked for, and the folder of their init states."""
+    """Return the requested tasks, and their init states' folder."""
     data = data.expanduser().absolute()
     name = suite_named(name)
     bases = data_bases(data)
@@ -154,7 +157,7 @@ def _asked(name: str, data: Path, names: Sequence[str]) -> tuple[list[Task], Pat
 
 
 def _init_file(task: Task, folder: Path) -> Path:
-    """Where a task's init states are in the folder of its suite's."""
+    """Return the path of a task's init states in its suite's folder."""
     return folder / f"{task.file or task.name}.pruned_init"
 
 

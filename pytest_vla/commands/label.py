@@ -1,4 +1,4 @@
-"""``pytest-vla label``: a local page on which you say how well a run's successes were done."""
+"""``pytest-vla label``: serves a local page on which a person rates the quality of a run's successes."""
 
 import argparse
 import getpass
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     parser.epilog = (
         "It serves on 127.0.0.1 alone, until Ctrl-C, and prints the page's address. Of each success it shows the "
         "video, which is drawn from its recorded states where there is none. Each label is written at once: started "
@@ -48,7 +48,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Serve until Ctrl-C. Raises VlaError: there is no such run, it has no success, or the file is none of labels."""
+    """Serve until Ctrl-C. Raises VlaError: no such run, no success with a trajectory, or the file is no file of labels.
+    """
     from pytest_vla.show.runs import load_runs
     from pytest_vla.show.tasks import Drawing
 
@@ -119,14 +120,14 @@ _PAGE = Path(__file__).with_name("labelling.html")
 
 @dataclass(frozen=True)
 class EpisodeToLabel:
-    """An episode that is to be labelled.
+    """One episode that is to be labelled.
 
     Attributes:
         case: `Record.case`.
         digest: `Record.digest`.
-        run: its name.
-        instruction: what the policy was told.
-        video: gives its file, or writes it into the folder that it is called with. Raises VlaError.
+        run: the run's name.
+        instruction: the policy's instruction.
+        video: returns the video's file, drawing it into the given folder if none was recorded. Raises VlaError.
     """
 
     case: str
@@ -137,20 +138,19 @@ class EpisodeToLabel:
 
 
 def labelling_server(shown: Sequence[EpisodeToLabel], file: Path, by: str, port: int = 0) -> tuple[HTTPServer, str]:
-    """The server, and the address of its page. Each label is in the file before the page goes on to the next episode.
+    """Return a labelling server and its page's address; each label is saved before the page shows the next episode.
 
-    It answers only to who knows the address, which has a secret of this call, and to no name but `ADDRESS`: another
-    page in the same browser can neither read nor label.
+    The server answers only requests that know the address, which contains a random secret, and only under the host
+    `ADDRESS`: another page in the same browser can neither read nor label.
 
     Args:
-        shown: in their order; what the file has of them by this person is not asked again.
-        file: of labels, made where it is not there; those of others, and of other
-            episodes, stay in it.
-        by: who labels.
-        port: 0: any that is free.
+        shown: the episodes, in order; those that this person labelled in the file before are not asked for again.
+        file: the file of labels, created if missing; labels of other people and episodes are kept.
+        by: the person's name.
+        port: the port, 0 for any free one.
 
     Raises:
-        VlaError: the file is none of labels, or the port is taken.
+        VlaError: the file is no file of labels, or the port is taken.
     """
     labels = {(each.episode, each.by): each for each in (read_labels(file) if file.exists() else ())}
     secret = secrets.token_urlsafe(16)
@@ -182,7 +182,7 @@ def labelling_server(shown: Sequence[EpisodeToLabel], file: Path, by: str, port:
         write_labels(file, labels.values())
 
     class Handler(BaseHTTPRequestHandler):
-        """One page, and what it asks for."""
+        """The requests of the page."""
 
         def do_GET(self) -> None:
             path = self._path()
@@ -210,10 +210,10 @@ def labelling_server(shown: Sequence[EpisodeToLabel], file: Path, by: str, port:
                 self._send(json.dumps(state()).encode(), "application/json")
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Nothing: the address has the secret in it."""
+            """Log nothing, because the address contains the secret."""
 
         def _path(self) -> str | None:
-            """What is asked for; None: by somebody who does not know the address, or under another name."""
+            """Return the requested path, or None if the request lacks the secret or names a different host."""
             start = f"/{secret}/"
             is_ours = self.headers.get("Host") == f"{ADDRESS}:{server.server_port}"
             return self.path[len(start) :] if is_ours and self.path.startswith(start) else None
@@ -244,7 +244,7 @@ def labelling_server(shown: Sequence[EpisodeToLabel], file: Path, by: str, port:
             self.wfile.write(content)
 
     class Server(HTTPServer):
-        """Deletes the videos that it had drawn."""
+        """A server that deletes the videos it drew when it closes."""
 
         def server_close(self) -> None:
             super().server_close()

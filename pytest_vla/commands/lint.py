@@ -1,4 +1,4 @@
-"""``pytest-vla lint``: what is wrong with task files, by their text, and, where asked for, by their physics."""
+"""``pytest-vla lint``: finds mistakes in task files, from their text and, on request, from their physics."""
 
 import argparse
 import dataclasses
@@ -25,7 +25,7 @@ _MOST = 1000
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     parser.epilog = (
         "Reads task files (BDDL and CBDDL) and says what upstream passes over, cannot judge or judges otherwise than "
         "they say, with stable codes (docs: Lint codes). A file that cannot be read is a finding, and the others are "
@@ -69,7 +69,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Look at the files and print what is found. Returns the exit code. Raises VlaError: there is none."""
+    """Check the files, print the findings, and return the exit code. Raises VlaError if there is no file."""
     from pytest_vla.episode.lint import lint_file
 
     files = list(dict.fromkeys((*_files(options.paths), *_of_suites(options.suite, options.data))))
@@ -103,7 +103,7 @@ def _is_wanted(finding: LintFinding, select: Sequence[str] | None, ignore: Seque
 
 
 def _files(paths: Iterable[str]) -> Iterator[str]:
-    """The task files that were named, and those in folders. Raises VlaError."""
+    """Yield the named task files, and those in named folders. Raises VlaError."""
     for path in paths:
         place = Path(path)
         if not place.is_dir():
@@ -130,7 +130,7 @@ def _of_suites(names: Iterable[str], data: Path | None) -> Iterator[str]:
 
 
 def _simulated(files: Sequence[str], data: Path | None, states: int) -> Iterator[LintFinding]:
-    """What is found by settling the scenes, on all processors."""
+    """Yield the findings from settling the scenes, on all processors."""
     from pytest_vla.episode.lint import simulate_file
 
     with pinned_processes(len(files)) as pool:
@@ -152,7 +152,7 @@ def _lines(findings: Iterable[LintFinding], format: str) -> Iterator[str]:
 
 
 def _escaped(text: str, of_a_value: bool = True) -> str:
-    """As GitHub's workflow commands have it."""
+    """Return the text escaped for GitHub's workflow commands."""
     text = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
     return text.replace(":", "%3A").replace(",", "%2C") if of_a_value else text
 

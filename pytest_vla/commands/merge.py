@@ -1,4 +1,4 @@
-"""``pytest-vla merge``: the runs of shards as one run."""
+"""``pytest-vla merge``: joins the runs of shards into one run."""
 
 import argparse
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _MOST_RUNS = 3
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     parser.epilog = (
         "Shards are what pytest --vla-shard=N/COUNT runs. The merged run is what one machine would have made, for all "
         "commands and for --vla-resume. Merging the same shards again changes nothing, merging later ones completes "
@@ -41,7 +41,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Merge, and say what is missing. Returns the exit code. Raises VlaError: nothing could be merged."""
+    """Merge, print the missing parts, and return the exit code. Raises VlaError if nothing could be merged."""
     from pytest_vla.run.constants import SHARDS
     from pytest_vla.run.options import KEPT, OPTIONS
     from pytest_vla.run.project import find_project
@@ -110,7 +110,7 @@ def _aside(aside: "Aside") -> str:
 
 
 def _uncollected(found: "Merged") -> Iterator[str]:
-    """What is in no shard's selection, each file once, and how it comes into them."""
+    """Yield each file that no shard could collect, and the commands that run its tests."""
     import shlex
 
     from pytest_vla.scale.parts import for_shard

@@ -1,4 +1,4 @@
-"""``pytest-vla plan``: how many episodes a gate takes, before they run."""
+"""``pytest-vla plan``: computes how many episodes a gate needs, before they run."""
 
 import argparse
 import json
@@ -24,7 +24,7 @@ DROP = 10.0
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     parser.epilog = (
         "Gates are simulated from the baseline's own episodes. Two policies that are equally good are taken to differ "
         "in as many pairs as two seeds of one task do; where a RUN of another checkpoint is named, in as many as it "
@@ -45,7 +45,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Simulate, and print. Raises VlaError: there is no such baseline or run, or a number is out of range."""
+    """Simulate the gates, and print the plan. Raises VlaError: no such baseline or run, or a number out of range."""
     import numpy as np
 
     from pytest_vla.gate.planning import plan_group
@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> None:
 def _groups(
     options: argparse.Namespace, baseline: "Baseline", terms: "Terms"
 ) -> "tuple[tuple[PlanGroup, ...], list[str]]":
-    """The groups that are planned for, and what is to be said of the run."""
+    """Return the groups to plan for, and the notes about the run."""
     from pytest_vla.gate.baseline import distinct_cases
     from pytest_vla.gate.comparable import distinct_pairs, paired
     from pytest_vla.gate.planning import groups_of_cases, groups_of_pairs
@@ -100,7 +100,7 @@ def _copies_told(copies: int, what: str) -> list[str]:
 
 
 def _starts_told(group: "PlanGroup", plan: "GatePlan") -> str:
-    """What to say of a group that takes more seeds than its tasks have starts; empty: it does not."""
+    """Return a note if a group needs more seeds than its tasks have starts, or an empty text if it does not."""
     from pytest_vla.plan.manifests import load_suite, suite_names
     from pytest_vla.run.preflight import starts_of
 

@@ -1,4 +1,4 @@
-"""``pytest-vla pride``: how far a paraphrase is from its original, with the parts that the distance is made of."""
+"""``pytest-vla pride``: computes how far a paraphrase is from its original, with the parts of the distance."""
 
 import argparse
 import json
@@ -24,7 +24,7 @@ Parts = tuple["Similarity", "BackendChoice"]
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     from pytest_vla.metrics.pride import ALPHA
 
     parser.epilog = (
@@ -49,7 +49,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Compares the two texts and prints the parts. Raises VlaError."""
+    """Compare the two texts and print the parts of the distance. Raises VlaError: an empty text, or no such backend."""
     from pytest_vla.language.published import csv_of
 
     pair = (options.original, options.paraphrase)
@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _compare(prefer: str | None, csv: Path | None, pair: tuple[str, str]) -> Parts:
-    """Compares two texts; only if a parser or an embedding model has to be loaded for it, says so when that is slow."""
+    """Compare two texts; print a notice if a parser or an embedding model has to be loaded and loading is slow."""
     from pytest_vla.errors import UnloadedError
     from pytest_vla.language.backends import choose_backend
     from pytest_vla.util.live_line import told_when_slow
@@ -82,7 +82,7 @@ def _compare(prefer: str | None, csv: Path | None, pair: tuple[str, str]) -> Par
 
 
 def as_text(found: "Similarity", choice: "BackendChoice", alpha: float, parts: "Parts | None" = None) -> Iterator[str]:
-    """A comparison for people, line by line; the parts of published values are another backend's."""
+    """Yield the lines of a comparison for the terminal; published values take their parts from a second backend."""
     from pytest_vla.metrics.pride import paraphrase_distance
     from pytest_vla.reports.text import aligned
 
@@ -141,9 +141,13 @@ def _values(found: "Similarity", alpha: float, suffix: str) -> Iterator[str]:
 def as_table(
     found: "Similarity", choice: "BackendChoice", alpha: float, parts: "Parts | None" = None
 ) -> dict[str, Any]:
-    """A comparison for programs: tables, lists, texts and numbers.
+    """Return a comparison for JSON: tables, lists, texts and numbers.
 
-    ``parts``: where the values come without them, the comparison by the best backend that has them; else None.
+    Args:
+        found: the comparison.
+        choice: its backend.
+        alpha: the weight of S_K.
+        parts: if the values come without parts, the comparison by the best backend that has parts, else None.
     """
     return {
         "original": found.original,

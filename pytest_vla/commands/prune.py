@@ -1,4 +1,4 @@
-"""``pytest-vla prune``: removes the runs that are old, broken or too many."""
+"""``pytest-vla prune``: removes runs that are old, broken or too many."""
 
 import argparse
 import sys
@@ -20,7 +20,7 @@ _MOST = 999_999
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     parser.epilog = (
         "Removed is what all of the given options hold of: `prune --keep=20 --older-than=30d` removes runs that began "
         "more than 30 days ago and are not among the 20 newest. Runs that `pytest-vla rm` would refuse are kept, and "
@@ -38,7 +38,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Remove the runs that the options hold of. Raises VlaError: no option is given, or nobody agreed."""
+    """Remove the runs that match all given options. Raises VlaError: no option is given, or the user did not agree."""
     from pytest_vla.records.removal import refusals
     from pytest_vla.records.store import open_store
     from pytest_vla.util.text import printable
@@ -73,15 +73,15 @@ def select_runs(
     unfinished: bool,
     now: datetime,
 ) -> "list[Run]":
-    """The runs of which all that is asked for holds.
+    """Return the runs that match all given conditions.
 
     Args:
-        runs: all, the newest first.
-        keep: all but so many, the newest; None: any.
-        older_than: those that began more than so many seconds before `now`; None: any.
-        errors: those without any episode that came to its end.
-        unfinished: those that did not run all their items.
-        now: with a time zone.
+        runs: all runs, the newest first.
+        keep: skip this many of the newest runs, or None to skip none.
+        older_than: select runs that began more than this many seconds before `now`, or None for any age.
+        errors: select runs without any finished episode only.
+        unfinished: select runs that did not run all their items only.
+        now: a time with a time zone.
     """
     from pytest_vla.records.counting import is_complete
 

@@ -1,9 +1,9 @@
-"""``pytest-vla report``: what the records of runs say of models, the language and variations, without a rollout.
+"""``pytest-vla report``: reports metrics from the records of runs, without rolling out episodes.
 
-JSON has ``schema``; ``models`` (see `pytest_vla.reports.sections.section_table`), with the keys that each section
-declares for a model (``_MODELS`` of its module); beside it how each section's numbers were made, and under the names of
-benchmarks their own tables; ``notes``: known defects of the benchmarks that are in the numbers; and ``stopped`` if a
-time limit ended runs: which, and whether each is a balanced sample. ``--schema`` prints the JSON Schema.
+The JSON has ``schema``; ``models`` (see `pytest_vla.reports.sections.section_table`), with the keys that each section
+declares for a model (``_MODELS`` of its module); how each section's numbers were made; benchmarks' own tables under
+their names; ``notes``, the benchmarks' known defects that affect the numbers; and ``stopped`` if a time limit ended
+runs: which, and whether each is a balanced sample. ``--schema`` prints the JSON Schema.
 """
 
 import argparse
@@ -49,7 +49,7 @@ PICTURES = 200
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     from pytest_vla.commands.pride import alpha_of
     from pytest_vla.metrics.pride import ALPHA
     from pytest_vla.run.arguments import declare_results, rule_text
@@ -158,14 +158,14 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def episode_number(text: str) -> int:
-    """Of ``--pictures``. Raises ArgumentTypeError: it is no number from 0."""
+    """Parse ``--pictures``. Raises ArgumentTypeError if the text is no whole number from 0."""
     if not text.isascii() or not text.isdigit():
         raise argparse.ArgumentTypeError(f"expected a number of episodes, such as 200 or 0, and not {text!r}")
     return int(text)
 
 
 def video_number(text: str) -> tuple[int, bool]:
-    """Of ``--videos``. Raises ArgumentTypeError: the text says something else."""
+    """Parse ``--videos``. Raises ArgumentTypeError if the text has a different form."""
     from pytest_vla.reports.html.media import videos_of
 
     try:
@@ -175,7 +175,7 @@ def video_number(text: str) -> tuple[int, bool]:
 
 
 def occlusion_number(text: str) -> tuple[int, bool]:
-    """Of ``--occlusion``. Raises ArgumentTypeError: the text says something else."""
+    """Parse ``--occlusion``. Raises ArgumentTypeError if the text has a different form."""
     from pytest_vla.reports.html.media import videos_of
 
     try:
@@ -185,7 +185,7 @@ def occlusion_number(text: str) -> tuple[int, bool]:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Reads the records, computes and writes. Raises VlaError, also where a section is missing from what is written."""
+    """Read the records, compute the sections, and write them. Raises VlaError, also if a section could not be made."""
     from pytest_vla.metrics.extra_metrics import hidden_notes
     from pytest_vla.reports.figures import check_matplotlib
     from pytest_vla.reports.loaded import load
@@ -263,7 +263,7 @@ def _write_tables(named: "Sequence[Named]", format: str, output: Path | None) ->
 
 
 def _broken(records: "Sequence[Record]") -> str:
-    """How many episodes came to no end, by why; empty: all did."""
+    """Return the number of episodes without a result, by reason, or an empty text if all have one."""
     from pytest_vla.metrics.selection import is_counted
     from pytest_vla.util.text import printable
 
@@ -290,7 +290,8 @@ def _write_page(
 
 
 def _policies(options: argparse.Namespace) -> "Callable[[Run, Record], Policy]":
-    """Gives the policy of an episode, or that of ``--vla-model``; each is loaded once, when it is first asked for."""
+    """Return a function that gives an episode's policy, or that of ``--vla-model``; each is loaded once, at first use.
+    """
     loaded: dict[str, tuple[Policy, str | None]] = {}
 
     def policy_of(run: "Run", record: "Record") -> "Policy":
@@ -337,14 +338,14 @@ def _write(sections: "Sequence[Section]", loaded: "Loaded", format: str, output:
 
 
 def format_of(named: str | None, output: Path | None) -> str:
-    """One of `FORMATS`, of which the output, a file or a folder, can be written.
+    """Return the one of `FORMATS` to write, after checking that the output can be written.
 
     Args:
-        named: what the user says; None: what the file's ending says.
-        output: None, or ``-``: standard output.
+        named: the user's choice, or None to infer it from the file's ending.
+        output: a file or a folder; None or ``-`` for standard output.
 
     Raises:
-        VlaError: the ending says nothing, or there can be no such file or folder.
+        VlaError: the ending is unknown, or the file or folder cannot be written.
     """
     if output is None or (str(output) == "-" and named != "png"):
         return named or "terminal"
@@ -370,7 +371,7 @@ def format_of(named: str | None, output: Path | None) -> str:
 
 
 def _check_folder(folder: Path, what: str) -> None:
-    """Raises VlaError where no file can be made in a folder that is there, or would be made."""
+    """Raise VlaError if no file can be created in a folder that exists or would be created."""
     there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
     if not there.is_dir():
         raise VlaError(f"{what}: {there} is no folder")

@@ -1,4 +1,5 @@
-"""``pytest-vla rescore``: a run's episodes charged anew, by other costs, from what is recorded of them."""
+"""``pytest-vla rescore``: computes a run's costs anew, by different cost rules, from its recorded states and actions.
+"""
 
 import argparse
 import shutil
@@ -27,7 +28,7 @@ _SHOWN = 3
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     parser.epilog = (
         "No policy is asked: each control step is taken again from the recorded state before it, with the recorded "
         "action, which gives the contact forces that were. The run is written into a new results folder, with its "
@@ -50,7 +51,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Charge the run anew, and say how it compares. Raises VlaError: it cannot be had, or DIR is there already."""
+    """Compute the run's costs anew, and print how they compare. Raises VlaError: no such run, or DIR exists already."""
     from pytest_vla.records.load import open_run
     from pytest_vla.records.store import open_store
 
@@ -124,7 +125,7 @@ def _charged_anew(
 
 
 def _is_same(record: "Record", account: str, declared: object) -> bool:
-    """Whether an account charges for the same things as then."""
+    """Whether an account charges by the same rules as in the record."""
     return account != "declared" or getattr(declared, "digest", None) == record.provenance.get(DECLARED)
 
 

@@ -1,4 +1,4 @@
-"""``pytest-vla reword``: of each task the closest rewording that breaks it, as cases to run again."""
+"""``pytest-vla reword``: finds, for each task, the closest rewording that the policy fails, and writes it as a case."""
 
 import argparse
 import json
@@ -31,7 +31,7 @@ DEFAULT_TRIES, MOST_TRIES = 40, 1_000_000
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     parser.epilog = (
         "Of each task that the policy does, all rewordings are ordered by PRIDE's distance from its own instruction: "
         "LIBERO-Para's 43 kinds of paraphrase by a grammar, which reads each back to the same meaning, and words of "
@@ -54,7 +54,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Search, print, and write. Raises VlaError: the policy cannot be loaded, or no task has a rewording."""
+    """Search, print, and write the file. Raises VlaError: the policy cannot be loaded, or no task has a rewording."""
     from pytest_vla.episode.rollout import Conditions
     from pytest_vla.episode.world_pool import WorldPool
     from pytest_vla.fuzz.case_file import write_cases
@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
         trials = Trials(policy, worlds, conditions)
 
         def keep(task: "Task", seen: "Reworded") -> None:
-            """Whatever ends the search, the file has what was found."""
+            """Write the cases found so far, so that an interrupted search keeps them."""
             told(f"{task.id}: {len(seen.tried)} of {options.tries} rewordings")
             found[task.id] = seen
             now = _listed(found.values(), conditions, backend)
@@ -118,7 +118,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def as_table(found: "dict[str, Reworded]", passed_over: dict[str, str], backend: "Backend") -> dict[str, Any]:
-    """What was found, for JSON: ``evenly`` are the tries whose rates are of all rewordings."""
+    """Return the results for JSON; ``evenly`` marks the tries whose rates are over all rewordings."""
     from pytest_vla.fuzz.reword import rates_by_sort
 
     return {
@@ -134,7 +134,7 @@ def as_table(found: "dict[str, Reworded]", passed_over: dict[str, str], backend:
 
 
 def changes_text(original: str, text: str) -> str:
-    """``bowl -> dish``, ``+ please``: the words that differ, run by run, in the order of the texts."""
+    """Return the words that differ, in the order of the texts: ``bowl -> dish``, ``+ please``."""
     from difflib import SequenceMatcher
 
     before, now = original.split(), text.split()

@@ -20,7 +20,7 @@ Ask = Callable[[str], str]
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     parser.epilog = (
         "A run that is running is not removed, and neither is one whose records another run counts, as runs with --lf "
         "do. What stands outside of the results folder is never touched."
@@ -32,7 +32,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Remove the runs that are named. Raises VlaError: there is none of a name, one must not go, or nobody agreed."""
+    """Remove the named runs. Raises VlaError: no such run, a run must be kept, or the user did not agree."""
     from pytest_vla.records.removal import refusals, refused
     from pytest_vla.records.store import open_store
 
@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def declare_removal(parser: argparse.ArgumentParser) -> None:
-    """The arguments that ``rm`` and ``prune`` share."""
+    """Declare the options that ``rm`` and ``prune`` share."""
     parser.add_argument("--dry-run", action="store_true", help="say what would be removed, and remove nothing")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.add_argument(
@@ -56,13 +56,16 @@ def declare_removal(parser: argparse.ArgumentParser) -> None:
 
 
 def remove(store: "Store", runs: "Sequence[Run]", options: argparse.Namespace, ask: Ask | None) -> None:
-    """Remove runs, with the user's consent, and say what was freed. Raises VlaError: nobody agreed, or it cannot be.
+    """Remove runs after the user agrees, and print the freed space.
 
     Args:
-        store: of the runs.
-        runs: which.
-        options: of `declare_removal`.
-        ask: asks the user; None: nobody can be asked.
+        store: the store of the runs.
+        runs: the runs to remove.
+        options: the options of `declare_removal`.
+        ask: asks the user a question, or None if standard input is no terminal.
+
+    Raises:
+        VlaError: the user did not agree, or a run cannot be removed.
     """
     from pytest_vla.records.removal import remove_runs, size_of
     from pytest_vla.util.text import counted, printable
@@ -101,7 +104,7 @@ def _listed(runs: "Sequence[Run]", sizes: Sequence[int]) -> Iterator[str]:
 
 
 def agrees(ask: Ask, question: str) -> bool:
-    """Whether the user says yes, and nothing else."""
+    """Whether the user answers yes."""
     try:
         return ask(f"{question} [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:

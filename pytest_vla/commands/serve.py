@@ -1,4 +1,4 @@
-"""``pytest-vla serve``: offers a policy to other machines, so that one with a GPU serves those that simulate."""
+"""``pytest-vla serve``: serves a policy to other machines, so that a GPU machine can answer machines that simulate."""
 
 import argparse
 import os
@@ -29,7 +29,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     from pytest_vla.policies.openpi_connection import DEFAULT_PORT
 
     parser.epilog = (
@@ -68,7 +68,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Loads the policy, and serves it until SIGINT or SIGTERM. Raises VlaError."""
+    """Load the policy, and serve it until SIGINT or SIGTERM. Raises VlaError: it cannot be loaded or served."""
     from pytest_vla.policies.devices import DEFAULT_BATCH
     from pytest_vla.policies.load import check_model, digest_of
     from pytest_vla.policies.openpi_connection import KEY, require_websockets
@@ -141,7 +141,7 @@ def _load(spec: "ModelSpec") -> "BatchPolicy":
 
 
 def _report(server: "WebsocketServer") -> None:
-    """A line now and then, where something happened, until a KeyboardInterrupt."""
+    """Print a line of statistics now and then if there was activity, until a KeyboardInterrupt."""
     pause = _SECONDS_ON_A_TERMINAL if sys.stdout.isatty() else _SECONDS_IN_A_LOG
     asked = batches = connections = 0
     last = time.monotonic()
@@ -164,7 +164,7 @@ def _report(server: "WebsocketServer") -> None:
 
 @contextmanager
 def _bound(host: str, port: int) -> Iterator["socket.socket"]:
-    """A TCP socket that is bound and does not listen yet: who connects before the policy is loaded is refused."""
+    """Yield a TCP socket that is bound but does not listen, so that clients are refused until the policy is loaded."""
     import socket
 
     try:
@@ -197,7 +197,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _reachable(host: str) -> str:
-    """The name by which clients reach an address."""
+    """Return the host name by which clients reach an address."""
     import socket
 
     return socket.gethostname() if host in ("0.0.0.0", "::") else host
@@ -209,7 +209,7 @@ def _joined(host: str, port: int) -> str:
 
 @contextmanager
 def _signals() -> Iterator[None]:
-    """SIGTERM is a KeyboardInterrupt, as SIGINT is; both are as before afterwards."""
+    """Turn SIGTERM into a KeyboardInterrupt, as SIGINT is, and restore both handlers afterwards."""
     before = {number: signal.getsignal(number) for number in _SIGNALS}
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

@@ -1,4 +1,4 @@
-"""``pytest-vla show``: tasks and runs in pictures."""
+"""``pytest-vla show``: draws tasks and runs as pictures."""
 
 import argparse
 import re
@@ -10,7 +10,7 @@ from pytest_vla.run.arguments import JoinAction, comma_list, declare_data, decla
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     parser.epilog = (
         "A task is SUITE/TASK, its name or a part of its name, and is shown as policies first see it, a picture for "
         "each seed and camera; of a suite or of several tasks each has one. With --vary the task as it is stands "
@@ -68,7 +68,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Draw what is named, and print the file's name. Raises VlaError: it cannot be found, drawn or written."""
+    """Draw the named tasks or runs, and print the file's name. Raises VlaError: they cannot be found, drawn or written.
+    """
     from pytest_vla.records.record import VIDEO_SUFFIX
     from pytest_vla.run.constants import LIST
     from pytest_vla.show import runs as run_sheets

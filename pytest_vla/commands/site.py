@@ -1,4 +1,4 @@
-"""``pytest-vla site``: a folder of runs as a static site for CI pages, which grows from job to job."""
+"""``pytest-vla site``: writes runs as a static site for CI pages, which grows from job to job."""
 
 import argparse
 import sys
@@ -20,7 +20,7 @@ FOLDER = "public"
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     from pytest_vla.commands.report import episode_number, video_number
     from pytest_vla.run.arguments import declare_results, some_text, whole_number
 
@@ -69,7 +69,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write it. Raises VlaError: there are no runs, it cannot be written, or something is missing from it."""
+    """Write the site. Raises VlaError: there are no runs, it cannot be written, or a part of it is missing."""
     from pytest_vla.reports.html.media import Shown
     from pytest_vla.reports.site.build import INDEX, Site, build_site
     from pytest_vla.reports.site.page import TITLE
@@ -99,7 +99,8 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _told(file: Path, built: "Built") -> str:
-    """``public/index.html: 12 runs; pages: 2 made, 9 unchanged, 1 of a run whose records are not here``."""
+    """Return the summary: ``public/index.html: 12 runs; pages: 2 made, 9 unchanged, 1 of a run whose records are gone``.
+    """
     from pytest_vla.util.text import counted
 
     pages = [f"{len(built.made)} made", f"{len(built.unchanged)} unchanged"]

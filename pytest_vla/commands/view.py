@@ -1,4 +1,4 @@
-"""``pytest-vla view``: a task in MuJoCo's viewer."""
+"""``pytest-vla view``: opens a task in MuJoCo's viewer."""
 
 import argparse
 import importlib
@@ -19,7 +19,7 @@ from pytest_vla.run.arguments import declare_data, one_seed
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     parser.epilog = "Physics runs in real time and the robot rests. It needs a screen; `pytest-vla show` does not."
     parser.add_argument("task", metavar="TASK", help="SUITE/TASK, a task's name or a part of it")
     parser.add_argument("--seed", metavar="N", type=one_seed, default=0, help="which init state (default: 0)")
@@ -27,7 +27,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Open the viewer, until it is closed. Raises VlaError: there is no such task, or no screen."""
+    """Open the viewer, until its window is closed. Raises VlaError: no such task, or no screen."""
     from pytest_vla.show.tasks import find_tasks
 
     tasks = find_tasks(options.task, options.data)
@@ -64,15 +64,15 @@ class Window(Protocol):
 
 
 def check_screen(task: Task, system: str, environ: Mapping[str, str]) -> None:
-    """Refuse where there is no screen to open a window on.
+    """Check that there is a screen to open a window on.
 
     Args:
-        task: for the advice.
-        system: as `sys.platform` has it.
-        environ: of the process.
+        task: the task, named in the advice.
+        system: the value of `sys.platform`.
+        environ: the environment variables.
 
     Raises:
-        VlaError: on Linux neither ``DISPLAY`` nor ``WAYLAND_DISPLAY`` names one.
+        VlaError: on Linux neither ``DISPLAY`` nor ``WAYLAND_DISPLAY`` is set.
     """
     if system.startswith("linux") and not (environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY")):
         raise VlaError(
@@ -82,7 +82,7 @@ def check_screen(task: Task, system: str, environ: Mapping[str, str]) -> None:
 
 
 def view_task(task: Task, seed: int, allow_versions: bool = False) -> None:
-    """Open the viewer on a task as an episode of this seed begins, and let physics run until its window is closed.
+    """Open the viewer at the start of an episode with this seed, and run physics until its window is closed.
 
     Raises:
         VlaError: there is no screen, the window cannot be opened, or the task's data is missing.
@@ -122,13 +122,14 @@ def run_physics(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Step a world that is at rest in real time, until the window is closed.
+    """Step a resting world in real time until the window is closed.
 
     Args:
-        world: after a reset.
-        window: shows the world's model and data.
-        period: of a control step, seconds.
-        clock, sleep: of the machine.
+        world: the world, after a reset.
+        window: the viewer of the world's model and data.
+        period: the control period in seconds.
+        clock: returns the machine's time in seconds.
+        sleep: waits for the given seconds.
     """
     due = clock()
     while window.is_running():
