@@ -82,8 +82,7 @@ def compile_code() -> int:
 
 
 def ship_code(folder: Path) -> None:
-    """Copy all machine code into a folder of the wheel under construction. Raises VlaError if some cannot be compiled.
-    """
+    """Copy all machine code into a folder of the wheel that is built. Raises VlaError if some cannot be compiled."""
     machine_code.ship(_all_code(), folder)
 
 

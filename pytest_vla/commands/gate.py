@@ -253,7 +253,10 @@ def _agreed(
 
 
 def terms_of(options: argparse.Namespace) -> "Terms":
-    """Return the terms from the options of `declare_terms`. Raises VlaError: a number out of range, or no such label.
+    """Return the terms that the options of `declare_terms` set.
+
+    Raises:
+        VlaError: a number is out of range, or there is no such label.
     """
     from pytest_vla.gate.verdicts import Terms
 
@@ -266,9 +269,7 @@ def terms_of(options: argparse.Namespace) -> "Terms":
 
 
 def baseline_of(options: argparse.Namespace) -> "Baseline":
-    """Return the baseline that ``--baseline`` names. Raises VlaError: there is no such file or run, or it is
-    unreadable.
-    """
+    """Return the baseline that ``--baseline`` names. Raises VlaError: no such file or run, or it is unreadable."""
     from pytest_vla.reports.baselines import baseline_named
 
     return baseline_named(options.baseline, options.results, allow_unfinished=options.allow_unfinished)

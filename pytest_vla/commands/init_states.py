@@ -109,9 +109,7 @@ def write_init_states(
 def write_all(
     tasks: Sequence[Task], folder: Path, count: int | None = None, hold_seconds: float = 10.0, add: bool = False
 ) -> tuple[str, ...]:
-    """Call `write_init_states` for several tasks on all processors, print each result, and return the tasks that
-    failed.
-    """
+    """Call `write_init_states` for several tasks on all processors, print the results, and return the failed tasks."""
     failed = []
     with pinned_processes(len(tasks)) as pool:
         futures = [(task, pool.submit(write_init_states, task, folder, count, hold_seconds, add)) for task in tasks]

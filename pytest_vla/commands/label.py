@@ -48,8 +48,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Serve until Ctrl-C. Raises VlaError: no such run, no success with a trajectory, or the file is no file of labels.
-    """
+    """Serve until Ctrl-C. Raises VlaError: no such run, no success with a trajectory, or the file has no labels."""
     from pytest_vla.show.runs import load_runs
     from pytest_vla.show.tasks import Drawing
 

@@ -72,8 +72,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Measure and print the premises, and write them with ``--write``. Raises VlaError if some task cannot be measured.
-    """
+    """Measure and print the premises, and write them with ``--write``. Raises VlaError if a task cannot be measured."""
     if options.write and (options.vary or options.states):
         raise VlaError("--write is for whole measurements of tasks as they are: leave --vary and --states out")
     mujoco = check_versions()["mujoco"]

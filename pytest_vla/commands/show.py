@@ -68,8 +68,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Draw the named tasks or runs, and print the file's name. Raises VlaError: they cannot be found, drawn or written.
-    """
+    """Draw the named tasks or runs, and print the file's name. Raises VlaError: not found, drawn or written."""
     from pytest_vla.records.record import VIDEO_SUFFIX
     from pytest_vla.run.constants import LIST
     from pytest_vla.show import runs as run_sheets

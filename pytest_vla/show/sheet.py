@@ -42,7 +42,7 @@ _LONGEST_NAME = 120
 
 @dataclass(frozen=True)
 class SheetCell:
-    """A picture, and what stands below it: a name, and a label in the colour of its tone."""
+    """A picture, with a name and a label below it; the tone sets the label's colour."""
 
     picture: Picture
     label: str = ""
@@ -62,7 +62,7 @@ class _Style:
 
 @dataclass(frozen=True)
 class _Line:
-    """A line of text, and where its upper left corner is."""
+    """A line of text, and the position of its upper left corner."""
 
     text: str
     x: int
@@ -73,7 +73,7 @@ class _Line:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Where texts and pictures (left, top) of a sheet are, and its width and height."""
+    """The layout of a sheet: its lines of text, its pictures (left, top), and its width and height."""
 
     lines: tuple[_Line, ...]
     pictures: tuple[tuple[SheetCell, int, int], ...]
@@ -89,12 +89,13 @@ def sheet(
 ) -> Picture:
     """Lay pictures out in a grid, with a head over each column and texts below each picture.
 
-    Texts are wrapped where they are too long; a column is as wide as its widest picture.
+    Long texts are wrapped; a column is as wide as its widest picture.
 
     Args:
         rows: the pictures; None leaves a place empty.
-        title, subtitle: above all.
-        heads: of the columns, from the first on; none: no line for them.
+        title: the first line above the grid.
+        subtitle: the text below the title.
+        heads: the heads of the columns, from the first on; empty for no line of heads.
 
     Raises:
         VlaError: there is no picture, one is not (H, W, 3) uint8, or the sheet would be too large.
@@ -107,13 +108,15 @@ def sheet(
 def check_layout(
     rows: Sequence[Sequence[SheetCell | None]], *, title: str = "", subtitle: str = "", heads: Sequence[str] = ()
 ) -> None:
-    """Refuse what `sheet` would refuse, before its pictures are drawn: `blank` ones stand for them. Raises VlaError."""
+    """Check the layout before its pictures are drawn, with `blank` pictures in their places. Raises VlaError like
+    `sheet`.
+    """
     width, height = _layout(rows, title, subtitle, heads).size
     _check_size(width, height + _RESERVE)
 
 
 def blank(size: tuple[int, int], grey: int = 0) -> Picture:
-    """A picture (H, W, 3) of one grey that takes no memory; it cannot be written to."""
+    """Return a picture (H, W, 3) of one grey that takes no memory; it is read-only."""
     return np.broadcast_to(np.uint8(grey), (*size, 3))
 
 
@@ -131,7 +134,7 @@ def _layout(rows: Sequence[Sequence[SheetCell | None]], title: str, subtitle: st
     placed: list[tuple[SheetCell, int, int]] = []
 
     def write(text: str, x: int, y: int, width: int, colour: str, size: int = style.label) -> int:
-        """Adds a text and returns where it ends."""
+        """Add a text, and return the y coordinate of its end."""
         for line in _wrap(text, _font(size), width):
             lines.append(_Line(line, x, y, size, colour))
             y += round(size * 1.33)
@@ -163,12 +166,12 @@ def _check_size(width: int, height: int) -> None:
 
 
 def in_rows(cells: Sequence[SheetCell | None], columns: int) -> list[list[SheetCell | None]]:
-    """Cells one after the other, so many in a row; the last row may have fewer."""
+    """Return the cells in rows of so many columns; the last row may be shorter."""
     return [list(cells[start : start + columns]) for start in range(0, len(cells), columns)]
 
 
 def default_name(names: Sequence[str]) -> Path:
-    """The file that a sheet is written to where none is given: the names of what it shows, so many as fit a name."""
+    """Return the default file of a sheet: the names of its content, as many as fit a file's name."""
     for count in range(len(names), 0, -1):
         stem = "_".join(names[:count]) + (f"_and_{len(names) - count}_more" if count < len(names) else "")
         if len(stem) <= _LONGEST_NAME:
@@ -177,10 +180,10 @@ def default_name(names: Sequence[str]) -> Path:
 
 
 def check_target(file: Path) -> None:
-    """Refuse what no picture can be written to, before anything is drawn. Leaves the file as it is.
+    """Check, before anything is drawn, that a picture can be written to a file. The file is left unchanged.
 
     Raises:
-        VlaError: the name is no picture's, its folder is missing or refuses a file, or Pillow is not there.
+        VlaError: the name does not end in .png, its folder is missing or not writable, or Pillow is missing.
     """
     if file.suffix.lower() != SHEET_SUFFIX:
         raise VlaError(f"{file}: a picture's name ends in {SHEET_SUFFIX}, that of a run's video in {VIDEO_SUFFIX}")
@@ -205,7 +208,7 @@ def check_target(file: Path) -> None:
 
 
 def write_png(picture: Picture, file: Path) -> None:
-    """Write a picture, whole or not at all. Raises VlaError where `check_target` does or the file is refused."""
+    """Write a picture, whole or not at all. Raises VlaError if `check_target` does, or if writing fails."""
     check_target(file)
     from PIL import Image
 
@@ -241,7 +244,7 @@ def _drawn(layout: _Layout) -> Picture:
 
 
 def _wrap(text: str, font: "Font", width: int) -> list[str]:
-    """The text in lines that are no wider; its own line breaks stay, a word that is too long is broken."""
+    """Return the text in lines no wider than `width`; its own line breaks are kept, and a long word is broken."""
     lines: list[str] = []
     for paragraph in text.splitlines():
         line = ""
@@ -258,7 +261,7 @@ def _wrap(text: str, font: "Font", width: int) -> list[str]:
 
 
 def _pieces(word: str, font: "Font", width: int) -> Iterator[str]:
-    """A word in pieces that fit, broken behind an underscore or a slash where there is one."""
+    """Yield a word in pieces that fit, broken after an underscore, a slash or a hyphen if possible."""
     while font.getlength(word) > width and len(word) > 1:
         fits = max((n for n in range(1, len(word)) if font.getlength(word[:n]) <= width), default=1)
         behind = max(word.rfind(sign, 0, fits) for sign in "_/-") + 1

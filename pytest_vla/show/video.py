@@ -1,4 +1,4 @@
-"""Videos of episodes, drawn afterwards from the recorded states: an episode that runs draws nothing for them."""
+"""Videos of episodes, drawn afterwards from the recorded states, so that running episodes draws nothing for them."""
 
 import contextlib
 import os
@@ -25,7 +25,7 @@ _CHARGED_RED = (240, 60, 60)
 
 
 def headline_charges(charges: Sequence[Charge]) -> tuple[Charge, ...]:
-    """What pictures show: of the headline's account all that cost something, and is known when."""
+    """Return the charges that pictures show: those of the headline account with an amount and a step."""
     account = next(iter(accounts_of(charges)), None)
     if account is None:
         return ()
@@ -33,7 +33,7 @@ def headline_charges(charges: Sequence[Charge]) -> tuple[Charge, ...]:
 
 
 def cost_until(charges: Sequence[Charge], step: int) -> float:
-    """What had been charged after a control step."""
+    """Return the cost charged up to a control step."""
     total = 0.0
     for charge in charges:
         if charge.step is not None and charge.step <= step:
@@ -42,12 +42,12 @@ def cost_until(charges: Sequence[Charge], step: int) -> float:
 
 
 def cost_label(charges: Sequence[Charge], step: int) -> str:
-    """``cost 12``; empty where the episode costs nothing at all."""
+    """Return a label such as ``cost 12``, or an empty text if the episode has no charges."""
     return f"cost {amount_text(cost_until(charges, step))}" if charges else ""
 
 
 def charged_between(charges: Sequence[Charge], after: int, step: int) -> tuple[str, ...]:
-    """The names of the bodies that were charged after one control step and up to another."""
+    """Return the names of the bodies that were charged after one control step and up to another."""
     now = [
         each for each in charges if each.step is not None and each.step <= step and each.step + each.steps > after + 1
     ]
@@ -55,13 +55,13 @@ def charged_between(charges: Sequence[Charge], after: int, step: int) -> tuple[s
 
 
 def outlined(world: Any, picture: Frame, camera: str, names: Sequence[str]) -> Frame:
-    """The picture with the outlines of bodies, also of what hides behind others.
+    """Return the picture with the outlines of bodies, including hidden parts.
 
     Args:
-        world: which shows what the picture shows; one that cannot tell bodies apart leaves it as it is.
+        world: the world in the state of the picture; without segmentation the picture is returned unchanged.
         picture: (H, W, 3).
-        camera: which it is of.
-        names: of bodies, as `Charge.bodies` has them; those that the world does not have are left out.
+        camera: the picture's camera.
+        names: bodies' names, as in `Charge.bodies`; unknown ones are ignored.
     """
     bodies = _bodies(world, names) if names and hasattr(world, "segmentation") else []
     if not bodies:
@@ -76,7 +76,7 @@ def outlined(world: Any, picture: Frame, camera: str, names: Sequence[str]) -> F
 
 
 def _bodies(world: Any, names: Sequence[str]) -> list[int]:
-    """Numbers of the bodies of these names: all of an object's or fixture's, or one of the model's own."""
+    """Return the ids of the named bodies: all bodies of an object or fixture, or one body of the model."""
     model = world.model
     own = [model.body(number).name for number in range(model.nbody)]
     found: list[int] = []
@@ -108,7 +108,7 @@ _LAST_FRAME_SECONDS = 1.0
 
 
 class ShowingWorld(Protocol):
-    """What a video needs of a world; `pytest_vla.World` is one."""
+    """The methods of a world that a video uses; `pytest_vla.World` has them."""
 
     def reset(self, init_state: int, scene_seed: int, settle: bool) -> object: ...
     def show(self, qpos: NDArray[np.float64], step: int) -> Mapping[str, NDArray[Any]]: ...
@@ -132,18 +132,20 @@ def write_video(
     A strip below the picture counts the steps. The last state is held for a second, with the episode's ending.
 
     Args:
-        world: of the episode's task.
-        qpos: the recorded states (n+1, nq), row i after step i; with no row there is no video.
-        file: what to write, ``.mp4``; its folder is made.
-        init_state, scene_seed: of the episode; they say where the fixtures stand.
-        ending: how the episode ended, in a word or two, such as ``success``.
-        camera: one of the suite's.
-        control_freq: control steps a second; the video runs in real time.
-        every: draw every so many steps, and the last one.
-        charges: the episode's ledger: its headline's bodies are outlined while charged, and the strip has the sum.
+        world: a world of the episode's task.
+        qpos: the recorded states (n+1, nq), row i after step i; without rows no video is written.
+        file: the file to write, ``.mp4``; its folder is created.
+        init_state: the episode's init state.
+        scene_seed: the episode's scene seed, which places the fixtures.
+        ending: the episode's ending in a word or two, such as ``success``.
+        camera: one of the suite's cameras.
+        control_freq: control steps per second; the video runs in real time.
+        every: draw every n-th step, and the last one.
+        charges: the episode's ledger: bodies of the headline account are outlined while charged, and the strip shows the
+            sum.
 
     Returns:
-        The number of frames; 0: nothing was written.
+        The number of frames; 0 if nothing was written.
 
     Raises:
         VlaError: no such camera, or the video cannot be encoded or written.
@@ -159,12 +161,13 @@ def write_video(
 
 
 def write_frames(frames: Sequence[tuple[int, Frame]], file: Path, *, ending: str, fps: float) -> int:
-    """Write the video of an episode whose frames were kept, as `write_video` does.
+    """Write the video of an episode from recorded frames, in the form of `write_video`.
 
     Args:
-        frames: control steps with their pictures, one or more.
-        file, ending: as for `write_video`.
-        fps: frames a second.
+        frames: control steps with their pictures, at least one.
+        file: the file to write, as for `write_video`.
+        ending: the episode's ending, as for `write_video`.
+        fps: frames per second.
 
     Returns:
         The number of frames.
@@ -208,12 +211,9 @@ def _frames(
 
 
 def encode(frames: Iterator[Frame], file: Path, fps: float) -> int:
-    """Write frames, one or more and all of one even size, as a video; a reader sees all of it or nothing.
+    """Write frames (at least one, all of one even size) as a video, whole or not at all, and return their number.
 
     The same frames give the same bytes on one machine, however many processors it has.
-
-    Returns:
-        How many there were.
 
     Raises:
         VlaError: PyAV cannot encode, or the file cannot be written.
@@ -244,15 +244,15 @@ def _encode(frames: Iterator[Frame], file: Path, fps: float) -> int:
 
 @contextlib.contextmanager
 def video_writer(file: Path, fps: float, options: Mapping[str, str] = MappingProxyType({})) -> Iterator[Write]:
-    """Write a video, one picture at a time, one or more and all of one even size.
+    """Write a video one picture at a time; all pictures have one even size.
 
     Args:
-        file: an absolute path, written as it goes: a half of it stays where something is raised.
-        fps: frames a second.
-        options: of libx264, in place of ours.
+        file: an absolute path, written incrementally: an exception leaves a partial file.
+        fps: frames per second.
+        options: options of libx264 that override ours.
 
     Yields:
-        Takes the next picture.
+        A function that writes the next picture.
 
     Raises:
         VlaError: PyAV cannot encode.
@@ -285,7 +285,7 @@ def video_writer(file: Path, fps: float, options: Mapping[str, str] = MappingPro
 
 
 def first_and_last(file: Path) -> tuple[bytes, bytes]:
-    """The first and the last picture of a video, as PNG. Raises VlaError: it cannot be read."""
+    """Return the first and the last picture of a video, as PNG. Raises VlaError if it cannot be read."""
     import io
     from collections import deque
 
@@ -348,7 +348,7 @@ def _cure_of(package: str) -> Iterator[None]:
 
 
 def _with_strip(picture: Frame, text: str, ending: str) -> Frame:
-    """The picture above a strip with a text on the left and an ending on the right; both sides become even."""
+    """Return the picture above a strip with a text on the left and an ending on the right; both sides become even."""
     cv2 = _opencv()
     height, width = picture.shape[:2]
     frame = np.zeros((height + _STRIP + (height + _STRIP) % 2, width + width % 2, 3), dtype=np.uint8)

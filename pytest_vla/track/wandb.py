@@ -1,4 +1,4 @@
-"""A run in Weights & Biases, by its own client. WANDB_MODE=offline keeps it in a folder; `wandb sync` sends it."""
+"""The Weights & Biases tracker, by its own client. WANDB_MODE=offline writes to a folder, which `wandb sync` uploads."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ LONGEST_SENDING = 120.0
 
 
 def begin(run: TrackedRun) -> "Wandb":
-    """A new run, or the one of this name that was begun. Raises VlaError, and whatever wandb raises."""
+    """Start a new run, or continue the earlier one of this name. Raises VlaError, and any error of wandb's."""
     if os.environ.get("WANDB_MODE") in ("offline", "disabled"):
         # Of its own troubles too nothing is sent then.
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
@@ -37,7 +37,7 @@ def begin(run: TrackedRun) -> "Wandb":
 
 
 class Wandb:
-    """See `pytest_vla.track.tracker.Tracker`."""
+    """A run in Weights & Biases; see `pytest_vla.track.tracker.Tracker`."""
 
     def __init__(self, run: Any) -> None:
         self._run, self._folder = run, Path(str(run.dir))

@@ -1,4 +1,4 @@
-"""Packages of an extra: imported when they are needed, and named where they are missing."""
+"""Optional packages: imported on demand, with an install hint if they are missing."""
 
 import importlib
 import importlib.util
@@ -12,14 +12,14 @@ INSTALL = "pip install 'pytest-vla[language]'"
 
 
 def required(module: str, install: str = INSTALL) -> Any:
-    """A module of an extra.
+    """Import and return a module of an extra.
 
     Args:
-        module: its name.
-        install: what installs it; left out: the extra ``language``.
+        module: the module's name.
+        install: the command that installs it; by default that of the extra ``language``.
 
     Raises:
-        VlaError: it cannot be imported; says what to install.
+        VlaError: it cannot be imported; the message has the command.
     """
     try:
         found: ModuleType = importlib.import_module(module)
@@ -29,7 +29,7 @@ def required(module: str, install: str = INSTALL) -> Any:
 
 
 def is_installed(module: str) -> bool:
-    """Whether a top-level module is there; it is not imported."""
+    """Whether a top-level module is installed; it is not imported."""
     return importlib.util.find_spec(module) is not None
 
 
@@ -44,7 +44,7 @@ _PACKAGES = {"PIL": "pillow", "cv2": "opencv-python"}
 
 
 def what_to_install(error: ImportError) -> str:
-    """What mends a failed import, as a sentence without its full stop."""
+    """Return what fixes a failed import, as a sentence without its full stop."""
     if isinstance(error, ModuleNotFoundError) and error.name:
         module, dot, _ = error.name.partition(".")
         package = _PACKAGES.get(module, module)
