@@ -1,22 +1,22 @@
-"""Which records count, and what is one observation. Said here and nowhere else; pure functions over records.
+"""The rules that decide which records count, and which are one observation. Pure functions over records, defined once.
 
-A case is a task under a variation from a seed, with the run seed, the protocol, the replan length, the simulator, what
-makes an episode invalid, and the policy with the digest of what it is made of; of tests of the user's own it is the
-test too, since several may run one episode. Its first complete record (success, failure or invalid) counts. A later one
-replaces only an error, which is what ``--vla-resume`` and reruns are for; where there are only errors the last one
-stands. Further complete records are repeats: whoever runs again until it succeeds does not change the rate. The first
-is the one that began first: of repeats side by side the shortest ends first, and successes are short.
+A case is a task under a variation from a seed, with the run seed, the protocol, the replan length, the simulator, the
+validity rules, and the policy with the digest of its content; for a user's own tests the test is part of the case,
+since several tests may run one episode. The case's first complete record (success, failure or invalid) counts. A later
+record replaces only an error, as with ``--vla-resume`` and reruns; among errors alone the last one counts. Further
+complete records are repeats: running a case again until it succeeds does not change the rate. The first record is the
+one that began first: of parallel repeats the shortest ends first, and successes are short.
 
-What is one observation is what can differ. An episode's start is its task, its variation's drawn parameters, its init
-state and where things were placed (`start_of`, `PLACED`). The number of its seed is no part of it, since a task has
-only so many init states. Records from equal starts, and those of one case under several run seeds, are compared by
+An observation is everything that can vary. An episode's start is its task, its variation's drawn parameters, its init
+state and the objects' placement (`start_of`, `PLACED`). The seed's number is no part of the start, since a task has a
+limited number of init states. Records with equal starts, and those of one case under several run seeds, are compared by
 digest:
 
-- A policy that does not draw does the same again, bit for bit. Equal records from equal starts are one observation.
-- Records from equal starts that differ show that the policy draws. Then each counts, those too that happen to be equal:
-  leaving out what is alike would leave out what it does most of the time. They are replicates within one start, and
-  intervals and tests count them together (`pytest_vla.metrics.success.unit_of`).
-- A published log has no trajectories, and so its digests prove nothing: its episodes are replicates within their start.
+- A policy without randomness repeats itself bit for bit. Equal records with equal starts are one observation.
+- Different records with equal starts show that the policy is random. Then each record counts, including equal ones:
+  leaving out equal records would leave out the policy's most frequent behaviour. They are replicates within one start,
+  and intervals and tests treat them as one unit (`pytest_vla.metrics.success.unit_of`).
+- A published log has no trajectories, so its digests prove nothing: its episodes are replicates within their start.
 """
 
 import hashlib
@@ -61,12 +61,12 @@ How = Literal["counts", "repeat", "superseded", "same"]
 
 
 def is_complete(outcome: str) -> bool:
-    """Whether an episode of this outcome came to its end, so that it is not to be run again."""
+    """Whether an episode with this outcome is complete, so that it is not run again."""
     return outcome in COMPLETE
 
 
 class RecordAttempt(Protocol):
-    """The fields of a record by which the rule goes."""
+    """The fields of a record that the counting rule uses."""
 
     @property
     def outcome(self) -> str: ...
@@ -75,19 +75,19 @@ class RecordAttempt(Protocol):
 
 
 def takes_over(record: RecordAttempt, before: RecordAttempt) -> bool:
-    """The rule: whether a record counts instead of one of the same case that was known before it."""
+    """Return whether a record counts instead of an earlier known one of the same case."""
     if not is_complete(before.outcome):
         return True
     return is_complete(record.outcome) and record.started < before.started
 
 
 class RecordStatus(NamedTuple):
-    """What a record is to the others.
+    """The status of a record among the others.
 
     Attributes:
-        how: ``counts``; ``repeat`` of one that counts; ``superseded``: an error beside another record; ``same``: the
-            observation of one that counts, made again from an equal start by a policy that does not draw.
-        of: the index of the record that stands for its case: its own, where it counts.
+        how: ``counts``; ``repeat`` of a record that counts; ``superseded``, an error beside another record; or ``same``,
+            the same observation as a record that counts, from an equal start by a policy without randomness.
+        of: the index of the record that counts for the case; its own if it counts.
     """
 
     how: How
@@ -96,15 +96,15 @@ class RecordStatus(NamedTuple):
 
 @dataclass(frozen=True)
 class Key:
-    """A case, as far as records tell one from another.
+    """The identity of a case, by the fields that distinguish records.
 
     Attributes:
-        case: `Record.case`; of one that was chosen as it is, with a word that says so.
-        listed: the protocol under which an entry of a benchmark's list is drawn; empty: there is but one.
-        test: node id of the user's own test; empty: a suite's own item.
-        run_seed: of ``--vla-run-seed``; imported logs say of none, and have 0.
+        case: `Record.case`; a case that was chosen unvaried has a suffix that says so.
+        listed: the protocol under which an entry of a benchmark's list is drawn, or empty if there is only one.
+        test: the node id of the user's own test, or empty for a suite's own item.
+        run_seed: the value of ``--vla-run-seed``; 0 for imported logs, which have none.
         policy: the ``--vla-model`` text.
-        conditions: of `conditions_of`.
+        conditions: the result of `conditions_of`, sorted.
     """
 
     case: str
@@ -116,7 +116,7 @@ class Key:
 
     @property
     def text(self) -> str:
-        """sha256 (hex): equal for equal keys, in any process."""
+        """The sha256 (hex) of the key, equal for equal keys in any process."""
         parts = (self.case, self.listed, self.test, self.run_seed, self.policy, self.conditions)
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
@@ -126,10 +126,10 @@ class Repeats:
     """Complete records beyond those that count.
 
     Attributes:
-        records: how many.
-        cases: of how many cases.
-        other_outcome: those whose outcome is not that of the record that counts.
-        other_digest: those whose digest is not.
+        records: the number of such records.
+        cases: the number of their cases.
+        other_outcome: how many have a different outcome than the record that counts.
+        other_digest: how many have a different digest.
     """
 
     records: int = 0
@@ -139,9 +139,10 @@ class Repeats:
 
 
 def protocol_of(record: Record) -> str:
-    """Whether it was drawn as the paper or as upstream's code has it, where a suite has both; else empty.
+    """Return ``paper`` or ``upstream``, the protocol of a variation that a suite has under both, or an empty text.
 
-    Empty, too, where the name of its kind says so, as that of `language.words_paper`: nothing is mixed then.
+    The text is also empty if the kind's name includes the protocol, as in `language.words_paper`: these are never
+    mixed.
     """
     name = str((record.variation.get("parameters") or {}).get("protocol") or "")
     said = name == OURS or str(record.variation.get("kind")).endswith(f"_{name}")
@@ -149,16 +150,17 @@ def protocol_of(record: Record) -> str:
 
 
 def conditions_of(record: Record) -> dict[str, str]:
-    """What a record's case was run under, by name: ``policy_digest``, ``replan``, ``mujoco``, ``protocol.max_steps``.
+    """Return the conditions of a record's case by name: ``policy_digest``, ``replan``, ``mujoco``,
+    ``protocol.max_steps``.
 
-    Of a suite's own world also what that says of its simulator, such as ``world.version``. As text, with `UNKNOWN` for
-    what the record does not know.
+    For a suite with its own world they include its simulator's values, such as ``world.version``. All values are texts,
+    `UNKNOWN` if the record lacks one.
     """
     return dict(_conditions(record))
 
 
 def _conditions(record: Record) -> Mapping[str, str]:
-    """Likewise. Reports ask for them a few dozen times, and they cost as much as all else of a record."""
+    """Return `conditions_of(record)`, cached on the record: reports ask for them dozens of times."""
     known = vars(record)
     if _KNOWN not in known:
         known[_KNOWN] = _made_conditions(record)
@@ -166,11 +168,11 @@ def _conditions(record: Record) -> Mapping[str, str]:
 
 
 def share_conditions(record: Record, known: dict[Any, Any]) -> None:
-    """Have a record keep the same `conditions_of` as others whose provenance and protocol are the same objects.
+    """Cache the same `conditions_of` on records whose provenance and protocol are the same objects.
 
     Args:
-        record: of any kind.
-        known: what was shared so far; of the caller's, who keeps it as long as there are records to come.
+        record: a record.
+        known: the cache, owned by the caller and kept as long as records follow.
     """
     of = record.provenance, record.protocol
     key = (id(of[0]), id(of[1]), record.policy_digest, record.replan, record.simulator)
@@ -197,17 +199,17 @@ def _made_conditions(record: Record) -> Mapping[str, str]:
 
 
 def key_of(record: Record, conditions: Mapping[str, str] | None = None) -> Key:
-    """The case of a record; its `conditions_of`, where none are given."""
+    """Return the key of a record's case, from the given conditions or from its `conditions_of`."""
     known = conditions_of(record) if conditions is None else conditions
     return Key(*case_of(record), tuple(sorted(known.items())))
 
 
 def all_conditions(records: Sequence[Record]) -> tuple[dict[str, str], ...]:
-    """Of each record `conditions_of`.
+    """Return `conditions_of` for each record, with the gaps of errors filled in.
 
-    Errors may know less, as their process may have died: what is the same for a whole run, or of an own world for a
-    whole task, is of its complete records, and where it has none, of the first one of the same case that agrees with
-    what they know.
+    Errors may lack conditions, as their process may have died: values shared by a whole run, or by a whole task of an own
+    world, are taken from its complete records. If there are none, all conditions are taken from the first record of the
+    same case that agrees with the known ones.
     """
     found = [conditions_of(record) for record in records]
     of_run: dict[str, dict[str, str]] = {}
@@ -239,13 +241,13 @@ def _of_world(conditions: Mapping[str, str]) -> dict[str, str]:
 
 
 def standings(records: Sequence[Record], *, by_test: bool = True) -> tuple[RecordStatus, ...]:
-    """What each record is to the others.
+    """Classify each record: counts, repeat, superseded error, or the same observation as another record.
 
-    Within a run each item counts once, whatever became of the policy's file meanwhile; over runs each case.
+    Within a run each item counts once, even if the policy's file changed meanwhile; across runs each case counts once.
 
     Args:
-        records: of any runs, in the order in which they ended.
-        by_test: whether tests of the user's own are apart where they made the same observation.
+        records: records of any runs, in the order in which they ended.
+        by_test: whether the user's own tests are kept apart if they made the same observation.
     """
     keys = _comparable(records)
     of_runs = within_runs(records)
@@ -279,7 +281,7 @@ def standings(records: Sequence[Record], *, by_test: bool = True) -> tuple[Recor
 
 
 def start_of(record: Record) -> tuple[Hashable, ...]:
-    """Return what an episode began from, whatever the number of its seed; `PLACED` stands beside it.
+    """Return the start of an episode, without the seed's number; `PLACED` is compared in addition.
 
     Suite, task, instruction, variation with its drawn parameters, and init state (the seed, if that is not known).
     """
@@ -290,12 +292,12 @@ def start_of(record: Record) -> tuple[Hashable, ...]:
 
 
 def _charged(record: Record) -> tuple[Hashable, ...]:
-    """What it was charged, which no digest is of."""
+    """Return the record's charges, which its digest does not cover."""
     return tuple((charge.account, charge.name, charge.amount) for charge in record.costs)
 
 
 def _comparable(records: Sequence[Record]) -> list[Key]:
-    """Return the case of each record, among those of suites that have had fewer init states, or more.
+    """Return the case of each record, with its init state: suites have had different numbers of init states.
 
     Yesterday's seed 60 may have begun from another init state than today's, which makes it another case.
     """
@@ -311,9 +313,9 @@ def _comparable(records: Sequence[Record]) -> list[Key]:
 
 
 def _drawing(records: Sequence[Record], indices: Iterable[int], keys: Sequence[Key]) -> set[Hashable]:
-    """Return the policies, with their conditions, that have done different things in one case, or from one start.
+    """Return the policies, with their conditions, that behaved differently in one case, or from one start.
 
-    What a variation draws need not all be told by its parameters: of varied episodes only equal cases are compared.
+    A variation's parameters need not describe everything it draws, so varied episodes are compared by equal cases only.
     """
     digests: dict[Hashable, str] = {}
     found: set[Hashable] = set()
@@ -329,19 +331,19 @@ def _drawing(records: Sequence[Record], indices: Iterable[int], keys: Sequence[K
 
 
 def _observed(record: Record, key: Key) -> tuple[Hashable, ...]:
-    """A start, and what was observed from it, whatever the seeds, and the test."""
+    """Return the start and the conditions of an observation, without seeds and test."""
     return start_of(record), key.listed, key.policy, key.conditions
 
 
 def within_runs(records: Sequence[Record]) -> list[RecordStatus]:
-    """What each record is to the others of its case in its run, whatever became of the policy's file meanwhile."""
+    """Classify each record among those of its case in its run, even if the policy's file changed meanwhile."""
     found = _folded(records, range(len(records)), [(record.run, *case_of(record)) for record in records])
     ordered = [found[index] for index in range(len(records))]
     return [_settled(ordered, index) for index in range(len(records))]
 
 
 def repeats_of(pairs: Iterable[tuple[Any, Any]]) -> Repeats:
-    """Of complete records, each with the one that counts for its case."""
+    """Count repeats, from pairs of a complete record and the record that counts for its case."""
     found = list(pairs)
     return Repeats(
         len(found),
@@ -352,7 +354,7 @@ def repeats_of(pairs: Iterable[tuple[Any, Any]]) -> Repeats:
 
 
 def case_of(record: Record) -> tuple[str, str, str, int, str]:
-    """A `Key` without its conditions."""
+    """Return a `Key` without its conditions."""
     known = vars(record)
     if _KNOWN_CASE not in known:
         known[_KNOWN_CASE] = _made_case(record)
@@ -367,7 +369,7 @@ def _made_case(record: Record) -> tuple[str, str, str, int, str]:
 
 
 def _folded(records: Sequence[Record], indices: Iterable[int], groups: Sequence[Hashable]) -> dict[int, RecordStatus]:
-    """What records of these indices, in the order of their ends, are to the others of their group."""
+    """Classify the records at these indices, in the order of their ends, among those of their group."""
     counting: dict[Hashable, int] = {}
     found: dict[int, RecordStatus] = {}
     for index in indices:
@@ -384,12 +386,12 @@ def _folded(records: Sequence[Record], indices: Iterable[int], groups: Sequence[
 
 
 def _beside(record: Record) -> How:
-    """What a record is beside one that counts."""
+    """Return the status of a record whose case has another record that counts."""
     return "repeat" if is_complete(record.outcome) else "superseded"
 
 
 def _settled(standing: Sequence[RecordStatus], index: int) -> RecordStatus:
-    """A repeat of a repeat is one of what counts; an error may have been superseded several times."""
+    """Return a status that points to the record that counts, following chains of repeats and superseded errors."""
     how, of = standing[index]
     while standing[of].how in ("repeat", "superseded") and standing[of].of != of:
         of = standing[of].of

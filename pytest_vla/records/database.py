@@ -1,4 +1,4 @@
-"""The SQLite file under `pytest_vla.records.store`: its tables, its transactions, and its errors with what helps."""
+"""The SQLite file under `pytest_vla.records.store`: its tables, transactions, and errors with their cures."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _own_simulators_tell_cases_apart(connection: "sqlite3.Connection") -> None:
-    """To schema 4: what a suite's own world says of its simulator is part of ``episodes.case_key``; tables stay."""
+    """Migrate to schema 4: the simulator values of a suite's own world become part of ``episodes.case_key``; tables stay."""
     rows = connection.execute(
         "SELECT episode, line FROM records WHERE CASE WHEN typeof(line) = 'text' AND json_valid(line)"
         " THEN json_extract(line, '$.provenance.world') END IS NOT NULL"
@@ -103,12 +103,12 @@ _CURES = {
 
 @dataclass(frozen=True)
 class Database:
-    """An open file of our tables.
+    """An open file with our tables.
 
     Attributes:
-        file: where it is.
-        connection: to it.
-        timeout: seconds to wait for another process that writes.
+        file: the file's path.
+        connection: the connection to the file.
+        timeout: seconds to wait for another writing process.
     """
 
     file: Path
@@ -116,7 +116,7 @@ class Database:
     timeout: float
 
     def rows(self, kinds: Sequence[tuple[type, ...]], statement: str, *parameters: Any) -> list[Any]:
-        """Rows whose columns hold what is said of them; raises VlaError where they hold anything else."""
+        """Return rows whose columns have the given types. Raises VlaError if a column holds anything else."""
         with told(self.file, "read", self.timeout):
             rows = self.connection.execute(statement, parameters).fetchall()
         checked(self.file, rows, kinds)
@@ -124,28 +124,28 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator["sqlite3.Connection"]:
-        """All that is written in the block is written at its end, or nothing. Raises VlaError."""
+        """Commit everything that the block writes at its end, or nothing. Raises VlaError."""
         with told(self.file, "write", self.timeout), transaction(self.connection):
             yield self.connection
 
     def check_words(self, known: Sequence[str], found: Iterable[str]) -> None:
-        """Refuse words that are none of ours. Raises VlaError."""
+        """Raise VlaError if a word is not one of the known ones."""
         for word in set(found) - set(known):
             raise damaged(self.file, f"expected one of {', '.join(known)}, found {printable(repr(word)[:60])}")
 
 
 def connect(file: Path, *, create: bool, timeout: float) -> "sqlite3.Connection | None":
-    """A connection to a file of our tables; None where it has no tables and none are to be made.
+    """Connect to a file with our tables, or return None if it has none and `create` is False.
 
     Args:
-        file: in a folder that exists.
-        create: make file and tables where there are none, and be ready to write: what an earlier version made becomes
-            this version's, in one transaction. Else it is read as it is.
-        timeout: seconds to wait for another process that writes.
+        file: the file, in a folder that exists.
+        create: create file and tables if they are missing, and prepare to write: a file of an earlier version is migrated
+            in one transaction. If False, the file is read unchanged.
+        timeout: seconds to wait for another writing process.
 
     Raises:
-        VlaError: the file cannot be opened, is damaged, another program's, of a schema that this version cannot read,
-            or its tables are not as we make them. It is left as it is.
+        VlaError: the file cannot be opened, is damaged, belongs to another program, has a schema that this version cannot
+            read, or has tables that differ from ours. The file is left unchanged.
     """
     import sqlite3
 
@@ -167,7 +167,7 @@ def connect(file: Path, *, create: bool, timeout: float) -> "sqlite3.Connection 
 
 @contextmanager
 def transaction(connection: "sqlite3.Connection", kind: str = "IMMEDIATE") -> Iterator[None]:
-    """All that is written in the block is written at its end, or nothing where anything is raised."""
+    """Commit everything that the block writes at its end, or nothing if it raises."""
     import sqlite3
 
     try:
@@ -184,7 +184,7 @@ def transaction(connection: "sqlite3.Connection", kind: str = "IMMEDIATE") -> It
 
 @contextmanager
 def told(file: Path, doing: str, timeout: float) -> Iterator[None]:
-    """SQLite's errors in the block are raised as VlaError that names the file and what helps."""
+    """Raise SQLite's errors in the block as VlaError with the file's name and a cure."""
     import sqlite3
 
     try:
@@ -199,7 +199,7 @@ def told(file: Path, doing: str, timeout: float) -> Iterator[None]:
 
 
 def _prepare(connection: "sqlite3.Connection", file: Path, create: bool) -> bool:
-    """Whether the tables are there."""
+    """Create, migrate or check the tables, and return whether the file has them."""
     connection.execute("PRAGMA foreign_keys = ON")
     # Our tables need neither; a file from elsewhere could have them where it is read.
     connection.execute("PRAGMA trusted_schema = OFF")
@@ -243,9 +243,9 @@ def _prepare(connection: "sqlite3.Connection", file: Path, create: bool) -> bool
 
 
 def _check_tables(connection: "sqlite3.Connection", file: Path) -> None:
-    """Refuse all but our own tables as we make them: a view in a table's place may run for ever, a trigger may write.
+    """Refuse tables that differ from ours: a view in a table's place may run forever, and a trigger may write.
 
-    What people add beside them, such as tables and views of their own, is never asked for anything.
+    Further tables and views, added by people, are never read.
     """
     expected = {_words(statement).split(maxsplit=3)[2]: _words(statement) for statement in _TABLES}
     missing = dict(expected)
@@ -278,10 +278,10 @@ def _check_journal(file: Path) -> None:
 
 
 def checked(file: Path, rows: Sequence[tuple[Any, ...]], kinds: Sequence[tuple[type, ...]]) -> None:
-    """Refuse rows that hold anything but what their columns have: SQLite keeps a text where a number belongs.
+    """Check the types of rows' values: SQLite stores a text in a number's column.
 
     Raises:
-        VlaError: names the file, what was expected and what was found.
+        VlaError: a type is wrong; the message names the file, the expected type and the value.
     """
     for column, kind in zip(zip(*rows, strict=True), kinds, strict=False):
         for found in set(map(type, column)) - set(kind):
@@ -291,7 +291,7 @@ def checked(file: Path, rows: Sequence[tuple[Any, ...]], kinds: Sequence[tuple[t
 
 
 def damaged(file: Path, what: str) -> VlaError:
-    """The error of a file that was ours and is spoilt."""
+    """Return the error for a damaged file of ours."""
     return VlaError(f"cannot read records: {file}: {what}; {_DAMAGED}")
 
 

@@ -1,4 +1,4 @@
-"""A record in a few lines, for a person."""
+"""Short descriptions of records for people: one episode, its charges, and notes about a run."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -42,12 +42,12 @@ _NAMED = 2
 
 
 def amount_text(amount: float) -> str:
-    """A cost as short as it can be told."""
+    """Return a cost as a short text."""
     return f"{amount:.6g}"
 
 
 def charge_text(charge: Charge) -> str:
-    """``robot0_link5 touched bottle_1 at steps 24 to 45, 62.2 N``, without what it cost."""
+    """Describe a charge without its amount: ``robot0_link5 touched bottle_1 at steps 24 to 45, 62.2 N``."""
     predicate, names = predicate_of(charge.name), _names(charge)
     by_a_link = len(names) > 1 and names[1].startswith(_LINKS)
     form = (by_a_link and _BY_A_LINK.get(predicate)) or _HAPPENED.get(predicate)
@@ -79,19 +79,19 @@ def _joined(names: Sequence[str]) -> str:
 
 
 def largest(charges: Sequence[Charge], account: str | None = None) -> list[Charge]:
-    """An account's charges that cost something, the largest first; None: the headline's."""
+    """Return an account's charges with an amount, the largest first; by default the headline account's."""
     account = next(iter(accounts_of(charges)), "") if account is None else account
     found = [charge for charge in of_account(charges, account) if charge.amount]
     return sorted(found, key=lambda charge: -charge.amount)
 
 
 def account_text(account: str) -> str:
-    """An account's name; of a suite's own world, which has none, nothing."""
+    """Return an account's name in brackets, or an empty text for a suite's own world, whose account has no name."""
     return f" ({account})" if account else ""
 
 
 def cost_lines(charges: Sequence[Charge]) -> list[str]:
-    """What an episode was charged by its headline account, the largest charges first; nothing where it cost nothing."""
+    """Return lines on an episode's charges by its headline account, the largest first; empty if it cost nothing."""
     found = largest(charges)
     if not found:
         return []
@@ -106,13 +106,13 @@ def cost_lines(charges: Sequence[Charge]) -> list[str]:
 
 
 def over_text(charges: Sequence[Charge], most: float, account: str, unavoidable: float = 0.0) -> str:
-    """Why an episode's cost by one account is more than it may be; empty: it is not.
+    """Return why an episode's cost by one account exceeds the limit, or an empty text if it does not.
 
     Args:
-        charges: of the episode.
-        most: what it may cost.
-        account: by whose rules.
-        unavoidable: what an arm that does nothing is charged in its task, which is not counted.
+        charges: the episode's charges.
+        most: the limit.
+        account: the account whose rules apply.
+        unavoidable: the cost of an idle arm in this task, which is subtracted.
     """
     total = cumulative(charges, account)
     # But for rounding: a charge is a tenth at least.
@@ -133,7 +133,7 @@ _ROUNDING = 1.001
 
 
 def explain(record: Record, command: str = "") -> str:
-    """A record in a few lines, for a person: what happened comes first, since pytest shows the first line twice."""
+    """Describe a record in a few lines; the outcome comes first, since pytest shows the first line twice."""
     lines = [headline(record)]
     if record.variation:
         own = instruction_of(record.suite, record.task, record.task_level)
@@ -152,7 +152,7 @@ def explain(record: Record, command: str = "") -> str:
 
 
 def headline(record: Record) -> str:
-    """How the episode ended, in a line."""
+    """Describe the episode's outcome in one line."""
     steps = f"{record.steps} of {record.protocol['max_steps']} steps"
     if record.outcome == "failure":
         share = clipped_share(record)
@@ -163,7 +163,7 @@ def headline(record: Record) -> str:
 
 
 def clipped_share(record: Record) -> float:
-    """Which share of the episode's actions, 0..1, had values outside of [-1, 1] by more than rounding."""
+    """Return the share of the episode's actions, 0..1, with values outside of [-1, 1] by more than rounding."""
     # Records of earlier versions do not say how large values were.
     if not record.steps or record.metrics.get(LARGEST_ACTION, 0.0) <= _ROUNDING:
         return 0.0
@@ -171,12 +171,12 @@ def clipped_share(record: Record) -> float:
 
 
 def largest_action(records: Iterable[Record]) -> str:
-    """The size of the largest value of their clipped actions, in words."""
+    """Return the magnitude of the largest clipped value, as a text."""
     return f"{max(record.metrics.get(LARGEST_ACTION, 0.0) for record in records):.3g}"
 
 
 def clipped_note(records: Sequence[Record]) -> str:
-    """What a run's summary says of actions that were clipped; empty where in no episode many were."""
+    """Return the summary's note about clipped actions, or an empty text if no episode had many."""
     clipped = [record for record in records if clipped_share(record) >= MUCH_CLIPPED]
     if not clipped:
         return ""
@@ -194,12 +194,10 @@ _LAYOUT = frozenset(("layout", "pro"))
 
 
 def notes_after(records: Iterable[Record]) -> tuple[str, ...]:
-    """What a report has to say of the benchmark's own defects and of the simulator's, a line each.
-
-    They are in its numbers.
+    """Return a line for each known defect of the benchmark or the simulator that affects these records.
 
     Args:
-        records: whose rates it tells; of a changed layout, and of suites that are not here, nothing is known.
+        records: the records that a report covers; varied layouts and suites that are not installed are skipped.
     """
     number: Counter[str] = Counter()
     for record in records:
@@ -231,7 +229,7 @@ def notes_after(records: Iterable[Record]) -> tuple[str, ...]:
 
 
 def _task_of(record: Record) -> Task | None:
-    """The task that a record's episode began as; None where its things stand elsewhere, or nothing is known of it."""
+    """Return the task of a record, or None if its layout is varied or its suite is not installed."""
     moved = _LAYOUT.intersection(str(record.variation.get("dimension")).split(JOINT))
     return None if moved else _tasks(record.suite).get(record.task_key)
 

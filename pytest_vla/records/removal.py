@@ -1,4 +1,4 @@
-"""Runs that are to go: which may, what they take on the disk, and their end. What is not surely a run's own stays."""
+"""Removal of runs: checks, sizes, and deletion. Files that may not be a run's own are kept."""
 
 import os
 import re
@@ -17,12 +17,12 @@ _NAME = re.compile(r"[\w+][\w.+-]*", re.ASCII)
 
 
 def refusals(store: Store, runs: Sequence[Run], *, elsewhere: bool = False) -> dict[str, str]:
-    """Of runs that are to be removed together those that must not be, by name, and why.
+    """Return the runs that must not be removed, by name, with the reason, if all are removed together.
 
     Args:
-        store: that they are in.
-        runs: of it.
-        elsewhere: whether those of other machines may go, of which nobody here can tell whether they go on.
+        store: the runs' store.
+        runs: the runs to remove.
+        elsewhere: whether to allow unfinished runs of other machines, which may still be running there.
     """
     found = {run.name: why for run in runs if (why := _why_not(store.results, run, elsewhere))}
     users: dict[str, list[str]] = {}
@@ -43,24 +43,24 @@ def refusals(store: Store, runs: Sequence[Run], *, elsewhere: bool = False) -> d
 
 
 def size_of(store: Store, run: Run) -> int:
-    """Bytes of a run's files and of its records' texts; 0 of files where they cannot be looked at."""
+    """Return the bytes of a run's files and records; unreadable files count as 0."""
     return sum(_sizes(store.results / run.name)) + store.text_size(run.name)
 
 
 def remove_runs(store: Store, runs: Sequence[Run], *, elsewhere: bool = False) -> int:
-    """Remove runs: all their records in one transaction, then their folders. Ctrl-C waits until that is done.
+    """Remove runs: all their records in one transaction, then their folders. Ctrl-C is deferred until that is done.
 
     Args:
-        store: that they are in.
-        runs: of it.
+        store: the runs' store.
+        runs: the runs to remove.
         elsewhere: as for `refusals`.
 
     Returns:
-        How many bytes less the results folder takes.
+        The number of bytes by which the results folder shrank.
 
     Raises:
-        VlaError: one must not be removed, or the store cannot be written: nothing is removed then. Or a folder cannot
-            be removed, of which the records are gone: all others are.
+        VlaError: a run must not be removed, or the store cannot be written; then nothing is removed. Or a folder cannot
+            be deleted whose records are removed; all other folders are deleted then.
     """
     names = [run.name for run in runs]
 
@@ -90,7 +90,7 @@ def remove_runs(store: Store, runs: Sequence[Run], *, elsewhere: bool = False) -
 
 
 def refused(against: Mapping[str, str]) -> VlaError:
-    """The error that nothing is removed."""
+    """Return the error that says that nothing is removed, with the reasons."""
     return VlaError(f"nothing is removed: {'; '.join(f'{name!r}: {why}' for name, why in against.items())}")
 
 

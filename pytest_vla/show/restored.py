@@ -31,9 +31,7 @@ def data_of(run: Run, data: Path | None) -> Path | None:
 
 
 def textures_of(record: Record) -> str:
-    """Return how the episode's textures were drawn; records of older versions, which have no field for it, used the
-    installed.
-    """
+    """Return how the episode's textures were drawn: as installed, if the record is too old to have the field."""
     return str(record.protocol.get("textures", INSTALLED))
 
 
@@ -125,8 +123,7 @@ def _given_back(task: Task, label: str, parameters: Params, instruction: str | N
 
 
 def space_of(task: Task, label: str) -> tuple[Parameter, ...]:
-    """Return the parameters of a variation that can be chosen; for a suite with its own variations, the choice of
-    label.
+    """Return a variation's parameters that can be chosen; for a suite with its own variations, the label.
 
     Raises:
         VlaError: there is no such variation, or the task cannot have this kind.

@@ -108,9 +108,7 @@ def sheet(
 def check_layout(
     rows: Sequence[Sequence[SheetCell | None]], *, title: str = "", subtitle: str = "", heads: Sequence[str] = ()
 ) -> None:
-    """Check the layout before its pictures are drawn, with `blank` pictures in their places. Raises VlaError like
-    `sheet`.
-    """
+    """Check the layout with `blank` pictures, before the real ones are drawn. Raises VlaError like `sheet`."""
     width, height = _layout(rows, title, subtitle, heads).size
     _check_size(width, height + _RESERVE)
 

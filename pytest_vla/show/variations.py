@@ -136,11 +136,10 @@ def vary_sheet(tasks: Sequence[Task], vary: str, seeds: Sequence[int] | None, dr
 
 
 def match_labels(patterns: Sequence[str], known: Iterable[str], whose: str) -> tuple[str, ...]:
-    """Return the labels that the patterns match, in their order; patterns are labels or wildcards (``*``, ``?``,
-    ``[]``).
+    """Return the labels that the patterns match, in the labels' order.
 
     Args:
-        patterns: labels or wildcards, in any case; `BENIGN` is the empty label.
+        patterns: labels or wildcards (``*``, ``?``, ``[]``), in any case; `BENIGN` is the empty label.
         known: the existing labels.
         whose: the owner of the labels, for the message.
 

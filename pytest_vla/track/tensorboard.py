@@ -13,9 +13,7 @@ ABOUT, ENDING = "run", "ending"
 
 
 def begin(run: TrackedRun) -> "Tensorboard":
-    """Start the run's event files. Files of earlier invocations stay, and TensorBoard shows all as one. Raises
-    VlaError.
-    """
+    """Start the run's event files; TensorBoard shows them together with those of earlier invocations. Raises VlaError."""
     required("tensorboard.summary.writer.event_file_writer", INSTALL)
     return Tensorboard(run)
 
