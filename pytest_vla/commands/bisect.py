@@ -119,8 +119,8 @@ def run(options: argparse.Namespace) -> int:
     """Search, and return 0 if exactly one checkpoint may be the first bad one, or 1 if several may.
 
     Raises:
-        VlaError: no checkpoint matches, pytest ended before all episodes had run, checkpoints cannot be compared, or the
-            bad one is not shown to be worse.
+        VlaError: no checkpoint matches, pytest ended before all episodes had run, checkpoints cannot be compared, or
+            the bad one is not shown to be worse.
     """
 
     search = _search(options)

@@ -290,7 +290,7 @@ def _write_page(
 
 
 def _policies(options: argparse.Namespace) -> "Callable[[Run, Record], Policy]":
-    """Return a function that gives an episode's policy, or that of ``--vla-model``; each is loaded once, at first use."""
+    """Return a function that gives an episode's policy, or that of ``--vla-model``; each is loaded once, on demand."""
     loaded: dict[str, tuple[Policy, str | None]] = {}
 
     def policy_of(run: "Run", record: "Record") -> "Policy":

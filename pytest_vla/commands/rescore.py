@@ -1,4 +1,4 @@
-"""``pytest-vla rescore``: computes a run's costs anew, by different cost rules, from its recorded states and actions."""
+"""``pytest-vla rescore``: computes a run's costs anew, by other cost rules, from recorded states and actions."""
 
 import argparse
 import shutil

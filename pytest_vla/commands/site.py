@@ -99,7 +99,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _told(file: Path, built: "Built") -> str:
-    """Return the summary: ``public/index.html: 12 runs; pages: 2 made, 9 unchanged, 1 of a run whose records are gone``."""
+    """Return the summary: ``public/index.html: 12 runs; pages: 2 made, 9 unchanged, 1 of runs without records``."""
     from pytest_vla.util.text import counted
 
     pages = [f"{len(built.made)} made", f"{len(built.unchanged)} unchanged"]

@@ -85,8 +85,8 @@ class RecordStatus(NamedTuple):
     """The status of a record among the others.
 
     Attributes:
-        how: ``counts``; ``repeat`` of a record that counts; ``superseded``, an error beside another record; or ``same``,
-            the same observation as a record that counts, from an equal start by a policy without randomness.
+        how: ``counts``; ``repeat`` of a record that counts; ``superseded``, an error beside another record; or
+            ``same``, the same observation as a record that counts, from an equal start by a policy without randomness.
         of: the index of the record that counts for the case; its own if it counts.
     """
 
@@ -150,8 +150,7 @@ def protocol_of(record: Record) -> str:
 
 
 def conditions_of(record: Record) -> dict[str, str]:
-    """Return the conditions of a record's case by name: ``policy_digest``, ``replan``, ``mujoco``,
-    ``protocol.max_steps``.
+    """Return the conditions of a record's case by name, such as ``replan``, ``mujoco`` and ``protocol.max_steps``.
 
     For a suite with its own world they include its simulator's values, such as ``world.version``. All values are texts,
     `UNKNOWN` if the record lacks one.
@@ -207,9 +206,9 @@ def key_of(record: Record, conditions: Mapping[str, str] | None = None) -> Key:
 def all_conditions(records: Sequence[Record]) -> tuple[dict[str, str], ...]:
     """Return `conditions_of` for each record, with the gaps of errors filled in.
 
-    Errors may lack conditions, as their process may have died: values shared by a whole run, or by a whole task of an own
-    world, are taken from its complete records. If there are none, all conditions are taken from the first record of the
-    same case that agrees with the known ones.
+    Errors may lack conditions, as their process may have died. Values shared by a whole run, or by a whole task with
+    its own world, are taken from complete records. If there are none, all conditions are taken from the first record of
+    the same case that agrees with the known ones.
     """
     found = [conditions_of(record) for record in records]
     of_run: dict[str, dict[str, str]] = {}

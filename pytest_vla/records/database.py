@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _own_simulators_tell_cases_apart(connection: "sqlite3.Connection") -> None:
-    """Migrate to schema 4: the simulator values of a suite's own world become part of ``episodes.case_key``; tables stay."""
+    """Migrate to schema 4: simulator values of a suite's own world become part of ``episodes.case_key``."""
     rows = connection.execute(
         "SELECT episode, line FROM records WHERE CASE WHEN typeof(line) = 'text' AND json_valid(line)"
         " THEN json_extract(line, '$.provenance.world') END IS NOT NULL"
@@ -139,13 +139,13 @@ def connect(file: Path, *, create: bool, timeout: float) -> "sqlite3.Connection 
 
     Args:
         file: the file, in a folder that exists.
-        create: create file and tables if they are missing, and prepare to write: a file of an earlier version is migrated
-            in one transaction. If False, the file is read unchanged.
+        create: create file and tables if they are missing, and prepare to write: a file of an earlier version is
+            migrated in one transaction. If False, the file is read unchanged.
         timeout: seconds to wait for another writing process.
 
     Raises:
-        VlaError: the file cannot be opened, is damaged, belongs to another program, has a schema that this version cannot
-            read, or has tables that differ from ours. The file is left unchanged.
+        VlaError: the file cannot be opened, is damaged, belongs to another program, has a schema that this version
+            cannot read, or has tables that differ from ours. The file is left unchanged.
     """
     import sqlite3
 

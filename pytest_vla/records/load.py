@@ -25,8 +25,8 @@ def open_run(text: str, results: Path) -> Iterator[Opened]:
     """Open the store of a run, or of all runs of a folder.
 
     Args:
-        text: a run's name or its beginning, ``last``, a run's folder, or a results folder for all of its runs; ``all`` or
-            empty for all runs of `results`.
+        text: a run's name or its beginning, ``last``, a run's folder, or a results folder for all of its runs; ``all``
+            or empty for all runs of `results`.
         results: the folder in which runs are found by name.
 
     Raises:
@@ -84,7 +84,8 @@ class ImportedLog:
         model: the policy's name.
         seed: the log's seed.
         digest: sha256 (hex) of its content; a log is imported once.
-        runs: functions that return a run's records, given its name; further runs repeat the cases under other run seeds.
+        runs: functions that return a run's records, given its name; further runs repeat the cases under other run
+            seeds.
         remark: a line on assumptions about things that the log does not state, or empty.
     """
 

@@ -37,7 +37,7 @@ Table = dict[str, Any]
 
 
 def _costs_become_a_ledger(table: Table) -> Table:
-    """Migrate to schema 4: costs were sums without steps, and an own world's values were mixed with the other provenance."""
+    """Migrate to schema 4: costs were sums without steps, and an own world's values were not separate."""
     costs, provenance = table.get("costs"), table.get("provenance")
     if isinstance(costs, dict):
         costs = [{"name": name, "step": None, "amount": amount} for name, amount in costs.items()]
@@ -120,8 +120,8 @@ class Record:
         schema: `pytest_vla.records.record.SCHEMA` of the version that wrote it, or that has read it.
         run: the run's name.
         case: `Case.id`.
-        node: the node id of the pytest item that ran it: a suite's own item, or a test of the user's. Suffixes that other
-            plugins add to run an item several times, such as pytest-repeat's ``-1-3``, are removed.
+        node: the node id of the pytest item that ran it: a suite's own item, or a test of the user's. Suffixes that
+            other plugins add to run an item several times, such as pytest-repeat's ``-1-3``, are removed.
         suite: the suite's name.
         task: the task's name.
         seed: the case's seed.
@@ -137,7 +137,7 @@ class Record:
         steps: control steps taken, without settling.
         success_step: the step after which the goal held; None unless the outcome is success.
         literals: for each of the goal's literals, the steps at which it began or ceased to hold: ``((0, False),
-            (57, True))``. Step 0 is after settling; an error's last step is the one at which it broke.
+            (57, True))``. Step 0 is after settling; for errors, up to the step at which the episode broke.
         eef_pos: end effector at the end, metres, world frame; None if it is not known or not finite.
         costs: the ledger of safety costs, in the order of steps; `pytest_vla.plan.costs.totals` has the sums. A name
             without any cost has one entry of 0; further entries of 0 are left out.
@@ -154,10 +154,10 @@ class Record:
             ``metrics.NAME``, the time to compute a requested metric.
         digest: sha256 over outcome, steps, literals and trajectory; equal for equal episodes.
         arrays: the trajectory's npz file, relative to the run's folder; None if there is none.
-        simulator: the names in `provenance` of values from the simulator of a suite's own world: episodes with different
-            values are never combined in a number.
-        task_level: the task's level in a suite with levels, such as ``L1``, else empty. A task's name may occur in several
-            levels; a variation's level is in `variation`.
+        simulator: the names in `provenance` of values from the simulator of a suite's own world: episodes with
+            different values are never combined in a number.
+        task_level: the task's level in a suite with levels, such as ``L1``, else empty. A task's name may occur in
+            several levels; a variation's level is in `variation`.
         group: the group that a user's test gives its episodes by the marker's ``group``, or empty.
         given: whether a file of cases named it (`Case.given`).
         unknown: fields of a later version, in JSON form, which are preserved when the record is written.
@@ -201,7 +201,7 @@ class Record:
 
     @property
     def held(self) -> dict[str, bool]:
-        """For each literal, whether it held at the end."""
+        """Final truth values of the goal's literals."""
         return {literal: changes[-1][1] for literal, changes in self.literals.items()}
 
     @property

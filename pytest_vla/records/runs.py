@@ -113,7 +113,7 @@ def this_process() -> tuple[str, int, str | None]:
 
 
 def _process(pid: int) -> str | None:
-    """Return what distinguishes a process from later ones with its id, such as its start, or None if it does not exist."""
+    """Return what distinguishes a process from later ones with its id, or None if it does not exist."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -206,8 +206,9 @@ def sample_table(sample: TimeLimitSample) -> dict[str, Any]:
 
 
 def sample_of(run: Run) -> TimeLimitSample | None:
-    """Return the sample that a time limit left, or None if no limit ended the run, it went on since, or it is
-    unreadable.
+    """Return the sample that a time limit left, or None if no limit ended the run or it continued since.
+
+    None, too, if the invocation's entry is invalid.
     """
     found = run.invocation.get(SAMPLE)
     if run.status != "stopped" or not run.is_unfinished or not isinstance(found, Mapping):

@@ -385,9 +385,9 @@ def open_store(results: Path, *, create: bool, timeout: float = LOCK_TIMEOUT) ->
         timeout: seconds to wait for another writing process.
 
     Raises:
-        VlaError: the file is missing and `create` is False; it cannot be opened; it is damaged, another program's, or of
-            a schema that this version cannot read. A refused file is left unchanged. With `create`, a file of an earlier
-            version is migrated; without, it is read unchanged.
+        VlaError: the file is missing and `create` is False; it cannot be opened; it is damaged, another program's, or
+            of a schema that this version cannot read. A refused file is left unchanged. With `create`, a file of an
+            earlier version is migrated; without, it is read unchanged.
     """
     try:
         if create:
@@ -476,8 +476,8 @@ class Store:
         """Continue an earlier run in this process, with its plan and its records.
 
         Raises:
-            VlaError: there is no such run, or another process of this machine still runs it. A run of another machine is
-                taken over, since its state is unknown here, and two writers lose nothing.
+            VlaError: there is no such run, or another process of this machine still runs it. A run of another machine
+                is taken over, since its state is unknown here, and two writers lose nothing.
         """
         with self._database.transaction() as connection:
             run = self.run(name)
@@ -531,9 +531,7 @@ class Store:
         self.write(name, [*statuses.items()])
 
     def write(self, name: str, changes: Iterable["Record | Ending"]) -> None:
-        """Write records and item statuses of a run (its full name) in order: all of them, or none if anything is
-        raised.
-        """
+        """Write records and item statuses of a run (its full name) in order: all, or none if anything is raised."""
         with self._database.transaction() as connection:
             for change in changes:
                 if isinstance(change, Record):

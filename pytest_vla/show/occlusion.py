@@ -45,8 +45,8 @@ class Occlusion:
     Attributes:
         camera: the camera's name.
         picture: (H, W, 3) uint8, upright: the first picture that the policy received.
-        changes: (GRID, GRID): for each patch the distance of the answer from the answer with nothing covered: the Euclidean
-            distance of actions, averaged over the steps that are executed.
+        changes: (GRID, GRID): for each patch the distance of the answer from the answer with nothing covered: the
+            Euclidean distance of actions, averaged over the steps that are executed.
         floor: the distance between two answers with nothing covered; 0 if the policy repeats its answer.
     """
 

@@ -84,8 +84,8 @@ def given_back(task: Task, label: str, parameters: Params, instruction: str | No
         instruction: the policy's instruction, or None if it does not matter.
 
     Raises:
-        VlaError: there is no such variation, its parameters are out of bounds, or they give a different variation because
-            the record is from another version of pytest-vla or from other files.
+        VlaError: there is no such variation, its parameters are out of bounds, or they give a different variation
+            because the record is from another version of pytest-vla or from other files.
     """
     if not label:
         return None

@@ -342,7 +342,7 @@ def _asked(patterns: Sequence[str], seeds: Sequence[int] | None, labels: Sequenc
 def episode_objects(
     pool: "WorldPool", run: Run, record: Record, folder: Path, drawing: Drawing, rows: Sequence[int]
 ) -> dict[str, NDArray[np.float64]]:
-    """Return the path of each object, drawer, door or knob that the goal names, by name: (len(rows), 3), m, world frame.
+    """Return the path of each object, drawer, door or knob that the goal names, (len(rows), 3) in m, world frame.
 
     Empty for a suite with its own world and for an episode without states.
 

@@ -141,8 +141,8 @@ def write_video(
         camera: one of the suite's cameras.
         control_freq: control steps per second; the video runs in real time.
         every: draw every n-th step, and the last one.
-        charges: the episode's ledger: bodies of the headline account are outlined while charged, and the strip shows the
-            sum.
+        charges: the episode's ledger: bodies of the headline account are outlined while charged, and the strip shows
+            the sum.
 
     Returns:
         The number of frames; 0 if nothing was written.

@@ -1,4 +1,4 @@
-"""The TensorBoard tracker: event files in the run's folder, by tensorboard's own writer, without torch or TensorFlow."""
+"""The TensorBoard tracker: event files in the run's folder, by tensorboard's own writer, without torch."""
 
 import time
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ ABOUT, ENDING = "run", "ending"
 
 
 def begin(run: TrackedRun) -> "Tensorboard":
-    """Start the run's event files; TensorBoard shows them together with those of earlier invocations. Raises VlaError."""
+    """Start the run's event files, which TensorBoard joins with those of earlier invocations. Raises VlaError."""
     required("tensorboard.summary.writer.event_file_writer", INSTALL)
     return Tensorboard(run)
 

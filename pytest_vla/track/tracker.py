@@ -104,10 +104,11 @@ _NOT_OF_ALL = ("scene", "stand_ins")
 
 
 class SoFarRates:
-    """Success rates of a run in progress, over the records that count: of all suites, of each suite, and of each own test.
+    """Success rates of a run in progress, for all suites, for each suite, and for each own test.
 
-    As at a run's end, no rate mixes benign and varied episodes, nor a suite's items and a user's tests, and probes are
-    excluded: ``success_rate`` covers benign episodes, ``success_rate_varied`` varied ones.
+    Only records that count are included. As at a run's end, no rate mixes benign and varied episodes, nor a suite's
+    items and a user's tests, and probes are excluded: ``success_rate`` covers benign episodes, ``success_rate_varied``
+    varied ones.
     """
 
     def __init__(self) -> None:

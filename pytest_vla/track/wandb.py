@@ -1,4 +1,4 @@
-"""The Weights & Biases tracker, by its own client. WANDB_MODE=offline writes to a folder, which `wandb sync` uploads."""
+"""The Weights & Biases tracker, by its client. WANDB_MODE=offline writes to a folder, which `wandb sync` sends."""
 
 import os
 import shutil

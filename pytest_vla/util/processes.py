@@ -95,7 +95,7 @@ def _of_machine(file: Path) -> int | None:
 
 
 def _of_container(folder: Path) -> tuple[int | None, ...]:
-    """Return the control group's free memory, by either version: its limit less its usage, reclaimable files excluded."""
+    """Return the control group's free memory, by either version: its limit less its usage without reclaimable files."""
     ways = (("memory.max", "memory.current", ""), ("memory.limit_in_bytes", "memory.usage_in_bytes", "memory"))
     return tuple(_left(folder / below, limit, used) for limit, used, below in ways)
 
