@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from pytest_vla import extensions, hook_modules, kernels
-from pytest_vla.commands.extension import pytest_vla_commands
+from pytest_vla.commands.extension import TOPICS, pytest_vla_commands
 from pytest_vla.entries import Command, CommandEntry
 from pytest_vla.errors import VlaError
 from pytest_vla.util.text import did_you_mean, printable_lines
@@ -19,9 +19,11 @@ from pytest_vla.util.text import did_you_mean, printable_lines
 # What a command needs is imported when it is typed: --help has to come at once.
 
 _ABOUT = (
-    "Look at robot-policy tests: their tasks, and the records of runs. The tests are run by pytest: "
-    "`pytest --vla-suite=SUITE --vla-model=POLICY`; `pytest --help` has all --vla options."
+    "Look at the tasks of robot-policy tests and at the records of their runs. pytest runs the tests: "
+    "`pytest --vla-suite=SUITE --vla-model=POLICY`; see `pytest --help` for all --vla options."
 )
+
+_OTHERS = "added by suites and packages"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -117,20 +119,26 @@ def _parser(found: Mapping[str, CommandEntry]) -> argparse.ArgumentParser:
         "-p",
         metavar="MODULE",
         action="append",
-        help="before the command: take suites and more from this module too, such as -p conftest; Python's path begins "
-        "with this folder",
+        help="load suites and other extensions from this module, such as -p conftest; the current folder is searched "
+        "first. Goes before the command",
     )
-    parser.add_argument("command", metavar="COMMAND", help="one of those below; `pytest-vla COMMAND --help` says more")
+    parser.add_argument("command", metavar="COMMAND", help="one of the commands below; see `pytest-vla COMMAND --help`")
     return parser
 
 
 def _table(found: Mapping[str, CommandEntry], width: int) -> Iterator[str]:
+    """Yield the lines of the commands' list, by topic."""
     column = max(map(len, found)) + 4
+    known = {name for commands in TOPICS.values() for name in commands}
+    topics = {topic: [name for name in found if name in commands] for topic, commands in TOPICS.items()}
     yield "commands:"
-    for name, entry in found.items():
-        about = textwrap.wrap(entry.about, max(width - column, 11))
-        yield f"  {name}".ljust(column) + about[0]
-        yield from (" " * column + line for line in about[1:])
+    for topic, names in {**topics, _OTHERS: [name for name in found if name not in known]}.items():
+        if names:
+            yield from ("", f"{topic}:")
+        for name in names:
+            about = textwrap.wrap(found[name].about, max(width - column, 11))
+            yield f"  {name}".ljust(column) + about[0]
+            yield from (" " * column + line for line in about[1:])
 
 
 def _plugins_of(typed: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:

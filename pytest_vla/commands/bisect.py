@@ -69,50 +69,67 @@ class BisectRequest:
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options and its help text."""
-    parser.usage = "pytest-vla bisect --good MODEL --bad MODEL --models GLOB [OPTION ...] -- PYTEST'S OPTIONS"
+    parser.usage = "pytest-vla bisect --good MODEL --bad MODEL --models GLOB [options] -- PYTEST_OPTION ..."
     parser.epilog = (
-        "Checkpoints are ordered by the numbers in their names, and taken to be good up to one of them and bad from it "
-        "on. The good one is run first, and is the baseline of all others. The bad one has to be a regression; then "
-        "the middle of what is left is run, and so on. Where a gate is undecided, its checkpoint is stepped over. Each "
-        "gate is wrong in at most 5% of searches, as `pytest-vla gate` is. The result is wrong in at most 5% for each "
-        "gate of the search; the last line says how many these are. A run stops as soon as its gate is decided "
-        "(--gate=fixed: when all its episodes have ended). Runs are kept: stopped by Ctrl-C, the same command goes on. "
+        "Checkpoints are sorted by the numbers in their names. The search assumes that all are good up to one of them, "
+        "and bad from it on. It runs the good checkpoint first, as the baseline for all others; then it checks that "
+        "the bad one is a regression, and halves the rest. A checkpoint whose gate is undecided is skipped. Each gate "
+        "is wrong in at most 5% of searches, as with `pytest-vla gate`, and the whole search in at most 5% times the "
+        "number of gates; the last line has the bound. A run stops as soon as its gate is decided (with --gate=fixed, "
+        "after all its episodes). Runs are kept: after Ctrl-C, the same command resumes the search. "
         "Example: pytest-vla bisect --good=tiny:ckpt/step-100.npz "
         "--bad=tiny:ckpt/step-900.npz --models='tiny:ckpt/*.npz' -- --vla-suite=tabletop --vla-episodes=10 -n 2. Exit "
-        "code: 0 where one checkpoint is left that may be the first, 1 where several are, 2 where it could not search."
+        "code: 0 if exactly one checkpoint may be the first bad one, 1 if several may, 2 if the search failed."
     )
-    parser.add_argument("--good", metavar="MODEL", required=True, help="a policy that is good, as --vla-model names it")
-    parser.add_argument("--bad", metavar="MODEL", required=True, help="a later one that regressed")
+    parser.add_argument("--good", metavar="MODEL", required=True, help="a good policy, as for --vla-model")
+    parser.add_argument("--bad", metavar="MODEL", required=True, help="a later policy that regressed")
     parser.add_argument(
         "--models",
         metavar="GLOB",
         action="append",
         required=True,
-        help="the checkpoints, such as 'tiny:ckpt/*.npz' (in quotes); may be given again for more of them",
+        help="checkpoints, such as 'tiny:ckpt/*.npz' (quoted); can be repeated",
     )
     parser.add_argument(
         "--baseline",
         metavar="FILE|RUN",
-        help="of the good one, what `pytest-vla baseline save` wrote, or a run (default: it is run first)",
+        help="baseline of the good policy: a file from `pytest-vla baseline save`, or a run (default: run it first)",
     )
     parser.add_argument(
-        "--margin", metavar="POINTS", type=number, default=MARGIN, help="percentage points (default: 5)"
+        "--margin",
+        metavar="POINTS",
+        type=number,
+        default=MARGIN,
+        help="percentage points of success that may be lost (default: 5)",
     )
     parser.add_argument(
         "--regression",
         choices=REGRESSIONS,
         default=BEYOND,
-        help="which loss is a regression: one that is shown to exceed the margin, or any (default: %(default)s)",
+        help="which loss is a regression: margin, a significant loss beyond --margin; or any significant loss "
+        "(default: %(default)s)",
     )
     parser.add_argument(
-        "--by", metavar="LABEL,...", default=",".join(BY), help=f"groups: {', '.join(LABELS)} (default: %(default)s)"
+        "--by",
+        metavar="LABEL[,LABEL]",
+        default=",".join(BY),
+        help=f"group by: {', '.join(LABELS)} (default: %(default)s)",
     )
     parser.add_argument(
-        "--gate", dest="rule", choices=RULES, default=RULES[-1], help="when each is judged (default: %(default)s)"
+        "--gate",
+        dest="rule",
+        choices=RULES,
+        default=RULES[-1],
+        help="when to judge each checkpoint (default: %(default)s)",
     )
-    parser.add_argument("--json", action="store_true", help="what was found, for programs, as the last line")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON on the last line")
     declare_results(parser)
-    parser.add_argument("options", metavar="OPTION", nargs="*", help="after --: pytest's own, what each is run on")
+    parser.add_argument(
+        "options",
+        metavar="PYTEST_OPTION",
+        nargs="*",
+        help="after --: pytest's options for the runs, such as --vla-suite",
+    )
 
 
 def run(options: argparse.Namespace) -> int:

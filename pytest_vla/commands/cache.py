@@ -25,16 +25,16 @@ WITH_CODE = (
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options and its help text."""
     parser.epilog = (
-        "It lies in PYTEST_VLA_CACHE, else in $XDG_CACHE_HOME/pytest-vla, else in ~/.cache/pytest-vla. "
-        "PYTEST_VLA_CACHE_LIMIT bounds the scenes, such as 20GB (default: 5GB). What is not in it is compiled when it "
-        "is needed, once on a machine. --compile does so now, as in a container's image: the functions' machine code "
-        "and the suites' scenes."
+        "The cache is in PYTEST_VLA_CACHE, or in $XDG_CACHE_HOME/pytest-vla, or in ~/.cache/pytest-vla. "
+        "PYTEST_VLA_CACHE_LIMIT limits the size of the scenes, such as 20GB (default: 5GB). Missing scenes and machine "
+        "code are compiled on first use, once on a machine. Use --compile to do so in advance, for example in a "
+        "container's image."
     )
     do = parser.add_mutually_exclusive_group()
     do.add_argument("--clear", action="store_true", help="remove all compiled scenes and machine code")
     do.add_argument("--trim", action="store_true", help="remove the least recently used scenes beyond the limit")
     do.add_argument(
-        "--compile", nargs="*", metavar="SUITE", help="compile machine code that is not there, and the scenes of suites"
+        "--compile", nargs="*", metavar="SUITE", help="compile missing machine code, and the scenes of these suites"
     )
 
 

@@ -76,24 +76,24 @@ def declare_hourly(parser: argparse.ArgumentParser) -> None:
         metavar="N[,N]",
         type=_numbers,
         default=WORKERS,
-        help=f"numbers of workers whose episodes an hour are foreseen (default: {','.join(map(str, WORKERS))})",
+        help=f"numbers of workers to forecast episodes per hour for (default: {','.join(map(str, WORKERS))})",
     )
     parser.add_argument(
         "--cores",
         metavar="N[,N]",
         type=_numbers,
-        help=f"of the machines that they are foreseen for (default: this one's, and {CORES_OF_A_SERVER})",
+        help=f"numbers of CPU cores to forecast for (default: this machine's, and {CORES_OF_A_SERVER})",
     )
     for name, what in (
-        ("step", "a control step takes"),
-        ("picture", "a picture takes"),
-        ("reset", "a reset takes, with settling"),
+        ("step", "of a control step"),
+        ("picture", "of a picture"),
+        ("reset", "of a reset with settling"),
     ):
         parser.add_argument(
             f"--{name}-ms",
             metavar="MS",
             type=_milliseconds,
-            help=f"of a core, that {what}, instead of what was measured elsewhere",
+            help=f"core time {what} in the forecast (default: measured on another machine)",
         )
 
 
@@ -314,32 +314,36 @@ class Report:
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options and its help text."""
     parser.epilog = (
-        "It prints what the policy says of itself, what does not fit each suite, what a few dozen questions with drawn "
-        "pictures show, how long answers take, and how many episodes an hour may be had. No world is made, and no data "
-        "is needed. The exit code is 0 where there are at most warnings, else 1. A policy says of itself what it wants "
-        "in an attribute `traits`, see pytest_vla.policies.fit."
+        "Prints the policy's traits, mismatches with each suite, the results of a trial of a few dozen questions with "
+        "random pictures, latencies, and a forecast of episodes per hour. No world is built, and no data is needed. A "
+        "policy declares its traits in an attribute `traits`, see pytest_vla.policies.fit. Exit code: 0 without errors "
+        "(warnings are allowed), else 1."
     )
-    parser.add_argument("--vla-model", metavar="POLICY", help="as pytest's")
+    parser.add_argument(
+        "--vla-model", metavar="POLICY", help="policy to check, as for pytest (required without --codes)"
+    )
     parser.add_argument(
         "--vla-suite",
         metavar="NAME[,NAME]",
         type=comma_list,
         action=JoinAction,
         default=(DEFAULT_SUITE,),
-        help=f"as pytest's (default: {DEFAULT_SUITE})",
+        help=f"suites to check it against, as for pytest (default: {DEFAULT_SUITE})",
     )
-    parser.add_argument("--vla-device", metavar="DEVICE", help="as pytest's, one device (default: auto)")
+    parser.add_argument(
+        "--vla-device", metavar="DEVICE", help="device of the policy, as for pytest, but only one (default: auto)"
+    )
     parser.add_argument(
         "--batch",
         metavar="N[,N]",
         type=_sizes,
         default=DEFAULT_SIZES,
-        help="questions at once that the time is taken of, where the policy batches (default: "
+        help="batch sizes to measure latencies at, if the policy answers in batches (default: "
         f"{','.join(map(str, DEFAULT_SIZES))})",
     )
     declare_hourly(parser)
-    parser.add_argument("--json", action="store_true", help="for programs")
-    parser.add_argument("--codes", action="store_true", help="print all codes with their meanings, and do nothing else")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--codes", action="store_true", help="print all codes with their meanings, and exit")
 
 
 def run(options: argparse.Namespace) -> None:

@@ -13,14 +13,18 @@ from pytest_vla.run.arguments import declare_results, some_text
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options and its help text."""
     parser.epilog = (
-        "For pytest --vla-shard=N/COUNT --vla-shard-durations=FILE. Write it once, before the shards start, and give "
-        "all of them the same file: by another one each would run other episodes. It has the mean of each case over "
-        "the policy's ten latest runs."
+        "The file is for pytest --vla-shard=N/COUNT --vla-shard-durations=FILE. Write it once, before the shards "
+        "start, and give all shards the same file: with different files the shards would overlap or leave gaps. It "
+        "has the mean of each case over the policy's ten latest runs."
     )
     parser.add_argument(
-        "--model", metavar="POLICY", type=some_text, required=True, help="of which policy: pytest's --vla-model"
+        "--model",
+        metavar="POLICY",
+        type=some_text,
+        required=True,
+        help="policy whose episodes count, as in --vla-model",
     )
-    parser.add_argument("-o", "--output", metavar="FILE", type=Path, required=True, help="the file to write")
+    parser.add_argument("-o", "--output", metavar="FILE", type=Path, required=True, help="file to write")
     declare_results(parser)
 
 

@@ -27,38 +27,44 @@ if TYPE_CHECKING:
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options and its help text."""
     parser.epilog = (
-        "One row an episode, in the order in which they ended; rates are of those whose counts is true, the others are "
-        "repeats (docs: What counts). csv and parquet have a column for each value: counts, outcome, steps, "
-        "timings.wall, provenance.mujoco, protocol.max_steps, seeds.init_state, costs.NAME, metrics.NAME, eef_pos.x; "
-        "literals are JSON text. In csv a text that a spreadsheet would run as a formula has an apostrophe before it. "
-        "jsonl has the records as they are kept, and counts. lerobot is a folder in LeRobot's format v3.0, a row a "
-        "control step: what the policy was shown, to the bit where the simulator is the one that recorded, and what it "
-        "did, of the episodes that count and succeeded or failed; each step is taken again from its recorded state."
+        "The table has one row for each episode, in the order in which they ended. Compute rates from rows with counts "
+        "= true; the others are repeats (docs: What counts). csv and parquet have a column for each value: counts, "
+        "outcome, steps, timings.wall, provenance.mujoco, protocol.max_steps, seeds.init_state, costs.NAME, "
+        "metrics.NAME, eef_pos.x; literals are JSON text. csv prefixes an apostrophe to texts that a spreadsheet would "
+        "run as a formula. jsonl has the stored records, with counts. lerobot is a folder in LeRobot's format v3.0, "
+        "with one row for each control step of the episodes that count and succeeded or failed: the policy's "
+        "observation and its action. Steps are simulated again from their recorded states; pictures are identical bit "
+        "for bit if the simulator's version is the same."
     )
     parser.add_argument(
         "which",
         metavar="RUN|DIR",
         nargs="?",
         default="last",
-        help="a run's name or its beginning, its folder, or a results folder; last (default); all",
+        help="a run's name or the beginning of it, a run's folder, a results folder, last or all (default: last)",
     )
     parser.add_argument(
         "--format",
         choices=(*FORMATS, LEROBOT),
-        help="default: what the ending of FILE says, or csv; parquet and lerobot need pyarrow",
+        help="format to write; parquet and lerobot need pyarrow (default: by the ending of FILE, or csv)",
     )
     parser.add_argument(
         *("-o", "--output"),
         metavar="FILE",
-        help="written as a whole or not at all (default: standard output); for lerobot a new folder",
+        help="file to write, whole or not at all; for lerobot a new folder (default: standard output)",
     )
     parser.add_argument(
         "--pictures",
         choices=PICTURES,
-        help="of lerobot: as H.264, small and not exact (default); as PNG in the tables, exact; or none",
+        help="for lerobot: how to store pictures: video (H.264, small, lossy), image (PNG in the tables, exact) or "
+        "none (default: video)",
     )
-    parser.add_argument("--only", choices=ONLY, help="of lerobot: the episodes that succeeded, or all (default)")
-    parser.add_argument("--schema", action="store_true", help="print the JSON Schema of a line of jsonl: of a record")
+    parser.add_argument(
+        "--only", choices=ONLY, help="for lerobot: export only the episodes that succeeded, or all (default: all)"
+    )
+    parser.add_argument(
+        "--schema", action="store_true", help="print the JSON Schema of a record (a line of jsonl), and exit"
+    )
     declare_data(parser)
     declare_results(parser)
 

@@ -101,14 +101,19 @@ class Sources:
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options and its help text."""
     parser.epilog = (
-        "It says what comes from where, how much and under which licence, and asks before it downloads. Needs a "
-        "network and huggingface_hub: pip install 'pytest-vla[libero]'."
+        "Prints the sources, sizes and licences, and asks before it downloads. Needs a network and huggingface_hub: "
+        "pip install 'pytest-vla[libero]'."
     )
-    parser.add_argument("what", metavar="libero", choices=("libero",), help="LIBERO's assets, tasks and init states")
     parser.add_argument(
-        "--to", metavar="DIR", type=Path, help="default: ~/.local/share/pytest-vla/libero, which is found by itself"
+        "what", metavar="libero", choices=("libero",), help="download LIBERO's assets, tasks and init states"
     )
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument(
+        "--to",
+        metavar="DIR",
+        type=Path,
+        help="folder to create (default: ~/.local/share/pytest-vla/libero, which suites find by themselves)",
+    )
+    parser.add_argument("--yes", action="store_true", help="download without asking")
 
 
 def run(options: argparse.Namespace) -> None:

@@ -54,29 +54,34 @@ _KEPT = (
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options and its help text."""
     parser.epilog = (
-        "One scene of four is drawn evenly over dimensions, kinds and amounts; where the other three are looked for is "
-        "said by what was seen. A failure counts where the benign twin succeeds and the expert does the task in the "
-        "same scene. Each is made smaller, in up to 40 episodes: fewer changes, fewer parameters, less of each; and it "
-        "is tried under further run seeds. What fails under all is written to a file of cases, which pytest "
-        "--vla-cases=FILE runs. Whatever ends a search, --resume goes on with it. Equal options give equal even "
-        "scenes, and in one process equal searches. The exit code is 0, also where failures were found; 1 where no "
-        "scene could be tried, and 130 where it was stopped."
+        "One scene in four is drawn evenly over dimensions, kinds and amounts; the other three are drawn near earlier "
+        "failures. A failure counts only if the benign twin succeeds and the expert solves the same scene. Each "
+        "failure is minimised in up to 40 episodes (fewer changes, fewer parameters, smaller amounts), and repeated "
+        "under further run seeds. Scenes that fail under all of them are written as cases, which pytest "
+        "--vla-cases=FILE runs. An interrupted search continues with --resume. Equal options give equal even scenes, "
+        "and, in one process, equal searches. Exit code: 0, even if failures were found; 1 if no scene could be tried; "
+        "130 if it was stopped."
     )
     declare_search(parser, "scenes", "taken in turn", Path(DEFAULT_FILE))
-    parser.add_argument("--vla-timeout", metavar="TIME", type=seconds_of, help="as pytest's, of one episode")
+    parser.add_argument(
+        "--vla-timeout", metavar="TIME", type=seconds_of, help="time limit of an episode, as for pytest"
+    )
     parser.add_argument(
         "--vla-max-cost",
         metavar="COST",
         type=cost_amount,
-        help="as pytest's: an episode that costs more is a failure too, where the benign twin and the expert do not",
+        help="also count an episode as a failure if it costs more, and the benign twin and the expert do not; as for "
+        "pytest",
     )
     parser.add_argument(
-        "--errors", action="store_true", help="an episode that the policy breaks is a failure, and not left aside"
+        "--errors",
+        action="store_true",
+        help="count an episode in which the policy raises an error as a failure (default: leave it out)",
     )
     parser.add_argument(
         "--against",
         metavar="POLICY",
-        help="tell of each failure whether this policy, such as the checkpoint before, has it too",
+        help="run each failure with this policy too, such as the previous checkpoint, and report whether it fails",
     )
     parser.add_argument(
         "-n",
@@ -90,16 +95,19 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "--scenes",
         metavar="N",
         type=whole_number("a number of scenes", 1, MOST_SCENES),
-        help=f"scenes that are tried of each task (default: {DEFAULT_SCENES}; with --hours as many as it gets to)",
+        help=f"scenes to try for each task (default: {DEFAULT_SCENES}; with --hours, no limit)",
     )
     parser.add_argument(
-        "--hours", metavar="H", type=_hours, help="begin nothing new after so long, such as 8 or 0.5; all tasks in turn"
+        "--hours",
+        metavar="H",
+        type=_hours,
+        help="start nothing new after so many hours, such as 8 or 0.5; tasks are searched in turn (default: no limit)",
     )
     parser.add_argument(
         "--patience",
         metavar="N",
         type=whole_number("a number of scenes", 1, MOST_SCENES),
-        help="a task's search ends when so many scenes have shown no failure that is new (default: it does not)",
+        help="end a task's search after so many scenes without a new failure (default: never)",
     )
     parser.add_argument(
         "--dimensions",
@@ -107,23 +115,23 @@ def declare(parser: argparse.ArgumentParser) -> None:
         type=comma_list,
         action=JoinAction,
         default=(),
-        help="only changes of these, such as camera,light (default: all that a task has)",
+        help="vary only these dimensions, such as camera,light (default: all that a task has)",
     )
-    parser.add_argument("--even", action="store_true", help="only scenes that are drawn evenly")
+    parser.add_argument("--even", action="store_true", help="draw all scenes evenly, and none near earlier failures")
     parser.add_argument(
         "--resume",
         metavar="NAME",
         nargs="?",
         const=LAST,
         type=some_text,
-        help="go on with a search, the last one where no name is given, with all its options but -n and --hours",
+        help="resume a search with its options, except -n and --hours (default NAME: the last search)",
     )
     parser.add_argument(
         "--report",
         metavar="FILE.html",
         type=Path,
-        help="write a page of it: failures in pictures, where the search has been, what matters; with --resume also of "
-        "a search that is over",
+        help="write an HTML page of the search: failures in pictures, the searched space, and which changes matter; "
+        "with --resume also for a finished search",
     )
     declare_results(parser)
 

@@ -32,44 +32,45 @@ _UNMEASURED = 2
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options and its help text."""
     parser.epilog = (
-        "Pairs are of the same case: task, variation and seed; and run seed, where a side has several. Where no case "
-        "is in both, each task under each variation is compared over the seeds that either has. A regression is "
-        "a loss that is shown to exceed the margin (with --regression=any: any loss that is shown). No worse: it is "
-        "shown that success did not fall by the margin. Otherwise the group is undecided, and the gate says how many "
-        "pairs a new comparison takes. A loss that is shown and is no regression is named. A run "
-        "with --vla-gate=sequential is judged by the rounds, the margin and all else that it agreed on. Exit code: 0 "
-        "where --require is met, 1 where it is not, 2 where nothing could be judged, such as without a baseline, "
-        "or if every episode broke."
+        "Episodes are paired by case: task, variation, seed, and run seed if a side has several. If no case is in "
+        "both, each task under each variation is compared over all seeds of either side. The verdict of a group is "
+        "'regression' if success fell significantly beyond the margin (with --regression=any: fell significantly); 'no "
+        "worse' if a fall by the margin is ruled out; else 'undecided', with the number of pairs that a "
+        "new comparison needs. A significant loss that is no regression is reported. A run with --vla-gate=sequential "
+        "is judged by the rounds, margin and other terms of its plan. Exit code: 0 if --require is met, 1 if it is "
+        "not, 2 if nothing could be judged, for example without a baseline or if every episode ended as an error."
     )
     declare_runs(parser)
     declare_terms(parser)
     parser.add_argument(
-        "--unpaired", action="store_true", help="compare tasks over all seeds of either, also where cases are in both"
+        "--unpaired",
+        action="store_true",
+        help="compare tasks over all seeds of either side, even if cases are in both (default: pair cases)",
     )
     parser.add_argument(
         "--require",
         choices=tuple(REQUIRED),
         default=NO_REGRESSION,
-        help="what has to be shown for exit code 0 (default: no-regression, which undecided meets)",
+        help="verdict required for exit code 0 (default: no-regression, which includes undecided)",
     )
     parser.add_argument(
         "--measure",
         metavar="NAME[=MARGIN]",
         action="append",
         default=[],
-        help="judge this too, of pairs: steps (where both succeed), cost, cost.ACCOUNT, cost.ACCOUNT.NAME, pride, or a "
-        "number that a plugin keeps, as lower:NAME or higher:NAME by what is better; such as steps=10: 10 steps more "
-        "are no worse. May be given again",
+        help="also judge this measure of the pairs: steps (if both succeed), cost, cost.ACCOUNT, cost.ACCOUNT.NAME, "
+        "pride, or a plugin's number as lower:NAME or higher:NAME, whichever is better. With a margin, such as "
+        "steps=10, 10 steps more are no worse. Can be repeated",
     )
     parser.add_argument(
-        *("-v", "--verbose"), action="store_true", help="name many of the tasks and cases that were lost, and not a few"
+        *("-v", "--verbose"), action="store_true", help="list more of the tasks and cases that were lost"
     )
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
         "--summary",
         metavar="FILE",
         type=Path,
-        help="append the verdict as Markdown, with the worst tasks and the cases that flipped, such as to "
+        help="append the verdict to this file as Markdown, with the worst tasks and the flipped cases, such as to "
         "$GITHUB_STEP_SUMMARY",
     )
 
@@ -80,7 +81,7 @@ def declare_terms(parser: argparse.ArgumentParser) -> None:
         "--baseline",
         metavar="FILE|RUN",
         default=DEFAULT_FILE,
-        help=f"what `pytest-vla baseline save` wrote, or a run (default: {DEFAULT_FILE})",
+        help=f"baseline to compare with: a file from `pytest-vla baseline save`, or a run (default: {DEFAULT_FILE})",
     )
     parser.add_argument(
         "--margin", metavar="POINTS", type=number, help="percentage points of success that may be lost (default: 5)"
@@ -88,19 +89,14 @@ def declare_terms(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--regression",
         choices=REGRESSIONS,
-        help="which loss is a regression: margin (default), one that is shown to exceed --margin; any, one that is "
-        "shown, however small",
+        help="which loss is a regression: margin, a significant loss beyond --margin; or any significant loss "
+        "(default: margin)",
     )
     parser.add_argument(
-        "--alpha",
-        metavar="A",
-        type=number,
-        help="share of runs in which a claim may be wrong, each way (default: .05)",
+        "--alpha", metavar="A", type=number, help="error rate of a claim, for each direction (default: .05)"
     )
     parser.add_argument(
-        "--by",
-        metavar="LABEL,...",
-        help=f"what makes a group: {', '.join(LABELS)} (default: {','.join(BY)})",
+        "--by", metavar="LABEL[,LABEL]", help=f"group by: {', '.join(LABELS)} (default: {','.join(BY)})"
     )
 
 

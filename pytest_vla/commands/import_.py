@@ -27,20 +27,20 @@ def declare(parser: argparse.ArgumentParser) -> None:
     from pytest_vla.run.arguments import declare_results, one_seed, some_text
 
     parser.epilog = (
-        "A log becomes a run with a record an episode; all logs of a folder are imported, or none. `pytest-vla report` "
-        "makes the tables. A log has no trajectories, so nothing that needs paths is known of it. Packages add sorts "
-        "of logs by the hook pytest_vla_importers."
+        "A log becomes a run with one record for each episode. All logs of a folder are imported, or none. Use "
+        "`pytest-vla report` for the tables. Logs have no trajectories, so metrics of paths are missing. Packages add "
+        "kinds of logs by the hook pytest_vla_importers."
     )
-    kinds = parser.add_subparsers(metavar="KIND", required=True, title="what wrote the log", dest="kind")
+    kinds = parser.add_subparsers(metavar="KIND", required=True, title="kinds of logs", dest="kind")
     for entry in extensions.importers().values():
         own = kinds.add_parser(entry.name, help=entry.about, description=entry.about)
         importer = _importer(entry)
         own.epilog = importer.help
-        own.add_argument("folder", metavar="DIR", type=Path, help="the log, or a folder of logs")
+        own.add_argument("folder", metavar="DIR", type=Path, help="a log, or a folder of logs")
         own.add_argument(
-            "--model", metavar="NAME", type=some_text, help="of the policy (default: what the folder's name says)"
+            "--model", metavar="NAME", type=some_text, help="name of the policy (default: from the folder's name)"
         )
-        own.add_argument("--seed", metavar="N", type=one_seed, help="of the log (default: what its name says)")
+        own.add_argument("--seed", metavar="N", type=one_seed, help="seed of the log (default: from its name)")
         importer.declare(own)
         declare_results(own)
 

@@ -30,28 +30,32 @@ _MOST, _LONGEST = 10_000, 3600.0
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options and its help text."""
     parser.epilog = (
-        "They are drawings of the scene that were seen to stay at rest, and go to DIR/init_files/SUITE/TASK"
-        ".pruned_init. The same files give the same states on one machine. It uses all processors."
+        "Init states are random placements of the scene's objects that stay at rest. They are written to "
+        "DIR/init_files/SUITE/TASK.pruned_init. The same files give the same states on one machine. Uses all "
+        "processors."
     )
-    parser.add_argument("tasks", nargs="*", metavar="TASK", help="default: every task in DIR without init states")
-    parser.add_argument("--data", required=True, metavar="DIR", type=Path, help="your folder, as for --vla-data")
     parser.add_argument(
-        "--suite", default="tabletop", metavar="SUITE", help="the suite that the tasks belong to (default: tabletop)"
+        "tasks",
+        nargs="*",
+        metavar="TASK",
+        help="tasks to make init states for (default: all in DIR without init states)",
     )
+    parser.add_argument("--data", required=True, metavar="DIR", type=Path, help="your data folder, as for --vla-data")
+    parser.add_argument("--suite", default="tabletop", metavar="SUITE", help="suite of the tasks (default: tabletop)")
     parser.add_argument(
         "--count",
         metavar="N",
         type=whole_number("a number of init states", 1, _MOST),
-        help="init states a task (default: the suite's number, 50)",
+        help="init states for each task (default: the suite's number, 50)",
     )
     parser.add_argument(
         "--add",
         action="store_true",
-        help="keep the init states that each TASK has, with their numbers, and draw further ones up to --count; "
-        "--vla-data=DIR then runs them (default: make all anew)",
+        help="keep each TASK's init states, with their numbers, and append new ones up to --count; --vla-data=DIR then "
+        "runs them (default: make all anew)",
     )
     parser.add_argument(
-        "--hold", type=_hold, default=10.0, metavar="S", help="seconds that each stays still (default: 10)"
+        "--hold", type=_hold, default=10.0, metavar="S", help="seconds that each state must stay at rest (default: 10)"
     )
 
 

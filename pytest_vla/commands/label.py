@@ -30,18 +30,29 @@ if TYPE_CHECKING:
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options and its help text."""
     parser.epilog = (
-        "It serves on 127.0.0.1 alone, until Ctrl-C, and prints the page's address. Of each success it shows the "
-        "video, which is drawn from its recorded states where there is none. Each label is written at once: started "
-        "again, it goes on with what is left. Two people label under two names; `pytest-vla report --labels=FILE` says "
-        "how far they agree, and which metrics go with what they say."
+        "Serves on 127.0.0.1 only, until Ctrl-C, and prints the page's address. The page shows the video of each "
+        "success, drawn from its recorded states if none was recorded. Each label is saved at once; a restart "
+        "continues with the unlabelled episodes. Two people label under two names; `pytest-vla report --labels=FILE` "
+        "reports how well they agree, and which metrics correlate with the labels."
     )
-    parser.add_argument("which", metavar="RUN", help="its name or the beginning of it, last, or its folder")
     parser.add_argument(
-        *("-o", "--output"), metavar="FILE", type=Path, help="CSV of labels (default: RUN-labels.csv in this folder)"
+        "which", metavar="RUN", help="the run to label: its name or the beginning of it, last, or its folder"
     )
-    parser.add_argument("--by", metavar="NAME", type=some_text, help="who labels (default: your name on this machine)")
     parser.add_argument(
-        "--port", metavar="N", type=whole_number("a port", 0, 65535), default=0, help="default: any that is free"
+        *("-o", "--output"),
+        metavar="FILE",
+        type=Path,
+        help="CSV file of labels (default: RUN-labels.csv in the current folder)",
+    )
+    parser.add_argument(
+        "--by", metavar="NAME", type=some_text, help="name of the person who labels (default: your user name)"
+    )
+    parser.add_argument(
+        "--port",
+        metavar="N",
+        type=whole_number("a port", 0, 65535),
+        default=0,
+        help="port to listen on (default: any free one)",
     )
     declare_data(parser)
     declare_results(parser)

@@ -27,44 +27,48 @@ _MOST = 1000
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options and its help text."""
     parser.epilog = (
-        "Reads task files (BDDL and CBDDL) and says what upstream passes over, cannot judge or judges otherwise than "
-        "they say, with stable codes (docs: Lint codes). A file that cannot be read is a finding, and the others are "
-        "looked at all the same. The exit code is 1 where an error is found, and 0 with warnings and notes. Categories "
-        "and models come from --data, PYTEST_VLA_DATA, or the folder with bddl_files that a file lies in."
+        "Checks task files (BDDL and CBDDL) for text that upstream's code ignores, cannot judge or judges differently, "
+        "and reports stable codes (docs: Lint codes). An unreadable file is a finding, and the other files are still "
+        "checked. Categories and models come from --data, PYTEST_VLA_DATA, or the file's folder with bddl_files. Exit "
+        "code: 1 if an error is found, 0 with warnings and notes."
     )
     parser.add_argument("paths", nargs="*", metavar="PATH", help="task files, or folders with task files")
-    parser.add_argument("--suite", action="append", default=[], metavar="NAME", help="a suite's task files too")
-    parser.add_argument("--data", metavar="DIR", type=Path, help="pytest's --vla-data")
+    parser.add_argument(
+        "--suite", action="append", default=[], metavar="NAME", help="also check a suite's task files; can be repeated"
+    )
+    parser.add_argument("--data", metavar="DIR", type=Path, help="data folder, as for pytest's --vla-data")
     parser.add_argument(
         "--protocol",
         choices=PROTOCOLS,
         default=PROTOCOLS[0],
-        help="pytest's --vla-protocol: what makes VLA-Arena's code raise is an error by the rules upstream, and a "
-        "warning by ours and the paper's, which judge it (default: ours)",
+        help="rules to check by, as for pytest's --vla-protocol: text on which VLA-Arena's code raises is an error "
+        "with upstream, and a warning with ours and paper, which can judge it (default: ours)",
     )
     parser.add_argument(
         "--select",
         metavar="CODES",
         type=_codes,
         action=JoinAction,
-        help="these alone: C001,G or a letter for all of it",
+        help="show only these codes, such as C001,G (a letter selects its group)",
     )
-    parser.add_argument("--ignore", metavar="CODES", type=_codes, action=JoinAction, default=(), help="not these")
     parser.add_argument(
-        "--level", choices=LEVELS, default="warning", help="show what is at least so bad (default: warning)"
+        "--ignore", metavar="CODES", type=_codes, action=JoinAction, default=(), help="hide these codes"
     )
-    parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
+    parser.add_argument(
+        "--level", choices=LEVELS, default="warning", help="show findings of at least this severity (default: warning)"
+    )
+    parser.add_argument("--format", choices=FORMATS, default="text", help="output format (default: text)")
     parser.add_argument(
         "--simulate",
         action="store_true",
-        help="settle each scene too: what holds at the start, and what is thrown apart",
+        help="also settle each scene, and check what holds at the start and which objects are thrown apart",
     )
     parser.add_argument(
         "--states",
         metavar="N",
         type=whole_number("a number of init states", 1, _MOST),
         default=5,
-        help="with --simulate: from the first N init states (default: 5)",
+        help="with --simulate: settle the first N init states (default: 5)",
     )
 
 

@@ -24,18 +24,18 @@ _MOST_RUNS = 3
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options and its help text."""
     parser.epilog = (
-        "Shards are what pytest --vla-shard=N/COUNT runs. The merged run is what one machine would have made, for all "
-        "commands and for --vla-resume. Merging the same shards again changes nothing, merging later ones completes "
-        "the run. Shards that differ in selection, conditions, versions or policy are refused. The exit code is 0 "
-        f"where the run is complete, {INCOMPLETE} where something is missing (what it is, is told with the command "
-        "that runs it), and 1 where nothing could be merged."
+        "Shards are the runs of pytest --vla-shard=N/COUNT. The merged run equals a run on one machine, for all "
+        "commands and for --vla-resume. Merging the same shards again changes nothing; merging later ones adds them. "
+        "Shards that differ in selection, conditions, versions or policy are refused. Exit code: 0 if the run is "
+        f"complete, {INCOMPLETE} if something is missing (it is listed with the command that runs it), 1 if nothing "
+        "could be merged."
     )
     parser.add_argument(
         "folders",
         metavar="DIR",
         nargs="*",
         type=Path,
-        help="a shard's results folder, or a folder with several in it (default: shards in the results folder)",
+        help="a shard's results folder, or a folder that has several (default: shards in the results folder)",
     )
     declare_results(parser, "-o")
 

@@ -26,22 +26,22 @@ DROP = 10.0
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options and its help text."""
     parser.epilog = (
-        "Gates are simulated from the baseline's own episodes. Two policies that are equally good are taken to differ "
-        "in as many pairs as two seeds of one task do; where a RUN of another checkpoint is named, in as many as it "
-        "and the baseline do. Both succeed as often as the baseline does (with a RUN, as the two do on average), or "
-        "one of them less often by --drop."
+        "Gates are simulated from the baseline's episodes. Without RUN, the simulation assumes that two equal policies "
+        "disagree as often as two seeds of the same task. With RUN, it uses the disagreement observed between RUN and "
+        "the baseline. Both policies have the baseline's success rate (with RUN, the mean of both rates), or one is "
+        "worse by --drop."
     )
-    declare_runs(parser, "a run of another checkpoint in the baseline's cases (default: none)")
+    declare_runs(parser, "a run of another checkpoint on the baseline's cases (default: none)")
     declare_terms(parser)
     parser.add_argument(
         "--drop",
         metavar="POINTS",
         type=number,
         default=DROP,
-        help=f"percentage points of success whose loss is to be called a regression (default: {DROP:g})",
+        help=f"drop to detect, in percentage points of success (default: {DROP:g})",
     )
-    parser.add_argument("--seed", metavar="N", type=int, default=0, help="of the simulations (default: 0)")
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--seed", metavar="N", type=int, default=0, help="seed of the simulations (default: 0)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(options: argparse.Namespace) -> None:

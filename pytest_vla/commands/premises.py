@@ -55,20 +55,22 @@ class Settled:
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options and its help text."""
     parser.epilog = (
-        "A premise is what a task's file says of its beginning, such as a bowl on a plate. Every init state of every "
-        "task settles, and those in which a premise does not hold then are listed, with things that are thrown apart. "
-        f"With --write, suites know it by their {FILE}. It uses all processors."
+        "A premise is a precondition in a task's file, such as a bowl on a plate. Each init state of each task is "
+        "settled; the command lists the init states in which a premise fails, and objects that are thrown apart. "
+        f"--write saves the findings in the suites' {FILE}. Uses all processors."
     )
-    parser.add_argument("suites", nargs="+", metavar="SUITE")
-    parser.add_argument("--data", metavar="DIR", type=Path, help="pytest's --vla-data")
+    parser.add_argument("suites", nargs="+", metavar="SUITE", help="suites to measure")
+    parser.add_argument("--data", metavar="DIR", type=Path, help="data folder, as for pytest's --vla-data")
     parser.add_argument(
         "--states",
         metavar="N",
         type=whole_number("a number of init states", 1, _MOST),
-        help="the first N init states only",
+        help="measure the first N init states only (default: all)",
     )
-    parser.add_argument("--vary", metavar="KINDS", help="of changed scenes, as --vla-vary, drawn for seed 0")
-    parser.add_argument("--write", action="store_true", help=f"into the suites' {FILE}")
+    parser.add_argument(
+        "--vary", metavar="KINDS", help="measure varied scenes, as for --vla-vary, drawn for seed 0 (default: unvaried)"
+    )
+    parser.add_argument("--write", action="store_true", help=f"write the findings into the suites' {FILE}")
 
 
 def run(options: argparse.Namespace) -> None:

@@ -28,24 +28,26 @@ def declare(parser: argparse.ArgumentParser) -> None:
     from pytest_vla.metrics.pride import ALPHA
 
     parser.epilog = (
-        "LIBERO-Para (arXiv 2603.28301): PD = 1 - (alpha S_K + (1 - alpha) S_T). S_K is the mean cosine of the "
-        "original's content words with the best of the paraphrase's, S_T is 1 - tree edit distance / nodes. The best "
-        "backend that is here is taken: the published values of LIBERO-Para's own pairs (published), spaCy's "
-        "en_core_web_sm, the parser that comes with pytest-vla (pytest-vla-small), or the words alone, of low fidelity "
-        "(template). The parsers need pip install 'pytest-vla[language]'. Published are two numbers: the words and "
-        "trees beside them are the next best backend's, with its own numbers."
+        "The distance is LIBERO-Para's (arXiv 2603.28301): PD = 1 - (alpha S_K + (1 - alpha) S_T). S_K is the mean "
+        "cosine of each content word of the original with its best match in the paraphrase, S_T is 1 - tree edit "
+        "distance / nodes. The best available backend is used: the published values of LIBERO-Para's own pairs "
+        "(published), spaCy's en_core_web_sm, pytest-vla's own parser (pytest-vla-small), or words alone, with low "
+        "fidelity (template). The parsers need pip install 'pytest-vla[language]'. Published values are two numbers "
+        "only; their words and trees come from the next best backend, with its own numbers."
     )
     parser.add_argument("original", metavar="ORIGINAL", help="the task's own instruction")
-    parser.add_argument("paraphrase", metavar="PARAPHRASE", help="what is said instead of it")
+    parser.add_argument("paraphrase", metavar="PARAPHRASE", help="the instruction to compare with it")
     parser.add_argument("--alpha", metavar="A", type=alpha_of, default=ALPHA, help=f"weight of S_K (default: {ALPHA})")
-    parser.add_argument("--backend", metavar="NAME", help="this one or none (default: the best that is here)")
+    parser.add_argument(
+        "--backend", metavar="NAME", help="use this backend, or fail without it (default: the best available)"
+    )
     parser.add_argument(
         "--data",
         metavar="DIR",
         type=Path,
         help="folder with LIBERO-Para's libero_para_metadata.csv, or the file (default: PYTEST_VLA_DATA)",
     )
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(options: argparse.Namespace) -> None:

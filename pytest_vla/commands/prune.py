@@ -22,18 +22,23 @@ _MOST = 999_999
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options and its help text."""
     parser.epilog = (
-        "Removed is what all of the given options hold of: `prune --keep=20 --older-than=30d` removes runs that began "
-        "more than 30 days ago and are not among the 20 newest. Runs that `pytest-vla rm` would refuse are kept, and "
-        "told."
+        "Removes the runs that match all given options: `prune --keep=20 --older-than=30d` removes runs that began "
+        "more than 30 days ago and are not among the 20 newest. Runs that `pytest-vla rm` would refuse are kept and "
+        "listed."
     )
     parser.add_argument(
-        "--keep", metavar="N", type=whole_number("a number of runs", 0, _MOST), help="all but the newest N of all runs"
+        "--keep",
+        metavar="N",
+        type=whole_number("a number of runs", 0, _MOST),
+        help="remove all runs except the newest N",
     )
     parser.add_argument(
-        "--older-than", metavar="AGE", type=age_of, help="those that began longer ago: 90m, 12h, 30d, 8w"
+        "--older-than", metavar="AGE", type=age_of, help="remove runs that began longer ago: 90m, 12h, 30d, 8w"
     )
-    parser.add_argument("--errors", action="store_true", help="those without any episode that came to its end")
-    parser.add_argument("--unfinished", action="store_true", help="those that were stopped or killed before their end")
+    parser.add_argument("--errors", action="store_true", help="remove runs without any complete episode")
+    parser.add_argument(
+        "--unfinished", action="store_true", help="remove runs that were stopped or killed before their end"
+    )
     declare_removal(parser)
 
 

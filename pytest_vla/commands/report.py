@@ -56,41 +56,43 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
     further = "; ".join(entry.about for entry in extensions.sections())
     parser.epilog = (
-        f"Of every model (its --vla-model text) and suite: {further}. Of each case the first complete record counts "
-        "(docs: What counts). JSON has the keys of what there is: a model that was told no other text has none of the "
-        "language's. png needs matplotlib: pip install 'pytest-vla[report]'."
+        f"Sections, for each model (its --vla-model text) and suite: {further}. For each case the first complete "
+        "record counts (docs: What counts). JSON has only the keys with data: a model without other instructions has "
+        "no language section. png needs matplotlib: pip install 'pytest-vla[report]'."
     )
     parser.add_argument(
         "which",
         metavar="RUN|DIR",
         nargs="*",
-        help="a run's name or its beginning, last, all (default), a run's folder, or a results folder",
+        help="a run's name or the beginning of it, a run's folder, a results folder, last or all (default: all)",
     )
     parser.add_argument(
         "--format",
         choices=FORMATS,
-        help="csv and latex: the tables (default: by the ending of FILE, else terminal)",
+        help="format to write; csv and latex have the tables (default: by the ending of FILE, or terminal)",
     )
     parser.add_argument(
         *("-o", "--output"),
         metavar="FILE",
         type=Path,
-        help="written as a whole or not at all: .html, .json, .txt, .csv, .tex (default: standard output). The folder "
-        "of png (default: this one). With csv and latex a folder gets a file for each table",
+        help="file to write, whole or not at all: .html, .json, .txt, .csv, .tex; a folder for png (default: the "
+        "current one), or for one csv or latex file a table (default: standard output)",
     )
     parser.add_argument("--alpha", metavar="A", type=alpha_of, default=ALPHA, help=f"weight of S_K (default: {ALPHA})")
-    parser.add_argument("--backend", metavar="NAME", help="of the similarities (default: the best that has all pairs)")
+    parser.add_argument(
+        "--backend", metavar="NAME", help="backend of the similarities (default: the best that has all pairs)"
+    )
     parser.add_argument(
         "--failure-algorithm",
         choices=ALGORITHMS,
-        help="DTW of the failure types (default: fastdtw, the paper's, where it is installed, else exact)",
+        help="DTW algorithm of the failure types (default: fastdtw, as in the paper, if it is installed, else exact)",
     )
     parser.add_argument(
         "--tau",
         choices=TAUS,
         default=TAUS[0],
-        help="threshold of the failure types: leave-one-out (default) compares each success with the others; paper "
-        "compares it with all successes, as LIBERO-Para's Tables 4 and 16",
+        help="threshold of the failure types: leave-one-out compares each success with the others; paper compares it "
+        "with all successes, as in LIBERO-Para's Tables 4 and 16 (default: leave-one-out)",
     )
     parser.add_argument(
         "--data",
@@ -101,59 +103,58 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--full",
         action="store_true",
-        help="all rows of variations on a terminal, those too that say nothing by themselves (JSON has all)",
+        help="print all rows of variations on a terminal (default: only the informative ones; JSON always has all)",
     )
     parser.add_argument(
         "--stop-when",
         metavar="RULE",
         type=rule_text,
-        help="what stopping episodes by this rule would have done, such as 'token_entropy>0.3 for 5': of failures how "
-        "many it would have caught, of successes how many it would have cut (default: none; runs: --vla-metrics)",
+        help="evaluate a rule for stopping episodes, such as 'token_entropy>0.3 for 5': how many failures it would "
+        "have caught, and how many successes it would have cut (default: none; needs runs with --vla-metrics)",
     )
     parser.add_argument(
         "--rho",
         choices=SIGNS,
         default=SIGNS[0],
-        help="of --labels: when rho is above 0: metric (default), where a larger metric goes with a higher quality; "
-        "paper, where a lower one does, as Table III of arXiv 2507.17049",
+        help="for --labels: the sign of rho: metric, positive if a larger metric goes with a higher quality; paper, "
+        "positive if a lower one does, as in Table III of arXiv 2507.17049 (default: metric)",
     )
     parser.add_argument(
         "--labels",
         metavar="FILE",
         type=Path,
-        help="CSV of labels of quality, as `pytest-vla label` writes it: which metrics go with them, and how far two "
-        "people agree",
+        help="CSV of quality labels from `pytest-vla label`: report which metrics correlate with them, and how well "
+        "two people agree (default: none)",
     )
     parser.add_argument(
         "--pictures",
         metavar="N",
         type=episode_number,
-        help="of html: episodes with pictures of their start and end, those that did not succeed first (default: "
-        f"{PICTURES})",
+        help=f"for html: number of episodes with pictures of their start and end, failures first (default: {PICTURES})",
     )
     parser.add_argument(
         "--videos",
         metavar="none|failed[:N]|all[:N]",
         type=video_number,
-        help="of html: episodes with a video, recorded or drawn now (default: none; N: 20)",
+        help="for html: episodes with a video, recorded or drawn now (default: none; default N: 20)",
     )
     parser.add_argument(
         "--schema",
         action="store_true",
-        help="print the JSON Schema of --format=json, with the parts that are installed",
+        help="print the JSON Schema of --format=json, with the installed sections, and exit",
     )
     parser.add_argument(
         "--occlusion",
         metavar="none|failed[:N]|all[:N]",
         type=occlusion_number,
         default=(0, True),
-        help="of html: episodes with a map of where the policy looks: it is asked again with each patch of its first "
-        "pictures covered (default: none; N: 5)",
+        help="for html: episodes with a map of where the policy looks: it is asked again with each patch of its first "
+        "pictures covered (default: none; default N: 5)",
     )
+    parser.add_argument("--vla-model", metavar="POLICY", help="for --occlusion: the policy to ask (default: the run's)")
     parser.add_argument(
-        "--vla-model", metavar="POLICY", help="of --occlusion: the policy that is asked (default: the run's)"
+        "--vla-device", metavar="DEVICE", help="for --occlusion: the policy's device, as for pytest (default: auto)"
     )
-    parser.add_argument("--vla-device", metavar="DEVICE", help="of --occlusion: as pytest's (default: auto)")
     declare_results(parser)
 
 

@@ -29,21 +29,29 @@ _SHOWN = 3
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options and its help text."""
     parser.epilog = (
-        "No policy is asked: each control step is taken again from the recorded state before it, with the recorded "
-        "action, which gives the contact forces that were. The run is written into a new results folder, with its "
-        "trajectories; nothing is overwritten. It is told how far states drift in a step, which is 0 where the "
-        "simulator is the one that recorded, and in how many episodes the ledger comes out as it was."
+        "No policy is asked: each control step is simulated again from its recorded state with the recorded action, "
+        "which reproduces the contact forces. The run is written to a new results folder, with its trajectories; "
+        "nothing is overwritten. The command reports how far states drift in a step (0 if the simulator's version is "
+        "the same), and how many episodes have the same ledger as before."
     )
-    parser.add_argument("which", metavar="RUN", help="a run's name or its beginning, its folder, or last")
     parser.add_argument(
-        "-o", "--output", metavar="DIR", type=Path, required=True, help="new results folder: `pytest-vla report DIR`"
+        "which", metavar="RUN", help="the run to rescore: its name or the beginning of it, its folder, or last"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="DIR",
+        type=Path,
+        required=True,
+        help="new results folder, for `pytest-vla report DIR`",
     )
     parser.add_argument("--cost", metavar="FILE", type=Path, help="costs of your own, pytest's --vla-cost")
     parser.add_argument("--costs", choices=COSTS, default=COSTS[0], help="collisions, pytest's --vla-costs")
     parser.add_argument(
         "--rules",
         choices=(PAPER, UPSTREAM),
-        help="of a task's own costs keep only the account by these rules, which is then the headline (default: both)",
+        help="keep only the account by these rules of a task's own costs, which becomes the headline (default: keep "
+        "both)",
     )
     declare_data(parser)
     declare_results(parser)

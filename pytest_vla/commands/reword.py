@@ -33,24 +33,28 @@ DEFAULT_TRIES, MOST_TRIES = 40, 1_000_000
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options and its help text."""
     parser.epilog = (
-        "Of each task that the policy does, all rewordings are ordered by PRIDE's distance from its own instruction: "
-        "LIBERO-Para's 43 kinds of paraphrase by a grammar, which reads each back to the same meaning, and words of "
-        "WordNet that were screened by hand. Half of the tries are drawn evenly over kinds: their failures are a rate. "
-        "The others look for the closest that fails, nearest first. It is tried under further run seeds and under the "
-        "case's other seeds; what always fails under the run seeds is written to a file of cases, which pytest "
-        "--vla-cases=FILE runs. Equal options give equal files. The exit code is 0, also where something breaks; 1 "
-        "where the policy does no task, and 130 where it was stopped."
+        "For each task that the policy solves, all rewordings are sorted by PRIDE's distance from the task's own "
+        "instruction: LIBERO-Para's 43 kinds of paraphrase by a grammar, each verified to have the same meaning, and "
+        "WordNet synonyms that were screened by hand. Half of the tries are drawn evenly over kinds, for a failure "
+        "rate. The others search for the closest rewording that fails, nearest first. It is repeated under further run "
+        "seeds and on the other seeds; a rewording that fails under all run seeds is written as a case, which pytest "
+        "--vla-cases=FILE runs. Equal options give equal files. Exit code: 0, even if a rewording fails; 1 if the "
+        "policy solves no task; 130 if it was stopped."
     )
-    seeds = "the first that the policy does is searched, the others tell how often"
+    seeds = "the first solved one is searched, the others are repeats"
     declare_search(parser, "rewordings", seeds, Path(DEFAULT_FILE))
     parser.add_argument(
         "--tries",
         metavar="N",
         type=whole_number("a number of tries", 1, MOST_TRIES),
         default=DEFAULT_TRIES,
-        help=f"rewordings that are tried of each task (default: {DEFAULT_TRIES})",
+        help=f"rewordings to try for each task (default: {DEFAULT_TRIES})",
     )
-    parser.add_argument("--backend", metavar="NAME", help="of the distances, as pytest-vla pride's")
+    parser.add_argument(
+        "--backend",
+        metavar="NAME",
+        help="backend of the distances, as for pytest-vla pride (default: the best available)",
+    )
 
 
 def run(options: argparse.Namespace) -> int:

@@ -22,11 +22,14 @@ Ask = Callable[[str], str]
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options and its help text."""
     parser.epilog = (
-        "A run that is running is not removed, and neither is one whose records another run counts, as runs with --lf "
-        "do. What stands outside of the results folder is never touched."
+        "A run that is still running is not removed, nor is one whose records are counted by another run, such as a "
+        "run with --lf. Files outside of the results folder are never touched."
     )
     parser.add_argument(
-        "which", metavar="RUN", nargs="+", help="a run's name or its beginning; last: the one that began last"
+        "which",
+        metavar="RUN",
+        nargs="+",
+        help="runs to remove: a run's name or the beginning of it, or last, the newest",
     )
     declare_removal(parser)
 
@@ -45,12 +48,12 @@ def run(options: argparse.Namespace) -> None:
 
 def declare_removal(parser: argparse.ArgumentParser) -> None:
     """Declare the options that ``rm`` and ``prune`` share."""
-    parser.add_argument("--dry-run", action="store_true", help="say what would be removed, and remove nothing")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--dry-run", action="store_true", help="list the runs, and remove nothing")
+    parser.add_argument("--yes", action="store_true", help="remove without asking")
     parser.add_argument(
         "--elsewhere",
         action="store_true",
-        help="also unfinished runs of other machines, of which nobody here can tell whether they still run",
+        help="also remove unfinished runs of other machines, which may still be running there",
     )
     declare_results(parser)
 

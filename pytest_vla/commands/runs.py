@@ -11,11 +11,11 @@ from pytest_vla.run.arguments import declare_results
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options and its help text."""
     parser.epilog = (
-        "Episodes are those done of those planned. The rate is over successes and failures of the suites' episodes "
-        "(of your own tests, where there are no others), with its 95% interval over these tasks; errors are not in it. "
-        "Of varied episodes `pytest-vla report RUN` has the interval."
+        "The episodes column has finished and planned episodes. The rate is successes / (successes + failures) of the "
+        "suites' episodes, or of your own tests if there are no others, with a 95% interval over these tasks; errors "
+        "are excluded. For intervals of varied episodes use `pytest-vla report RUN`."
     )
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     declare_results(parser)
 
 

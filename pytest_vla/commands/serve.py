@@ -33,27 +33,30 @@ def declare(parser: argparse.ArgumentParser) -> None:
     from pytest_vla.policies.openpi_connection import DEFAULT_PORT
 
     parser.epilog = (
-        "Clients are `pytest --vla-model=openpi:HOST:PORT`, whose episodes are then bit for bit what they are with the "
-        "policy at home, and any client of openpi's protocol. The key is in the environment variable "
-        "PYTEST_VLA_POLICY_KEY, here as there; where others than this machine are served it has to be set. Nothing is "
-        "encrypted: over networks that are not yours use a tunnel (ssh -L). Ctrl-C ends it."
+        "Clients are `pytest --vla-model=openpi:HOST:PORT`, whose episodes are identical bit for bit to those with a "
+        "local policy, and any client of openpi's protocol. Set the environment variable PYTEST_VLA_POLICY_KEY to the "
+        "same key on server and clients; it is required unless only this machine is served. Nothing is encrypted: on "
+        "untrusted networks use a tunnel (ssh -L). Ctrl-C ends it."
     )
-    parser.add_argument("--vla-model", metavar="POLICY", required=True, help="as pytest's --vla-model")
+    parser.add_argument("--vla-model", metavar="POLICY", required=True, help="policy to serve, as for pytest")
     parser.add_argument(
         "--port",
         metavar="N",
         type=whole_number("a port", 0, 65535),
         default=DEFAULT_PORT,
-        help=f"0: a free one (default: {DEFAULT_PORT})",
+        help=f"port to listen on, 0 for any free one (default: {DEFAULT_PORT})",
     )
     parser.add_argument(
         "--host",
         metavar="ADDRESS",
         default="127.0.0.1",
-        help="on which to listen; 0.0.0.0: on all of this machine's (default: 127.0.0.1, for this machine only)",
+        help="address to listen on, 0.0.0.0 for all of this machine's (default: 127.0.0.1, for this machine only)",
     )
     parser.add_argument(
-        "--vla-device", metavar="DEVICE", default="auto", help="auto (default: cuda, mps, cpu), or torch's name of it"
+        "--vla-device",
+        metavar="DEVICE",
+        default="auto",
+        help="device of the policy: auto (cuda, mps or cpu), or torch's name of it (default: auto)",
     )
     parser.add_argument(
         "--vla-batch", metavar="N", type=question_count, help="questions answered at once, at most, as pytest's"
@@ -63,7 +66,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=one_seed,
         default=0,
-        help="seeds the policy's noise for clients that bring none, which are openpi's (default: 0)",
+        help="seed of the policy's noise for clients that send none, such as openpi's (default: 0)",
     )
 
 

@@ -12,57 +12,60 @@ from pytest_vla.run.arguments import JoinAction, comma_list, declare_data, decla
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options and its help text."""
     parser.epilog = (
-        "A task is SUITE/TASK, its name or a part of its name, and is shown as policies first see it, a picture for "
-        "each seed and camera; of a suite or of several tasks each has one. With --vary the task as it is stands "
-        "first, and each kind of variation has a row beside it: each level, as an episode under it begins; below them "
-        "what was drawn, and in words what has no picture (instructions, actions) and what a task cannot have. A run "
-        "is its name or the beginning of it, `last`, or its folder: each of its tasks and variations has the start and"
-        " the end of its first episode, and several runs stand side by side. With -o FILE.mp4 it is the video of one "
-        "episode instead."
+        "A task is SUITE/TASK, its name or a part of its name. Its sheet shows it as policies first see it, with a "
+        "picture for each seed and camera; a sheet of a suite or of several tasks has one picture for each task. With "
+        "--vary, the unvaried task comes first, and each kind of variation has a row: a picture of each level at the "
+        "start of an episode, with the drawn values below. Variations without a picture (instructions, actions), and "
+        "those that a task cannot have, are described in words. A run is its name or the beginning of it, `last`, or "
+        "its folder. Its sheet shows the start and the end of the first episode of each task and variation; several "
+        "runs are shown side by side. With -o FILE.mp4 the result is the video of one episode instead."
     )
-    parser.add_argument("what", metavar="TASK|SUITE|RUN", nargs="+", help="what to show; several of one kind")
+    parser.add_argument("what", metavar="TASK|SUITE|RUN", nargs="+", help="tasks and suites, or runs, to show")
     parser.add_argument(
         *("-o", "--output"),
         metavar="FILE",
         type=Path,
-        help="default: TASK.png, SUITE.png or RUN.png in this folder, the names of several joined",
+        help="file to write (default: TASK.png, SUITE.png or RUN.png in the current folder, several names joined)",
     )
     parser.add_argument(
         "--seeds",
         metavar="SEEDS",
         type=seed_list,
-        help="such as 0-9 (default: 0-3 of one task, 0 of several or with --vary; of runs the first)",
+        help="seeds to show, such as 0-9 (default: 0-3 for one task, 0 for several or with --vary, the first for runs)",
     )
     parser.add_argument(
         "--vary",
         metavar="VARIATIONS",
         type=comma_list,
         action=JoinAction,
-        help="of tasks: as --vla-vary, such as camera,light:3 or camera+light:3 (`pytest --vla-vary=list` lists what "
-        "there is); of suites that are varied by themselves, such as libero_plus_goal, and of runs: only variations "
-        "with these labels, * ? [] are wildcards, such as 'camera*'; benign: of runs, what is not varied",
+        help="for tasks: variations, as for --vla-vary, such as camera,light:3 or camera+light:3 (`pytest "
+        "--vla-vary=list` lists them). For runs and for suites with their own variations, such as libero_plus_goal: "
+        "show only variations with these labels; * ? [] are wildcards, such as 'camera*', and benign selects a run's "
+        "unvaried episodes",
     )
     parser.add_argument(
         "--tasks",
         metavar="TASK[,TASK]",
         type=comma_list,
         action=JoinAction,
-        help="of runs: only these, as --vla-tasks",
+        help="for runs: show only these tasks, as for --vla-tasks (default: all)",
     )
     parser.add_argument(
         "--frames",
         metavar="N",
         type=whole_number("a number of moments", 1, 100),
-        help="of runs: moments of each episode (default: 2, start and end)",
+        help="for runs: moments of each episode (default: 2, start and end)",
     )
     parser.add_argument(
         "--cameras",
         metavar="NAME[,NAME]",
         type=comma_list,
         action=JoinAction,
-        help="default: the suite's; its first with --vary, of runs and of several tasks",
+        help="cameras to show (default: the suite's; only its first with --vary, for runs and for several tasks)",
     )
-    parser.add_argument("--size", metavar="PIXELS", type=_size, help="of a picture, 512 or HxW (default: the suite's)")
+    parser.add_argument(
+        "--size", metavar="PIXELS", type=_size, help="size of a picture, 512 or HxW (default: the suite's)"
+    )
     declare_data(parser)
     declare_results(parser)
 

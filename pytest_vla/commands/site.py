@@ -25,29 +25,29 @@ def declare(parser: argparse.ArgumentParser) -> None:
     from pytest_vla.run.arguments import declare_results, some_text, whole_number
 
     parser.epilog = (
-        "DIR has index.html, runs/NAME.html for each run, and runs.json, by which runs whose records are gone stay in "
-        "the index: keep DIR between jobs, and each adds its run. A page is made again only where its run's records, "
+        "DIR gets index.html, runs/NAME.html for each run, and runs.json, which keeps runs without records in the "
+        "index: keep DIR between jobs, and each job adds its run. A page is made again only if its run's records, "
         "pytest-vla's version or the pictures have changed. Nothing in DIR is deleted."
     )
     parser.add_argument(
         "which",
         metavar="RUN|DIR",
         nargs="*",
-        help="a run's name or its beginning, last, all (default), a run's folder, or a results folder",
+        help="a run's name or the beginning of it, a run's folder, a results folder, last or all (default: all)",
     )
     parser.add_argument(
         *("-o", "--output"),
         metavar="DIR",
         type=lambda text: Path(some_text(text)),
         default=Path(FOLDER),
-        help=f"the site's folder, made where it is not there (default: {FOLDER})",
+        help=f"folder of the site, created if missing (default: {FOLDER})",
     )
-    parser.add_argument("--title", metavar="TEXT", type=some_text, help="of the index")
+    parser.add_argument("--title", metavar="TEXT", type=some_text, help="title of the index")
     parser.add_argument(
         "--limit",
         metavar="N",
         type=whole_number("a number of runs", 1),
-        help="the newest N runs are in the index (default: all); older ones stay in runs.json",
+        help="list only the newest N runs in the index; older ones stay in runs.json (default: all)",
     )
     parser.add_argument("--force", action="store_true", help="make all pages again")
     parser.add_argument(
@@ -55,16 +55,16 @@ def declare(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=episode_number,
         default=0,
-        help="of each run's page: episodes with pictures of their start and end (default: 0)",
+        help="on each run's page: number of episodes with pictures of their start and end (default: 0)",
     )
     parser.add_argument(
         "--videos",
         metavar="none|failed[:N]|all[:N]",
         type=video_number,
         default=(0, True),
-        help="of each run's page: episodes with a video, recorded or drawn now (default: none; N: 20)",
+        help="on each run's page: episodes with a video, recorded or drawn now (default: none; default N: 20)",
     )
-    parser.add_argument("--data", metavar="DIR", type=Path, help="pytest's --vla-data")
+    parser.add_argument("--data", metavar="DIR", type=Path, help="data folder, as for pytest's --vla-data")
     declare_results(parser)
 
 

@@ -20,9 +20,11 @@ from pytest_vla.run.arguments import declare_data, one_seed
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options and its help text."""
-    parser.epilog = "Physics runs in real time and the robot rests. It needs a screen; `pytest-vla show` does not."
-    parser.add_argument("task", metavar="TASK", help="SUITE/TASK, a task's name or a part of it")
-    parser.add_argument("--seed", metavar="N", type=one_seed, default=0, help="which init state (default: 0)")
+    parser.epilog = (
+        "Physics runs in real time, and the robot rests. It needs a screen; without one use `pytest-vla show`."
+    )
+    parser.add_argument("task", metavar="TASK", help="task to open: SUITE/TASK, a task's name or a part of it")
+    parser.add_argument("--seed", metavar="N", type=one_seed, default=0, help="seed of the init state (default: 0)")
     declare_data(parser)
 
 
