@@ -93,7 +93,7 @@ def _parsed(parser: argparse.ArgumentParser, typed: Sequence[str]) -> argparse.N
     if not unknown:
         return options
     modules = " ".join(f"-p {name}" for name in _modules_in(typed))
-    told = f". -p goes before the command: pytest-vla {modules or '-p MODULE'} {parser.prog.partition(' ')[2]} ..."
+    told = f". put -p before the command: pytest-vla {modules or '-p MODULE'} {parser.prog.partition(' ')[2]} ..."
     minus_p = any(text.startswith("-p") for text in unknown)
     parser.error(f"unrecognized arguments: {' '.join(unknown)}{told * minus_p}")
 

@@ -112,10 +112,10 @@ def _save(options: argparse.Namespace) -> None:
     from pytest_vla.reports.baselines import baseline_lines, kept_lines
 
     if options.output.is_dir():
-        raise VlaError(f"-o {options.output} is a folder: give a file, such as {options.output / DEFAULT_FILE}")
+        raise VlaError(f"-o {options.output} is a folder; give a file, such as {options.output / DEFAULT_FILE}")
     if options.output.exists():
         raise VlaError(
-            f"{options.output} is there already, and nothing is overwritten: pytest-vla baseline update "
+            f"{options.output} exists already. To replace it, use: pytest-vla baseline update "
             f"{options.output} {' '.join(options.which)}".rstrip()
         )
     baseline, notes = of_runs(options)
@@ -137,12 +137,12 @@ def update(options: argparse.Namespace, ask: "Ask | None") -> None:
     before = read_baseline(options.file)
     after, notes = of_runs(options)
     if text_of(before) == text_of(after):
-        print("\n".join([*notes, f"{options.file}: nothing changes"]))
+        print("\n".join([*notes, f"{options.file}: no changes"]))
         return
-    changes = [*change_lines(changes_of(before, after))] or ["no case changes: only the runs' names and times"]
+    changes = [*change_lines(changes_of(before, after))] or ["no case changes; only the runs' names and times do"]
     print("\n".join([*changes, *notes]))
     if not options.yes and ask is None:
-        raise VlaError("nothing was written: nobody can be asked, as standard input is no terminal: say yes with --yes")
+        raise VlaError("nothing was written: standard input is not a terminal, so the command cannot ask. Use --yes")
     if not options.yes and ask is not None and not agrees(ask, f"Write {options.file}?"):
         raise VlaError("nothing was written")
     write_baseline(after, options.file)

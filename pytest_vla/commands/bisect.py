@@ -143,7 +143,7 @@ def run(options: argparse.Namespace) -> int:
     search = _search(options)
     models, last = search.models, len(search.models) - 1
     print(
-        f"bisect: {len(models)} checkpoints, {models[0]} (good) to {models[-1]} (bad): about {at_most(last) + 1} gates",
+        f"bisect: {len(models)} checkpoints, {models[0]} (good) to {models[-1]} (bad), about {at_most(last) + 1} gates",
         flush=True,
     )
     baseline = search.baseline or _whole_run(search, models[0])
@@ -154,7 +154,7 @@ def run(options: argparse.Namespace) -> int:
         print(f"bisect: {models[place]}: {finding} ({told})", flush=True)
         if place == last and finding != "bad":
             raise VlaError(
-                f"--bad={models[-1]} is not shown to be worse than {models[0]} ({told}), so there is no first bad one. "
+                f"The gate could not show that --bad={models[-1]} is worse than {models[0]} ({told}). "
                 "Use more episodes, or --gate=fixed"
             )
         found[place] = finding
@@ -165,14 +165,14 @@ def run(options: argparse.Namespace) -> int:
         print(f"first bad: {left[0]}; the last good one is {good}")
     else:
         print(
-            f"first bad: one of {', '.join(left)}; the last good one is {good}; all but the last of them are "
-            "undecided: more episodes (--vla-episodes) would tell"
+            f"first bad: one of {', '.join(left)}; the last good one is {good}. All but the last of these are "
+            "undecided. Use more episodes (--vla-episodes)"
         )
     gates = len(found) - 1
     most = min(gates * search.terms.alpha, 1.0)
     print(
-        f"wrong in at most {most:.0%} of such searches ({counted(gates, 'gate')}, each at {search.terms.alpha:.0%}); a "
-        f"good one may have lost up to {search.terms.margin:g} points"
+        f"error bound: {most:.0%} of such searches ({counted(gates, 'gate')}, {search.terms.alpha:.0%} each); a good "
+        f"checkpoint may have lost up to {search.terms.margin:g} points"
     )
     if options.json:
         by_model = {models[place]: finding for place, finding in sorted(found.items())}
@@ -196,14 +196,14 @@ def models_of(good: str, bad: str, patterns: Sequence[str]) -> tuple[str, ...]:
     for pattern in patterns:
         some = [*_expanded(pattern)]
         if not some:
-            raise VlaError(f"--models={pattern}: there is no such file; expected a pattern such as 'tiny:ckpt/*.npz'")
+            raise VlaError(f"--models={pattern}: no such file. Expected a pattern such as 'tiny:ckpt/*.npz'")
         matched += some
     models = in_order(matched)
     first = models.index(good) if good in models else -1
     last = models.index(bad) if bad in models else len(models)
     if good == bad or first >= last:
         raise VlaError(
-            f"--good={good} and --bad={bad}: expected the good one before the bad one in the order of the checkpoints: "
+            f"--good={good} and --bad={bad}: the good one must come before the bad one in the order of the checkpoints: "
             + ", ".join(models)
         )
     return (good, *models[first + 1 : last], bad)
@@ -226,7 +226,7 @@ def _search(options: argparse.Namespace) -> BisectRequest:
 
     for text in options.options:
         if (name := text.partition("=")[0]) in _OURS:
-            raise VlaError(f"{name}: this command gives it to each of its runs; leave it out of pytest's options")
+            raise VlaError(f"{name} is set by bisect for each run. Leave it out of pytest's options")
     if not options.options:
         raise VlaError("expected pytest's options after --, such as: -- --vla-suite=tabletop --vla-episodes=10")
     terms = Terms(options.margin, ALPHA, tuple(name.strip() for name in options.by.split(",")), options.regression)
@@ -243,7 +243,7 @@ def _whole_run(search: BisectRequest, model: str) -> str:
         found = _newest(folder)
     if found is None or (lacking := _lacking(folder, found)):
         told = "pytest ended before all episodes had run" if found is None else lacking
-        raise VlaError(f"{model}: {told}; type the same command again to go on")
+        raise VlaError(f"{model}: {told}. Run the same command again to resume")
     return str(folder / found.name)
 
 
@@ -257,7 +257,7 @@ def _lacking(folder: Path, run: "Run | None") -> str:
         broken = [record.reason for record in store.records(run.name) if record.outcome == "error"]
     if not broken:
         return ""
-    return f"{len(broken)} of its {run.planned} episodes broke ({', '.join(sorted(set(map(str, broken))))})"
+    return f"{len(broken)} of its {run.planned} episodes ended as errors ({', '.join(sorted(set(map(str, broken))))})"
 
 
 def _finding(search: BisectRequest, model: str, baseline: str) -> "tuple[Finding, str]":
@@ -286,7 +286,7 @@ def _finding(search: BisectRequest, model: str, baseline: str) -> "tuple[Finding
         try:
             judgement = _judged(search, folder, found, baseline)
         except VlaError as error:
-            raise VlaError(f"{model}: {error}\ntype the same command again to go on") from error
+            raise VlaError(f"{model}: {error}\nRun the same command again to resume") from error
     if judgement.verdict not in FINDINGS:
         reasons = "; ".join(f"{group.name}: {group_reason(group, judgement)}" for group in judgement.groups)
         raise VlaError(f"{model} cannot be compared with {baseline}: {reasons}")
@@ -326,7 +326,7 @@ def _call(search: BisectRequest, model: str, folder: Path, gate: Sequence[str], 
             process.wait()
             raise
     if ended not in (0, 1):
-        raise VlaError(f"{model}: pytest ended with {ended}; what it says is above")
+        raise VlaError(f"{model}: pytest exited with code {ended}; see its output above")
 
 
 def _given_again(options: Sequence[str]) -> list[str]:

@@ -130,36 +130,36 @@ def foreseen(
 
     plan, why = _plan(policy, suite, latencies[0], machines.costs)
     if plan is None:
-        return Hourly(suite.name, None, (), (f"not foreseen: {why}",))
+        return Hourly(suite.name, None, (), (f"no forecast: {why}",))
     notes = []
     if uneven := [each for each in latencies if each.slowest > UNEVEN * each.median and each.slowest > 0.005]:
         worst = max(uneven, key=lambda each: each.slowest / each.median)
         notes.append(
-            f"{worst.batch} at once took {_ms(worst.median)} to {_ms(worst.slowest)} ms: where the time depends on the "
-            "question this is rough"
+            f"{worst.batch} at once took {_ms(worst.median)} to {_ms(worst.slowest)} ms. If the time depends on the "
+            "question, the forecast is rough"
         )
     alone = latencies[0]
     if alone.mean >= SLOW_SECONDS:
         minutes = plan.questions * (alone.mean + plan.thinking) / 60
-        notes.append(f"slow: one episode of {plan.questions} questions takes {minutes:.0f} min")
+        notes.append(f"slow: an episode of {plan.questions} questions takes {minutes:.0f} min")
     if max(each.slowest for each in latencies) >= REQUEST_TIMEOUT:
-        notes.append(f"too slow for --vla-policy-timeout, which is {REQUEST_TIMEOUT:g} s: episodes would end as errors")
+        notes.append(f"slower than --vla-policy-timeout ({REQUEST_TIMEOUT:g} s): episodes would end as errors")
     device = str(getattr(policy, "device", "cpu"))
     if is_served:
-        why = "not foreseen: how its server answers several workers is not known"
+        why = "no forecast: the server's throughput with several workers is not known"
         return Hourly(suite.name, plan, (), (*notes, why))
     numbers = [(each, some) for each in machines.cores for some in machines.workers]
     if is_batch_policy(policy):
         times, most = {each.batch: each.mean for each in latencies}, min(policy.max_batch, DEFAULT_BATCH)
         if breaks and max(times) < most:
             most = max(times)
-            notes.append(f"foreseen for {most} at once at most, since more broke")
+            notes.append(f"forecast for batches of at most {most}, since larger ones failed")
         found = [forecast(plan, times, most, some, each) for each, some in numbers]
     elif device.startswith("cpu"):
         found = [forecast_alone(plan, alone.mean, some, each) for each, some in numbers]
-        notes.append("each worker has a policy of its own, which computes on its core")
+        notes.append("each worker has its own policy, which computes on the worker's core")
     else:
-        why = f"not foreseen: each worker loads it to {device}, where they get into each other's way"
+        why = f"no forecast: each worker loads the policy to {device}, where they compete"
         return Hourly(suite.name, plan, (), (*notes, why))
     return Hourly(suite.name, plan, tuple(found), tuple(notes))
 
@@ -171,7 +171,7 @@ def _plan(
     from pytest_vla.serving.throughput import IN_SOFTWARE, ON_A_GPU, EpisodeDemand
 
     if len(costs) < 3 and any(task.world is not None for task in suite.tasks):
-        return None, "what its own world takes is not known: give --step-ms, --picture-ms and --reset-ms"
+        return None, "the times of its own world are not known. Give --step-ms, --picture-ms and --reset-ms"
     reads = getattr(policy, "reads", None)
     pictures = {f"{camera}_image" for camera in suite.protocol.cameras}
     read = pictures if reads is None else pictures & {*reads}
@@ -188,7 +188,7 @@ def hourly_text(hourly: Hourly, given: Mapping[str, float]) -> Iterator[str]:
         costs = asdict(plan.costs)
         said = ", ".join(f"a {name} {1000 * costs[name]:.3g} ms{'' if name in given else '*'}" for name in costs)
         yield from wrapped(
-            f"{hourly.suite}: episodes an hour, foreseen for {plan.steps} steps, {plan.questions} questions, "
+            f"{hourly.suite}: forecast of episodes per hour, for {plan.steps} steps, {plan.questions} questions, "
             f"{plan.pictures} picture{'s' * (plan.pictures != 1)} each; {said}"
         )
         cores = dict.fromkeys(each.cores for each in hourly.forecasts)
@@ -199,7 +199,7 @@ def hourly_text(hourly: Hourly, given: Mapping[str, float]) -> Iterator[str]:
             rows.append([str(workers), *told])
         yield from (f"  {line}" for line in aligned(rows, 0))
         if given.keys() != costs.keys():
-            yield "  * measured elsewhere: --step-ms, --picture-ms and --reset-ms say your own"
+            yield "  * measured on another machine. Set your own by --step-ms, --picture-ms and --reset-ms"
     for note in hourly.notes:
         yield from wrapped(f"{'' if hourly.forecasts else f'{hourly.suite}: '}{note}")
 
@@ -241,7 +241,7 @@ def _numbers(text: str) -> tuple[int, ...]:
     numbers = [each.strip() for each in text.split(",")]
     for each in numbers:
         if not (each.isascii() and each.isdecimal() and 1 <= int(each) <= 1024):
-            raise argparse.ArgumentTypeError(f"{each!r} is no number, 1 to 1024")
+            raise argparse.ArgumentTypeError(f"{each!r} is not a number from 1 to 1024")
     return tuple(sorted({int(each) for each in numbers}))
 
 
@@ -251,7 +251,7 @@ def _milliseconds(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value <= 60_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of milliseconds, 0 to 60000")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of milliseconds from 0 to 60000")
     return value
 
 
@@ -357,7 +357,7 @@ def run(options: argparse.Namespace) -> None:
         return
     if options.vla_model is None:
         raise VlaError(
-            "which policy? Add --vla-model=POLICY, such as --vla-model=my_policy:policy (--codes needs none)"
+            "which policy? Add --vla-model=POLICY, such as --vla-model=my_policy:policy (not needed with --codes)"
         )
     suites = [load_suite(name) for text in options.vla_suite for name in named_suites(text)]
     spec = typed_model(options.vla_model, options.vla_device)
@@ -403,7 +403,7 @@ def check(
     traits, kind = traits_of(policy), model.partition(":")[0]
     untried = ""
     if getattr(policy, "privileged", False):
-        untried = "the policy looks at the simulator itself, which is not here"
+        untried = "the policy reads the simulator's state, which does not exist here"
     elif kind == "replay":
         untried = "recorded actions belong to their episodes"
     fits, answering = [], []
@@ -411,7 +411,7 @@ def check(
         found = fit.check_fit(traits, suite)
         why = untried
         if not why and any(each.code == fit.OBSERVATION.name for each in found):
-            why = "it would miss what it reads"
+            why = "the suite lacks observations that the policy reads"
         if not why:
             shown = trial.try_policy(policy, suite, served=kind in _SERVED, told=told)
             if not {each.code for each in shown} & {code.name for code in (fit.ANSWER, fit.NOT_FINITE, fit.RAISES)}:
@@ -427,7 +427,7 @@ def check(
             trouble = str(error)
     hourly: tuple[Hourly, ...] = ()
     if latencies and machines is not None:
-        told("foreseeing episodes an hour")
+        told("computing the forecast")
         how = {"is_served": kind in _SERVED, "breaks": bool(trouble)}
         hourly = tuple(foreseen(policy, each, latencies, machines, **how) for each in answering)
     most = policy.max_batch if is_batch_policy(policy) else None
@@ -439,9 +439,7 @@ def check(
 def as_text(report: Report) -> Iterator[str]:
     """Yield the lines of a report for the terminal."""
     said = ", ".join(f"{name} {_shown(value)}" for name, value in report.traits.table().items())
-    yield printable(
-        f"{report.model} says of itself: {said or 'nothing, so that only a trial can show what does not fit'}"
-    )
+    yield printable(f"{report.model} declares: {said or 'nothing, so only the trial can find mismatches'}")
     for fit in report.fits:
         yield ""
         yield f"{fit.suite}: {_counted(fit.findings)}"
@@ -461,7 +459,7 @@ def as_text(report: Report) -> Iterator[str]:
     if report.trouble:
         yield printable(f"then {report.trouble}")
     elif report.latencies and (report.max_batch or 1) == 1:
-        yield "It takes one question at a time."
+        yield "The policy answers one question at a time."
     for hourly in report.hourly:
         yield ""
         yield from hourly_text(hourly, report.costs)
@@ -518,7 +516,7 @@ def _sizes(text: str) -> tuple[int, ...]:
     sizes = comma_list(text)
     for size in sizes:
         if not (size.isascii() and size.isdecimal() and 1 <= int(size) <= 9999):
-            raise argparse.ArgumentTypeError(f"{size!r} is not a number of questions, 1 to 9999")
+            raise argparse.ArgumentTypeError(f"{size!r} is not a number of questions from 1 to 9999")
     return tuple(sorted({int(size) for size in sizes}))
 
 

@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> None:
         models = sorted({each.model for each in store.runs()})
     if not durations.rows:
         known = did_you_mean(options.model, models) or f" There are runs of {', '.join(models)}."
-        raise VlaError(f"no episode of {options.model} was measured in {options.results}.{known}")
+        raise VlaError(f"no measured episode of {options.model} in {options.results}.{known}")
     write_durations(options.output, durations, options.model)
     hours = sum(seconds for *_, seconds in durations.rows) / 3600
     cases = counted(len(durations.rows), "case")

@@ -81,11 +81,11 @@ def run(options: argparse.Namespace) -> None:
         _export_dataset(options, output)
         return
     if options.pictures or options.only or options.data or options.allow_versions:
-        raise VlaError("--pictures, --only, --data and --allow-versions are of data sets: --format=lerobot")
+        raise VlaError("--pictures, --only, --data and --allow-versions require --format=lerobot")
     ending = output.suffix[1:].lower() if output else ""
     format = options.format or (ending if ending in FORMATS else "csv")
     if format == "parquet" and output is None:
-        raise VlaError("parquet is no text: give a file with -o FILE.parquet")
+        raise VlaError("parquet cannot be written to standard output. Use -o FILE.parquet")
     check_format(format)
     with open_run(options.which, options.results) as (store, runs):
         # Fixed now: a run that goes on gets more.
@@ -99,7 +99,7 @@ def _export_dataset(options: argparse.Namespace, output: Path | None) -> None:
     from pytest_vla.reports.dataset.rolling import check_packages
 
     if output is None:
-        raise VlaError("a data set is a folder: name a new one with -o FOLDER")
+        raise VlaError("lerobot writes a folder. Name a new one with -o FOLDER")
     pictures = options.pictures or VIDEO
     check_packages(pictures == VIDEO)
     with open_run(options.which, options.results) as (store, runs), whole_folder(output) as folder:
@@ -137,7 +137,7 @@ def _write_dataset(
     told = f"{counted(len(chosen.episodes), 'episode')} ({succeeded} succeeded), {counted(frames, 'control step')}"
     left_out = ", ".join(f"{number} {why}" for why, number in chosen.left_out.items())
     same = "bit for bit" if drifts[0] == 0 else f"to within {drifts[0]:.2g} (m, rad)"
-    return f"{told}; left out: {left_out or 'none'}; states repeat {same}"
+    return f"{told}; left out: {left_out or 'none'}; states were reproduced {same}"
 
 
 COMMAND = Command(declare, run)

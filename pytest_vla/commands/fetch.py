@@ -48,8 +48,8 @@ _ASSET_FOLDERS = (
 )
 _NOT_ASSETS = ("README.md", ".gitattributes")
 _OTHERWISE = (
-    "Without a network: a checkout of LIBERO (its folder libero/libero has all of it), or an installed hf-libero "
-    "with its assets, given by --vla-data or PYTEST_VLA_DATA."
+    "Without a network, set --vla-data or PYTEST_VLA_DATA to libero/libero in a checkout of LIBERO, or to an installed "
+    "hf-libero with its assets."
 )
 _LOCK = ".lock"
 _READ = 1 << 20
@@ -150,12 +150,12 @@ def fetch_libero(
         return folder
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise VlaError(
-            f"{folder} is there already, and is not what `pytest-vla fetch` leaves: remove it, or give another by --to"
+            f"{folder} exists already and was not made by `pytest-vla fetch`. Remove it, or give another folder with --to"
         )
     if not yes and ask is None:
-        raise VlaError("nobody can be asked, as standard input is no terminal: say yes with --yes")
+        raise VlaError("standard input is not a terminal, so the command cannot ask. Use --yes")
     sources = hub_sources() if sources is None else sources
-    listing = _called(sources.listing, f"{sources.name} cannot be asked what there is")
+    listing = _called(sources.listing, f"{sources.name}: its files cannot be listed")
     _check_listing(listing)
     say(_notice(sources.name, listing, folder))
     if not yes and ask is not None and not _agrees(ask):
@@ -176,7 +176,7 @@ def fetch_libero(
                 # Not before: whoever waits would make it anew.
                 (folder / _LOCK).unlink(missing_ok=True)
     except OSError as error:
-        raise VlaError(f"{part}: cannot be written: {error}") from error
+        raise VlaError(f"cannot write {part}: {error}") from error
     say(f"LIBERO's data is in {folder}. {_how_to_use(folder, to)}")
     return folder
 
@@ -238,14 +238,14 @@ def _fill(part: Path, listing: DataSetListing, sources: Sources) -> None:
         for name in wrong:
             (assets / name).unlink(missing_ok=True)
         raise VlaError(
-            f"{len(wrong)} of {len(listing.files)} files did not arrive as they are on the hub, {wrong[0]} among them: "
-            "fetch again, which brings just these"
+            f"{len(wrong)} of {len(listing.files)} files differ from the hub's, such as {wrong[0]}. "
+            "Fetch again, which downloads only these"
         )
     _remove_unlisted(part, listing)
-    wheel = _called(lambda: sources.package(part / "package"), f"{PACKAGE} cannot be had")
+    wheel = _called(lambda: sources.package(part / "package"), f"{PACKAGE} cannot be downloaded")
     if _digest(wheel, hashlib.sha256()) != PACKAGE_SHA256:
         wheel.unlink()
-        raise VlaError(f"{wheel.name} is not the package that was asked for, by its SHA-256: fetch again")
+        raise VlaError(f"{wheel.name} has a wrong SHA-256. Fetch again")
     _unpack(wheel, part)
     _check_tasks(part)
     # The client's own notes, and what was unpacked.
@@ -261,7 +261,7 @@ def _check_own(part: Path) -> None:
     about = part.lstat()
     if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.getuid():
         what = "another user's" if stat.S_ISDIR(about.st_mode) else "a link or no folder"
-        raise VlaError(f"{part} is {what}, and what is fetched would go there: remove it, or give another by --to")
+        raise VlaError(f"{part} is {what}, so it is not safe to write to. Remove it, or give another folder with --to")
     if (part / _LOCK).is_symlink():
         (part / _LOCK).unlink()
 
@@ -308,7 +308,7 @@ def _check_listing(listing: DataSetListing) -> None:
     lacking = [name for name in _ASSET_FOLDERS if name not in folders]
     if lacking:
         raise VlaError(
-            f"the data set {REPOSITORY} has no {', '.join(lacking)}: it is not LIBERO's assets. {_OTHERWISE}"
+            f"the data set {REPOSITORY} has no {', '.join(lacking)}, so it is not LIBERO's assets. {_OTHERWISE}"
         )
 
 
@@ -316,11 +316,11 @@ def _complaint_on(file: HubFile, seen: Set[str]) -> str:
     """Return why a listed file is refused, or an empty text if it is accepted."""
     name, parts = file.name, file.name.split("/")
     if not name.isprintable() or "\\" in name or len(name) > _LONGEST_NAME:
-        return "which is no name of a file of LIBERO's"
+        return "which is not a valid name of a LIBERO file"
     if any(part in ("", ".", "..") for part in parts):
         return "a file outside its folder"
     if parts[0] == ".cache":
-        return "which is where the hub's client has its notes"
+        return "which is reserved for the hub's client"
     if name in seen or any("/".join(parts[:count]) in seen for count in range(1, len(parts))):
         return "a file twice"
     length = {"sha1": 40, "sha256": 64}.get(file.algorithm, 0)
@@ -347,9 +347,7 @@ def _check_room(folder: Path, listing: DataSetListing) -> None:
     there = sum(path.stat().st_size for path in _files(folder))
     needed, free = listing.size + _PACKAGE_BYTES * 6 - there, shutil.disk_usage(folder).free
     if free < needed:
-        raise VlaError(
-            f"{folder.parent}: {_size(needed)} are needed, and {_size(free)} are free: give another with --to"
-        )
+        raise VlaError(f"{folder.parent}: {_size(needed)} needed, {_size(free)} free. Give another folder with --to")
 
 
 def _is_complete(folder: Path) -> bool:
@@ -402,22 +400,22 @@ def _notice(hub: str, listing: DataSetListing, folder: Path) -> str:
     licence = listing.licence or "none is named on its page"
     return "\n".join(
         [
-            "LIBERO's data is the work of LIBERO's authors, not of pytest-vla. To fetch:",
+            "LIBERO's data is the work of LIBERO's authors, not of pytest-vla. To download:",
             f"  assets      {len(listing.files)} files, {_size(listing.size)}, {hub}/datasets/{REPOSITORY}",
             f"              licence: {licence}; LIBERO's repository has the MIT licence; the objects are from",
             "              Google Scanned Objects, HOPE and TurboSquid, whose terms apply too",
             f"  tasks and   130 tasks with 50 init states each, {_size(_PACKAGE_BYTES)}, {PACKAGE}",
             "  init states from the package index; licence: MIT",
             f"  to          {folder}",
-            "It can be stopped at any time: the same command goes on where it was.",
+            "You can interrupt the download; the same command resumes it.",
         ]
     )
 
 
 def _how_to_use(folder: Path, to: Path | None) -> str:
     if to is None:
-        return "It is found there by itself: pytest --vla-suite=libero_goal --vla-model=random"
-    return f"Say so with PYTEST_VLA_DATA={folder}, or --vla-data={folder}, or vla_data in the ini file."
+        return "Suites find it there: pytest --vla-suite=libero_goal --vla-model=random"
+    return f"To use it, set PYTEST_VLA_DATA={folder}, --vla-data={folder}, or vla_data in the ini file."
 
 
 def _size(number: int) -> str:

@@ -276,7 +276,7 @@ def _file(options: argparse.Namespace) -> Path:
         typed = getattr(options, key, None)
         if typed != _DEFAULTS.get(key) and _plain(typed) != value:
             raise VlaError(
-                f"--resume={file.parent.name}: that search has {_option_of(key)} {value!r}; leave it out, or begin a "
+                f"--resume={file.parent.name}: that search has {_option_of(key)} {value!r}. Leave the option out, or start a "
                 "new search"
             )
         setattr(options, key, _read(key, value))
@@ -321,7 +321,7 @@ def _hours(text: str) -> float:
     except ValueError:
         hours = 0.0
     if not 0 < hours <= 10_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of hours, such as 8 or 0.5")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of hours, such as 8 or 0.5")
     return hours
 
 
@@ -348,7 +348,7 @@ def _live_text(campaign: "Campaign", options: argparse.Namespace, episodes: int)
     tried, failed = sum(hunt.tried for hunt in hunts), sum(hunt.failed for hunt in hunts)
     of = "" if options.scenes is None and options.hours is not None else f" of {_number(options) * len(hunts)}"
     distinct, waiting = sum(len(hunt.found) for hunt in hunts), sum(hunt.pending for hunt in hunts)
-    rest = f", {waiting} to be made smaller" * bool(waiting)
+    rest = f", {waiting} to be minimised" * bool(waiting)
     return f"{tried}{of} scenes, {failed} failed, {distinct} distinct{rest}, {counted(episodes, 'episode')}"
 
 

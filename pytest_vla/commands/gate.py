@@ -135,8 +135,8 @@ def run(options: argparse.Namespace) -> int:
         check_as_agreed(options, manifest, baseline_digest(baseline))
         if measures:
             raise VlaError(
-                "--measure: the run has a sequential gate, and where it stopped went by its successes: bounds of other "
-                "numbers would not hold; run it with --vla-gate=fixed"
+                "--measure: the run has a sequential gate, which stopped by success, so bounds of other numbers would "
+                "not hold. Run it with --vla-gate=fixed"
             )
         judgement = judge_as_agreed(manifest, baseline, new, nodes)
         terms = judgement.terms
@@ -194,7 +194,7 @@ def _sequential_of(options: argparse.Namespace) -> "tuple[Manifest, tuple[str, .
     if found is None:
         return None
     if number > 1:
-        raise VlaError(f"run {found[0]} has a sequential gate, and its rounds are of it alone: name no other beside it")
+        raise VlaError(f"run {found[0]} has a sequential gate, whose rounds cover this run only. Name no other run")
     return found[1:]
 
 
@@ -222,7 +222,7 @@ def check_as_agreed(options: argparse.Namespace, manifest: "Manifest", digest: s
     )
     told = changes(manifest, terms, manifest.required, digest)
     if options.unpaired:
-        told.append("--unpaired, pairs were agreed")
+        told.append("--unpaired, but the plan pairs cases")
     if told:
         raise VlaError(f"{AGREED_ALONE}: {'; '.join(told)}")
 
@@ -242,9 +242,9 @@ def _agreed(
         if manifest is not None:
             place = Path(manifest.baseline)
             name = str(place.relative_to(Path.cwd())) if place.is_relative_to(Path.cwd()) else str(place)
-            told += wrapped(f"agreed before the first episode: {manifest_text(manifest, name)}")
+            told += wrapped(f"gate plan: {manifest_text(manifest, name)}")
             for change in changes(manifest, terms, options.require, baseline_digest(baseline), measures):
-                told += wrapped(f"note: not as agreed: {change}")
+                told += wrapped(f"note: differs from the gate plan: {change}")
     return told
 
 

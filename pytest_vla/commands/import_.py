@@ -77,13 +77,13 @@ def _imported(options: argparse.Namespace) -> Iterator[str]:
         if not new:
             run = known[logs[0].digest]
             raise VlaError(
-                f"{options.folder} is in {store.results} already, as run {run.name} of {run.model}: "
+                f"{options.folder} is already in {store.results}, as run {run.name} of {run.model}: "
                 f"`pytest-vla report {run.name}`"
             )
         entered = _enter(store, new, options.kind)
     for log in logs:
         if log.digest in known:
-            yield f"{log.folder} is in {options.results} already, as run {known[log.digest].name}: left as it is"
+            yield f"{log.folder} is already in {options.results}, as run {known[log.digest].name}; skipped"
     for log in new:
         yield from _told(log, entered[log.digest])
     yield from imported.told
@@ -95,11 +95,11 @@ def _check_different(logs: "Sequence[ImportedLog]") -> None:
     subjects: dict[tuple[str, int], Path] = {}
     for log in logs:
         if (same := digests.setdefault(log.digest, log.folder)) is not log.folder:
-            raise VlaError(f"{log.folder} is a copy of {same}: take one of them away")
+            raise VlaError(f"{log.folder} is a copy of {same}. Remove one of them")
         if (same := subjects.setdefault((log.model, log.seed), log.folder)) is not log.folder:
             raise VlaError(
-                f"{log.folder} and {same} are both of {log.model}, seed {log.seed}: of the same episodes only one "
-                "counts. Import them one by one, with another --seed or --model"
+                f"{log.folder} and {same} are both {log.model}, seed {log.seed}, and only one of equal episodes "
+                "counts. Import them one by one, with a different --seed or --model"
             )
 
 

@@ -63,13 +63,13 @@ def run(options: argparse.Namespace) -> None:
     """Make the init states, and print the files. Raises VlaError: some task's init states cannot be made."""
     if options.add:
         if options.count is None:
-            raise VlaError("--add: how many init states is each task to have in all? Give --count=N")
+            raise VlaError("--add needs --count=N, the total number of init states of each task")
         tasks, folder = _to_extend(options.suite, options.data, options.tasks)
     else:
         tasks, folder = _asked(options.suite, options.data, options.tasks)
     failed = write_all(tasks, folder, options.count, options.hold, options.add)
     if failed:
-        raise VlaError(f"no init states were made for {', '.join(failed)}: see above")
+        raise VlaError(f"no init states were made for {', '.join(failed)}; see above")
 
 
 def write_init_states(
@@ -95,7 +95,7 @@ def write_init_states(
         number = task.protocol.init_states if count is None else count
         kept = world.init_states[:number] if add else np.empty((0, 1 + world.model.nq + world.model.nv))
         if len(kept) == number:
-            raise VlaError(f"{task.id}: has {len(world.init_states)} init states; give a larger --count than {number}")
+            raise VlaError(f"{task.id}: has {len(world.init_states)} init states. Give a --count above {number}")
         source = generator_of(task.key, after=len(kept))
         made = settled_states(world, number - len(kept), source, hold_seconds=hold_seconds)
         states = np.concatenate([kept, made])
@@ -132,7 +132,7 @@ def _to_extend(name: str, data: Path, names: Sequence[str]) -> tuple[list[Task],
     suite = load_suite(suite_named(name), data=data if data_bases(data) else None)
     tasks = [suite.task(task) for task in dict.fromkeys(names)] or list(suite.tasks)
     if told := next((task for task in tasks if task.world is not None), None):
-        raise VlaError(f"{told.id}: its suite brings a world of its own, which has no init states to be drawn here")
+        raise VlaError(f"{told.id}: its suite has its own world, so no init states can be made here")
     return tasks, next(iter(data_bases(data)), data) / "init_files" / tasks[0].files
 
 
@@ -144,7 +144,7 @@ def _asked(name: str, data: Path, names: Sequence[str]) -> tuple[list[Task], Pat
     suite = load_suite(name, data=data)
     if not takes_tasks(name):
         open_suites = ", ".join(other for other in suite_names() if takes_tasks(other))
-        raise VlaError(f"suite {name}: its init states are upstream's, take them from there. Yours join: {open_suites}")
+        raise VlaError(f"suite {name} uses upstream's init states. Put your tasks into: {open_suites}")
     base = next((base for base in bases if (base / "bddl_files" / name).is_dir()), None)
     if base is None:
         raise VlaError(f"{data}: expected task files in bddl_files/{name}, found no such folder")
@@ -154,7 +154,7 @@ def _asked(name: str, data: Path, names: Sequence[str]) -> tuple[list[Task], Pat
     there = [task for task in suite.tasks if (base / "bddl_files" / f"{task.paths[0]}.bddl").is_file()]
     lacking = [task for task in there if not _init_file(task, folder).is_file()]
     if not lacking:
-        raise VlaError(f"{data}: all of its {len(there)} tasks have init states; name those to make anew")
+        raise VlaError(f"{data}: all {len(there)} tasks have init states. Name the tasks to make them anew")
     return lacking, folder
 
 

@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> None:
 
     runs = load_runs([options.which], options.results)
     if len(runs) != 1:
-        raise VlaError(f"{options.which} are {len(runs)} runs: name one")
+        raise VlaError(f"{options.which} names {len(runs)} runs; name one")
     (found,) = runs
     drawing = Drawing(None, None, options.data, options.allow_versions)
     successes = {
@@ -74,14 +74,14 @@ def run(options: argparse.Namespace) -> None:
         if record.outcome == "success" and record.arrays
     }
     if not successes:
-        raise VlaError(f"run {found.run.name} has no success with a trajectory: there is nothing whose quality to say")
+        raise VlaError(f"run {found.run.name} has no success with a trajectory, so there is nothing to label")
     shown = [
         EpisodeToLabel(case, digest, record.run, record.instruction, _video(found, record, number, drawing))
         for number, ((case, digest), record) in enumerate(sorted(successes.items()))
     ]
     file = options.output or Path(f"{found.run.name}-labels.csv")
     server, address = labelling_server(shown, file, options.by or _user(), options.port)
-    print(f"{address}\n{len(shown)} successes, labels in {file}; Ctrl-C ends it", flush=True)
+    print(f"{address}\n{len(shown)} successes; labels are saved in {file}; Ctrl-C ends it", flush=True)
     try:
         server.serve_forever()
     except KeyboardInterrupt:
@@ -263,5 +263,5 @@ def labelling_server(shown: Sequence[EpisodeToLabel], file: Path, by: str, port:
     try:
         server = Server((ADDRESS, port), Handler)
     except OSError as error:
-        raise VlaError(f"port {port}: {error.strerror or error}; leave --port out for any that is free") from error
+        raise VlaError(f"port {port}: {error.strerror or error}. Without --port a free one is used") from error
     return server, f"http://{ADDRESS}:{server.server_port}/{secret}/"

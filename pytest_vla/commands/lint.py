@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
 
     files = list(dict.fromkeys((*_files(options.paths), *_of_suites(options.suite, options.data))))
     if not files:
-        raise VlaError("nothing to look at: give task files, folders of them, or --suite=NAME")
+        raise VlaError("no task files: give files, folders of them, or --suite=NAME")
     found = {finding for file in files for finding in lint_file(file, options.data, options.protocol)}
     if options.simulate:
         known = {(each.file, each.line, each.column, each.code) for each in found}
@@ -127,7 +127,7 @@ def _of_suites(names: Iterable[str], data: Path | None) -> Iterator[str]:
     for name in (each for text in names for each in named_suites(text)):
         suite = load_suite(name, data=data)
         if any(task.world is not None for task in suite.tasks):
-            raise VlaError(f"suite {name}: it brings a world of its own, and has no task files")
+            raise VlaError(f"suite {name} has its own world, and no task files")
         roots = task_roots(suite.tasks[0])
         for task in suite.tasks:
             yield str(find_task_file(roots, task))

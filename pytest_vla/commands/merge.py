@@ -71,14 +71,14 @@ def _told(found: "Merged", results: Path, given: list[str]) -> Iterator[str]:
     elif found.records:
         done = f"has {counted(found.records, 'record')} more"
     else:
-        done = "is as it was: nothing is new in these shards"
+        done = "is unchanged: these shards have nothing new"
     yield f"run {run.name} in {results} {done}; {found.ended} of {counted(found.items, 'item')} are done"
     of = found.count - found.empty
     empty = f" ({found.empty} more have no item)" if found.empty else ""
     yield f"shards: {of - len(missing)} of {of}{empty}, {run.model}, {status_of(run)}"
     if found.lost:
         number = counted(len(found.lost), "trajectory").replace("trajectorys", "trajectories")
-        yield f"not found: {number}, such as {found.lost[0]}: their records are there, and nothing that needs paths"
+        yield f"not found: {number}, such as {found.lost[0]}. Their records are merged; metrics of paths are missing"
     for place in found.unread:
         yield f"left out: {place} has no records"
     for aside in found.aside:
@@ -90,12 +90,12 @@ def _told(found: "Merged", results: Path, given: list[str]) -> Iterator[str]:
     plugins = [name for name in named_plugins(run.command) if not name.startswith("no:")]
     resume = f"  {command_line([f'--vla-resume={run.name}', *given], plugins, Path.cwd())}"
     if found.left:
-        yield "then merge again; or run what is left on this machine:"
+        yield "then merge again; or run the rest on this machine:"
         yield resume
     if found.uncollected:
         yield from _uncollected(found)
     elif not found.left and run.invocation.get("settings", {}).get("min_success") is not None:
-        yield "complete; what judges it by --vla-min-success:"
+        yield "complete; to judge it by --vla-min-success:"
         yield resume
 
 
@@ -125,14 +125,14 @@ def _uncollected(found: "Merged") -> Iterator[str]:
     number = max(max(lost.number for lost in found.uncollected.values()), len(shards))
     if number > _MOST_LINES:
         yield f"and {number - _MOST_LINES} more that could not be collected"
-    yield "tests of these are in no shard. Mend them and run the shards again, without --vla-resume; then merge again:"
+    yield "the tests of these files are in no shard. Fix them, run the shards again without --vla-resume, then merge again:"
     numbers = sorted(found.uncollected)
     for number in numbers[:_MOST_LINES]:
         folder = found.folders.get(number)
         command = for_shard(found.command if folder is None else folder.last.run.command, number, found.count)
         yield f"  {command}" + (f" --vla-results={shlex.quote(str(folder.place))}" if folder is not None else "")
     if others := numbers[_MOST_LINES:]:
-        yield f"and likewise {counted(len(others), 'shard')} more: {ranges_text(others)}"
+        yield f"and {counted(len(others), 'shard')} more in the same way: {ranges_text(others)}"
 
 
 def _left(left: "Left", found: "Merged") -> Iterator[str]:
@@ -154,7 +154,7 @@ def _left(left: "Left", found: "Merged") -> Iterator[str]:
     if alive:
         yield f"still running: shard {left.number} in {left.folder}, process {left.run.pid}: {what}"
         return
-    unsure = f"; it still runs on {left.run.host}, or was killed there" if alive is None else ""
+    unsure = f"; it may still run on {left.run.host}" if alive is None else ""
     yield f"left: shard {left.number} in {left.folder}: {what}{unsure}"
     plugins = [name for name in named_plugins(left.run.command) if not name.startswith("no:")]
     resume = [f"--vla-resume={left.run.name}", f"--vla-results={left.folder}"]

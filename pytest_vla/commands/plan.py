@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> None:
     baseline = baseline_of(options)
     groups, told = _groups(options, baseline, terms)
     if not groups:
-        raise VlaError("nothing can be planned: the baseline has no episode that is counted (a success or a failure)")
+        raise VlaError("nothing can be planned: the baseline has no success or failure")
     generators = np.random.default_rng(options.seed).spawn(len(groups))
     plans = [
         plan_group(group, options.drop / 100, terms, len(groups), generator)
@@ -86,7 +86,7 @@ def _groups(
     new, told = of_runs(options, allow_broken=True)
     found = paired(baseline, new)
     if refused := found.agreement.of("refuses"):
-        raise VlaError(f"{new.model} was not asked what the baseline was: {refused[0].text}")
+        raise VlaError(f"{new.model} ran under different conditions than the baseline: {refused[0].text}")
     found = distinct_pairs(found)
     return groups_of_pairs(found.pairs, terms.by), [*told, *_copies_told(found.agreement.copies, "pair")]
 
@@ -95,7 +95,7 @@ def _copies_told(copies: int, what: str) -> list[str]:
     if not copies:
         return []
     return [
-        f"note: {counted(copies, what)} of the baseline {'repeats' if copies == 1 else 'repeat'} another bit for bit"
+        f"note: {counted(copies, what)} of the baseline {'is an exact copy of another' if copies == 1 else 'are exact copies of others'}"
     ]
 
 
@@ -117,8 +117,8 @@ def _starts_told(group: "PlanGroup", plan: "GatePlan") -> str:
     if takes <= min(starts):
         return ""
     return (
-        f"note: {plan.name} takes {counted(takes, 'seed')} a task, which has {counted(min(starts), 'start')}. Draw "
-        "more (pytest-vla init-states --add), or give a policy that samples its actions several run seeds"
+        f"note: {plan.name} needs {counted(takes, 'seed')} a task, but a task has {counted(min(starts), 'start')}. Make "
+        "more (pytest-vla init-states --add), or use several run seeds if the policy samples its actions"
     )
 
 

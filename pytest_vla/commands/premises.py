@@ -76,7 +76,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Measure and print the premises, and write them with ``--write``. Raises VlaError if a task cannot be measured."""
     if options.write and (options.vary or options.states):
-        raise VlaError("--write is for whole measurements of tasks as they are: leave --vary and --states out")
+        raise VlaError("--write needs complete measurements of unvaried tasks. Leave --vary and --states out")
     mujoco = check_versions()["mujoco"]
     suites = [name for text in options.suites for name in named_suites(text)]
     jobs = _jobs(suites, options.data, options.vary)
@@ -95,7 +95,7 @@ def run(options: argparse.Namespace) -> None:
             _tell(f"{task.id}{f' {label}' if label else ''}", settled)
     if failed:
         nothing = ", and nothing was written" if options.write else ""
-        raise VlaError(f"{failed} of {len(jobs)} could not be measured{nothing}: see above")
+        raise VlaError(f"{failed} of {len(jobs)} could not be measured{nothing}; see above")
     for name, each in found.items() if options.write else ():
         file = premises_file(name)
         assert file is not None, "its task files are measured"
@@ -228,7 +228,7 @@ def _measure(job: tuple[str, Task, str], count: int | None) -> Settled:
 def _tell(name: str, found: Settled) -> None:
     print(f"{name}: {counted(len(found.premises), 'premise')}", flush=True)
     for premise, numbers in found.false.items():
-        print(f"  does not hold: {premise} in init states {ranges(numbers)}", flush=True)
+        print(f"  fails: {premise} in init states {ranges(numbers)}", flush=True)
     for thing, numbers in found.thrown.items():
         print(f"  thrown apart: {thing} in init states {ranges(numbers)}", flush=True)
     if found.unsettled:

@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> None:
     pair = (options.original, options.paraphrase)
     for name, text in zip(("ORIGINAL", "PARAPHRASE"), pair, strict=True):
         if not text.strip():
-            raise VlaError(f"{name} is empty: give an instruction, in quotes")
+            raise VlaError(f"{name} is empty. Give an instruction, in quotes")
     found, choice = _compare(options.backend, csv_of(options.data), pair)
     # Published are two numbers. Whoever names the backend wants no other one loaded.
     parts = _compare(None, None, pair) if found.matches is None and options.backend is None else None
@@ -97,7 +97,7 @@ def as_text(found: "Similarity", choice: "BackendChoice", alpha: float, parts: "
         yield from _values(found, alpha, f" by {choice.backend.name}")
         if parts is None:
             yield ""
-            yield f"Published are the values alone; without --backend={choice.backend.name} the parts are shown as well"
+            yield f"Only the values are published. Without --backend={choice.backend.name} the parts are shown too"
             return
         shown, by = parts
         # The CSV was taken: that it was not given to this one says nothing.
@@ -214,7 +214,7 @@ def alpha_of(text: str) -> float:
     except ValueError:
         alpha = -1.0
     if not 0 <= alpha <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a weight, 0 to 1")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a weight from 0 to 1")
     return alpha
 
 

@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> None:
     from pytest_vla.util.text import printable
 
     if options.keep is None and options.older_than is None and not (options.errors or options.unfinished):
-        raise VlaError("prune what? Give at least one of --keep=N, --older-than=AGE, --errors and --unfinished")
+        raise VlaError("which runs? Give at least one of --keep=N, --older-than=AGE, --errors and --unfinished")
     with open_store(options.results, create=False) as store:
         runs = select_runs(
             store.runs(),

@@ -161,7 +161,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def episode_number(text: str) -> int:
     """Parse ``--pictures``. Raises ArgumentTypeError if the text is no whole number from 0."""
     if not text.isascii() or not text.isdigit():
-        raise argparse.ArgumentTypeError(f"expected a number of episodes, such as 200 or 0, and not {text!r}")
+        raise argparse.ArgumentTypeError(f"expected a number of episodes, such as 200 or 0, found {text!r}")
     return int(text)
 
 
@@ -203,7 +203,7 @@ def run(options: argparse.Namespace) -> None:
         check_matplotlib()
     for name in ("pictures", "videos"):
         if format != "html" and getattr(options, name) is not None:
-            raise VlaError(f"--{name}: a page has them, and {format} has none: --format=html -o report.html")
+            raise VlaError(f"--{name} requires --format=html -o report.html; found {format}")
     if format == "html" and options.occlusion[0] and options.vla_model is not None:
         from pytest_vla.policies.load import check_model
         from pytest_vla.run.project import typed_model
@@ -218,10 +218,10 @@ def run(options: argparse.Namespace) -> None:
     hidden = [*hidden_notes(loaded.records)]
     if not (sections or troubles):
         if hidden:
-            raise VlaError(f"nothing to report of the records that count. {'. '.join(hidden)}")
+            raise VlaError(f"nothing to report from the records that count. {'. '.join(hidden)}")
         raise VlaError(
             f"nothing to report: none of {counted(len(loaded.records), 'record')} has a variation, another text than "
-            f"its task's or a number that others add{_broken(loaded.records)}. Run "
+            f"its task's or an added metric{_broken(loaded.records)}. Run "
             "`pytest --vla-suite=... --vla-model=... --vla-vary=...` or "
             "`--vla-suite=libero_para`, or `pytest-vla import libero-para DIR`"
         )
@@ -243,7 +243,7 @@ def _write_tables(named: "Sequence[Named]", format: str, output: Path | None) ->
 
     tables = [table for entry, section in named for table in named_tables(entry.name, section.blocks())]
     if not tables:
-        raise VlaError(f"no section of this report has a table that {format} could have")
+        raise VlaError(f"no section of this report has a table for {format}")
     files = csv_files(tables) if format == "csv" else latex_files(tables)
     if output is None or str(output) == "-":
         print(joined(files, format), end="")
@@ -255,7 +255,7 @@ def _write_tables(named: "Sequence[Named]", format: str, output: Path | None) ->
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise VlaError(f"{output} is no folder for tables: {error.strerror}") from error
+        raise VlaError(f"cannot make the folder {output}: {error.strerror}") from error
     for name, text in files.items():
         file = output / f"{name}.{'csv' if format == 'csv' else 'tex'}"
         with whole_file(file) as stream:
@@ -306,8 +306,8 @@ def _policies(options: argparse.Namespace) -> "Callable[[Run, Record], Policy]":
         policy, digest = loaded[named]
         if options.vla_model is None and None not in (digest, record.policy_digest) and digest != record.policy_digest:
             raise VlaError(
-                f"{named} is another policy now than in run {run.name} (digest {str(digest)[:8]}, then "
-                f"{str(record.policy_digest)[:8]}): name the one to ask with --vla-model"
+                f"{named} has changed since run {run.name} (digest {str(digest)[:8]}, was "
+                f"{str(record.policy_digest)[:8]}). Name the policy to ask with --vla-model"
             )
         return policy
 
@@ -352,17 +352,17 @@ def format_of(named: str | None, output: Path | None) -> str:
     ending = output.suffix.lower()
     if named == "png" or (named is None and ending == ".png"):
         if ending == ".png" and not output.is_dir():
-            raise VlaError(f"-o {output}: the pictures are several: give their folder, --format=png -o FOLDER")
-        _check_folder(output, "png are written into a folder")
+            raise VlaError(f"-o {output}: there are several pictures. Give a folder: --format=png -o FOLDER")
+        _check_folder(output, "pictures are written into a folder")
         return "png"
     if named in ("csv", "latex") and (output.is_dir() or ending not in ENDINGS or not ending):
         _check_folder(output, f"{named} with a folder has a file for each table")
         return named
     if output.is_dir():
-        raise VlaError(f"-o {output} is a folder: give a file, or --format=png for pictures in it")
+        raise VlaError(f"-o {output} is a folder. Give a file, or --format=png to write pictures into it")
     if named is None and ending not in ENDINGS:
         known = ", ".join(each for each in ENDINGS if each)
-        raise VlaError(f"-o {output}: nothing is known to be written as {ending}: expected {known}, or say --format")
+        raise VlaError(f"-o {output}: unknown ending {ending}. Expected {known}, or --format")
     if not output.parent.is_dir():
         raise VlaError(f"cannot write {output}: there is no folder {output.parent}")
     if not output.exists():
@@ -376,7 +376,7 @@ def _check_folder(folder: Path, what: str) -> None:
     if not there.is_dir():
         raise VlaError(f"{what}: {there} is no folder")
     if not os.access(there, os.W_OK | os.X_OK):
-        raise VlaError(f"{what}: the folder {there} cannot be written")
+        raise VlaError(f"{what}: no permission to write in {there}")
 
 
 COMMAND = Command(declare, run)

@@ -63,10 +63,10 @@ def run(options: argparse.Namespace) -> None:
     from pytest_vla.records.store import open_store
 
     if options.output.exists():
-        raise VlaError(f"{options.output} is there already, and nothing is overwritten: name a new folder with -o")
+        raise VlaError(f"{options.output} exists already, and is not overwritten. Name a new folder with -o")
     with open_run(options.which, options.results) as (store, runs):
         if len(runs) != 1:
-            raise VlaError(f"{options.which} is {len(runs)} runs: name one of them")
+            raise VlaError(f"{options.which} names {len(runs)} runs; name one")
         (known,) = runs
         records, folder = tuple(store.records(known.name)), store.results / known.name
     changed, told = _charged_anew(records, known, folder, options)
@@ -108,7 +108,7 @@ def _charged_anew(
             task = restored_task(record, data_of(known, options.data))
             variation = restored_variation(task, record)
             if task.world is not None or record.arrays is None:
-                left.append(f"{record.case} is left as it is: {_why_left(record, task)}")
+                left.append(f"{record.case} is unchanged: {_why_left(record, task)}")
                 changed.append(record)
                 continue
             trajectory = load_trajectory(trajectory_file(folder, record.arrays))
@@ -125,9 +125,9 @@ def _charged_anew(
     told = [*left[:_SHOWN], *([f"and {len(left) - _SHOWN} more"] if len(left) > _SHOWN else [])]
     if drifts:
         drift = "bit for bit" if max(drifts) == 0 else f"to within {max(drifts):.2g} (m, rad) in each step"
-        told.append(f"{len(drifts)} of {len(records)} episodes charged anew; their states repeat {drift}")
+        told.append(f"{len(drifts)} of {len(records)} episodes rescored; their states were reproduced {drift}")
     if compared:
-        told.append(f"of {compared} that had such a ledger, {alike} have the same entries again")
+        told.append(f"{alike} of {compared} comparable ledgers are unchanged")
     return changed, told
 
 
@@ -137,7 +137,7 @@ def _is_same(record: "Record", account: str, declared: object) -> bool:
 
 
 def _why_left(record: "Record", task: "Task") -> str:
-    return f"{task.suite} has a simulator of its own" if task.world is not None else "it left no states"
+    return f"{task.suite} has its own simulator" if task.world is not None else "it has no states"
 
 
 def _of_rules(charges: Sequence[Charge], rules: str | None) -> Iterator[Charge]:

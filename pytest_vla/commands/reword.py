@@ -231,7 +231,7 @@ def _lines(found: "dict[str, Reworded]", passed_over: dict[str, str], backend: "
         yield f"{name}: {why}"
     for name, seen in found.items():
         for seed, why in seen.left_out:
-            yield f"{name}: seed {seed} is left out: without any change {why}"
+            yield f"{name}: seed {seed} is skipped: unvaried, {why}"
         if seen.seed is None:
             yield f"{name}: no rewording was tried"
             continue
@@ -239,7 +239,7 @@ def _lines(found: "dict[str, Reworded]", passed_over: dict[str, str], backend: "
     rates = rates_by_sort(found.values())
     if rates:
         yield ""
-        yield "rewordings drawn evenly over kinds that break their task, with 95% intervals over rewordings like these"
+        yield "failure rates of rewordings drawn evenly over kinds, with 95% intervals over rewordings like these"
     for (axis, sort), (failed, number) in rates.items():
         low, high = wilson_interval(failed, number)
         what = f"{axis} {sort}" if axis else "all"
@@ -250,22 +250,22 @@ def _task_lines(name: str, seen: "Reworded") -> Iterator[str]:
     if seen.closest is None:
         tried = f"{len(seen.tried)} tried, of {len(seen.ranked)}"
         if seen.cleared is None:
-            yield f"{name}: no rewording always breaks it: {tried}"
+            yield f"{name}: no rewording always fails: {tried}"
         else:
-            yield f"{name}: no rewording nearer than PD {seen.cleared:.4f} always breaks it, nor any other of {tried}"
+            yield f"{name}: no rewording closer than PD {seen.cleared:.4f} always fails, nor any other of {tried}"
     else:
         yield f"{name}: {_break_text(seen, seen.closest)}"
         if seen.untried:
-            nearer = f"{len(seen.untried)} of {seen.nearer} nearer ones were not tried"
-            yield f"  {nearer}; none nearer than PD {seen.cleared:.4f} always breaks it"
+            nearer = f"{len(seen.untried)} of {seen.nearer} closer ones were not tried"
+            yield f"  {nearer}; none closer than PD {seen.cleared:.4f} always fails"
         else:
-            yield f"  it is the closest: all {seen.nearer} nearer ones were tried"
+            yield f"  it is the closest: all {seen.nearer} closer ones were tried"
     for each in seen.flaky:
         yield f"  not always: {_break_text(seen, each)}"
     reasons = {each.why: 0 for each in seen.tried if each.outcome == "aside"}
     for why in reasons:
         number = sum(each.why == why for each in seen.tried)
-        yield f"  {number} aside: {why}"
+        yield f"  {number} left out: {why}"
 
 
 def _break_text(seen: "Reworded", found: "Break") -> str:
@@ -285,13 +285,13 @@ def _distance(ranked: "Ranked") -> str:
 def _end(options: argparse.Namespace, written: int, episodes: int, stopped: bool) -> Iterator[str]:
     yield counted(episodes, "episode")
     if stopped:
-        yield "stopped: what was found until then is here"
+        yield "stopped; the results so far are here"
     if written:
         again = f"pytest --vla-cases={options.output} --vla-model={options.vla_model}"
         yield f"{options.output}: {counted(written, 'case')}: `{again}` runs {'it' if written == 1 else 'them'}"
     else:
-        there = f"; {options.output} was there before, and is of another search" * options.output.exists()
-        yield f"nothing was found that always fails, and no file was written{there}"
+        there = f"; {options.output} is from an earlier search" * options.output.exists()
+        yield f"no rewording always fails; no file was written{there}"
 
 
 COMMAND = Command(declare, run)

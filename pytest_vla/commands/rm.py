@@ -74,17 +74,17 @@ def remove(store: "Store", runs: "Sequence[Run]", options: argparse.Namespace, a
     from pytest_vla.util.text import counted, printable
 
     if not (options.yes or options.dry_run) and ask is None:
-        raise VlaError("nobody can be asked, as standard input is no terminal: say yes with --yes")
+        raise VlaError("standard input is not a terminal, so the command cannot ask. Use --yes")
     sizes = [size_of(store, run) for run in runs]
     print("\n".join(map(printable, _listed(runs, sizes))))
     total = f"{counted(len(runs), 'run')}, about {_size(sum(sizes))}"
     if options.dry_run:
         print(f"would remove {total}")
         return
-    if not options.yes and ask is not None and not agrees(ask, f"Remove {total}, for good?"):
+    if not options.yes and ask is not None and not agrees(ask, f"Remove {total} permanently?"):
         raise VlaError("nothing was removed")
     freed = remove_runs(store, runs, elsewhere=options.elsewhere)
-    print(f"removed {total}: the results folder takes {_size(freed)} less")
+    print(f"removed {total}; the results folder is {_size(freed)} smaller")
 
 
 def _listed(runs: "Sequence[Run]", sizes: Sequence[int]) -> Iterator[str]:

@@ -85,8 +85,8 @@ def run(options: argparse.Namespace) -> None:
         host = listener.getsockname()[0]
         if not key and not _is_loopback(host):
             raise VlaError(
-                f"--host={options.host} serves other machines: set a key in the environment variable {KEY}, the same "
-                "here and there"
+                f"--host={options.host} serves other machines. Set the same key in the environment variable {KEY} on the "
+                "server and its clients"
             )
         check_model(spec)
         _say(f"loading {spec.text}")
@@ -109,15 +109,15 @@ def run(options: argparse.Namespace) -> None:
         try:
             device = getattr(policy, "device", None)
             _say(
-                f"{spec.text} is loaded{f' on {device}' if device is not None else ''} in {took:.1f} s; it answers "
-                f"{min(batch, policy.max_batch)} at once, at most"
+                f"{spec.text} is loaded{f' on {device}' if device is not None else ''} in {took:.1f} s; it answers up "
+                f"to {min(batch, policy.max_batch)} at once"
             )
             _say(f"listening on {_joined(host, server.port)}{'; clients need the key' if key else ''}; Ctrl-C ends it")
             _say(f"pytest --vla-suite=SUITE --vla-model=openpi:{_joined(_reachable(host), server.port)}")
             _report(server)
         except KeyboardInterrupt:
             _ignore_signals()
-        _say("ends")
+        _say("stopped")
         if not server.close():
             # A policy that hangs keeps its threads.
             sys.stdout.flush()
@@ -137,8 +137,8 @@ def _load(spec: "ModelSpec") -> "BatchPolicy":
         raise VlaError(f"--vla-model={spec.text}: loading raised {describe(error)}") from error
     if getattr(policy, "privileged", False):
         raise VlaError(
-            f"--vla-model={spec.text} looks into the simulator, which is in another process: it cannot be served; "
-            "clients have it by themselves"
+            f"--vla-model={spec.text} reads the simulator's state, so it cannot be served. Use it in the "
+            "client's pytest instead"
         )
     return as_batch_policy(policy)
 
@@ -160,7 +160,7 @@ def _report(server: "WebsocketServer") -> None:
             if new_batches > batches:
                 line += f", {(new_asked - asked) / (new_batches - batches):.1f} in a batch"
             if busy > _BUSY_SECONDS:
-                line += f"; the policy has been at one call for {busy:.0f} s"
+                line += f"; the current call of the policy has taken {busy:.0f} s"
             _say(f"{time.strftime('%H:%M:%S')} {line}")
         asked, batches, last = new_asked, new_batches, now
 
@@ -175,7 +175,7 @@ def _bound(host: str, port: int) -> Iterator["socket.socket"]:
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
     except (OSError, UnicodeError) as error:
-        raise VlaError(f"--host={host}: {error}; write an address of this machine, such as 0.0.0.0 for all") from error
+        raise VlaError(f"--host={host}: {error}. Give an address of this machine, such as 0.0.0.0 for all") from error
     with socket.socket(family, kind, protocol) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -189,7 +189,7 @@ def _unusable(host: str, port: int, error: OSError) -> VlaError:
     import errno
 
     if error.errno == errno.EADDRINUSE:
-        return VlaError(f"--port={port} is in use on {host}: take another; 0 is a free one")
+        return VlaError(f"--port={port} is in use on {host}. Use another, or 0 for any free one")
     return VlaError(f"--host={host} --port={port}: {error.strerror or error}")
 
 

@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> None:
     drawing = sheets.Drawing(options.cameras, options.size, options.data, options.allow_versions)
     of_runs = [run_sheets.is_run(text) for text in options.what]
     if any(of_runs) and not all(of_runs):
-        raise VlaError(f"{' '.join(options.what)}: show either tasks or runs, not both")
+        raise VlaError(f"{' '.join(options.what)}: give either tasks or runs, not both")
     if not any(of_runs) and options.vary == (LIST,):
         from pytest_vla.vary.registry import kinds_table
 
@@ -89,7 +89,7 @@ def run(options: argparse.Namespace) -> None:
         return
     if not all(of_runs):
         if options.tasks or options.frames:
-            raise VlaError("--tasks and --frames are for runs: name the run, such as `pytest-vla show last`")
+            raise VlaError("--tasks and --frames are for runs. Name a run, such as `pytest-vla show last`")
         found = [sheets.find_tasks(text, options.data) for text in options.what]
         names = [tasks[0].key if len(tasks) == 1 else tasks[0].suite for tasks in found]
         tasks = [task for tasks in found for task in tasks]
@@ -107,7 +107,7 @@ def run(options: argparse.Namespace) -> None:
         file = options.output or default_name([run.run.name for run in runs])
         if file.suffix == VIDEO_SUFFIX:
             if len(runs) > 1 or options.frames:
-                raise VlaError("a video is of one episode: name one run, and leave --frames out")
+                raise VlaError("a video shows one episode. Name one run, and leave --frames out")
             run_sheets.run_video(runs[0], options.tasks or (), options.seeds, file, drawing, options.vary or ())
         else:
             check_target(file)
@@ -120,7 +120,7 @@ def run(options: argparse.Namespace) -> None:
 def _size(text: str) -> tuple[int, int]:
     match = re.fullmatch("0*([1-9][0-9]{0,3})(?:x0*([1-9][0-9]{0,3}))?", text)
     if match is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size in pixels; write 512, or 480x640 for height x width")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size in pixels. Write 512, or 480x640 for height x width")
     return int(match[1]), int(match[2] or match[1])
 
 

@@ -104,7 +104,7 @@ def _told(file: Path, built: "Built") -> str:
 
     pages = [f"{len(built.made)} made", f"{len(built.unchanged)} unchanged"]
     if gone := built.listed - len(built.made) - len(built.unchanged):
-        pages.append(f"{gone} of runs whose records are not here")
+        pages.append(f"{gone} of runs without records")
     return f"{file}: {counted(built.listed, 'run')}; pages: {', '.join(pages)}"
 
 

@@ -78,8 +78,7 @@ def check_screen(task: Task, system: str, environ: Mapping[str, str]) -> None:
     """
     if system.startswith("linux") and not (environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY")):
         raise VlaError(
-            "there is no screen to open MuJoCo's viewer on: neither DISPLAY nor WAYLAND_DISPLAY is set. "
-            f"{_instead(task)}"
+            f"MuJoCo's viewer needs a screen, but neither DISPLAY nor WAYLAND_DISPLAY is set. {_instead(task)}"
         )
 
 
@@ -153,7 +152,7 @@ def _launcher(task: Task) -> Callable[..., Window]:
         warnings.simplefilter("always")
         works = glfw.init()
     if not works:
-        why = "; ".join(str(warning.message) for warning in caught) or "GLFW says no"
+        why = "; ".join(str(warning.message) for warning in caught) or "GLFW gives no reason"
         raise VlaError(f"no window can be opened: {why}. {_instead(task)}")
     launch: Callable[..., Window] = viewer.launch_passive
     return launch

@@ -73,10 +73,10 @@ _TABLES = (
         FROM items AS i JOIN episodes AS e ON e.id = i.counting""",
 )
 
-_NO_ROOM = "make room on the disk (or in the quota); what is recorded so far is kept"
-_NO_RIGHTS = "file and folder have to be readable and writable; mend their rights, or give another results folder"
-_NO_LOCKS = "locks do not work on this file system; give a results folder on another one"
-_DAMAGED = "it is left as it is; move it away to begin anew (`sqlite3 FILE .recover` may save what is in it)"
+_NO_ROOM = "free space on the disk (or in the quota); records so far are kept"
+_NO_RIGHTS = "make file and folder readable and writable, or use another results folder"
+_NO_LOCKS = "locks do not work on this file system; use a results folder on another one"
+_DAMAGED = "the file is left unchanged; move it away to start anew (`sqlite3 FILE .recover` may save its content)"
 
 TEXT, INT, MAYBE_TEXT, MAYBE_INT, MAYBE_REAL = (str,), (int,), (str, NoneType), (int, NoneType), (float, int, NoneType)
 """What a column of a row may hold, for `checked`."""
@@ -88,7 +88,7 @@ _OF_SEVERAL = bytes.fromhex("d9d505f920a163d7")
 _CURES = {
     "SQLITE_FULL": _NO_ROOM,
     "SQLITE_IOERR_WRITE": _NO_ROOM,
-    "SQLITE_READONLY_DBMOVED": "it was moved or deleted while it was in use; leave the results folder in its place",
+    "SQLITE_READONLY_DBMOVED": "it was moved or deleted while in use; leave the results folder in its place",
     "SQLITE_READONLY": _NO_RIGHTS,
     "SQLITE_CANTOPEN": _NO_RIGHTS,
     "SQLITE_PERM": _NO_RIGHTS,
@@ -221,14 +221,14 @@ def _prepare(connection: "sqlite3.Connection", file: Path, create: bool) -> bool
             connection.execute(f"PRAGMA application_id = {_APPLICATION}")
             connection.execute(f"PRAGMA user_version = {SCHEMA}")
         elif application != _APPLICATION:
-            raise VlaError(f"{file} is another program's database; give another results folder")
+            raise VlaError(f"{file} is another program's database; use another results folder")
         elif not OLDEST <= schema <= SCHEMA:
             cure = "read it with the version that wrote it"
             if schema > SCHEMA:
                 cure = "upgrade pytest-vla (pip install -U pytest-vla)"
             raise VlaError(
                 f"{file} has schema {schema}, and this version of pytest-vla reads {OLDEST} to {SCHEMA}; {cure}, or "
-                "give another results folder"
+                "use another results folder"
             )
         else:
             _check_tables(connection, file)

@@ -138,7 +138,7 @@ def explain(record: Record, command: str = "") -> str:
     if record.variation:
         own = instruction_of(record.suite, record.task, record.task_level)
         lines.append(f"  varied: {record.variation['label']}")
-        lines += [f"  told {record.instruction!r} instead of {own!r}"] if record.instruction != own else []
+        lines += [f"  instruction {record.instruction!r} instead of {own!r}"] if record.instruction != own else []
     if clipped_share(record):
         clipped = f"{record.metrics[CLIPPED]:.0f} of {record.steps}, the largest value {largest_action([record])}"
         lines.append(f"  actions clipped to [-1, 1]: {clipped}")
@@ -183,7 +183,7 @@ def clipped_note(records: Sequence[Record]) -> str:
     share = sum(record.metrics[CLIPPED] for record in clipped) / sum(record.steps for record in clipped)
     return (
         f"{share:.0%} of actions clipped to [-1, 1] in {len(clipped)} of {len(records)} episodes, the largest value "
-        f"{largest_action(clipped)}: `pytest-vla check-policy` looks at what a policy answers"
+        f"{largest_action(clipped)}: check the policy's answers by `pytest-vla check-policy`"
     )
 
 
@@ -212,17 +212,17 @@ def notes_after(records: Iterable[Record]) -> tuple[str, ...]:
     lines = []
     if number["broken"]:
         lines.append(
-            f"{episodes_text(number['broken'])} that began otherwise than under mujoco {DEFAULT['mujoco']}: something "
-            "lies elsewhere, or is thrown about; published numbers are not of such scenes"
+            f"{episodes_text(number['broken'])} started differently than under mujoco {DEFAULT['mujoco']}: objects are "
+            "elsewhere, or are thrown about; published numbers do not include such scenes"
         )
     if number["false"]:
         lines.append(
-            f"{episodes_text(number['false'])} of tasks whose file says that something lies where, by upstream's own "
-            "rule, it does under no version of MuJoCo: a known defect of the benchmark"
+            f"{episodes_text(number['false'])} of tasks whose file states a position that, by upstream's own rule, no "
+            "version of MuJoCo reproduces: a known defect of the benchmark"
         )
     if number["thrown"]:
         lines.append(
-            f"{episodes_text(number['thrown'])} from init states in which things overlap and are thrown apart: a known "
+            f"{episodes_text(number['thrown'])} from init states in which objects overlap and are thrown apart: a known "
             "defect of the benchmark"
         )
     return tuple(lines)

@@ -40,7 +40,7 @@ def open_run(text: str, results: Path) -> Iterator[Opened]:
         except VlaError as error:
             if name and Path(name).is_dir():
                 raise VlaError(
-                    f"the folder {name} has no results: there is no {STORE} in it, nor where it lies; give a results "
+                    f"the folder {name} has no results: neither it nor its parent has {STORE}. Give a results "
                     "folder, such as .vla, or a run's name"
                 ) from error
             raise

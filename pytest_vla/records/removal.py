@@ -35,7 +35,7 @@ def refusals(store: Store, runs: Sequence[Run], *, elsewhere: bool = False) -> d
             return found
         # Without the first record of a case a later one would count, and whoever removes failures would do better.
         found |= {
-            name: f"run {', '.join(some)} had --lf or the like pick episodes of it, and counts its records: remove "
+            name: f"run {', '.join(some)} selected episodes from it (such as by --lf) and counts its records. Remove "
             "both or none"
             for name, some in kept.items()
             if some
@@ -68,7 +68,7 @@ def remove_runs(store: Store, runs: Sequence[Run], *, elsewhere: bool = False) -
         # A run may have been gone on with since it was looked at.
         now = [run for run in store.runs() if run.name in names]
         if lost := set(names) - {run.name for run in now}:
-            raise VlaError(f"nothing is removed: run {', '.join(sorted(lost))} is gone already")
+            raise VlaError(f"nothing is removed: run {', '.join(sorted(lost))} no longer exists")
         if against := refusals(store, now, elsewhere=elsewhere):
             raise refused(against)
 
@@ -85,7 +85,7 @@ def remove_runs(store: Store, runs: Sequence[Run], *, elsewhere: bool = False) -
             except OSError as error:
                 stuck.append(f"{error.filename or folder}: {error.strerror or error}")
     if stuck:
-        raise VlaError(f"records are removed, and of their folders not all: {'; '.join(stuck)}; delete these yourself")
+        raise VlaError(f"records are removed, but not all folders: {'; '.join(stuck)}. Delete these yourself")
     return freed
 
 
@@ -99,10 +99,10 @@ def _why_not(results: Path, run: Run, elsewhere: bool) -> str:
     if alive:
         return f"it is still running, as process {run.pid}"
     if alive is None and not elsewhere:
-        return f"nobody here can tell whether it still runs on {run.host}; remove it there, or add --elsewhere"
+        return f"it may still run on {run.host}; remove it there, or add --elsewhere"
     # A store may come from elsewhere, and its names are paths.
     if _NAME.fullmatch(run.name) is None:
-        return "this is no name of a run's folder"
+        return "its name is not a valid folder name"
     folder = results / run.name
     try:
         kind = folder.lstat().st_mode
@@ -110,7 +110,7 @@ def _why_not(results: Path, run: Run, elsewhere: bool) -> str:
         return ""
     except OSError as error:
         return f"{folder}: {error.strerror or error}"
-    return "" if stat.S_ISDIR(kind) else f"{folder} is no folder of its own but a link or a file; move it away"
+    return "" if stat.S_ISDIR(kind) else f"{folder} is a link or a file, not a folder; move it away"
 
 
 def _sizes(folder: Path) -> list[int]:

@@ -194,7 +194,9 @@ class TimeLimitSample:
     def text(self) -> str:
         """A short description of the sample."""
         if not self.balanced:
-            return f"stopped by time ({self.by}): {self.done} of {counted(self.planned, 'episode')}, no balanced sample"
+            return (
+                f"stopped by time ({self.by}): {self.done} of {counted(self.planned, 'episode')}, not a balanced sample"
+            )
         if self.is_few:
             return f"stopped by time ({self.by}): {self.done} of {counted(self.planned, 'episode')}, {self.few_text}"
         return f"stopped by time ({self.by}): a balanced sample of {self.done} of {counted(self.planned, 'episode')}"

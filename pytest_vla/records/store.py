@@ -482,7 +482,7 @@ class Store:
         with self._database.transaction() as connection:
             run = self.run(name)
             if is_alive(run) and run.pid != os.getpid():
-                raise VlaError(f"run {run.name} is still running (process {run.pid}); wait for its end, or stop it")
+                raise VlaError(f"run {run.name} is still running (process {run.pid}). Wait for its end, or stop it")
             connection.execute(
                 "UPDATE runs SET status = 'running', ended = NULL, host = ?, pid = ?, process = ? WHERE name = ?",
                 (*this_process(), run.name),
@@ -748,7 +748,7 @@ def _make_results_folder(results: Path) -> None:
 
 def no_runs(results: Path) -> VlaError:
     """Return the error for a results folder without runs."""
-    return VlaError(f"no runs in {results} yet: run pytest with --vla-suite and --vla-model, or give another folder")
+    return VlaError(f"no runs in {results} yet. Run pytest with --vla-suite and --vla-model, or give another folder")
 
 
 # Records and endings of a run, written in their order: one by one as long as they come slowly, else in groups.

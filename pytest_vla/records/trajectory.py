@@ -65,7 +65,7 @@ class Trajectory:
     def with_series(self, more: "Mapping[str, NDArray[Any]]") -> "Trajectory":
         """Return the trajectory with further series. Raises VlaError if a name is taken, or an array is no series."""
         if taken := sorted(self.series.keys() & more.keys()):
-            raise VlaError(f"the trajectory has a series {', '.join(taken)} already: give the new one another name")
+            raise VlaError(f"the trajectory already has a series {', '.join(taken)}. Use another name")
         return dataclasses.replace(self, series={**self.series, **more})
 
     def freeze(self) -> None:
@@ -121,7 +121,7 @@ def trajectory_file(folder: Path, arrays: str) -> Path:
     """
     file = folder / arrays
     if not is_inside(arrays) or not file.resolve().is_relative_to(folder.resolve().parent):
-        raise VlaError(f"{printable(str(file))} lies outside of the results {folder.parent}: it is not read")
+        raise VlaError(f"{printable(str(file))} is outside of the results {folder.parent}, so it is not read")
     return file
 
 

@@ -70,7 +70,7 @@ def occlusions(policy: Policy, task: Task, record: Record, observation: Observat
         EpisodeError: the policy raises, or its answer is invalid.
     """
     if getattr(policy, "privileged", False):
-        raise VlaError("the policy looks at the simulator itself, which no patch covers")
+        raise VlaError("the policy reads the simulator's state, which no patch can cover")
     shown = {name: np.array(observation[name]) for name in observation}
     read: set[str] = set()
     with globals_put_back():
@@ -170,9 +170,9 @@ def episode_occlusions(
     """
     task = restored_task(record, data_of(run, data))
     if task.world is not None:
-        raise VlaError(f"{record.suite} has a world of its own, which is not taken back to an episode's begin")
+        raise VlaError(f"{record.suite} has its own world, which cannot be restored to an episode's start")
     if record.arrays is None:
-        raise VlaError(f"{record.case} left no states")
+        raise VlaError(f"{record.case} has no states")
     variation = restored_variation(task, record)
     world = pool(task, variation if variation is not None and variation.changes_world else None)
     trajectory = load_trajectory(trajectory_file(folder, record.arrays))

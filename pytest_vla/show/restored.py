@@ -71,7 +71,7 @@ def restored_variation(task: Task, record: Record) -> "Variation | None":
 
 # Variations by their parameters: made again from a record's, without drawing, and what may be chosen instead.
 
-_OTHER = "the record is of another version of pytest-vla, or of other files"
+_OTHER = "the record is from another version of pytest-vla, or from other files"
 
 
 def given_back(task: Task, label: str, parameters: Params, instruction: str | None = None) -> Variation | None:
@@ -101,7 +101,7 @@ def given_back(task: Task, label: str, parameters: Params, instruction: str | No
         made = single[0] if len(single) == 1 else joined(label, single)
     told = {} if made is None else made.parameters
     if wrong := [name for name, value in parameters.items() if name not in told or told[name] != value]:
-        raise VlaError(f"{label} of {task.id} is otherwise than its record says: {wrong[0]}; {_OTHER}")
+        raise VlaError(f"{label} of {task.id} differs from its record: {wrong[0]}; {_OTHER}")
     return made
 
 

@@ -150,7 +150,7 @@ def run_video(
     if len(records) != 1:
         listed = ", ".join(record.case for record in records[:_LISTED])
         raise VlaError(
-            f"a video is of one episode, and run {run.run.name} has {len(records)} with "
+            f"a video shows one episode, but run {run.run.name} has {len(records)} with "
             f"{_asked(patterns, seeds, labels)}{': ' if listed else ''}{listed}. Name one with --tasks, --seeds and "
             "--vary"
         )
@@ -177,7 +177,7 @@ def episode_video(pool: "WorldPool", run: Run, record: Record, folder: Path, fil
 
     task = as_drawn(restored_task(record, data_of(run, drawing.data)), drawing, 1)
     if record.arrays is None:
-        raise VlaError(f"{record.case} left no states to draw: {record.reason}")
+        raise VlaError(f"{record.case} has no states to draw: {record.reason}")
     write_video(
         pool(task, drawn_variation(task, record)),
         load_trajectory(trajectory_file(folder, record.arrays)).qpos,
@@ -210,7 +210,7 @@ def seed_of(record: Record, name: str) -> int:
     """Return one of a record's seeds. Raises VlaError if the record lacks it."""
     seed = record.seeds.get(name)
     if seed is None:
-        raise VlaError(f"{record.case} cannot be drawn again: its record has no seeds.{name}")
+        raise VlaError(f"{record.case} cannot be drawn: its record has no seeds.{name}")
     return seed
 
 

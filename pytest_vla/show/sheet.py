@@ -158,8 +158,7 @@ def _layout(rows: Sequence[Sequence[SheetCell | None]], title: str, subtitle: st
 def _check_size(width: int, height: int) -> None:
     if max(width, height) > MAX_SHEET_SIDE or width * height > MAX_SHEET_PIXELS:
         raise VlaError(
-            f"a picture sheet of {width}x{height} pixels is too large: take fewer tasks, seeds or cameras, or smaller "
-            "pictures"
+            f"the sheet of {width}x{height} pixels is too large. Use fewer tasks, seeds or cameras, or smaller pictures"
         )
 
 
@@ -184,7 +183,9 @@ def check_target(file: Path) -> None:
         VlaError: the name does not end in .png, its folder is missing or not writable, or Pillow is missing.
     """
     if file.suffix.lower() != SHEET_SUFFIX:
-        raise VlaError(f"{file}: a picture's name ends in {SHEET_SUFFIX}, that of a run's video in {VIDEO_SUFFIX}")
+        raise VlaError(
+            f"{file}: expected a name ending in {SHEET_SUFFIX} for a picture, or in {VIDEO_SUFFIX} for a run's video"
+        )
     try:
         if file.is_dir():
             raise VlaError(f"cannot write {file}: it is a folder")

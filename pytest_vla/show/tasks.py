@@ -89,7 +89,7 @@ def find_tasks(text: str, data: Path | None = None) -> tuple[Task, ...]:
     if len(found) > 1:
         listed = ", ".join(f"{task.id}" for task in found[:_LISTED])
         more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
-        raise VlaError(f"{text!r} is in the names of {len(found)} tasks: {listed}{more}. Write one of them")
+        raise VlaError(f"{text!r} matches {len(found)} tasks: {listed}{more}. Name one of them")
     return found
 
 
@@ -187,7 +187,7 @@ def columns_of(cells: int, together: int) -> int:
 def check_number(pictures: int) -> None:
     """Raise VlaError if there are more pictures than a sheet may have."""
     if pictures > MAX_PICTURES:
-        raise VlaError(f"{pictures} pictures are too many for a sheet: take fewer tasks, seeds, cameras or frames")
+        raise VlaError(f"{pictures} pictures are too many for a sheet. Use fewer tasks, seeds, cameras or frames")
 
 
 def _suites() -> list[str]:

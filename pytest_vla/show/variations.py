@@ -177,7 +177,7 @@ def _labels(task: Task, vary: str) -> tuple[str, ...]:
     if any(pattern.startswith(UPSTREAM) for pattern in patterns):
         known += tuple(label for label in labels_of(task, protocol=UPSTREAM) if label not in known)
     if not patterns:
-        raise VlaError(f"nothing to vary is given; {task.suite} has labels such as {', '.join(known[:3])}")
+        raise VlaError(f"--vary is empty; {task.suite} has labels such as {', '.join(known[:3])}")
     return match_labels(patterns, known, f"{task.id}")
 
 
@@ -414,7 +414,7 @@ def _changes_drawn(candidate: Candidate, pool: "WorldPool") -> SceneView:
     try:
         variation = find_variation(task, case.variation, case.seed)
         if variation is not None and not changes_picture(variation):
-            return SceneView(None, "it looks as it does without the change")
+            return SceneView(None, "the change is not visible")
         pictures, _, wrong = begun(pool, task, case, variation, task.protocol.cameras[:1])
     except VlaError as error:
         return SceneView(None, str(error))

@@ -151,7 +151,7 @@ def write_video(
         VlaError: no such camera, or the video cannot be encoded or written.
     """
     if file.suffix != VIDEO_SUFFIX:
-        raise VlaError(f"{file}: a video's name ends in {VIDEO_SUFFIX}")
+        raise VlaError(f"{file}: expected a name ending in {VIDEO_SUFFIX}")
     if not len(qpos):
         return 0
     world.reset(init_state=init_state, scene_seed=scene_seed, settle=False)
@@ -299,7 +299,7 @@ def first_and_last(file: Path) -> tuple[bytes, bytes]:
             (last,) = deque(frames, maxlen=1) or (first,)
             pictures = [first.to_ndarray(format="rgb24"), last.to_ndarray(format="rgb24")]
     except (av.error.FFmpegError, StopIteration) as error:
-        raise VlaError(f"{file} is no video that can be read: {error}") from error
+        raise VlaError(f"cannot read the video {file}: {error}") from error
     streams = [io.BytesIO(), io.BytesIO()]
     for picture, stream in zip(pictures, streams, strict=True):
         Image.fromarray(picture).save(stream, "PNG")

@@ -79,6 +79,8 @@ class Wandb:
         thread.start()
         thread.join(LONGEST_SENDING)
         if thread.is_alive():
-            raise VlaError(f"not all was sent in {LONGEST_SENDING:g} s: `wandb sync {self._folder.parent}` sends it")
+            raise VlaError(
+                f"upload not finished after {LONGEST_SENDING:g} s. Upload the rest by `wandb sync {self._folder.parent}`"
+            )
         for error in raised:
             raise error

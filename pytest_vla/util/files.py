@@ -51,7 +51,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise VlaError(f"{path} is there already, and nothing is overwritten: name a new folder, or an empty one")
+            raise VlaError(f"{path} exists already, and is not overwritten. Name a new folder, or an empty one")
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary.mkdir()
         try:
@@ -89,7 +89,7 @@ def cache_folder() -> Path:
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     folder = expanded(os.environ.get("PYTEST_VLA_CACHE") or Path(base) / "pytest-vla")
     if folder is None:
-        raise VlaError("there is no home folder for the cache of compiled scenes: set PYTEST_VLA_CACHE or HOME")
+        raise VlaError("there is no home folder for the cache of compiled scenes. Set PYTEST_VLA_CACHE or HOME")
     return folder
 
 

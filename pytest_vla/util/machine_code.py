@@ -167,8 +167,8 @@ def require(wanted: Sequence[MachineCode]) -> None:
     if lacking := make(wanted):
         names = ", ".join(code.name for code in lacking)
         raise VlaError(
-            f"no machine code can be made of {names}: expected that numba compiles it, and that {next(_folders())} can "
-            "be written; PYTEST_VLA_CACHE says another folder"
+            f"cannot compile {names}: numba must work, and {next(_folders())} must be writable. PYTEST_VLA_CACHE sets "
+            "another folder"
         )
 
 

@@ -87,10 +87,14 @@ def test_what_was_agreed_is_written_before_the_first_episode(vla: Run, project: 
 def test_afterwards_it_is_said_what_is_not_as_agreed(vla: Run, capsys: pytest.CaptureFixture[str]) -> None:
     vla(*STOVE, EIGHT, BASELINE)
     _, told = afterwards(capsys)
-    assert "not as agreed" not in told
-    assert "agreed before the first episode: 10 cases" in told
+    assert "differs from the gate plan" not in told
+    assert "gate plan: 10 cases" in told
     _, told = afterwards(capsys, "--margin=60", "--by=suite", "--require=no-worse", "--alpha=.1")
-    assert [line.removeprefix("note: not as agreed: ") for line in told.splitlines() if "not as agreed" in line] == [
+    assert [
+        line.removeprefix("note: differs from the gate plan: ")
+        for line in told.splitlines()
+        if line.startswith("note: d")
+    ] == [
         "margin 60 points, 5 were agreed",
         "alpha 0.1, 0.05 was agreed",
         "groups by suite, by suite, dimension was agreed",
@@ -257,7 +261,7 @@ def test_measures_beside_success_fail_the_run_too(
     code, told = afterwards(capsys, "--margin=60", "--measure=steps", "--json")
     assert code == 1
     assert json.loads(told) == {name: value for name, value in found.items() if name != "line"}
-    assert "note: not as agreed: measures none, steps were agreed" in afterwards(capsys, "--margin=60")[1]
+    assert "note: differs from the gate plan: measures none, steps were agreed" in afterwards(capsys, "--margin=60")[1]
 
 
 def test_tests_of_the_users_are_pairs_of_their_own_and_may_be_grouped(vla: Run, project: pytest.Pytester) -> None:

@@ -251,7 +251,7 @@ def test_afterwards_it_is_judged_by_what_was_agreed(vla: Run, capsys: pytest.Cap
         ("--margin=5", "margin 5 points, 60 were agreed"),
         ("--alpha=.1", "alpha 0.1, 0.05 was agreed"),
         ("--by=suite", "groups by suite, by suite, dimension was agreed"),
-        ("--unpaired", "--unpaired, pairs were agreed"),
+        ("--unpaired", "--unpaired, but the plan pairs cases"),
     ):
         code, text = afterwards(capsys, option)
         assert code != 0
@@ -261,7 +261,7 @@ def test_afterwards_it_is_judged_by_what_was_agreed(vla: Run, capsys: pytest.Cap
     assert table["rule"] == "sequential"
     progress = {"decided": True, "rounds": 3, "of_rounds": 10, "pairs": 6, "of_pairs": 20, "rest": 0}
     assert table["groups"]["libero_goal[benign]"]["progress"] == progress
-    assert "note: not as agreed: better required" in afterwards(capsys, "--require=better")[1]
+    assert "note: differs from the gate plan: better required" in afterwards(capsys, "--require=better")[1]
 
 
 @pytest.mark.usefixtures("base")
