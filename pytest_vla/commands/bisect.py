@@ -203,8 +203,8 @@ def models_of(good: str, bad: str, patterns: Sequence[str]) -> tuple[str, ...]:
     last = models.index(bad) if bad in models else len(models)
     if good == bad or first >= last:
         raise VlaError(
-            f"--good={good} and --bad={bad}: the good one must come before the bad one in the order of the checkpoints: "
-            + ", ".join(models)
+            f"--good={good} and --bad={bad}: the good one must come before the bad one in the order of the "
+            "checkpoints: " + ", ".join(models)
         )
     return (good, *models[first + 1 : last], bad)
 

@@ -150,7 +150,8 @@ def fetch_libero(
         return folder
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise VlaError(
-            f"{folder} exists already and was not made by `pytest-vla fetch`. Remove it, or give another folder with --to"
+            f"{folder} exists already and was not made by `pytest-vla fetch`. Remove it, or give another folder with "
+            "--to"
         )
     if not yes and ask is None:
         raise VlaError("standard input is not a terminal, so the command cannot ask. Use --yes")

@@ -276,8 +276,8 @@ def _file(options: argparse.Namespace) -> Path:
         typed = getattr(options, key, None)
         if typed != _DEFAULTS.get(key) and _plain(typed) != value:
             raise VlaError(
-                f"--resume={file.parent.name}: that search has {_option_of(key)} {value!r}. Leave the option out, or start a "
-                "new search"
+                f"--resume={file.parent.name}: that search has {_option_of(key)} {value!r}. Leave the option out, or "
+                "start a new search"
             )
         setattr(options, key, _read(key, value))
     return file

@@ -125,7 +125,7 @@ def _uncollected(found: "Merged") -> Iterator[str]:
     number = max(max(lost.number for lost in found.uncollected.values()), len(shards))
     if number > _MOST_LINES:
         yield f"and {number - _MOST_LINES} more that could not be collected"
-    yield "the tests of these files are in no shard. Fix them, run the shards again without --vla-resume, then merge again:"
+    yield "these files' tests are in no shard. Fix them, run the shards again without --vla-resume, then merge again:"
     numbers = sorted(found.uncollected)
     for number in numbers[:_MOST_LINES]:
         folder = found.folders.get(number)

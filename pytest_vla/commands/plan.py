@@ -95,7 +95,8 @@ def _copies_told(copies: int, what: str) -> list[str]:
     if not copies:
         return []
     return [
-        f"note: {counted(copies, what)} of the baseline {'is an exact copy of another' if copies == 1 else 'are exact copies of others'}"
+        f"note: {counted(copies, what)} of the baseline "
+        f"{'is an exact copy of another' if copies == 1 else 'are exact copies of others'}"
     ]
 
 
@@ -117,8 +118,8 @@ def _starts_told(group: "PlanGroup", plan: "GatePlan") -> str:
     if takes <= min(starts):
         return ""
     return (
-        f"note: {plan.name} needs {counted(takes, 'seed')} a task, but a task has {counted(min(starts), 'start')}. Make "
-        "more (pytest-vla init-states --add), or use several run seeds if the policy samples its actions"
+        f"note: {plan.name} needs {counted(takes, 'seed')} a task, but a task has {counted(min(starts), 'start')}. "
+        "Make more (pytest-vla init-states --add), or use several run seeds if the policy samples its actions"
     )
 
 

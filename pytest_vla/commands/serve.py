@@ -85,8 +85,8 @@ def run(options: argparse.Namespace) -> None:
         host = listener.getsockname()[0]
         if not key and not _is_loopback(host):
             raise VlaError(
-                f"--host={options.host} serves other machines. Set the same key in the environment variable {KEY} on the "
-                "server and its clients"
+                f"--host={options.host} serves other machines. Set the same key in the environment variable {KEY} on "
+                "the server and its clients"
             )
         check_model(spec)
         _say(f"loading {spec.text}")

@@ -222,8 +222,8 @@ def notes_after(records: Iterable[Record]) -> tuple[str, ...]:
         )
     if number["thrown"]:
         lines.append(
-            f"{episodes_text(number['thrown'])} from init states in which objects overlap and are thrown apart: a known "
-            "defect of the benchmark"
+            f"{episodes_text(number['thrown'])} from init states in which objects overlap and are thrown apart: a "
+            "known defect of the benchmark"
         )
     return tuple(lines)
 

@@ -80,7 +80,8 @@ class Wandb:
         thread.join(LONGEST_SENDING)
         if thread.is_alive():
             raise VlaError(
-                f"upload not finished after {LONGEST_SENDING:g} s. Upload the rest by `wandb sync {self._folder.parent}`"
+                f"upload not finished after {LONGEST_SENDING:g} s. Upload the rest by `wandb sync "
+                f"{self._folder.parent}`"
             )
         for error in raised:
             raise error

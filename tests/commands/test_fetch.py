@@ -131,7 +131,7 @@ def test_without_consent_nothing_is_downloaded(hub: Fake, tmp_path: Path, answer
 
 
 def test_where_nobody_can_be_asked_the_hub_is_not_even_called(hub: Fake, tmp_path: Path) -> None:
-    with pytest.raises(VlaError, match="not a terminal, so the command cannot ask. Use --yes"):
+    with pytest.raises(VlaError, match=r"not a terminal, so the command cannot ask\. Use --yes"):
         fetch_libero(tmp_path / "libero", False, str, None, hub.sources)
     assert hub.asked == []
 

@@ -69,7 +69,7 @@ def test_what_was_not_collected_is_named_once(here: Path, capsys: pytest.Capture
     assert code == 3
     assert said[2:] == [
         "not collected: test_own.py: NameError: name 'boom' is not defined (shard 1-2)",
-        "the tests of these files are in no shard. Fix them, run the shards again without --vla-resume, then merge again:",
+        "these files' tests are in no shard. Fix them, run the shards again without --vla-resume, then merge again:",
         "  pytest --vla-suite=libero_goal --vla-shard=1/3 --vla-results=out/1",
         "  pytest --vla-suite=libero_goal --vla-shard=2/3 --vla-results=out/2",
     ]

@@ -119,7 +119,7 @@ def test_a_database_that_is_full_keeps_what_it_has(results: Path) -> None:
             store.add(record_of(3, message="x" * 10**6))
         assert str(full.value) == (
             f"cannot write records: {results / STORE}: database or disk is full; free space on the disk (or in the "
-            "quota); what is recorded so far is kept"
+            "quota); records so far are kept"
         )
         assert seeds_in(results) == [0, 1, 2]
         store._database.connection.execute("PRAGMA max_page_count = 1000000")

@@ -170,13 +170,13 @@ def test_what_is_no_picture_is_refused(picture: np.ndarray) -> None:
 
 def test_a_sheet_that_no_program_shows_is_refused() -> None:
     rows: Sequence[Sequence[SheetCell]] = [[SheetCell(plain(1, MAX_SHEET_SIDE, 1))]]
-    with pytest.raises(VlaError, match="too large. Use fewer tasks, seeds or cameras"):
+    with pytest.raises(VlaError, match=r"too large\. Use fewer tasks, seeds or cameras"):
         sheet(rows)
 
 
 @pytest.mark.parametrize("shape", [(MAX_SHEET_SIDE, 1), (1, MAX_SHEET_SIDE), (MAX_SHEET_PIXELS // 9000, 9000)])
 def test_a_sheet_that_would_be_too_large_is_refused_without_its_pictures(shape: tuple[int, int]) -> None:
-    with pytest.raises(VlaError, match="too large. Use fewer tasks, seeds or cameras"):
+    with pytest.raises(VlaError, match=r"too large\. Use fewer tasks, seeds or cameras"):
         check_layout([[SheetCell(blank(shape))]])
     check_layout([[SheetCell(blank((shape[0] - shape[0] // 10, shape[1] - shape[1] // 10)))]])
 

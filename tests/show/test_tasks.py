@@ -142,7 +142,7 @@ def test_too_large_a_sheet_is_refused_before_a_picture_is_drawn(results: Path) -
         lambda: task_sheet(tasks(STOVE, BOWL), range(100), Drawing(size=(2000, 2000))),
         lambda: run_sheet(load_runs(["20260101", "last"], results), (), None, 2, Drawing(size=(9999, 9999))),
     ):
-        with pytest.raises(VlaError, match="pixels is too large. Use fewer tasks, seeds or cameras, or smaller"):
+        with pytest.raises(VlaError, match=r"pixels is too large\. Use fewer tasks, seeds or cameras, or smaller"):
             draw()
     assert (ColouredWorld.made, ColouredWorld.log) == ([], [])
 
