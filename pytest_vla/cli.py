@@ -16,7 +16,7 @@ from pytest_vla.entries import Command, CommandEntry
 from pytest_vla.errors import VlaError
 from pytest_vla.util.text import did_you_mean, printable_lines
 
-# What a command needs is imported when it is typed: --help has to come at once.
+# A command's module is imported when the command is run, so that --help is fast.
 
 _ABOUT = (
     "Look at the tasks of robot-policy tests and at the records of their runs. pytest runs the tests: "
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name = rest[0] if rest and not rest[0].startswith("-") else ""
     try:
         if name:
-            # What is simulated, or served, is to be what a run of pytest has: before anything imports numpy.
+            # Simulation and serving must use the same kernels as pytest's runs. Pinned before anything imports numpy.
             kernels.pin()
         if plugins:
             sys.path.insert(0, os.getcwd())
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if name not in found:
             parser = _parser(found)
             if not name:
-                # Help, and what cannot be understood, end here.
+                # Help and wrong arguments exit here.
                 parser.parse_args(typed)
             known = f"Commands: {', '.join(found)}.{hook_modules.of_a_conftest()}"
             parser.error(f"there is no command {name!r}.{did_you_mean(name, found)} {known}")
@@ -63,7 +63,7 @@ def _entries(name: str) -> Mapping[str, CommandEntry]:
     ours = {entry.name: entry for entry in pytest_vla_commands()}
     if name in ours:
         return ours
-    # A package that is broken takes nobody's help away.
+    # A broken package must not break --help.
     found, troubles = extensions.usable_commands()
     for trouble in troubles:
         _refuse(trouble)
@@ -151,10 +151,10 @@ def _plugins_of(typed: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
 
 def _refuse(error: Exception | str, code: int = 1) -> int:
     if isinstance(error, OSError):
-        # Standard output is what cannot be written. Python would complain once more when it closes it.
+        # Standard output cannot be written. Python would report this again when it closes it.
         with suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    # A reader such as head has seen enough.
+    # The reader, such as head, has closed the pipe: no message.
     if not isinstance(error, BrokenPipeError):
         print(printable_lines(f"pytest-vla: {error}"), file=sys.stderr)
     return code

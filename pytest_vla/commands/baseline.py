@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pytest_vla.commands.rm import Ask
     from pytest_vla.gate.baseline import Baseline
 
-# What the command needs is imported when it runs: --help has to come at once.
+# Heavy imports are inside the functions, so that --help is fast.
 
 DEFAULT_FILE = "baseline.vla.json"
 

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from pytest_vla.records.runs import Run
 
 
-# What the command needs is imported when it runs: --help has to come at once.
+# Heavy imports are inside the functions, so that --help is fast.
 
 FOLDER = "bisect"
-"""Of the runs, in the results folder: one of its own for each checkpoint."""
+"""The folder of the runs, in the results folder, with one subfolder for each checkpoint."""
 
 _OURS = (
     "--vla-model",
@@ -43,7 +43,7 @@ _OURS = (
     "--vla-margin",
     "--vla-regression",
 )
-"""What may not stand among pytest's options: the command gives it, or it has another name here."""
+"""Options that are refused among pytest's: this command sets them, or has its own option for them."""
 
 
 @dataclass(frozen=True)
@@ -211,10 +211,10 @@ def models_of(good: str, bad: str, patterns: Sequence[str]) -> tuple[str, ...]:
 
 def _expanded(pattern: str) -> Iterator[str]:
     """Yield the policies' texts that a pattern matches."""
-    # A file's path is all of it, or stands behind a kind's colon or an argument's sign.
+    # The file's path is the whole pattern, or the part after a kind's colon or an argument's equals sign.
     before, path = re.fullmatch(r"(.*[:=])?([^:=]*)", pattern, re.DOTALL).groups(default="")  # type: ignore[union-attr]
     if not any(sign in path for sign in "*?["):
-        # A name, such as tiny@early, is itself.
+        # A name without wildcards, such as tiny@early, matches itself.
         yield pattern
         return
     for file in glob.glob(path, recursive=True):
@@ -275,7 +275,7 @@ def _finding(search: BisectRequest, model: str, baseline: str) -> "tuple[Finding
     found = _newest(folder)
     judgement = None
     if found is not None:
-        # It was stopped before: then it is gone on with.
+        # A stopped run cannot be judged, and is resumed below.
         with suppress(VlaError):
             judgement = _judged(search, folder, found, baseline)
     if judgement is None:
@@ -314,7 +314,7 @@ def _judged(search: BisectRequest, folder: Path, run: "Run", baseline: str) -> "
 def _call(search: BisectRequest, model: str, folder: Path, gate: Sequence[str], before: "Run | None") -> None:
     """Run pytest on a checkpoint, or resume its stopped run. Raises VlaError if pytest fails."""
     fresh = [*search.options, f"--vla-model={model}", *gate]
-    # What is run was agreed when the run began; how it is run may be given again.
+    # The selection is stored with the run; options such as -n are not, and are given again.
     options = ["--vla-resume", *_given_again(search.options)] if before is not None else fresh
     command = [sys.executable, "-m", "pytest", *options, f"--vla-results={folder}"]
     print(f"bisect: $ {shlex.join(['pytest', *command[3:]])}", flush=True)
@@ -322,7 +322,7 @@ def _call(search: BisectRequest, model: str, folder: Path, gate: Sequence[str], 
         try:
             ended = process.wait()
         except KeyboardInterrupt:
-            # The same Ctrl-C has reached it, and it keeps what has ended.
+            # pytest gets the same Ctrl-C, and keeps the finished episodes.
             process.wait()
             raise
     if ended not in (0, 1):
@@ -364,10 +364,10 @@ def _newest(folder: Path) -> "Run | None":
 COMMAND = Command(declare, run, trouble=2)
 
 
-# Which of a list of checkpoints is the first that regressed: halving, by the verdicts of gates.
+# The search for the first regressed checkpoint: bisection by the verdicts of gates.
 #
-# It takes checkpoints to be good up to one of them and bad from it on, as ``git bisect`` takes commits. An undecided
-# gate tells nothing: its checkpoint is stepped over, and stays among those that may be the first.
+# It assumes that checkpoints are good up to one of them and bad from it on, as ``git bisect`` does of commits. A
+# checkpoint with an undecided gate is skipped, and remains a suspect.
 
 Finding = Literal["good", "bad", "undecided"]
 
@@ -377,7 +377,7 @@ FINDINGS: dict[str, Finding] = {
     "regression": "bad",
     "undecided": "undecided",
 }
-"""What a verdict of `pytest_vla.gate.choices.Verdict` says of a checkpoint; one that is not comparable says nothing."""
+"""The finding for each `pytest_vla.gate.choices.Verdict`, except not comparable."""
 
 
 def in_order(names: Iterable[str]) -> list[str]:
@@ -413,7 +413,7 @@ def next_to_try(found: Mapping[int, Finding]) -> int | None:
         ValueError: no good checkpoint precedes a bad one.
     """
     left = suspects(found)
-    # The last of them is known to be bad.
+    # The last suspect is known to be bad.
     open_ = [place for place in left[:-1] if place not in found]
     middle = (left.start + left.stop - 2) / 2
     return min(open_, key=lambda place: (abs(place - middle), place), default=None)

@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> None:
             _fill(suite.name, "scene", partial(compile_scenes, suite))
     number, size = held(folder)
     print(f"{folder}: {counted(number, 'scene')}, {size / 1e6:.0f} MB of at most {limit / 1e6:.0f} MB")
-    # In another place than asked for where the cache cannot be written: an image would be without it.
+    # Printed because it differs from the requested folder if that is not writable, and an image would lack the code.
     for place, (number, size) in (machine_code.held() or {folder: (0, 0)}).items():
         print(f"{place}: machine code of {counted(number, 'function')}, {size / 1e6:.1f} MB")
 
@@ -111,7 +111,7 @@ def compile_scenes(suite: Suite) -> int:
 def _all_code() -> tuple[machine_code.MachineCode, ...]:
     from pytest_vla.sim.gl import select_gl
 
-    # MuJoCo, which the step's module imports, chooses its OpenGL then.
+    # MuJoCo chooses its OpenGL when it is imported, by the step's module.
     select_gl()
     return tuple(code for module in WITH_CODE for code in machine_code.codes_of(module))
 

@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from pytest_vla.serving.throughput import EpisodeDemand, Forecast
 
 
-# What ``pytest-vla check-policy`` foresees: episodes an hour by number of workers, here and on sixteen cores.
+# The forecast of episodes per hour, by number of workers, for this machine and for sixteen cores.
 
 WORKERS = (1, 8, 16, 32)
 CORES_OF_A_SERVER = 16
 
 UNEVEN = 2.0
-"""Times the median, that the slowest answer takes where time depends on the question."""
+"""The ratio of the slowest answer to the median from which on the time is said to depend on the question."""
 
 SLOW_SECONDS = 5.0
-"""Of one question, from which on people should know what an episode takes."""
+"""Seconds of one question from which on the duration of an episode is reported."""
 
 
 @dataclass(frozen=True)
@@ -255,7 +255,7 @@ def _milliseconds(text: str) -> float:
     return value
 
 
-# What the command needs is imported when it runs: --help has to come at once.
+# Heavy imports are inside the functions, so that --help is fast.
 
 DEFAULT_SUITE = "tabletop"
 DEFAULT_SIZES = (1, 2, 4, 8, 16, 32)
@@ -361,14 +361,14 @@ def run(options: argparse.Namespace) -> None:
         )
     suites = [load_suite(name) for text in options.vla_suite for name in named_suites(text)]
     spec = typed_model(options.vla_model, options.vla_device)
-    # What a policy prints is not the report.
+    # The policy's own output must not mix with the report.
     with progress(sys.stderr) as told, redirect_stdout(sys.stderr):
         told(f"loading {spec.text}")
         check_model(spec)
         report = check(load_policy(spec), spec.text, suites, options.batch, machines_of(options), told=told)
     print(json.dumps(as_table(report), indent=2) if options.json else "\n".join(as_text(report)))
     if report.errors:
-        # Written to another stream.
+        # The error goes to another stream.
         sys.stdout.flush()
         listed = "; ".join(f"{suite} ({', '.join(codes)})" for suite, codes in report.errors.items())
         raise VlaError(f"{spec.text} does not fit {listed}")

@@ -7,7 +7,7 @@ from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
 from pytest_vla.run.arguments import declare_results, some_text
 
-# What the command needs is imported when it runs: --help has to come at once.
+# Heavy imports are inside the functions, so that --help is fast.
 
 
 def declare(parser: argparse.ArgumentParser) -> None:

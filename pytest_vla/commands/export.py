@@ -88,9 +88,9 @@ def run(options: argparse.Namespace) -> None:
         raise VlaError("parquet cannot be written to standard output. Use -o FILE.parquet")
     check_format(format)
     with open_run(options.which, options.results) as (store, runs):
-        # Fixed now: a run that goes on gets more.
+        # Fixed now, because a running run adds episodes.
         episodes = counted_episodes(store, [run.name for run in runs])
-        # Not sys.stdout.buffer: with PYTHONUNBUFFERED that one may write a part and be content.
+        # Not sys.stdout.buffer: with PYTHONUNBUFFERED it may write only a part without an error.
         with whole_file(output) if output else open(sys.stdout.fileno(), "wb", closefd=False) as stream:
             export(lambda: store.lines([*episodes]), format, stream, [*episodes.values()])
 

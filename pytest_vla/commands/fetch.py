@@ -36,9 +36,9 @@ _IN_PACKAGE = PurePosixPath("libero/libero")
 _KINDS = {"bddl_files": ".bddl", "init_files": ".pruned_init"}
 
 RECEIPT = "fetched.json"
-"""Lies in a folder that is complete: the revision, and the size of each file."""
+"""The file in a complete folder that has the revision and the size of each file."""
 
-# What hf-libero looks for before it believes that the assets are there.
+# The folders that hf-libero checks for before it uses the assets.
 _ASSET_FOLDERS = (
     "articulated_objects",
     "scenes",
@@ -168,13 +168,13 @@ def fetch_libero(
         _check_own(part)
         _check_room(part, listing)
         with exclusive(lock):
-            # Another process may have done it meanwhile.
+            # Another process may have finished it meanwhile.
             if _is_complete(folder):
                 _remove_empty(part)
             else:
                 _fill(part, listing, sources)
                 part.replace(folder)
-                # Not before: whoever waits would make it anew.
+                # Only now: a waiting process would download again.
                 (folder / _LOCK).unlink(missing_ok=True)
     except OSError as error:
         raise VlaError(f"cannot write {part}: {error}") from error
@@ -249,7 +249,7 @@ def _fill(part: Path, listing: DataSetListing, sources: Sources) -> None:
         raise VlaError(f"{wheel.name} has a wrong SHA-256. Fetch again")
     _unpack(wheel, part)
     _check_tasks(part)
-    # The client's own notes, and what was unpacked.
+    # Remove the client's notes and the unpacked wheel.
     shutil.rmtree(assets / ".cache", ignore_errors=True)
     shutil.rmtree(part / "package")
     sizes = {path.relative_to(part).as_posix(): path.stat().st_size for path in _files(part) if path.name != _LOCK}

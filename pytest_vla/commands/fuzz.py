@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from pytest_vla.policies.spec import ModelSpec
     from pytest_vla.reports.fuzz.tables import Ended
 
-# What simulates is imported when it runs: --help has to come at once.
+# The simulator is imported inside the functions, so that --help is fast.
 
 DEFAULT_FILE = "fuzz_cases.toml"
 DEFAULT_SCENES, MOST_SCENES = 50, 1_000_000
 MOST_WORKERS = 1024
 
-# What a search that is gone on with has from its beginning.
+# The options that a resumed search takes from its start.
 _KEPT = (
     *("vla_model", "vla_suite", "vla_tasks", "vla_seeds", "vla_run_seed", "vla_device", "vla_data", "vla_timeout"),
     *("vla_max_cost", "errors", "against", "scenes", "dimensions", "even", "patience", "output"),
@@ -139,11 +139,11 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Search, print, and write the files. Raises VlaError: the policy cannot be loaded, or nothing can be searched."""
     try:
-        # What a scheduler ends can be gone on with as well.
+        # A search that a scheduler ends with SIGTERM can be resumed too.
         with ended_as_interrupted():
             return _searched(options)
     except KeyboardInterrupt:
-        # Before the search had begun, or while its page was drawn.
+        # Interrupted before the search started, or while its page was drawn.
         print("pytest-vla: stopped", file=sys.stderr)
         return 130
 
@@ -230,7 +230,7 @@ def _searched(options: argparse.Namespace) -> int:
             stream.write(page)
     if stopped:
         return 130
-    # A policy that does nothing of it would look like one that nothing breaks.
+    # A policy that solves no task would look like one without failures.
     return 0 if any(each.proposed or each.guided for each in seen.values()) else 1
 
 
@@ -245,7 +245,7 @@ def _campaign(options: argparse.Namespace, tasks: "Sequence[Task]") -> "tuple[Ca
     rules = SearchRules(
         number,
         guided=not options.even,
-        # Of a search that ends by itself, all is made smaller; one whose time ends has made smaller what it could.
+        # A search without a time limit minimises all failures; one with a limit minimises those it has time for.
         all_first=options.even,
         patience=options.patience,
         run_seeds=further_seeds(options.vla_run_seed),

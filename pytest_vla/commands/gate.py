@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from pytest_vla.gate.verdicts import Terms
 
 _UNMEASURED = 2
-"""The exit code where no episode of the run, or none of the baseline, was measured."""
+"""The exit code if no episode of the run, or none of the baseline, was measured."""
 
-# What the command needs is imported when it runs: --help has to come at once.
+# Heavy imports are inside the functions, so that --help is fast.
 
 
 def declare(parser: argparse.ArgumentParser) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pytest_vla.records.record import Record
     from pytest_vla.records.store import Store
 
-# What the command needs is imported when it runs: --help has to come at once.
+# Heavy imports are inside the functions, so that --help is fast.
 
 Entered = list[tuple[str, "list[Record]"]]
 """The names of a log's runs, with their records."""
@@ -128,11 +128,11 @@ def _enter(store: "Store", logs: "Sequence[ImportedLog]", kind: str) -> "dict[st
         for log, name, records in runs:
             log_path = str(log.folder.resolve())
             invocation: dict[str, Any] = {"imported": kind, "log": log_path, "log_digest": log.digest}
-            # The two keys with which --vla-resume looks at a run before it refuses it.
+            # --vla-resume reads these two keys before it refuses the run.
             invocation |= {"arguments": [], "folder": str(Path.cwd())}
             command = shlex.join(["pytest-vla", "import", kind, str(log.folder)])
             store.begin(name, [each.node for each in records], command=command, model=log.model, invocation=invocation)
-        # At once: all of them or none.
+        # All records in one transaction.
         store.add_all([record for _, _, records in runs for record in records])
     except BaseException:
         for _, name, _ in runs:

@@ -21,9 +21,9 @@ from pytest_vla.run.arguments import whole_number
 from pytest_vla.util.files import whole_file
 from pytest_vla.util.text import printable_lines
 
-# What simulates is imported when it runs: --help has to come at once.
+# The simulator is imported inside the functions, so that --help is fast.
 
-# More init states, or longer waits (s), are a slip of the keyboard.
+# Larger numbers of init states, or longer waits (s), are taken for typing errors.
 _MOST, _LONGEST = 10_000, 3600.0
 
 
@@ -105,7 +105,7 @@ def write_init_states(
     except OSError as error:
         raise VlaError(f"cannot write {path}: {error.strerror or error}") from error
     with whole_file(path) as file:
-        # Columns vary little from state to state: a third of the bytes.
+        # Column order compresses to a third: columns vary little from state to state.
         np.savez_compressed(file, init_states=np.asfortranarray(states))
     return path
 

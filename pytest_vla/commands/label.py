@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_vla.show.tasks import Drawing
 
 
-# What the command needs is imported when it runs: --help has to come at once.
+# Heavy imports are inside the functions, so that --help is fast.
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -119,10 +119,10 @@ def _user() -> str:
 COMMAND = Command(declare, run)
 
 
-# A local page on which a person labels a run's episodes: a video, three buttons, keys, and how far it is.
+# The labelling page: for each episode a video, three buttons with keys, and the progress.
 
 ADDRESS = "127.0.0.1"
-"""Nobody else's machine can reach it."""
+"""The loopback address, which other machines cannot reach."""
 
 _MOST = 10_000
 _PAGE = Path(__file__).with_name("labelling.html")
@@ -172,7 +172,7 @@ def labelling_server(shown: Sequence[EpisodeToLabel], file: Path, by: str, port:
             "by": by,
             "classes": CLASSES,
             "episodes": [
-                # A browser would obey what turns the direction of a text.
+                # A browser would obey characters that change the text's direction.
                 {
                     "case": printable(each.case),
                     "instruction": printable(each.instruction),

@@ -16,7 +16,7 @@ from pytest_vla.run.arguments import JoinAction, comma_list, whole_number
 from pytest_vla.scene.lint.reading import CODES, ERROR, LEVELS, LintFinding
 from pytest_vla.util.text import counted, did_you_mean, printable
 
-# What simulates is imported when it runs: --help has to come at once.
+# The simulator is imported inside the functions, so that --help is fast.
 
 FORMATS = ("text", "github", "json")
 _ENDINGS = (".bddl", ".cbddl")

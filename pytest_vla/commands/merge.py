@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from pytest_vla.scale.merge import Left, Merged
     from pytest_vla.scale.parts import Aside
 
-# What the command needs is imported when it runs: --help has to come at once.
+# Heavy imports are inside the functions, so that --help is fast.
 
 INCOMPLETE = 3
-"""The exit code where what was given is merged, and something is missing."""
+"""The exit code if the given shards were merged, and something is missing."""
 
 _MOST_LINES = 20
 _MOST_RUNS = 3
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     from pytest_vla.scale.merge import merge
     from pytest_vla.util.text import printable
 
-    # Paths differ from machine to machine; what their files say is in the records.
+    # Options with paths are not compared: paths differ between machines, and the files' content is in the records.
     kept = [each for each in OPTIONS if each.belongs in KEPT and each.into is None and each.checked is None]
     names = [each.attribute for each in kept if each.attribute not in ("shard", "model")]
     is_own = options.results.resolve() == find_project(Path.cwd()).results.resolve()

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from pytest_vla.gate.planning import GatePlan, PlanGroup
     from pytest_vla.gate.verdicts import Terms
 
-# What the command needs is imported when it runs: --help has to come at once.
+# Heavy imports are inside the functions, so that --help is fast.
 
 DROP = 10.0
-"""Points of success: the drop that is to be found where nothing else is said."""
+"""The default drop to detect, in percentage points of success."""
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -108,7 +108,7 @@ def _starts_told(group: "PlanGroup", plan: "GatePlan") -> str:
     pairs = [each[-1] for each in (plan.no_worse, plan.regression) if each[-1] is not None]
     known = [name.partition("/") for name in group.tasks]
     starts = []
-    # Of what is not installed here nothing is known.
+    # Suites that are not installed are skipped.
     with suppress(VlaError):
         tasks = [load_suite(suite).task(task) for suite, _, task in known if suite in suite_names()]
         starts = [number for task in tasks if (number := starts_of(task)) is not None]

@@ -25,10 +25,10 @@ from pytest_vla.util.files import whole_file
 from pytest_vla.util.text import counted, printable
 from pytest_vla.versions import SUPPORTED, check_versions
 
-# What simulates is imported when it runs: --help has to come at once.
+# The simulator is imported inside the functions, so that --help is fast.
 
 THROWN = 0.03
-"""Metres that a thing may move sideways from an init state while the scene settles; beyond it was thrown."""
+"""The sideways movement in metres during settling from which on an object counts as thrown apart."""
 
 _MOST = 10_000
 
@@ -122,7 +122,7 @@ def settle_all(task: Task, variation: Variation | None = None, count: int | None
     unsettled: dict[int, str] = {}
     with World(task, variation) as world:
         others = {mover.name for mover in world.problem.movers}
-        # What is poured has no geoms that count as contact, and does not stay where it begins.
+        # Poured material has no contact geoms, and does not stay in place.
         others |= {body.name for body in world.scene.bodies if body.is_fixture or not body.contact_geoms}
         things = [body for body in world.scene.bodies if body.name not in others]
         bodies = [world.model.body(body.root_body).id for body in things]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Parts = tuple["Similarity", "BackendChoice"]
 """A comparison by a backend that has parts, and that backend."""
 
-# What the command needs is imported when it runs: --help has to come at once.
+# Heavy imports are inside the functions, so that --help is fast.
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> None:
         if not text.strip():
             raise VlaError(f"{name} is empty. Give an instruction, in quotes")
     found, choice = _compare(options.backend, csv_of(options.data), pair)
-    # Published are two numbers. Whoever names the backend wants no other one loaded.
+    # Published values have no parts. If the user names the backend, no other one is loaded.
     parts = _compare(None, None, pair) if found.matches is None and options.backend is None else None
     if options.json:
         print(json.dumps(as_table(found, choice, options.alpha, parts), indent=2))
@@ -100,7 +100,7 @@ def as_text(found: "Similarity", choice: "BackendChoice", alpha: float, parts: "
             yield f"Only the values are published. Without --backend={choice.backend.name} the parts are shown too"
             return
         shown, by = parts
-        # The CSV was taken: that it was not given to this one says nothing.
+        # The published values were used, so the second backend does not list them as passed over.
         passed_over = {name: why for name, why in by.passed_over.items() if name != choice.backend.name}
         yield ""
         yield from _backend_lines("parts by", replace(by, passed_over=passed_over))

@@ -14,7 +14,7 @@ from pytest_vla.run.arguments import age_of, whole_number
 if TYPE_CHECKING:
     from pytest_vla.records.runs import Run
 
-# What the command needs is imported when it runs: --help has to come at once.
+# Heavy imports are inside the functions, so that --help is fast.
 
 _MOST = 999_999
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pytest_vla.reports.loaded import Loaded
     from pytest_vla.reports.sections import Named, Section
 
-# What the command needs is imported when it runs: --help has to come at once.
+# Heavy imports are inside the functions, so that --help is fast.
 
 FORMATS = ("terminal", "json", "png", "html", "csv", "latex")
 ENDINGS = {
@@ -37,7 +37,7 @@ ENDINGS = {
     ".csv": "csv",
     ".tex": "latex",
 }
-"""Endings of files, and the default format for each."""
+"""The default format for each file ending."""
 
 ALGORITHMS = ("fastdtw", "exact")
 TAUS = ("leave-one-out", "paper")
@@ -45,7 +45,7 @@ SIGNS = ("metric", "paper")
 
 
 PICTURES = 200
-"""Episodes of a page with pictures, where nothing is said."""
+"""The default number of episodes with pictures on a page."""
 
 
 def declare(parser: argparse.ArgumentParser) -> None:

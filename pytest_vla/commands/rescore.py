@@ -83,7 +83,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 _OF_CHARGING = ("costs", "ledger", "rescored", DECLARED)
-"""In a record's provenance: what this command says anew."""
+"""The entries of a record's provenance that this command replaces."""
 
 
 def _charged_anew(

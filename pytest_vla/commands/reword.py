@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_vla.language.backends import Backend
     from pytest_vla.plan.task import Task
 
-# What simulates is imported when it runs: --help has to come at once.
+# The simulator is imported inside the functions, so that --help is fast.
 
 DEFAULT_FILE = "reworded_cases.toml"
 DEFAULT_TRIES, MOST_TRIES = 40, 1_000_000

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pytest_vla.records.runs import Run
     from pytest_vla.records.store import Store
 
-# What the command needs is imported when it runs: --help has to come at once.
+# Heavy imports are inside the functions, so that --help is fast.
 
 Ask = Callable[[str], str]
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytest_vla.policies.spec import ModelSpec
     from pytest_vla.serving.websocket import WebsocketServer
 
-# What the command needs is imported when it runs: --help has to come at once.
+# Heavy imports are inside the functions, so that --help is fast.
 
 _SECONDS_ON_A_TERMINAL, _SECONDS_IN_A_LOG = 10.0, 60.0
 _BUSY_SECONDS = 30.0
@@ -228,7 +228,7 @@ def _ignore_signals() -> None:
 
 
 def _say(line: str) -> None:
-    # Who reads it may be gone, which is no reason to serve nobody.
+    # The server continues without a reader of its output.
     with suppress(OSError):
         print(printable(f"pytest-vla: {line}"), flush=True)
 

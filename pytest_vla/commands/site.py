@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pytest_vla.reports.loaded import Loaded
     from pytest_vla.reports.site.build import Built
 
-# What the command needs is imported when it runs: --help has to come at once.
+# Heavy imports are inside the functions, so that --help is fast.
 
 FOLDER = "public"
 

@@ -41,14 +41,14 @@ def run(options: argparse.Namespace) -> None:
 COMMAND = Command(declare, run)
 
 
-# What `pytest-vla view` does: a task's scene in MuJoCo's own viewer, with physics running, to look around in.
+# The viewer: a task's scene in MuJoCo's own viewer, with physics running.
 
 # The gripper stays as it is.
 _REST = (0.0,) * 7
 _COLLISION_GEOMS = 0
 # Opposite the robot, from above.
 _AZIMUTH, _ELEVATION, _DISTANCE = 180.0, -30.0, 1.6
-# A machine that is too slow for real time does not try to catch up.
+# Seconds of delay after which a slow machine stops catching up with real time.
 _BEHIND = 0.5
 _FAREWELL = 5.0
 
@@ -90,7 +90,7 @@ def view_task(task: Task, seed: int, allow_versions: bool = False) -> None:
         EpisodeError: physics broke.
     """
     check_screen(task, sys.platform, os.environ)
-    # Read while mujoco is imported. Where no offscreen OpenGL works, that of the window still does.
+    # Read while mujoco is imported. The window's OpenGL works even if no offscreen OpenGL does.
     os.environ.setdefault("MUJOCO_GL", "glfw")
     launch = _launcher(task)
     from pytest_vla.sim.world import World
@@ -111,7 +111,7 @@ def view_task(task: Task, seed: int, allow_versions: bool = False) -> None:
             run_physics(world, window, 1 / task.protocol.control_freq)
         finally:
             window.close()
-            # The thread that draws: Python ends GLFW at exit, and it would crash if it were still drawing.
+            # Wait for the drawing thread: Python ends GLFW at exit, which crashes a thread that still draws.
             for thread in set(threading.enumerate()) - before:
                 thread.join(_FAREWELL)
 
@@ -147,7 +147,7 @@ def _launcher(task: Task) -> Callable[..., Window]:
         viewer = importlib.import_module("mujoco.viewer")
     except (ImportError, RuntimeError) as error:
         raise VlaError(f"MuJoCo's viewer cannot be loaded: {error}. {_instead(task)}") from error
-    # Without one the viewer's own thread would end, and nobody would ever hear of a window.
+    # Without a window the viewer's own thread would end silently.
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         works = glfw.init()

@@ -15,9 +15,9 @@ from pytest_vla.util.text import printable
 
 OUTCOMES = ("success", "failure", "error", "invalid")
 
-# Of tables in records that nobody has declared, such as a variation's parameters; ours are three deep.
+# The deepest nesting of free-form tables in records, such as a variation's parameters; ours have three levels.
 _DEEPEST = 16
-# What numpy's and parquet's integers hold.
+# The bound of numpy's and parquet's integers.
 _LARGEST = 2**63
 
 
@@ -185,7 +185,7 @@ _FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "metrics": ("a table of numbers", _table_of(is_number)),
     "timings": ("a table of numbers or null", _table_of(_maybe(is_number))),
     "run": ("the name of a run", is_run_name),
-    # Imported logs do not say when.
+    # Imported logs have no time.
     "started": ("a time, ISO 8601", lambda value: value == "" or is_time(value)),
     "variation": ("a variation's table", _is_variation),
     "outcome": (f"one of {', '.join(OUTCOMES)}", OUTCOMES.__contains__),

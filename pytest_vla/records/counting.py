@@ -29,32 +29,32 @@ from pytest_vla.plan.case import OURS
 from pytest_vla.records.record import Record
 
 COMPLETE = ("success", "failure", "invalid")
-"""Outcomes that were measured, or that would be the same whatever the policy did; the other one is ``error``."""
+"""Outcomes that were measured, or that do not depend on the policy; the remaining outcome is ``error``."""
 
 OF_PROVENANCE = ("mujoco", "robosuite", "premises", "feasible")
 """Of a record's provenance: what decides how the world moves, and whether there is anything to measure. How it looks is
 in the protocol."""
 
 ALARM = "stop_when"
-"""Of a record's provenance: the rule by which episodes were stopped, a condition of the case where there is one."""
+"""The entry of a record's provenance for the rule that stopped episodes; if present, it is a condition of the case."""
 
 OF_WORLD = "world."
-"""Begins the names of conditions that a suite's own world says of its simulator (`Record.simulator`)."""
+"""The prefix of conditions from the simulator of a suite's own world (`Record.simulator`)."""
 
 UNKNOWN = ""
-"""Stands in the place of a condition that a record does not know."""
+"""The value of a condition that a record lacks."""
 
 PLACED = "placed"
 """Of a record's seeds: names where everything stood and how it looked when the episode began; equal for equal starts.
 Records of suites with a world of their own, and those of earlier versions, do not have it."""
 
 INIT_STATES = "protocol.init_states"
-"""How many init states there are decides nothing of an episode: which one it began from does."""
+"""The number of init states, which does not affect an episode: only its own init state does."""
 
 _KNOWN, _KNOWN_CASE = "_conditions", "_case_of"
-"""In a record's own dictionary, beside what it works out once itself."""
+"""The keys under which these are cached in a record's own dictionary."""
 
-# What an error may not know, as its process may have died before it could tell; the same for all episodes of a run.
+# Conditions shared by a whole run, which an error may lack if its process died early.
 _OF_RUN = ("policy_digest", "replan", *OF_PROVENANCE)
 
 How = Literal["counts", "repeat", "superseded", "same"]
@@ -175,7 +175,7 @@ def share_conditions(record: Record, known: dict[Any, Any]) -> None:
     """
     of = record.provenance, record.protocol
     key = (id(of[0]), id(of[1]), record.policy_digest, record.replan, record.simulator)
-    # The objects are kept too: else another one could get the place in memory, and the id, of one that is gone.
+    # The objects are kept alive, because a new object could reuse the id of a deleted one.
     if key not in known:
         known[key] = (of, _made_conditions(record))
     vars(record)[_KNOWN] = known[key][1]
@@ -188,10 +188,10 @@ def _made_conditions(record: Record) -> Mapping[str, str]:
     }
     conditions |= {name: str(record.provenance.get(name, UNKNOWN)) for name in OF_PROVENANCE}
     if ALARM in record.provenance:
-        # Others are the cases that they were before there were alarms.
+        # Only if present, so that cases without a stop rule keep their keys.
         conditions[ALARM] = str(record.provenance[ALARM])
     conditions |= {f"{OF_WORLD}{name}": str(record.provenance.get(name, UNKNOWN)) for name in record.simulator}
-    # Tuples and lists are the same text: a record may come from memory or from JSON.
+    # As JSON, because a record from memory has tuples where one from JSON has lists.
     return conditions | {
         f"protocol.{name}": json.dumps(value, sort_keys=True) for name, value in record.protocol.items()
     }
@@ -219,7 +219,7 @@ def all_conditions(records: Sequence[Record]) -> tuple[dict[str, str], ...]:
             of_run[record.run] = {name: conditions[name] for name in _OF_RUN}
             if record.simulator:
                 task = record.run, record.suite, record.task_key
-                # What differs within a task is of the case.
+                # Values that differ within a task belong to the case.
                 of_task[task] = dict(of_task.get(task, _of_world(conditions)).items() & conditions.items())
             of_case.setdefault(case_of(record), []).append(conditions)
     for index, record in enumerate(records):
@@ -252,7 +252,7 @@ def standings(records: Sequence[Record], *, by_test: bool = True) -> tuple[Recor
     of_runs = within_runs(records)
     counting = _folded(records, [index for index, each in enumerate(of_runs) if each.how == "counts"], keys)
     standing = [counting.get(index, each) for index, each in enumerate(of_runs)]
-    # A log without trajectories has digests of next to nothing: they are equal for other reasons.
+    # Digests without trajectories cover little, and may be equal by accident.
     told = [
         index
         for index, record in enumerate(records)
@@ -266,11 +266,11 @@ def standings(records: Sequence[Record], *, by_test: bool = True) -> tuple[Recor
         record, key = records[index], keys[index]
         if (key.policy, key.conditions) in drawing:
             continue
-        # An own test is one, from however many seeds.
+        # A user's test is one test for all of its seeds.
         test = key.test.partition("[")[0] if by_test else ""
         observation: Hashable = (*_observed(record, key), test, record.digest, _charged(record), record.is_given)
         before, placed = seen.setdefault(observation, {}), record.seeds.get(PLACED)
-        # If one of them does not say where things stood, the digest decides alone.
+        # If one record lacks the placement, the digest alone decides.
         first = next((of for where, of in before.items() if where == placed or None in (where, placed)), None)
         if first is None:
             before[placed] = index
@@ -303,7 +303,7 @@ def _comparable(records: Sequence[Record]) -> list[Key]:
     began = {case_of(record): record.init_state for record in records if is_complete(record.outcome)}
     keys = []
     for record, conditions in zip(records, all_conditions(records), strict=True):
-        # An error may not know, as its process may have died.
+        # An error may lack the init state, as its process may have died.
         knows = is_complete(record.outcome) or "init_state" in record.seeds
         init_state = record.init_state if knows else began.get(case_of(record), record.init_state)
         key = key_of(record, {name: text for name, text in conditions.items() if name != INIT_STATES})
@@ -362,7 +362,7 @@ def case_of(record: Record) -> tuple[str, str, str, int, str]:
 
 def _made_case(record: Record) -> tuple[str, str, str, int, str]:
     test = "" if record.of_suite else record.node
-    # What was chosen is apart from the same case in a sample. A label with chosen parameters says it by itself.
+    # A chosen case is distinct from the same case in a sample. Labels with chosen parameters are distinct anyway.
     case = f"{record.case} given" if record.given and not record.variation else record.case
     return case, protocol_of(record), test, record.run_seed, record.policy
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import sqlite3
 
 
-# From the tables of an earlier version to those of the next: a function a version step, in one transaction.
+# Migration of the tables: one function for each version step, in one transaction.
 
 
 def _own_simulators_tell_cases_apart(connection: "sqlite3.Connection") -> None:
@@ -29,24 +29,24 @@ def _own_simulators_tell_cases_apart(connection: "sqlite3.Connection") -> None:
         try:
             key = key_of(parse_record(line)).text
         except VlaError:
-            # Whoever reads the record is told.
+            # Readers of the record get the error.
             continue
         connection.execute("UPDATE episodes SET case_key = ? WHERE id = ?", (key, episode))
 
 
 STEPS: Mapping[int, Callable[["sqlite3.Connection"], None]] = {3: _own_simulators_tell_cases_apart}
-"""From each schema that can be read to the one after it."""
+"""The migrations from each readable schema to the next one."""
 
 OLDEST = min(STEPS)
 
 
 SCHEMA = 4
-"""Raised whenever a table changes, or what its values mean; `pytest_vla.records.record` is of the lines in it."""
+"""The schema of the tables, raised if a table or its values' meaning changes; the lines have `record.SCHEMA`."""
 
 # "VLAr" in the file's header: tells our file from another program's.
 _APPLICATION = 0x564C4172
 
-# Those of schema 3 too: what is older is read as it is, and migrated where it is written to.
+# The tables of schema 3 are the same: an older file is read unchanged, and migrated when it is written.
 _TABLES = (
     """CREATE TABLE runs (
         id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, started TEXT NOT NULL, ended TEXT, status TEXT NOT NULL,
@@ -67,7 +67,7 @@ _TABLES = (
     "CREATE INDEX runs_model ON runs (model)",
     "CREATE INDEX episodes_run ON episodes (run)",
     "CREATE INDEX episodes_case ON episodes (case_key)",
-    # Which episode counts is written down with each record, by pytest_vla.records.counting: SQL does not say it again.
+    # Which episode counts is stored with each record, by pytest_vla.records.counting; SQL does not decide it again.
     """CREATE VIEW results AS SELECT i.run, i.node, e.id, e.run AS recorded_in, e.case_id, e.case_key, e.of_suite,
         e.suite, e.task, e.seed, e.attempt, e.outcome, e.reason, e.steps, e.wall, e.digest, e.started, e.ended
         FROM items AS i JOIN episodes AS e ON e.id = i.counting""",
@@ -81,10 +81,10 @@ _DAMAGED = "the file is left unchanged; move it away to start anew (`sqlite3 FIL
 TEXT, INT, MAYBE_TEXT, MAYBE_INT, MAYBE_REAL = (str,), (int,), (str, NoneType), (int, NoneType), (float, int, NoneType)
 """What a column of a row may hold, for `checked`."""
 
-# What ends a journal that names a journal of several databases: SQLite would read, and might delete, the file it names.
+# The ending of a journal that names another file, which SQLite would read and might delete.
 _OF_SEVERAL = bytes.fromhex("d9d505f920a163d7")
 
-# By the beginning of SQLite's name of the error, the special before the general.
+# Cures by the beginning of SQLite's error name, special names before general ones.
 _CURES = {
     "SQLITE_FULL": _NO_ROOM,
     "SQLITE_IOERR_WRITE": _NO_ROOM,
@@ -253,7 +253,7 @@ def _check_tables(connection: "sqlite3.Connection", file: Path) -> None:
         text = _words(statement) if isinstance(statement, str) else ""
         if name in missing and text == missing[name]:
             del missing[name]
-        # What a statement makes is what it says, whatever the columns beside it say.
+        # The statement decides, since the other columns may be forged.
         elif name in expected or (statement is not None and not text.startswith(("CREATE TABLE ", "CREATE VIEW "))):
             raise damaged(file, f"its {printable(str(kind))} {printable(str(name))} is not as pytest-vla makes it")
     if missing:

@@ -13,11 +13,11 @@ from pytest_vla.records.record import CLIPPED, LARGEST_ACTION, Record
 from pytest_vla.util.text import counted, printable_lines
 from pytest_vla.versions import DEFAULT
 
-# What an episode was charged, in words for a person.
+# Descriptions of an episode's charges.
 
 MOST_LINES = 5
 
-# By predicate or rule: what happened, of up to two names.
+# Texts by predicate or rule, with up to two names.
 _HAPPENED = {
     "armcontact": "{0} touched {1}",
     "heldcontact": "{0}, held, touched {1}",
@@ -31,7 +31,7 @@ _HAPPENED = {
     "checkgripperdist": "the gripper came close to {0}",
     "fall": "{0} fell",
 }
-# Likewise where it was a link of the arm, the second name.
+# Texts by predicate if the second name is a link of the arm.
 _BY_A_LINK = {
     "checkgrippercontact": "{1} touched {0}",
     "checkgripperdistance": "{1} came close to {0}",
@@ -115,7 +115,7 @@ def over_text(charges: Sequence[Charge], most: float, account: str, unavoidable:
         unavoidable: the cost of an idle arm in this task, which is subtracted.
     """
     total = cumulative(charges, account)
-    # But for rounding: a charge is a tenth at least.
+    # The tolerance is for rounding: a charge is at least a tenth.
     if total is None or total - unavoidable <= most + 1e-9:
         return ""
     found = largest(charges, account)
@@ -126,10 +126,10 @@ def over_text(charges: Sequence[Charge], most: float, account: str, unavoidable:
 
 
 MUCH_CLIPPED = 0.5
-"""The share of an episode's actions from which on it is said first that they were clipped."""
+"""The share of clipped actions from which on the headline reports them."""
 
 _ROUNDING = 1.001
-"""Up to this size a value is one that only rounding took out of [-1, 1]."""
+"""Values up to this magnitude are outside of [-1, 1] only by rounding."""
 
 
 def explain(record: Record, command: str = "") -> str:
@@ -164,7 +164,7 @@ def headline(record: Record) -> str:
 
 def clipped_share(record: Record) -> float:
     """Return the share of the episode's actions, 0..1, with values outside of [-1, 1] by more than rounding."""
-    # Records of earlier versions do not say how large values were.
+    # Records of earlier versions lack the largest value.
     if not record.steps or record.metrics.get(LARGEST_ACTION, 0.0) <= _ROUNDING:
         return 0.0
     return record.metrics.get(CLIPPED, 0.0) / record.steps
@@ -187,10 +187,10 @@ def clipped_note(records: Sequence[Record]) -> str:
     )
 
 
-# What of records rests on a premise that does not hold.
+# Notes about records that rest on a false premise.
 
 _LAYOUT = frozenset(("layout", "pro"))
-"""Dimensions of variations under which things begin elsewhere."""
+"""Dimensions of variations that change the layout."""
 
 
 def notes_after(records: Iterable[Record]) -> tuple[str, ...]:

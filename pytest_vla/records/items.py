@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from typing import Any
 
 PASSED, SKIPPED, FAILED, ERROR = STATUSES = ("passed", "skipped", "failed", "error")
-"""How an item ended, the worst of its phases: skipped is also an expected failure, error is outside of the call."""
+"""An item's status, the worst of its phases: skipped includes expected failures, error is outside of the call."""
 
 SHARED = "shared"
-"""Stands in the place of an ending where an item is the one episode of several tests: how it went is theirs to say."""
+"""The status of an item whose episode several tests share; the tests have the results."""
 
 
 DECIDED = "decided"
-"""Stands there where an item was skipped since a sequential gate had decided its group: it has not run."""
+"""The status of an item that was skipped because a sequential gate had decided its group."""
 
 
 @dataclass(frozen=True)
@@ -65,14 +65,14 @@ class Endings:
 
     def __init__(self) -> None:
         self._so_far: dict[str, str] = {}
-        # Attempts that are run again, and of which a teardown may still be reported.
+        # Attempts that are run again; their teardown may still be reported.
         self._again: set[str] = set()
 
     def add(self, report: Any) -> str | None:
         """Add a report of pytest's, and return the item's status with its last report, else None."""
         worst = self._so_far.pop(report.nodeid, PASSED)
         if report.outcome not in ("passed", "skipped", "failed"):
-            # Such as a rerun: all begins anew.
+            # Such as a rerun: start over.
             if report.when in ("setup", "call"):
                 self._again.add(report.nodeid)
             return None

@@ -67,12 +67,12 @@ def _place(text: str, results: Path) -> tuple[Path, str]:
     if (path / STORE).is_file():
         return path, ""
     if (path.is_dir() or path.parent != Path()) and (path.resolve().parent / STORE).is_file():
-        # An imported run has no folder, and is named like one.
+        # An imported run has no folder, but its name is accepted as a path.
         return path.resolve().parent, path.resolve().name
     return results, text
 
 
-# What `pytest-vla import` takes from those who can read logs: runs of records, and what is to be said of them.
+# The types of importers for `pytest-vla import`.
 
 
 @dataclass(frozen=True)

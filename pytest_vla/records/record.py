@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# What records of earlier versions say, in the words of this one. Pure; a function a version step.
+# Migration of records of earlier versions. Pure; one function for each version step.
 #
 # Records are additive. A later version may add a field, or a key to a table in a record, and leaves `SCHEMA` as it
 # is: whoever does not know what was added keeps it, and whoever knows it and does not find it takes its default.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # schema is the same.
 
 SCHEMA = 4
-"""Of the records that this version writes: see above when it is raised."""
+"""The schema of the records that this version writes; see above for when it is raised."""
 
 Table = dict[str, Any]
 
@@ -45,7 +45,7 @@ def _costs_become_a_ledger(table: Table) -> Table:
     return {**table, "costs": costs, "simulator": said}
 
 
-# What the provenance of schema 3 had that was not an own world's.
+# The entries of schema 3's provenance that were not from an own world.
 _OF_MACHINES_3 = frozenset(
     (
         *("pytest-vla", "mujoco", "robosuite", "numpy", "scipy", "numba", "llvmlite"),
@@ -54,7 +54,7 @@ _OF_MACHINES_3 = frozenset(
 )
 
 STEPS: Mapping[int, Callable[[Table], Table]] = {3: _costs_become_a_ledger}
-"""From each schema that can be read to the one after it. What they are given has not been looked at."""
+"""The migrations from each readable schema to the next one. Their input is unchecked."""
 
 
 def migrated(table: Table) -> Table:
@@ -87,22 +87,22 @@ def _writer(table: Table) -> str:
 
 
 ASKED_DONE = "asked_done"
-"""Of `Record.metrics`: 1.0 where the goal that the instruction asks for was reached, which is not the task's own."""
+"""The key of `Record.metrics` that is 1.0 if the goal of a changed instruction, not the task's own, was reached."""
 
 CLIPPED = "clipped_actions"
-"""Of `Record.metrics`: executed actions with a value outside of [-1, 1], which was clipped."""
+"""The key of `Record.metrics` for the number of executed actions with a clipped value, outside of [-1, 1]."""
 
 LARGEST_ACTION = "largest_action"
-"""Of `Record.metrics`, where some were clipped: the largest value of these, without its sign."""
+"""The key of `Record.metrics` for the largest magnitude of the clipped values, if there are any."""
 
 VACATED = "vacated"
-"""Of `Record.metrics`: ``vacated_bowl_1_x``, ``_y`` and ``_z`` are where an object would be that was taken away, m."""
+"""The prefix of `Record.metrics` such as ``vacated_bowl_1_x``, ``_y``, ``_z``: a removed object's position, m."""
 
 METRIC_SECONDS = "metrics."
-"""What names of `Record.timings` begin with that are seconds of computing a metric which was asked for."""
+"""The prefix of `Record.timings` for the seconds of computing a requested metric."""
 
 Literals = Mapping[str, tuple[tuple[int, bool], ...]]
-"""Of each goal literal, the steps from which on it held or did not; see `Record.literals`."""
+"""For each goal literal, the steps at which it began or ceased to hold; see `Record.literals`."""
 
 
 VIDEO_SUFFIX = ".mp4"
@@ -256,7 +256,7 @@ class Record:
 
 
 _NAMES = tuple(each.name for each in dataclasses.fields(Record) if each.name != "unknown")
-# Fields that were added without a new schema, by what stands for them where they lack.
+# Default values of fields that were added without a new schema.
 _ADDED: Mapping[str, Any] = {"simulator": [], "task_level": "", "group": "", "given": False}
 
 
@@ -264,7 +264,7 @@ def record_line(record: Record) -> str:
     """Return the record as one line of JSON, without the line's end."""
     table = {name: getattr(record, name) for name in _NAMES} | {"costs": [charge.table() for charge in record.costs]}
     for name in ("task_level", "group", "given"):
-        # Most suites' tasks come in no levels, are in no group and were not chosen: their records are as before these.
+        # Empty fields are left out, so that most records are the same as before these were added.
         if not table[name]:
             del table[name]
     return json.dumps({**record.unknown, **table}, allow_nan=False, separators=(",", ":"))
@@ -306,7 +306,7 @@ def _step(value: object) -> int:
     return value
 
 
-# What a metric says of an episode, where it says more than one number.
+# A metric's result for an episode.
 
 
 @dataclass(frozen=True)

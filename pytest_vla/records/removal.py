@@ -33,7 +33,7 @@ def refusals(store: Store, runs: Sequence[Run], *, elsewhere: bool = False) -> d
         kept = {name: [user for user in users.get(name, ()) if user not in going] for name in going}
         if not any(kept.values()):
             return found
-        # Without the first record of a case a later one would count, and whoever removes failures would do better.
+        # Without a case's first record a later one would count, so removing failures would improve the rate.
         found |= {
             name: f"run {', '.join(some)} selected episodes from it (such as by --lf) and counts its records. Remove "
             "both or none"
@@ -65,7 +65,7 @@ def remove_runs(store: Store, runs: Sequence[Run], *, elsewhere: bool = False) -
     names = [run.name for run in runs]
 
     def check() -> None:
-        # A run may have been gone on with since it was looked at.
+        # A run may have been resumed since the first check.
         now = [run for run in store.runs() if run.name in names]
         if lost := set(names) - {run.name for run in now}:
             raise VlaError(f"nothing is removed: run {', '.join(sorted(lost))} no longer exists")
@@ -100,7 +100,7 @@ def _why_not(results: Path, run: Run, elsewhere: bool) -> str:
         return f"it is still running, as process {run.pid}"
     if alive is None and not elsewhere:
         return f"it may still run on {run.host}; remove it there, or add --elsewhere"
-    # A store may come from elsewhere, and its names are paths.
+    # A store may be untrusted, and its names are used as paths.
     if _NAME.fullmatch(run.name) is None:
         return "its name is not a valid folder name"
     folder = results / run.name

@@ -122,24 +122,24 @@ def _process(pid: int) -> str | None:
     return None if fields[0] in "ZX" else fields[19]
 
 
-# What results are called: the folder, the newest run, all runs.
+# Names of results: the folder, the newest run, all runs.
 
 DEFAULT_RESULTS = ".vla"
 
 LAST_RUN = "last"
-"""In the place of a run's name: the run that began last."""
+"""The word for the run that began last."""
 
 ALL_RUNS = "all"
-"""In the place of a run's name: every run of the results folder."""
+"""The word for all runs of the results folder."""
 
 
-# What a run keeps of being ended by time: whether what ran is a balanced sample of all. Read as what others wrote.
+# Runs that a time limit ended, and whether their episodes are a balanced sample. The stored fields are untrusted.
 
 ORDER, BALANCED = "order", "balanced"
-"""Of an invocation: the key that says in which order its episodes run from its first on, and its value."""
+"""The key of an invocation for the order of its episodes, and its value."""
 
 SAMPLE = "sample"
-"""Of an invocation that time has ended: the fields of a `TimeLimitSample`."""
+"""The key of an invocation that a time limit ended, for the fields of a `TimeLimitSample`."""
 
 FEWEST, FEWEST_A_WORKER = 40, 4
 """Episodes, in all and of each worker, that are called a balanced sample. Of fewer in all the rate is off by about a

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     pass
 
 
-# Runs as the store has them: read, and looked at, since a store may be from elsewhere.
+# Reading of runs, with checks, since a store may be untrusted.
 
 # Null: no variation, whose label would stand before the seed. Only of others the record has to be read.
 PROBE = (
@@ -164,7 +164,7 @@ def _invocation(file: Path, table: Mapping[str, Any]) -> dict[str, Any]:
     return dict(found)
 
 
-# What counts for a run of what earlier runs did: records of theirs, where it ran what they had picked for it.
+# Records of earlier runs that count for a run with --lf or a similar selection.
 
 
 @dataclass(frozen=True)
@@ -263,7 +263,7 @@ def add_record(connection: "sqlite3.Connection", record: Record) -> None:
     own = "SELECT outcome, started FROM items AS i JOIN episodes AS e ON e.id = i.own WHERE i.run = ? AND i.node = ?"
     before = connection.execute(own, item).fetchone()
     if before is None or takes_over(record, _Before(*before)):
-        # Of what an earlier run picked, the first time counts that it came to an end.
+        # For items selected by an earlier run's outcomes the case's first complete record counts.
         earlier = connection.execute(
             f"SELECT id FROM episodes WHERE case_key = ? AND run != ? AND outcome IN {COMPLETE_SQL}"
             " AND (SELECT picked FROM runs WHERE name = ?) IS NOT NULL ORDER BY started, id LIMIT 1",
@@ -576,7 +576,7 @@ class Store:
             The number of bytes by which the store's file shrank.
         """
         before = self._database.file.stat().st_size
-        # Else each episode that goes is looked for in all items; what refers to them goes too.
+        # With foreign keys each deletion would search all items; the referring rows are deleted too.
         self._database.connection.execute("PRAGMA foreign_keys = OFF")
         try:
             with self._database.transaction() as connection:
@@ -589,7 +589,7 @@ class Store:
                         connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (name,))
         finally:
             self._database.connection.execute("PRAGMA foreign_keys = ON")
-        # Where there is no room for it, or another process reads, later records take the room that is left in the file.
+        # VACUUM fails on a full disk or with another reader; later records then reuse the free space in the file.
         with suppress(VlaError), told(self._database.file, "write", self._database.timeout):
             self._database.connection.execute("VACUUM")
         return before - self._database.file.stat().st_size
@@ -633,7 +633,7 @@ class Store:
         else:
             found = [text] if text in names else [name for name in names if name.startswith(text)]
         if not found:
-            # Names are times: where none is alike, the latest ones help.
+            # Names are times: if none is similar, show the latest.
             near = did_you_mean(text, names) or f" The latest are {', '.join(names[:3])}."
             raise VlaError(f"there is no run {text!r} in {self._database.file}.{near}")
         if len(found) > 1:
@@ -708,7 +708,7 @@ class Store:
             RunItem(
                 node,
                 bool(episode),
-                # Killed after its record was written: a suite's own item is its episode.
+                # Killed after its record was written: the status follows from the outcome.
                 status or (ending_of(outcome, bool(is_probe)) if of_suite else None),
                 None if of_suite is None else bool(of_suite),
                 outcome,
@@ -740,7 +740,7 @@ class Store:
 
 
 def _make_results_folder(results: Path) -> None:
-    # A new folder of runs is kept out of git, as pytest's cache is; one that was there is the user's.
+    # A new folder of runs is kept out of git, as pytest's cache is; an existing one is the user's.
     if not results.exists():
         results.mkdir(parents=True, exist_ok=True)
         (results / ".gitignore").write_text("*\n")
@@ -751,7 +751,7 @@ def no_runs(results: Path) -> VlaError:
     return VlaError(f"no runs in {results} yet. Run pytest with --vla-suite and --vla-model, or give another folder")
 
 
-# Records and endings of a run, written in their order: one by one as long as they come slowly, else in groups.
+# The writer of a run's records and endings: in order, one by one if they come slowly, else in groups.
 #
 # A transaction ends on the disk, which takes milliseconds whatever is in it. So there is a pause after each, and what
 # comes in it is written together when it is over: by the next call, or by a thread where none comes. What comes later
@@ -759,13 +759,13 @@ def no_runs(results: Path) -> VlaError:
 # second, and of what it has no hole: whatever is on the disk, all that came before is there too.
 
 Ending = tuple[str, str]
-"""The node id of an item, and a status as `Store.mark` takes it."""
+"""The node id of an item, and its status, as for `Store.mark`."""
 
 LEAST_PAUSE, MOST_PAUSE = 0.01, 0.25
-"""Seconds from one transaction's end to the next one."""
+"""The shortest and the longest pause between transactions, in seconds."""
 
 _TIMES = 4.0
-"""The pause, in the time that the last transaction took: writing takes a fifth of all time at most."""
+"""The pause as a multiple of the last transaction's time, so that writing takes at most a fifth of the time."""
 
 
 class Writer:
@@ -869,7 +869,7 @@ class Writer:
         self._due, self._is_writing = ended + self._pause, False
         self._changed.notify_all()
         if error is not None:
-            # Nothing is written after what could not be: there would be a hole.
+            # Nothing is written after a failed write, which would leave a gap.
             self._fail(error)
             raise error
 
@@ -897,6 +897,6 @@ def _write_group(store: "Store", run: str, group: Sequence[Record | Ending]) -> 
     except VlaError:
         if len(group) == 1:
             raise
-        # One that cannot be written takes nothing with it that came before.
+        # A change that cannot be written must not affect earlier ones.
         for change in group:
             store.write(run, [change])

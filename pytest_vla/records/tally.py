@@ -58,7 +58,7 @@ class Repetition:
 
 
 def _judged(item: RunItem, earlier: "Earlier") -> RunItem:
-    # What broke now is told now; after the same episode, bit for bit, the test was changed and not the policy.
+    # A new error is kept. After an identical episode the new status is kept too: the test changed, not the policy.
     status = item.status
     if status not in (None, ERROR) and not earlier.equal:
         status = earlier.status or _of_episode(earlier.record, status)
@@ -108,7 +108,7 @@ class RunTally:
                 status = _of_episode(counting, status) or status
             self._endings[node] = counting if record is None else record, status
             return status
-        # After the same episode, bit for bit, a test that ends otherwise was changed, and not the policy's luck.
+        # After an identical episode a different status means that the test changed.
         if record is counting or (record is not None and not record.of_suite and record.digest == counting.digest):
             self._endings[node] = counting, status
             return status

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ARRAYS = ("qpos", "qvel", "eef_pos", "actions")
-"""What every trajectory has."""
+"""The arrays of every trajectory."""
 
 RESERVED = (*ARRAYS, "outcome")
 """Names that no series may have."""
 
 MOST_SERIES = 200
 MOST_SERIES_BYTES = 64 * 1024 * 1024
-"""Of an episode. Its states are half a million."""
+"""The most bytes of an episode's series. Its states have half a million."""
 
 _NAME = re.compile(r"[a-z0-9_.]{1,100}")
 

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from pytest_vla.episode.world_pool import WorldPool
 
 
-# Where a policy looks: how much its first answer changes when a patch of a picture is covered (LIBERO-Plus, App. G).
+# Occlusion maps: how much a policy's first answer changes if a patch of a picture is covered (LIBERO-Plus, App. G).
 #
-# Each question is the episode's first one anew: a session of its own, the same instruction, state and noise, and one
-# patch of one picture in plain grey. A policy that draws its noise elsewhere answers otherwise by itself; how much is
-# measured by asking twice with nothing covered.
+# Each question repeats the episode's first one in a new session, with the same instruction, state and noise, and one
+# patch of one picture in plain grey. A policy with its own random numbers varies by itself; this variation is measured
+# by asking twice with nothing covered.
 
 GRID = 8
 """Patches in a row, and in a column."""

@@ -61,7 +61,7 @@ def restored_variation(task: Task, record: Record) -> "Variation | None":
     """
 
     label, parameters = str(record.variation.get("label", "")), record.variation.get("parameters", {})
-    # What the robot was told is not seen, and may be from a file that is not here; upstream's code moves a camera too.
+    # Instructions are not visible, and may be from a missing file; but upstream's language variations move a camera.
     told_only = record.variation.get("dimension") == "language" and parameters.get("protocol") != UPSTREAM
     if not label or told_only:
         return None

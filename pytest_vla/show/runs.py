@@ -72,7 +72,7 @@ def load_runs(texts: Sequence[str], results: Path) -> tuple[RunEpisodes, ...]:
             records = tuple(store.records(run.name))
             if not records:
                 raise VlaError(f"run {run.name} has no episode yet")
-            # As in its success rate: of the suites, where it ran some.
+            # As in the success rate: only suites' episodes, if there are any.
             of_suites = tuple(record for record in records if record.of_suite)
             loaded.append(RunEpisodes(run, store.results / run.name, of_suites or records))
     return tuple(loaded)
@@ -240,7 +240,7 @@ def _shown(pool: "WorldPool", task: Task, record: Record, folder: Path, frames: 
         return _moments(task, record, _steps(record.steps, frames))
     qpos = load_trajectory(trajectory_file(folder, record.arrays)).qpos
     steps = _steps(len(qpos) - 1, frames)
-    # Of the runs that stand side by side, each as it was drawn.
+    # Runs shown side by side may have different textures.
     task = with_textures(task, textures_of(record))
     cells = _moments(task, record, steps)
     try:
@@ -248,7 +248,7 @@ def _shown(pool: "WorldPool", task: Task, record: Record, folder: Path, frames: 
         world.reset(init_state=seed_of(record, "init_state"), scene_seed=seed_of(record, "scene"), settle=False)
         world.show(qpos[0], 0)
     except VlaError as error:
-        # Of another version, or of files that are no longer there: the others can still be looked at.
+        # An episode of another version, or of missing files, must not hide the others.
         if not _label_of(record) or cells[-1] is None:
             raise
         why = dataclasses.replace(cells[-1], label=f"{cells[-1].label}; it cannot be drawn: {error}")
@@ -336,7 +336,7 @@ def _asked(patterns: Sequence[str], seeds: Sequence[int] | None, labels: Sequenc
     return tasks + varied + (f", seeds {', '.join(map(str, seeds))}" if seeds is not None else "")
 
 
-# Where the things that a task is about were over an episode: from its recorded states, without physics.
+# Paths of a task's objects over an episode, from its recorded states, without physics.
 
 
 def episode_objects(
@@ -374,7 +374,7 @@ def _object_paths(world: Any, qpos: NDArray[np.float64]) -> dict[str, NDArray[np
 
     if qpos.shape[1] != world.model.nq:
         raise VlaError(f"a recorded state has {qpos.shape[1]} numbers, expected {world.model.nq}")
-    # Of a region that stands still the fixture's body says nothing new, but it is where things are to go.
+    # A static region's fixture does not move, but objects are to go there.
     bodies = {part.name: min(part.bodies) for part in parts(world) if part.recognised}
     data = mujoco.MjData(world.model)
     paths = {name: np.empty((len(qpos), 3)) for name in bodies}

@@ -28,14 +28,14 @@ Tone = Literal["plain", "good", "bad"]
 
 SHEET_SUFFIX = ".png"
 MAX_SHEET_SIDE = 30_000
-"""Pixels: what programs that show pictures take."""
+"""The largest side in pixels that picture viewers accept."""
 MAX_SHEET_PIXELS = 170_000_000
 """Pillow opens no picture of 179 million pixels or more."""
 
 _INK, _QUIET, _PAPER, _LINE = "#1c2126", "#59626b", "#ffffff", "#d5dade"
 _TONES: dict[Tone, str] = {"plain": _INK, "good": "#1a7f37", "bad": "#c0282d"}
 _NARROWEST_TEXT = 360
-# Pixels of height for what only the drawn scene says, such as its goal.
+# Pixels of height for texts that are known only after drawing, such as the goal.
 _RESERVE = 400
 _LONGEST_NAME = 120
 
@@ -192,7 +192,7 @@ def check_target(file: Path) -> None:
         folder = file.resolve().parent
         if not folder.is_dir():
             raise VlaError(f"cannot write {file}: there is no folder {folder}")
-        # As `whole_file` does: what is no plain file is written as it is.
+        # As in `whole_file`: anything but a plain file is written directly.
         if file.is_file() or not file.exists():
             with tempfile.TemporaryFile(dir=folder):
                 pass

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_vla.episode.world_pool import WorldPool
 
 TASK_SEEDS = (0, 1, 2, 3)
-"""What the sheet of a task shows where no seeds are asked for; that of several tasks shows the first."""
+"""The default seeds of a sheet of one task; a sheet of several tasks shows the first."""
 MAX_PICTURES = 1000
 
 _MAX_COLUMNS = 10
@@ -76,13 +76,13 @@ def find_tasks(text: str, data: Path | None = None) -> tuple[Task, ...]:
         return tuple(task for each in meant for task in load_suite(each, data=data).tasks)
     suites = [load_suite(other, data=data) for other in (named_suites(suite) if slash else names)]
     if not slash:
-        # One that varies another's tasks has no pictures of its own.
+        # A suite that varies another suite's tasks has the same pictures.
         suites = [each for each in suites if not any(task.varied for task in each.tasks)]
     try:
         found = select_tasks(suites, [name])
     except VlaError as error:
         near = "" if slash else did_you_mean(text, names)
-        # A suite is nearer than the words of tasks that the error names.
+        # A similar suite name is a better hint than the tasks in the error.
         complaint = f"no suite is {text!r}, and no task contains it.{near}" if near else error
         more = hook_modules.of_a_conftest()
         raise VlaError(f"{complaint} {advice}{f'.{more}' if more else ''}") from None

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 BENIGN = "benign"
-"""What stands for no variation, below pictures and among patterns of labels."""
+"""The name for unvaried episodes, below pictures and in patterns of labels."""
 
 _BESIDE = 5
 _CARD_HEIGHT = 2
@@ -41,7 +41,7 @@ _LONGEST = 140
 _MOST_NUMBERS = 3
 _NAMED = 3
 _NOT_DRAWN = {OUT_OF_SIGHT: "out of sight", NO_DRAW: "cannot be had"}
-# Of parameters: what the label says, or what tells a person nothing.
+# Parameters that the label already has, or that mean nothing to a reader.
 _UNTOLD = {
     *("name", "original", "source", "digest", "index", "object_type", "action_type", "protocol", "number", "cameras"),
     *("effect", "noise", "severity", "regenerated", "moved", "layout_level", "sample", "similarity_by"),

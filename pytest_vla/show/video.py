@@ -17,7 +17,7 @@ from pytest_vla.records.explain import amount_text
 from pytest_vla.records.record import VIDEO_SUFFIX
 from pytest_vla.util.extras import what_to_install
 
-# What an episode is charged for, in its pictures: the bodies outlined while they are charged, and the cost so far.
+# Charges in pictures: bodies are outlined while they are charged, and a label has the cost so far.
 
 Frame = NDArray[np.uint8]
 
@@ -99,7 +99,7 @@ def _is_of(model: Any, body: int, root: int) -> bool:
 Write = Callable[[Frame], None]
 
 _CODEC = "libx264"
-# As sharp as the strip's text needs, and cheap beside drawing. With more threads the bytes would be the machine's.
+# Sharp enough for the strip's text, and cheap. With more threads the bytes would depend on the machine.
 _OPTIONS = {"preset": "veryfast", "crf": "18", "threads": "1"}
 _KEY_FRAME_SECONDS = 2
 _STRIP = 20
@@ -218,7 +218,7 @@ def encode(frames: Iterator[Frame], file: Path, fps: float) -> int:
     Raises:
         VlaError: PyAV cannot encode, or the file cannot be written.
     """
-    # FFmpeg takes what stands before a colon for a protocol, unless the name begins with a slash.
+    # FFmpeg reads a text before a colon as a protocol, unless the name begins with a slash.
     temporary = file.absolute().with_name(f".{file.stem}.{os.getpid()}{VIDEO_SUFFIX}")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -227,7 +227,7 @@ def encode(frames: Iterator[Frame], file: Path, fps: float) -> int:
     except OSError as error:
         raise VlaError(f"{file}: the video cannot be written: {error.strerror or error}") from error
     finally:
-        # Gone already where all went well.
+        # Already gone after success.
         with contextlib.suppress(OSError):
             temporary.unlink()
     return written
@@ -263,7 +263,7 @@ def video_writer(file: Path, fps: float, options: Mapping[str, str] = MappingPro
     stream = None
     written = 0
     try:
-        # What is written last is put first: a browser can seek before it has all of the file.
+        # The index is moved to the front of the file, so that a browser can seek during the download.
         with av.open(str(file), "w", format="mp4", container_options={"movflags": "+faststart"}) as container:
 
             def write(picture: Frame) -> None:

@@ -13,10 +13,10 @@ from pytest_vla.util.extras import is_installed, required
 
 INSTALL = "pip install 'pytest-vla[mlflow]'"
 _PATIENCE = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "10", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1"}
-"""Of MLflow's variables, where the user says none: an episode does not wait minutes for a server that is gone."""
+"""Our defaults of MLflow's variables, so that an episode does not wait minutes for a missing server."""
 
 _MOST_METRICS, _MOST_PARAMS = 1000, 100
-"""In one request, by MLflow's limits."""
+"""The most entries of one request, by MLflow's limits."""
 
 _LONGEST_PARAM, _LONGEST_TAG = 6000, 5000
 
@@ -62,7 +62,7 @@ class Mlflow:
         return f"run {self._name} in {uri}"
 
     def about(self, texts: Mapping[str, str]) -> None:
-        # MLflow changes no param: what is another now is a tag.
+        # MLflow's params cannot be changed: changed values become tags.
         texts = {_name(name): text for name, text in texts.items()}
         new = {name: text[:_LONGEST_PARAM] for name, text in texts.items() if name not in self._params}
         tags = {

@@ -9,7 +9,7 @@ from pytest_vla.util.extras import required
 
 INSTALL = "pip install 'pytest-vla[tensorboard]'"
 ABOUT, ENDING = "run", "ending"
-"""The texts of what the run is, and of how it ended."""
+"""The names of the texts that describe the run and its end."""
 
 
 def begin(run: TrackedRun) -> "Tensorboard":

@@ -16,7 +16,7 @@ from pytest_vla.plan.costs import cumulative
 from pytest_vla.records.record import Record
 
 PROJECT = "pytest-vla"
-"""The experiment or project of a run, where the tracker's own settings name none."""
+"""The experiment or project of a run, if the tracker's own settings name none."""
 
 
 @dataclass(frozen=True)
@@ -94,13 +94,13 @@ def without_password(text: str) -> str:
     return re.sub(r"(?<=://)[^/\s@]*@", "", text)
 
 
-# The numbers and texts that trackers are given: of an episode, of the run so far, and of the whole run.
+# The numbers and texts for trackers: of an episode, of the run so far, and of the whole run.
 #
 # Rates and means are those of the table that closes a run, by the same functions; shares are 0..1.
 
 _COUNTS = {"success": "successes", "failure": "failures", "error": "errors", "invalid": "invalid"}
 _NOT_OF_ALL = ("scene", "stand_ins")
-"""Of a record's provenance: what differs from task to task."""
+"""The entries of a record's provenance that differ from task to task."""
 
 
 class SoFarRates:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from pytest_vla.util.documents import read_plain
 
 MAX_BYTES = 256 * 1024 * 1024
-"""Of a file, and of what is unpacked of it. An episode of 600 steps has half a million."""
+"""The most bytes of a file, and of its unpacked content. An episode of 600 steps has half a million."""
 
 MAX_MEMBERS = 1000
 NPY_MAGIC, ZIP_MAGIC = b"\x93NUMPY", b"PK"
@@ -111,10 +111,10 @@ def open_zip(data: bytes) -> zipfile.ZipFile:
 def unpack(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
     """Return the content of a member. Raises Unfit if it is damaged, compressed by an unusual method or too large."""
     try:
-        # The others may make room for gigabytes before they unpack a byte; numpy and torch do not write them.
+        # Other methods may allocate gigabytes before they unpack a byte; numpy and torch do not use them.
         if archive.getinfo(name).compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise Unfit(f"{name!r:.90} is packed by another method than deflate")
-        # Read with a limit as well: what the directory says of a size is a claim.
+        # Read with a limit, because the directory's size is only a claim.
         with archive.open(name) as file:
             data = file.read(limit + 1)
     except Unfit:

@@ -20,7 +20,7 @@ DEEPEST = 100
 """Levels of tables and lists, or of XML's elements; scenes of LIBERO's have 12."""
 
 MAX_NODES = 2_000_000
-"""Of a YAML document, with what its aliases repeat."""
+"""The most nodes of a YAML document, aliases counted each time."""
 
 _LARGEST = 2**63
 
@@ -29,13 +29,13 @@ def read_plain(path: str | os.PathLike[str], limit: int = MAX_BYTES) -> bytes:
     """Return the content of a plain file. Raises OSError, and ValueError if it is no plain file or too large."""
     if "\0" in os.fspath(path):
         raise OSError(errno.EINVAL, "its name has a null byte")
-    # Not to wait at a pipe that nobody writes to.
+    # O_NONBLOCK: a pipe without a writer would block.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:
         about = os.fstat(file.fileno())
         if not stat.S_ISREG(about.st_mode):
             raise ValueError("it is no plain file")
-        # No more than there is: read() makes room for all that it is asked for.
+        # No more than the file's size: read() allocates what it is asked for.
         data = file.read(min(about.st_size, limit) + 1)
     if len(data) > limit:
         raise ValueError(f"expected up to {limit} bytes, found more")

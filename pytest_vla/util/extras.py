@@ -33,7 +33,7 @@ def is_installed(module: str) -> bool:
     return importlib.util.find_spec(module) is not None
 
 
-# What to install where an import fails: a package, or the system's libraries behind one that is there.
+# What to install if an import fails: a package, or the system libraries behind an installed one.
 
 DEBIAN = "apt-get install libegl1 libegl-mesa0 libgl1 libgl1-mesa-dri libosmesa6 libglib2.0-0 libxcb1"
 
@@ -49,6 +49,6 @@ def what_to_install(error: ImportError) -> str:
         module, dot, _ = error.name.partition(".")
         package = _PACKAGES.get(module, module)
         pin = f"=={DEFAULT[package]}" if package in DEFAULT else ""
-        # Of a package that is there a part is not.
+        # A part of an installed package is missing.
         return f"pip install {'--force-reinstall ' if dot else ''}{package}{pin}"
     return f"Where a system library is missing: {DEBIAN} (Fedora: {FEDORA})"

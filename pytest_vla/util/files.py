@@ -66,7 +66,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
         raise VlaError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-# Folders of this machine that people may lack: a home, a place for caches.
+# Default folders of this machine, which needs a home or a cache folder.
 
 DEFAULT_LIMIT = 5 * 10**9
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -121,7 +121,7 @@ def cache_limit() -> int:
     return int(float(match[1]) * _UNITS[unit])
 
 
-# One process at a time, where several workers would do the same slow thing.
+# A lock, so that only one of several workers does the same slow work.
 
 
 @contextlib.contextmanager
@@ -130,12 +130,12 @@ def exclusive(path: Path) -> Iterator[None]:
 
     If the file cannot be created or locked, the block runs without a lock, and slow work may be done more than once.
     """
-    # Whoever finds the slow thing done needs no lock, and loads none.
+    # Imported here, because most processes need no lock.
     import filelock
 
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
-            # Its other lock, a file that is there or not, outlives a process that was killed.
+            # filelock's soft lock, a file's existence, would outlive a killed process.
             stack.enter_context(filelock.FileLock(path, fallback_to_soft=False))
         yield

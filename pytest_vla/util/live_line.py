@@ -10,7 +10,7 @@ from typing import TextIO
 from pytest_vla.util.text import printable
 
 PATIENCE = 1.0
-"""Seconds until it is said what is being done."""
+"""Seconds until the work is reported."""
 
 REDRAW_EVERY, LOG_EVERY = 1.0, 30.0
 """Seconds from one line of `progress` to the next, on a terminal and elsewhere."""
@@ -94,10 +94,10 @@ def progress(stream: TextIO, of_all: bool = False) -> Iterator[Callable[[str], N
             stream.flush()
 
 
-# What takes long before an episode can begin, told while it happens: as log records, which whoever runs may show.
+# Slow preparations of an episode, reported as log records, which the runner may show.
 
 LOGGER = logging.getLogger("pytest_vla.preparing")
-"""Its records have `preparing`: what is going on, and `ended`: whether it has come to its end."""
+"""The logger of `preparing`; its records have the attributes `preparing` (the work) and `ended` (whether it ended)."""
 
 
 @contextmanager

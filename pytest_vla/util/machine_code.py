@@ -38,13 +38,13 @@ SHIPPED = Path(__file__).parents[1] / "compiled"
 SUFFIX = ".code"
 
 _FORMAT = "pytest-vla machine code 1"
-# Of any processor of the architecture: SSE2 on x86-64. Results do not depend on it, since LLVM neither reorders nor
-# fuses here; Intel's vector functions, which round otherwise, are left out.
+# The target is any processor of the architecture: SSE2 on x86-64. Results do not depend on it, since LLVM neither
+# reorders nor fuses here; Intel's vector functions, which round differently, are disabled.
 _TARGET = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "NUMBA_DISABLE_INTEL_SVML": "1"}
 _COMPILE = "import sys; from pytest_vla.util.machine_code import compile_here; compile_here(*sys.argv[1:])"
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
-# Of one function and signature, in one folder.
+# The most files of one function and signature in one folder.
 _KEPT_AT_MOST = 8
 
 _compiling = False
@@ -88,7 +88,7 @@ class MachineCode:
         parts = [
             *(_FORMAT, self.name, str(self.signature), llvmlite.binding.get_process_triple(), *_TARGET.values()),
             *(str(sys.implementation.cache_tag), str(sysconfig.get_config_var("EXT_SUFFIX"))),
-            # numba's implementation of numpy's functions goes by numpy's minor version.
+            # numba's implementation of numpy's functions depends on numpy's minor version.
             *(numba.__version__, llvmlite.__version__, *np.__version__.split(".")[:2]),
             *(hashlib.sha256(path.read_bytes()).hexdigest() for path in self.sources),
         ]
@@ -117,7 +117,7 @@ def keep(
     if hasattr(function, "_cache"):
         kept = _Kept(module, function, signatures, about, uses)
         function._cache = _kept[f"{module}:{function.py_func.__name__}"] = kept
-    # Without it numba is switched off, or keeps its cache otherwise: there is nothing to be kept, or no way to.
+    # Without _cache numba is disabled, or has a different kind of cache, and code cannot be stored.
     return function
 
 
@@ -152,11 +152,11 @@ def make(wanted: Sequence[MachineCode]) -> list[MachineCode]:
     if folder is None:
         return missing
     began, failure = time.time(), folder / "failed"
-    # Nothing is loaded under the lock: whoever waited would wait for that too, one after the other.
+    # Nothing is loaded under the lock: waiting processes would wait for that too, one after the other.
     with preparing(f"compiling {_about(missing)}, once on this machine"), exclusive(folder / "compiling.lock"):
         still = _missing(missing)
         if still and not _newer(failure, began) and not _start_compiler(folder, still):
-            # Those who wait meanwhile need not try in turn.
+            # Waiting processes need not try again.
             with contextlib.suppress(OSError):
                 failure.touch()
     return _missing(missing)
@@ -221,7 +221,7 @@ def compile_here(folder: str, *names: str) -> None:
         importlib.import_module(module)
         code = _kept[f"{module}:{function}"].codes[int(number)]
         _write(Path(folder) / code.file, code, _compiled(code))
-        # What older sources and other environments made; each is some 100 kB.
+        # Files of older sources and other environments; each has some 100 kB.
         others = sorted(Path(folder).glob(f"{code.function}-{code.number}-*{SUFFIX}"), key=os.path.getmtime)
         for other in others[:-_KEPT_AT_MOST]:
             other.unlink(missing_ok=True)
@@ -239,7 +239,7 @@ class _Kept:
             MachineCode(module, functions[0].__name__, number, about, tuple(signature), sources, dispatcher)
             for number, signature in enumerate(signatures)
         )
-        # What numba would have done, for other types of arguments.
+        # numba's own cache, for other types of arguments.
         self._others = dispatcher._cache
 
     @property
@@ -263,7 +263,7 @@ class _Kept:
         try:
             return CompileResult._rebuild(target_context, *pickle.loads(zlib.decompress(payload)))
         except Exception:
-            # Whatever this numba has against it, it can compile.
+            # If this numba rejects the code, it compiles.
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -310,7 +310,7 @@ def _read(code: MachineCode) -> bytes | None:
     try:
         name, head = code.file, _head(code)
     except OSError:
-        # Without a source nobody can tell what the code is of.
+        # Without a source the code cannot be verified.
         return None
     for folder in (SHIPPED, *_folders()):
         content = _content(folder / name) if folder == SHIPPED or _is_trusted(folder) else b""
@@ -324,10 +324,10 @@ def _content(path: Path) -> bytes:
     """Return a file's content, or nothing if it is missing or writable by other users."""
     shipped = path.parent == SHIPPED
     try:
-        # Of a package's files any may be a link.
+        # A package's files may be links.
         flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | (0 if shipped else getattr(os, "O_NOFOLLOW", 0))
         with open(os.open(path, flags), "rb") as file:
-            # Asked of what is open: a name may change hands.
+            # Checked on the open file, because its name may be reused.
             return file.read() if shipped or _is_safe(os.fstat(file.fileno())) else b""
     except OSError:
         return b""
@@ -399,7 +399,7 @@ def _start_compiler(folder: Path, wanted: Sequence[MachineCode]) -> bool:
     environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     command = [sys.executable, "-P", "-c", _COMPILE, str(folder), *(code.name for code in wanted)]
     with contextlib.suppress(OSError), tempfile.TemporaryDirectory(prefix="pytest-vla-numba-") as private:
-        # Where numba keeps what else it compiles, which nobody else has written. Nothing is drawn.
+        # A private folder for numba's other compilations. Nothing is drawn.
         environ |= _TARGET | {"NUMBA_CACHE_DIR": private, "MUJOCO_GL": "disable"}
         done = subprocess.run(command, env=environ, stdin=subprocess.DEVNULL, capture_output=True, check=False)
         return done.returncode == 0

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 MOST_OF_A_LOOK = 2.0
-"""Seconds that count between two looks, however long it was: this process may have been stopped itself."""
+"""The most seconds that count between two looks: this process may have been stopped itself."""
 
 
 class ObservedTime:
@@ -37,7 +37,7 @@ def is_stopped(pid: int) -> bool:
     return state[:1] == ["T"]
 
 
-# Ctrl-C at moments when half of something is written.
+# Ctrl-C while something is half written.
 
 
 @contextmanager
@@ -70,9 +70,9 @@ def uninterrupted() -> Iterator[None]:
             earlier(*held[0])
 
 
-# How much memory there is for further processes.
+# Available memory for further processes.
 
-_UNLIMITED = 1 << 60  # Version 1 of cgroups says about 2**63 where there is no limit.
+_UNLIMITED = 1 << 60  # Version 1 of cgroups reports about 2**63 if there is no limit.
 
 
 def available_bytes(root: Path = Path("/")) -> int | None:

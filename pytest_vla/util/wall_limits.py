@@ -18,10 +18,10 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 GRACE = 10.0
-"""Seconds beyond a wall limit after which a process is ended that the limit could not be raised in."""
+"""Seconds after a wall limit at which the process is ended if the exception could not be raised."""
 
 REPEAT = 2.0
-"""Seconds after which a wall limit is raised again, where the code that it hit swallowed it."""
+"""Seconds after which a wall limit is raised again if the code swallowed it."""
 
 _RETRY = 0.001
 _SHORTEST = 1e-6  # A timer of zero is none.
@@ -32,7 +32,7 @@ _THREAD = re.compile(r"^(?:Current thread|Thread) 0x[0-9a-f]+.*$", re.MULTILINE)
 _FRAME = re.compile(r'^  File "(.*)", line ([0-9]+|\?\?\?) in (.*)$', re.MULTILINE)
 _ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8}))")
 
-# A policy may change the module's into one that says no number.
+# A copy, because a policy may replace time.monotonic by a function that returns no number.
 _monotonic = time.monotonic
 
 _Place = tuple[str, str, str]

@@ -18,7 +18,7 @@ def warn(text: str) -> None:
             warnings.warn(printable_lines(text), stacklevel=2)
 
 
-# What broke an episode, in words: whose exception it is, and where in the user's own code it came from.
+# Descriptions of exceptions that end an episode, with the place in the user's own code.
 
 
 class ServerTraceback(Exception):
@@ -34,7 +34,7 @@ def ends_episode(error: BaseException) -> bool:
     ``sys.exit``, ``pytest.skip`` and ``pytest.fail`` (which pytest-timeout calls) in a policy do: an episode that ends
     without a record would be missing from every rate.
     """
-    # Where pytest is not loaded, nobody has left by its exit.
+    # If pytest is not loaded, pytest.exit was not called.
     leaves = getattr(sys.modules.get("_pytest.outcomes"), "Exit", KeyboardInterrupt)
     return not isinstance(error, (KeyboardInterrupt, GeneratorExit, WallLimitReached, leaves))
 
