@@ -152,7 +152,7 @@ def test_a_download_that_stopped_goes_on(hub: Fake, tmp_path: Path) -> None:
     hub.gives = 2
     with pytest.raises(VlaError) as told:
         fetch_libero(tmp_path / "libero", True, str, None, hub.sources)
-    assert "the download stopped: ConnectionError: the line is dead. Without a network: a checkout" in str(told.value)
+    assert "the download stopped: ConnectionError: the line is dead. Without a network, set" in str(told.value)
     assert not (tmp_path / "libero").exists()
     had = hub.asked[1:]
     hub.gives = 1000

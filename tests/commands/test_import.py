@@ -259,7 +259,7 @@ def test_control_characters_of_a_folders_name_reach_no_terminal(
     said = capsys.readouterr().out
     assert f"{tmp_path}/n?]0;x?: its name says no seed" in said
     assert [record.policy for record in records_of(Path(".vla"))] == ["n?]0;x?"]
-    with pytest.raises(VlaError, match=r"m\?\[31m\?_seed7 is in \.vla already"):
+    with pytest.raises(VlaError, match=r"m\?\[31m\?_seed7 is already in \.vla"):
         import_log(folder)
     with pytest.raises(VlaError, match=r"no\?such"):
         import_log(tmp_path / "no\x1bsuch")

@@ -290,7 +290,7 @@ sys.stdin.read()
             assert is_alive(dataclasses.replace(run, host="elsewhere")) is None
             assert is_alive(dataclasses.replace(run, status="stopped", host="elsewhere")) is False
             with pytest.raises(
-                VlaError, match=f"run theirs is still running .process {process.pid}.; wait for its end"
+                VlaError, match=f"run theirs is still running .process {process.pid}.. Wait for its end"
             ):
                 store.resume("theirs")
             process.kill()

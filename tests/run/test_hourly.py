@@ -59,8 +59,7 @@ def test_a_row_for_each_number_of_workers() -> None:
 
 def test_costs_that_are_assumed_are_marked() -> None:
     text = told(Batched(), machines=Machines((1,), (2,), {"picture": 0.004}))
-    assert "a step 5.5 ms*, a" in text
-    assert "picture 4 ms, a reset 55 ms*" in text
+    assert "a step 5.5 ms*, a picture 4 ms, a reset 55 ms*" in " ".join(text.split())
     assert text.endswith("* measured on another machine. Set your own by --step-ms, --picture-ms and --reset-ms")
 
 
@@ -83,7 +82,7 @@ def test_a_server_of_its_own_is_not_foreseen() -> None:
 
 def test_time_that_depends_on_the_question_is_said() -> None:
     text = told(Batched(), [latency(), latency(4, 0.06, 0.4, 0.1)])
-    assert text.endswith("\n4 at once took 60 to 400 ms. If the time depends on the question, the\n  forecast is rough")
+    assert "\n4 at once took 60 to 400 ms. If the time depends on the question, the forecast is rough" in text
     assert "at once took" not in told(Batched(), [latency(1, 1e-5, 1e-3, 1e-5)]), "nothing that anybody waits for"
 
 

@@ -220,7 +220,7 @@ def test_a_target_that_cannot_be_written_is_refused_and_left_as_it_is(tmp_path: 
     check_target(tmp_path / "a.png")
     (tmp_path / "is.png").mkdir()
     for file, why in (
-        (tmp_path / "a.jpg", "name ends in .png"),
+        (tmp_path / "a.jpg", "a name ending in .png"),
         (tmp_path / "missing" / "a.png", r"cannot write .*missing/a\.png: .*no folder"),
         (tmp_path / "is.png", r"cannot write .*is\.png: it is a folder"),
         # Not even root makes files here.
