@@ -105,7 +105,7 @@ def machines_of(options: argparse.Namespace) -> Machines:
     return Machines(options.workers, options.cores or tuple(sorted({here, CORES_OF_A_SERVER})), costs)
 
 
-def foreseen(
+def forecast_hourly(
     policy: object,
     suite: "Suite",
     latencies: Sequence["Latency"],
@@ -429,7 +429,7 @@ def check(
     if latencies and machines is not None:
         told("computing the forecast")
         how = {"is_served": kind in _SERVED, "breaks": bool(trouble)}
-        hourly = tuple(foreseen(policy, each, latencies, machines, **how) for each in answering)
+        hourly = tuple(forecast_hourly(policy, each, latencies, machines, **how) for each in answering)
     most = policy.max_batch if is_batch_policy(policy) else None
     device = getattr(policy, "device", None)
     where, costs = None if device is None else str(device), {} if machines is None else machines.costs

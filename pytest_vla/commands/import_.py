@@ -85,7 +85,7 @@ def _imported(options: argparse.Namespace) -> Iterator[str]:
         if log.digest in known:
             yield f"{log.folder} is already in {options.results}, as run {known[log.digest].name}; skipped"
     for log in new:
-        yield from _told(log, entered[log.digest])
+        yield from _summary(log, entered[log.digest])
     yield from imported.told
 
 
@@ -103,7 +103,7 @@ def _check_different(logs: "Sequence[ImportedLog]") -> None:
             )
 
 
-def _told(log: "ImportedLog", runs: Entered) -> Iterator[str]:
+def _summary(log: "ImportedLog", runs: Entered) -> Iterator[str]:
     from pytest_vla.util.text import counted
 
     for repeat, (name, records) in enumerate(runs):

@@ -55,12 +55,12 @@ def run(options: argparse.Namespace) -> int:
     given = [] if is_own else [f"--vla-results={options.results}"]
     folders = options.folders or [options.results / SHARDS]
     found = merge(folders, options.results, names, given)
-    for line in _told(found, options.results, given):
+    for line in _summary(found, options.results, given):
         print(printable(line))
     return INCOMPLETE if found.left or found.uncollected else 0
 
 
-def _told(found: "Merged", results: Path, given: list[str]) -> Iterator[str]:
+def _summary(found: "Merged", results: Path, given: list[str]) -> Iterator[str]:
     from pytest_vla.reports.runs import status_of
     from pytest_vla.run.command_lines import command_line, named_plugins
     from pytest_vla.util.text import counted, ranges_text

@@ -93,12 +93,12 @@ def run(options: argparse.Namespace) -> None:
 
     with progress(sys.stderr) as tell:
         built = build_site(site, page_of, tell)
-    print(_told(options.output / INDEX, built))
+    print(_summary(options.output / INDEX, built))
     if built.troubles:
         raise VlaError("\n".join(built.troubles))
 
 
-def _told(file: Path, built: "Built") -> str:
+def _summary(file: Path, built: "Built") -> str:
     """Return the summary: ``public/index.html: 12 runs; pages: 2 made, 9 unchanged, 1 of runs without records``."""
     from pytest_vla.util.text import counted
 

@@ -117,7 +117,7 @@ class Database:
 
     def rows(self, kinds: Sequence[tuple[type, ...]], statement: str, *parameters: Any) -> list[Any]:
         """Return rows whose columns have the given types. Raises VlaError if a column holds anything else."""
-        with told(self.file, "read", self.timeout):
+        with sqlite_errors(self.file, "read", self.timeout):
             rows = self.connection.execute(statement, parameters).fetchall()
         checked(self.file, rows, kinds)
         return rows
@@ -125,7 +125,7 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator["sqlite3.Connection"]:
         """Commit everything that the block writes at its end, or nothing. Raises VlaError."""
-        with told(self.file, "write", self.timeout), transaction(self.connection):
+        with sqlite_errors(self.file, "write", self.timeout), transaction(self.connection):
             yield self.connection
 
     def check_words(self, known: Sequence[str], found: Iterable[str]) -> None:
@@ -153,7 +153,7 @@ def connect(file: Path, *, create: bool, timeout: float) -> "sqlite3.Connection 
         return None
     _check_journal(file)
     uri = f"{file.absolute().as_uri()}?mode={'rwc' if create else 'rw'}"
-    with told(file, "open", timeout):
+    with sqlite_errors(file, "open", timeout):
         connection = sqlite3.connect(uri, uri=True, timeout=timeout, isolation_level=None)
         try:
             if _prepare(connection, file, create):
@@ -183,7 +183,7 @@ def transaction(connection: "sqlite3.Connection", kind: str = "IMMEDIATE") -> It
 
 
 @contextmanager
-def told(file: Path, doing: str, timeout: float) -> Iterator[None]:
+def sqlite_errors(file: Path, doing: str, timeout: float) -> Iterator[None]:
     """Raise SQLite's errors in the block as VlaError with the file's name and a cure."""
     import sqlite3
 

@@ -31,7 +31,7 @@ from pytest_vla.records.database import (
     Database,
     connect,
     damaged,
-    told,
+    sqlite_errors,
 )
 from pytest_vla.records.items import DECIDED, SHARED, STATUSES, RunItem, ending_of
 from pytest_vla.records.record import Record, parse_record, record_line
@@ -590,7 +590,7 @@ class Store:
         finally:
             self._database.connection.execute("PRAGMA foreign_keys = ON")
         # VACUUM fails on a full disk or with another reader; later records then reuse the free space in the file.
-        with suppress(VlaError), told(self._database.file, "write", self._database.timeout):
+        with suppress(VlaError), sqlite_errors(self._database.file, "write", self._database.timeout):
             self._database.connection.execute("VACUUM")
         return before - self._database.file.stat().st_size
 

@@ -28,8 +28,8 @@ from pytest_vla.show.tasks import (
     camera_picture,
     check_number,
     columns_of,
+    instruction_text,
     open_pool,
-    told_of,
 )
 from pytest_vla.show.video import charged_between, cost_label, headline_charges, outlined
 
@@ -286,7 +286,7 @@ def _named(block: Sequence[SheetCell | None], task: Task, record: Record) -> lis
     """Return the pictures of one episode, with the episode's name below the first picture."""
     first, cell = next((at, cell) for at, cell in enumerate(block) if cell is not None)
     label = _label_of(record)
-    name = (record.instruction or "(no instruction)") if label else told_of(task)
+    name = (record.instruction or "(no instruction)") if label else instruction_text(task)
     which = f"{label}, seed {record.seed}" if label else f"seed {record.seed}"
     which = f"{task.task_level}, {which}" if label and task.task_level else which
     named = dataclasses.replace(cell, name=name, label=f"{which}, {cell.label}")

@@ -112,7 +112,7 @@ def task_sheet(tasks: Sequence[Task], seeds: Sequence[int] | None, drawing: Draw
         SheetCell(
             blank(task.protocol.image_size),
             f"seed {seed}, {camera}" if one or each > 1 else "",
-            name="" if one else told_of(task),
+            name="" if one else instruction_text(task),
         )
         for task in drawn
         for seed in seeds
@@ -142,7 +142,7 @@ def task_sheet(tasks: Sequence[Task], seeds: Sequence[int] | None, drawing: Draw
     return sheet(in_rows(cells, columns), title=title, subtitle=about)
 
 
-def told_of(task: Task) -> str:
+def instruction_text(task: Task) -> str:
     """Return a task's instruction, preceded by its level if the suite has levels."""
     return f"{task.task_level}: {task.language}" if task.task_level else task.language
 

@@ -258,7 +258,7 @@ def _empty(block: _Block, task: Task, cameras: int) -> dict[str, list[SheetCell]
 def _cells(pool: "WorldPool", block: _Block, task: Task, cameras: Sequence[str]) -> dict[str, list[SheetCell]]:
     """Return a block's cells by label, one for each camera."""
     case = Case(task.suite, task.name, block.seed, task_level=task.task_level)
-    benign, _, ending = begun(pool, task, case, None, cameras)
+    benign, _, ending = first_pictures(pool, task, case, None, cameras)
     assert benign is not None
     cells = {"": [SheetCell(picture, ending, name=BENIGN) for picture in benign]}
     for each in block.shown:
@@ -266,7 +266,7 @@ def _cells(pool: "WorldPool", block: _Block, task: Task, cameras: Sequence[str])
         if card is not None:
             cells[each.label] = [card] * len(cameras)
             continue
-        pictures, variation, ending = begun(
+        pictures, variation, ending = first_pictures(
             pool, task, dataclasses.replace(case, variation=each.label), each.variation, cameras
         )
         if pictures is None:
@@ -280,7 +280,7 @@ def _cells(pool: "WorldPool", block: _Block, task: Task, cameras: Sequence[str])
     return cells
 
 
-def begun(
+def first_pictures(
     pool: "WorldPool", task: Task, case: Case, variation: Variation | None, cameras: Sequence[str]
 ) -> tuple[list[Picture] | None, Variation | None, str]:
     """Return an episode's first pictures, its variation as finally drawn, and a description of what is wrong with it.
@@ -415,7 +415,7 @@ def _changes_drawn(candidate: Candidate, pool: "WorldPool") -> SceneView:
         variation = find_variation(task, case.variation, case.seed)
         if variation is not None and not changes_picture(variation):
             return SceneView(None, "the change is not visible")
-        pictures, _, wrong = begun(pool, task, case, variation, task.protocol.cameras[:1])
+        pictures, _, wrong = first_pictures(pool, task, case, variation, task.protocol.cameras[:1])
     except VlaError as error:
         return SceneView(None, str(error))
     return SceneView(None if pictures is None else pictures[0], wrong)

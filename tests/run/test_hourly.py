@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from pytest_vla import load_suite
-from pytest_vla.commands.check_policy import Machines, declare_hourly, foreseen, hourly_table, hourly_text, machines_of
+from pytest_vla.commands.check_policy import (
+    Machines,
+    declare_hourly,
+    forecast_hourly,
+    hourly_table,
+    hourly_text,
+    machines_of,
+)
 from pytest_vla.policies.trial import Latency
 
 SUITE = load_suite("tabletop")
@@ -37,7 +44,7 @@ LATENCIES = [latency(), latency(16)]
 def told(
     policy: object, latencies: list[Latency] = LATENCIES, machines: Machines = MACHINES, served: bool = False
 ) -> str:
-    found = foreseen(policy, SUITE, latencies, machines, is_served=served)
+    found = forecast_hourly(policy, SUITE, latencies, machines, is_served=served)
     return "\n".join(hourly_text(found, machines.costs))
 
 
@@ -94,15 +101,15 @@ def test_a_policy_that_is_too_slow_is_said() -> None:
 
 def test_a_world_of_its_own_has_costs_of_its_own() -> None:
     suite: Any = SimpleNamespace(name="mine", protocol=SUITE.protocol, tasks=[SimpleNamespace(world="mine:World")])
-    found = foreseen(Batched(), suite, LATENCIES, Machines((1,), (2,), {"step": 0.1}), is_served=False)
+    found = forecast_hourly(Batched(), suite, LATENCIES, Machines((1,), (2,), {"step": 0.1}), is_served=False)
     assert "\n".join(hourly_text(found, {})) == (
         "mine: no forecast: the times of its own world are not known. Give --step-ms, --picture-ms and\n  --reset-ms"
     )
-    assert foreseen(Batched(), suite, LATENCIES, MACHINES, is_served=False).forecasts
+    assert forecast_hourly(Batched(), suite, LATENCIES, MACHINES, is_served=False).forecasts
 
 
 def test_for_programs() -> None:
-    table = hourly_table(foreseen(Batched(), SUITE, LATENCIES, MACHINES, is_served=False), GIVEN)
+    table = hourly_table(forecast_hourly(Batched(), SUITE, LATENCIES, MACHINES, is_served=False), GIVEN)
     assert json.loads(json.dumps(table)) == table
     assert table["assumed"] == {
         "steps": 300,

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.plan.manifests import load_suite
-from pytest_vla.show.variations import begun, scene_pictures
+from pytest_vla.show.variations import first_pictures, scene_pictures
 from pytest_vla.vary import chosen
 from pytest_vla.vary.chosen import Change
 from tests.support.worlds import tabletop_world
@@ -27,9 +27,9 @@ def test_scenes_are_drawn_as_episodes_begin(monkeypatch: pytest.MonkeyPatch) -> 
 
     def counting(pool: object, task: object, case: object, variation: object, cameras: object) -> object:
         drawn.append("" if variation is None else "changed")
-        return begun(pool, task, case, variation, cameras)  # type: ignore[arg-type]
+        return first_pictures(pool, task, case, variation, cameras)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("pytest_vla.show.variations.begun", counting)
+    monkeypatch.setattr("pytest_vla.show.variations.first_pictures", counting)
     before = dict(chosen._KNOWN)
     delay = Change("action.delay", {"steps": 3})
     beyond = Change("camera.azimuth", {"azimuth_deg": 400.0})

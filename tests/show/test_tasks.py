@@ -9,7 +9,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.plan.manifests import load_suite, suite_names
 from pytest_vla.show.runs import is_run, load_runs, run_sheet
 from pytest_vla.show.sheet import SheetCell
-from pytest_vla.show.tasks import Drawing, find_tasks, task_sheet, told_of
+from pytest_vla.show.tasks import Drawing, find_tasks, instruction_text, task_sheet
 from tests.support.coloured import ColouredWorld
 from tests.support.kept_runs import BOWL, STOVE
 from tests.support.worlds import libero_task
@@ -46,8 +46,8 @@ def test_a_task_that_stands_at_several_levels_is_named_with_its_level() -> None:
     with pytest.raises(VlaError, match=r"matches 3 tasks: vla_arena_dynamic_obstacles/L0-.*, .*/L1-.*, .*/L2-"):
         find_tasks("push_the_lemon")
     assert len(find_tasks("vla_arena")) == 170
-    assert told_of(find_tasks(f"L1-{lemon}")[0]) == "L1: push the lemon to the region between the teapots"
-    assert told_of(load_suite("libero_goal").task(STOVE)) == "turn on the stove"
+    assert instruction_text(find_tasks(f"L1-{lemon}")[0]) == "L1: push the lemon to the region between the teapots"
+    assert instruction_text(load_suite("libero_goal").task(STOVE)) == "turn on the stove"
 
 
 @pytest.mark.parametrize(
