@@ -327,7 +327,7 @@ def never(loaded: object, options: object) -> None:
     [
         (["-o", "nowhere/out.json"], "cannot write nowhere/out.json: there is no folder nowhere"),
         (["-o", "out.pdf"], r"-o out.pdf: unknown ending .pdf. Expected .json, .txt, .html,"),
-        (["-o", "x.png"], r"-o x.png: there are several pictures. Give a folder:, --format=png -o FOLDER"),
+        (["-o", "x.png"], r"-o x.png: there are several pictures. Give a folder: --format=png -o FOLDER"),
         (["--format=png", "-o", "x.PNG"], r"there are several pictures"),
         (["-o", "folder"], r"-o folder is a folder. Give a file, or --format=png to write pictures into it"),
         (["--format=terminal", "--videos=all:1"], r"--videos requires --format=html -o report.html; found terminal"),

@@ -135,7 +135,7 @@ def test_it_says_what_it_serves_where_and_ends_when_it_is_told_to(number: int) -
         answer: Any = policy(episode())(STATE)
         assert np.array_equal(answer.actions, np.full((4, 7), episode().rng.normal()))
         code, last = command.ends(number)
-    assert (code, last.splitlines()) == (0, ["asked", "pytest-vla: ends"])
+    assert (code, last.splitlines()) == (0, ["asked", "pytest-vla: stopped"])
 
 
 def test_records_can_name_the_content_of_what_is_served(folder: Path) -> None:

@@ -270,7 +270,7 @@ def test_a_damaged_file_is_refused_and_left_as_it_is(
             f"PRAGMA user_version = {SCHEMA + 1}",
             f"has schema {SCHEMA + 1}, and this version of pytest-vla reads 3 to {SCHEMA}; upgrade",
         ),
-        ("PRAGMA user_version = 0", "has schema 0, .*; read it with the version that wrote it, or give another"),
+        ("PRAGMA user_version = 0", "has schema 0, .*; read it with the version that wrote it, or use another"),
         ("PRAGMA application_id = 0", "is another program's database; use another results folder"),
     ],
 )
