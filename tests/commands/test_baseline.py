@@ -104,11 +104,11 @@ def test_nothing_is_overwritten_and_update_says_what_changes(alone: None, capsys
     ):
         assert part in told
     assert "fail now" not in told
-    assert "say yes with --yes" in err
+    assert "not a terminal, so the command cannot ask. Use --yes" in err
     assert FILE.read_bytes() == before
     assert call(capsys, "update", str(FILE), "two", "--yes").splitlines()[-1] == "updated: baseline.vla.json"
     assert [case.case[-7:] for case in read_baseline(FILE).cases][-1] == "[seed9]"
-    assert call(capsys, "update", str(FILE)) == "baseline.vla.json: nothing changes\n"
+    assert call(capsys, "update", str(FILE)) == "baseline.vla.json: no changes\n"
     assert sorted(path.name for path in Path().iterdir()) == [".vla", "baseline.vla.json"]
 
 
@@ -175,7 +175,7 @@ def test_what_is_not_there_is_told(alone: None, capsys: pytest.CaptureFixture[st
     write("one", ten())
     assert "there is no run 'nothing'" in call(capsys, "save", "nothing", code=1)
     assert "there is no baseline x" in call(capsys, "update", "x", "one", code=1)
-    assert "is a folder: give a file, such as .vla/baseline.vla.json" in call(capsys, "save", "-o", ".vla", code=1)
+    assert "is a folder; give a file, such as .vla/baseline.vla.json" in call(capsys, "save", "-o", ".vla", code=1)
     assert "cannot write" in call(capsys, "save", "-o", "nowhere/x.json", code=1)
     FILE.write_text("{}")
     assert "baseline.vla.json: not a baseline: expected schema 1" in call(capsys, "show", code=1)
@@ -208,7 +208,7 @@ def test_a_real_run_is_saved_shown_and_the_same_again(
     assert (first.steps, first.costs) == (5, {"": {"sideways": 0.125}})
     point(*arguments, "-n2").assert_outcomes(passed=6)
     assert call(capsys, "update", str(FILE), "--yes").splitlines() == [
-        "no case changes: only the runs' names and times",
+        "no case changes; only the runs' names and times do",
         "updated: baseline.vla.json",
     ]
     point("--vla-suite=point", "--vla-seeds=0-2", "--vla-model=pushing:aside").assert_outcomes(failed=6)

@@ -183,7 +183,7 @@ def test_what_cannot_be_gone_on_with_is_said(
     )
     code, _, err = fuzz(capsys, "--resume", "--vla-model=random")
     assert code == 1
-    assert f"--resume={folder.name}: that search has --vla-model 'planted:policy'; leave it out" in err
+    assert f"--resume={folder.name}: that search has --vla-model 'planted:policy'. Leave the option out" in err
     (here / "planted.py").write_text(POLICY + "# another one")
     monkeypatch.delitem(sys.modules, "planted", raising=False)
     assert "the policy changed since the search began" in fuzz(capsys, "--resume")[2]

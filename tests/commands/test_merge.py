@@ -43,7 +43,7 @@ def test_all_that_is_missing_is_named_with_its_command(here: Path, capsys: pytes
         "  pytest --vla-suite=libero_goal --vla-shard=2/3",
         "missing: shard 3: 3 of 3 items not run",
         "  pytest --vla-suite=libero_goal --vla-shard=3/3",
-        "then merge again; or run what is left on this machine:",
+        "then merge again; or run the rest on this machine:",
         f"  pytest --vla-resume={name} --vla-results=all",
     ]
 
@@ -69,7 +69,7 @@ def test_what_was_not_collected_is_named_once(here: Path, capsys: pytest.Capture
     assert code == 3
     assert said[2:] == [
         "not collected: test_own.py: NameError: name 'boom' is not defined (shard 1-2)",
-        "tests of these are in no shard. Mend them and run the shards again, without --vla-resume; then merge again:",
+        "these files' tests are in no shard. Fix them, run the shards again without --vla-resume, then merge again:",
         "  pytest --vla-suite=libero_goal --vla-shard=1/3 --vla-results=out/1",
         "  pytest --vla-suite=libero_goal --vla-shard=2/3 --vla-results=out/2",
     ]
@@ -86,7 +86,7 @@ def test_who_still_runs_is_named(here: Path, capsys: pytest.CaptureFixture[str],
     (alive,) = [line for line in said if line.startswith("still running: shard 1 in ")]
     assert "process" in alive
     (unsure,) = [line for line in said if line.startswith("left: shard 2 in ")]
-    assert unsure.endswith("2 of 3 items not run; it still runs on node12, or was killed there")
+    assert unsure.endswith("2 of 3 items not run; it may still run on node12")
 
 
 def test_of_thousands_that_are_missing_some_are_told(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -83,11 +83,11 @@ def began(task: Task, init_state: int, **changes: Any) -> Record:
 @pytest.mark.usefixtures("table")
 def test_a_report_names_the_benchmarks_own_defects() -> None:
     false, thrown = notes_after([began(RAMEKIN, state) for state in range(5)])
-    assert false.startswith("1 episode of tasks whose file says that something lies where")
-    assert thrown.startswith("1 episode from init states in which things overlap")
+    assert false.startswith("1 episode of tasks whose file states a position")
+    assert thrown.startswith("1 episode from init states in which objects overlap")
     other = {"mujoco": "3.8.1"}
     (line,) = notes_after([began(RAMEKIN, 0, provenance=other), began(OTHER, 6, provenance=other)])
-    assert line.startswith("2 episodes that began otherwise than under mujoco 3.3.7")
+    assert line.startswith("2 episodes that started differently than under mujoco 3.3.7")
     moved = {"dimension": "camera+layout", "kind": "fov+move", "label": "x"}
     others = [
         began(OTHER, 4),

@@ -79,7 +79,7 @@ def test_a_users_test_asks_what_an_episode_cost(pytester: pytest.Pytester, monke
     rescore = ("pytest-vla", "rescore", "last", "--results=quiet", "--cost=costs.toml", "-o", "again")
     told = pytester.run(sys.executable, "-c", CLI, *rescore[1:])
     assert told.ret == 0, told.stderr.str()
-    told.stdout.fnmatch_lines(["1 of 1 episodes charged anew; their states repeat bit for bit", "run * again"])
+    told.stdout.fnmatch_lines(["1 of 1 episodes rescored; their states were reproduced bit for bit", "run * again"])
     (anew,) = records_of(pytester.path / "again")
     assert anew.costs == record.costs
     assert anew.digest == record.digest
@@ -88,7 +88,7 @@ def test_a_users_test_asks_what_an_episode_cost(pytester: pytest.Pytester, monke
     assert load_trajectory(pytester.path / "again" / anew.run / str(anew.arrays)).qpos.shape[0] == record.steps + 1
     refused = pytester.run(sys.executable, "-c", CLI, *rescore[1:])
     assert refused.ret != 0
-    refused.stderr.fnmatch_lines(["*again is there already, and nothing is overwritten*"])
+    refused.stderr.fnmatch_lines(["*again exists already, and is not overwritten*"])
 
 
 @pytest.fixture

@@ -154,7 +154,7 @@ def test_the_command_makes_what_is_lacking(data: Path, capfd: pytest.CaptureFixt
     assert (read_init_states(made) == expected).all(), "the name decides, not the process"
     assert {path.name for path in made.parent.iterdir()} == {"mine.pruned_init", "yours.pruned_init"}
     assert main(["init-states", f"--data={data}", *SHORT]) == 1
-    assert "all of its 2 tasks have init states; name those to make anew" in capfd.readouterr().err
+    assert "all 2 tasks have init states. Name the tasks to make them anew" in capfd.readouterr().err
     assert main(["init-states", f"--data={data}", *SHORT, "yours"]) == 0
     assert read_init_states(made.with_name("yours.pruned_init")).shape == expected.shape
 
@@ -173,7 +173,7 @@ def test_a_task_that_fails_leaves_what_was_there(data: Path, capfd: pytest.Captu
     ("arguments", "complaint"),
     [
         (["theirs"], "suite tabletop has no task 'theirs'"),
-        (["--suite=libero_goal"], "suite libero_goal: its init states are upstream's, .* Yours join: tabletop"),
+        (["--suite=libero_goal"], "suite libero_goal: uses upstream's init states. Put your tasks into: tabletop"),
         (["--suite=tabeltop"], "there is no suite 'tabeltop'. Did you mean tabletop"),
     ],
 )

@@ -39,9 +39,7 @@ def painted(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[Candidate]]:
         asked.append(candidates)
         picture = np.zeros((8, 8, 3), np.uint8)
         return [
-            SceneView(None, "it looks as it does without the change")
-            if each.dimensions == ("action",)
-            else SceneView(picture)
+            SceneView(None, "the change is not visible") if each.dimensions == ("action",) else SceneView(picture)
             for each in candidates
         ]
 
