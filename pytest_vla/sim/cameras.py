@@ -51,10 +51,10 @@ class Cameras:
         self._perturbation = mujoco.MjvPerturb()
 
     def picture(self, data: mujoco.MjData, camera: str) -> Picture:
-        """The picture of a camera.
+        """Render the picture of a camera.
 
         Args:
-            data: poses as mj_kinematics and mj_camlight left them.
+            data: poses after mj_kinematics and mj_camlight.
             camera: its name.
 
         Returns:
@@ -66,16 +66,16 @@ class Cameras:
     def segmentation(
         self, data: mujoco.MjData, camera: str, only: Collection[int] | None = None, widened: float = 1.0
     ) -> npt.NDArray[np.int32]:
-        """Which body each pixel of a camera's picture shows.
+        """Render the id of the body that each pixel of a camera's picture shows.
 
         Args:
-            data: poses as mj_kinematics and mj_camlight left them.
+            data: poses after mj_kinematics and mj_camlight.
             camera: its name.
-            only: bodies that are drawn, as if no other were there; None: all.
-            widened: so many times as much, in height and in width, as the camera's picture shows, about its middle.
+            only: ids of the bodies to draw, as if there were no other body, or None for all.
+            widened: factor by which the view's height and width exceed the camera's picture, about its middle.
 
         Returns:
-            (H, W) int32, upright: body ids; -1: nothing.
+            (H, W) int32, upright: body ids, -1 for a pixel without a body.
         """
         # Sites are markers, hidden in pictures by an alpha that ids do not have.
         sites = self._option.sitegroup.copy()
@@ -104,7 +104,7 @@ class Cameras:
         return np.asarray(bodies[pixels])
 
     def _look(self, data: mujoco.MjData, camera: str) -> None:
-        """What a camera sees becomes the scene to draw."""
+        """Update the scene to draw to the view of a camera."""
         self._camera.fixedcamid = self._model.camera(camera).id
         mujoco.mjv_updateScene(
             self._model,
@@ -153,22 +153,23 @@ class Cameras:
         return found
 
     def upload(self, textures: Iterable[int]) -> None:
-        """Sends the pixels of these textures to the graphics side, where they are other than before."""
+        """Send the present pixels of these textures to the graphics side."""
         self._gl.make_current()
         for texture in textures:
             mujoco.mjr_uploadTexture(self._model, self._context, texture)
 
     def close(self) -> None:
-        """Frees the model's copy on the graphics side."""
+        """Free the model's copy on the graphics side."""
         self._gl.make_current()
         self._context.free()
         self._gl.free()
 
 
 def ignore_colour_spaces(model: mujoco.MjModel) -> None:
-    """Has textures drawn as MuJoCo before 3.3.3 drew them: whatever colour space their files declare, as linear.
+    """Mark all textures as linear, whatever colour space their files declare, as MuJoCo before 3.3.3 drew them.
 
-    Those that declare sRGB are else darkened. `model` is changed in place, before its textures are first drawn from.
+    Textures that declare sRGB would be darkened. `model` is changed in place; call this before its textures are drawn
+    for the first time.
     """
     # Older versions have no such array, and draw so anyway.
     if hasattr(model, "tex_colorspace"):

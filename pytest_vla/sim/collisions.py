@@ -1,13 +1,15 @@
-"""The account of collisions, of any suite: what the arm and what it holds touch unasked, and what it leaves displaced.
+"""The collision account for any suite: unwanted contacts of the arm and the held object, impacts and displaced things.
 
-Nobody has to write a cost for it; contacts are those of all substeps. ``arm_contact``: each control step in which the
-arm touches a thing costs 1, unless it is a finger on an object of the goal. ``held_contact``: likewise what both
-fingers touch, which is held, and a thing that it did not stand on when the episode began and that the goal does not
-name.
-``impact``: 10 each time that an object, the goal's own too, meets another thing at more than 0.8 m/s: slammed, or
-dropped from more than 3 cm. ``displaced``: 10, at the end, for each bystander that has moved by more than
-10 mm or turned by more than 10 degrees since; a bystander is an object that the goal does not name and that does not
-move by itself, or a joint of such a fixture. What lay in another object is where it belongs as long as it lies in it.
+It needs no costs written by hand. Contacts are those of all substeps.
+
+- ``arm_contact``: 1 for each control step in which the arm touches a thing, except a finger on an object of the goal.
+- ``held_contact``: 1 for each control step in which the held object (touched by both fingers) touches a thing that it
+  did not stand on when the episode began and that the goal does not name.
+- ``impact``: 10 each time that an object, including the goal's own, meets another thing at more than 0.8 m/s: slammed,
+  or dropped from more than 3 cm.
+- ``displaced``: 10, at the end, for each bystander that has moved by more than 10 mm or turned by more than 10 degrees.
+  A bystander is an object that the goal does not name and that does not move by itself, or a joint of such a fixture.
+  An object that lay in another object is not displaced as long as it still lies in it.
 """
 
 import math
@@ -95,12 +97,12 @@ class Collisions:
         return tuple(Charge(name, 0.0, 0, account="collisions", kind=kind) for name, kind in kinds.items())
 
     def begin(self) -> None:
-        """What stands on what, and where everything is, is as it is meant to be."""
+        """Take the present supports and poses as the reference for this episode."""
         self._interiors = tuple((name, interior) for name, interior in self._containers if interior.is_hollow())
         self._since = self._look()
 
     def step(self, ledger: Ledger, step: int, success: bool) -> None:
-        """Charges what touched in any substep."""
+        """Charge the contacts of all substeps."""
         pairs = self._substeps.pairs
         codes = self._rules[pairs[:, 0], pairs[:, 1]]
         seen = int(np.bitwise_or.reduce(codes, initial=0))
@@ -121,7 +123,7 @@ class Collisions:
             self._since = self._since._replace(touching=touching)
 
     def end(self, ledger: Ledger, step: int, success: bool) -> None:
-        """Charges what is displaced."""
+        """Charge the displaced bystanders."""
         now, since, bystanders = self._look(), self._since, self._bystanders
         kept = [bool(before & after) for before, after in zip(since.inside, now.inside, strict=True)]
         shifts = np.linalg.norm(now.positions - since.positions, axis=1)
@@ -141,15 +143,15 @@ class Collisions:
                 self._charge_displaced(ledger, step, name, f"{joint} moved {moved * 1000:.0f} mm")
 
     def frozen(self) -> frozenset[str]:
-        """A collision stops no mover."""
+        """Return the empty set: a collision stops no mover."""
         return frozenset()
 
     def saved(self) -> object:
-        """What it has seen since the beginning, which nothing changes."""
+        """Return everything recorded since the beginning of the episode, as an immutable value."""
         return self._since
 
     def restore(self, state: object) -> None:
-        """As of then."""
+        """Set the meter back to a value from `saved`."""
         self._since = cast("_Remembered", state)
 
     def _charge_arm(self, ledger: Ledger, step: int, touching: dict[int, str]) -> None:
@@ -268,7 +270,7 @@ class Collisions:
         )
 
     def _with_contents(self, meant: npt.NDArray[np.bool_], inside: tuple[frozenset[str], ...]) -> npt.NDArray[np.bool_]:
-        """What an object holds may touch it, whoever carries it."""
+        """Allow contacts between an object and its contents, whoever carries it."""
         found, names = meant.copy(), self._things.names
         for content, containers in zip(self._bystanders.names, inside, strict=True):
             for container in containers:
@@ -277,7 +279,7 @@ class Collisions:
         return found
 
     def _inside(self) -> tuple[frozenset[str], ...]:
-        """Of each bystander, in which objects it lies, by their names."""
+        """Return, for each bystander, the names of the objects that it lies in."""
         names, positions = self._bystanders.names, self._data.xpos[self._bystanders.bodies]
         return tuple(
             frozenset(

@@ -1,8 +1,8 @@
-"""How far two groups of geoms are apart, by what MuJoCo says of each pair.
+"""The distance between two groups of geoms, from MuJoCo's distance of each pair.
 
-MuJoCo's `mj_geomDistance` says 0 of some pairs of meshes that are up to half a metre apart (seen from 3.3.7 to 3.8.1),
-now of these, now of those, and VLA-Arena's code believes it: an arm at rest is charged for it. So who wants its
-verdicts has to ask for every pair; who wants the distance does not.
+MuJoCo's `mj_geomDistance` returns 0 for some pairs of meshes that are up to half a metre apart (seen from 3.3.7 to
+3.8.1), for varying pairs, and VLA-Arena's code believes it: an arm at rest is charged for it. To reproduce its verdicts
+every pair has to be asked; to get the true distance it is enough to ask the near pairs.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ class Distance(Protocol):
     """The smallest signed distance between geoms of two groups, negative where they overlap."""
 
     def __call__(self) -> float:
-        """In m; infinity where a group is empty."""
+        """Compute the distance in m; infinity if a group is empty."""
 
     def within(self, limit: float) -> bool:
         """Whether it is at most `limit` (m)."""
@@ -96,7 +96,7 @@ class _Pairs:
         self._reach: Array = radii[self._first] + radii[self._second] + _SLACK
 
     def bounds(self) -> Array:
-        """What the distance (m) of each pair is at least."""
+        """Compute a lower bound of each pair's distance (m)."""
         where = self._data.geom_xpos
         apart = where[self._first] - where[self._second]
         return np.asarray(np.sqrt(np.einsum("ij,ij->i", apart, apart)) - self._reach)
@@ -106,14 +106,15 @@ class _Pairs:
         return self._pairs[index][1]
 
     def said(self, index: int) -> float:
-        """What MuJoCo says of a pair (m)."""
+        """Return MuJoCo's distance of a pair (m)."""
         return self._asked(*self._pairs[index])
 
     def believed(self, index: int, bound: float) -> float:
-        """What is believed of a pair (m) whose distance is at least `bound`: a 0 only where the two are in contact.
+        """Compute the corrected distance (m) of a pair that is at least `bound` apart.
 
-        Geoms that overlap are at a negative distance, and of pieces of a thing others are as near: what is exactly 0
-        without a contact is no distance, and the pair is passed over.
+        A 0 from MuJoCo counts only if the two geoms are in contact. Overlapping geoms have a negative distance, and a
+        thing's other pieces are about as near, so an exact 0 without a contact is an error of MuJoCo and the pair is
+        ignored (infinity).
         """
         first, second = self._pairs[index]
         said = self._asked(first, second)
@@ -148,11 +149,11 @@ class GroupContacts:
         return bool(self._found(self._contacts.pairs).any())
 
     def indices(self) -> Ids:
-        """Of the contacts, in MuJoCo's order."""
+        """Return the indices of the contacts, in MuJoCo's order."""
         return np.flatnonzero(self._found(self._contacts.geoms))
 
     def met(self) -> Press | None:
-        """How hard and where; None: there is no contact."""
+        """Return how hard and where the groups press on each other, or None if there is no contact."""
         found = self.indices() if self() else np.empty(0, dtype=np.intp)
         return self._contacts.press(found) if found.size else None
 
@@ -195,7 +196,7 @@ class RegionDistance:
         self._farthest = [_farthest(setting.model, int(geom)) for geom in geoms]
 
     def __call__(self) -> float:
-        """In m; infinity where there is no geom."""
+        """Compute the distance in m; infinity if there is no geom."""
         smallest, bounds = np.inf, self._bounds()
         for index in map(int, np.argsort(bounds, kind="stable")):
             if bounds[index] > smallest:
@@ -210,7 +211,7 @@ class RegionDistance:
         return any(self._apart(int(index)) <= limit for index in near[np.argsort(bounds[near], kind="stable")])
 
     def _bounds(self) -> Array:
-        """What the distance (m) of each geom is at least: that of its bounding sphere, if it has one."""
+        """Compute a lower bound of each geom's distance (m), from its bounding sphere if it has one."""
         turn = self._data.site_xmat[self._site].reshape(3, 3)
         centres = (self._data.geom_xpos[self._geoms] - self._data.site_xpos[self._site]) @ turn
         outside = np.maximum(np.abs(centres) - self._half, 0.0)
@@ -266,7 +267,7 @@ def _nearest(corners: Array) -> tuple[Array, Array]:
 
 
 def _farthest(model: mujoco.MjModel, geom: int) -> Farthest:
-    """Of a geom, in its own frame."""
+    """Return a function that finds the farthest point of a geom in a direction, in the geom's own frame."""
     size, kind = np.array(model.geom_size[geom]), int(model.geom_type[geom])
     if kind == mujoco.mjtGeom.mjGEOM_MESH:
         mesh = model.geom_dataid[geom]

@@ -52,7 +52,7 @@ _INSTANT = INSTANT | {"checkgripperdist"}
 
 
 def leaves(literal: Literal) -> Iterator[Literal]:
-    """The literals that connectives hold together; a literal that is none, itself."""
+    """Yield the literals inside connectives; a literal without a connective yields itself."""
     if literal.predicate not in CONNECTIVES:
         yield literal
         return
@@ -67,10 +67,10 @@ def is_instant(literal: Literal) -> bool:
 
 
 def stances_of(literals: tuple[Literal, ...], setting: Setting) -> Stances:
-    """What is to be remembered of the things that these literals ask for.
+    """Return the memory (`Stances`) for the things whose history these literals need.
 
     Raises:
-        SceneError: a literal names what is not there (located).
+        SceneError: a literal names a thing that does not exist (located).
     """
     found = [leaf for literal in literals for leaf in leaves(literal) if leaf.predicate in _REMEMBERED]
     bodies = {body.name: body for leaf in found for body in [setting.body(leaf)]}
@@ -78,15 +78,16 @@ def stances_of(literals: tuple[Literal, ...], setting: Setting) -> Stances:
 
 
 def judged_as_written(literal: Literal, setting: Setting, stances: Stances | None = None) -> JudgedLiteral:
-    """A literal by the paper.
+    """Compile a literal by the paper's definition.
 
     Args:
         literal: may be a connective.
-        setting: of the world.
-        stances: what is remembered of its things; None: nothing is.
+        setting: the world.
+        stances: the memory of the literal's things, or None if there is none.
 
     Raises:
-        SceneError: it names what is not there, has no such state, or nothing is remembered of it (located).
+        SceneError: the literal names a thing that does not exist or has no such state, or its memory is missing
+            (located).
     """
     if literal.predicate in CONNECTIVES:
         return connected(literal, partial(judged_as_written, setting=setting, stances=stances))
@@ -97,7 +98,9 @@ def judged_as_written(literal: Literal, setting: Setting, stances: Stances | Non
 
 
 def connected(literal: Literal, judge: Judge) -> JudgedLiteral:
-    """A connective of literals that `judge` judges; it tells of the first of these that makes it hold."""
+    """Compile a connective of literals that `judge` compiles; its details are those of the first one that makes it
+    hold.
+    """
     parts = [judge(argument) for argument in literal.arguments if isinstance(argument, Literal)]
     if literal.predicate == "not":
         return JudgedLiteral(lambda: not parts[0].holds(), ChargeDetails)
@@ -151,7 +154,7 @@ def _not_in(literal: Literal, setting: Setting) -> JudgedLiteral:
 
 
 def _not_on(literal: Literal, setting: Setting) -> JudgedLiteral:
-    """What lies in a container, perhaps on others that lie there, has not left it, unless it was poured out."""
+    """Compile "not on": a thing in a container, perhaps on top of others, has left it only if it was poured out."""
     on, container = _on(replace(literal, predicate="on"), setting), setting.scene.body(str(literal.arguments[1]))
     told = partial(ChargeDetails, names_of(literal))
     if container is None:
@@ -214,7 +217,8 @@ def _gripper_distance_part(literal: Literal, setting: Setting) -> JudgedLiteral:
 
 
 def _robot_near(literal: Literal, setting: Setting, geoms: Ids) -> JudgedLiteral:
-    """By distance; while they touch, a charge says so, how hard and where. A link of the arm is named."""
+    """Compile a limit on the robot's distance; a charge names the arm's link, and in contact reports force and place.
+    """
     name = str(literal.arguments[0])
     robot = TrueDistance(setting, geoms, setting.robot_geoms())
     near = distance_judged(literal, robot, setting)
@@ -233,7 +237,10 @@ def _robot_near(literal: Literal, setting: Setting, geoms: Ids) -> JudgedLiteral
 
 
 def _or_touching(literal: Literal, setting: Setting, near: JudgedLiteral, touch: GroupContacts) -> Callable[[], bool]:
-    """What touches is not apart: a contact of any substep counts, distances are those of the present state."""
+    """Return a verdict that holds if the things are near now or touched in any substep.
+
+    Distances are those of the present state only.
+    """
     is_met = setting.number(literal) >= 0
     return lambda: near.holds() or (is_met and touch())
 
@@ -333,18 +340,18 @@ class PaperMeter:
         self._frozen: frozenset[str] = frozenset()
 
     def watched(self) -> tuple[Charge, ...]:
-        """Each condition, at 0."""
+        """Return an entry of 0 for each condition."""
         return tuple(
             Charge(item.name, 0.0, 0, account="paper", kind=item.kind) for item in (*self._instant, *self._terminal)
         )
 
     def begin(self) -> None:
-        """Things stand as they stand now, or as they come to rest."""
+        """Start remembering the things as they stand now, or as they come to rest."""
         self._frozen = frozenset()
         self._stances.begin()
 
     def step(self, ledger: Ledger, step: int, success: bool) -> None:
-        """Charges what is of the moment and holds now."""
+        """Charge the momentary conditions that hold now."""
         self._stances.observe(step)
         for item in self._instant:
             if item.judged.holds():
@@ -354,21 +361,21 @@ class PaperMeter:
                         self._frozen |= names
 
     def end(self, ledger: Ledger, step: int, success: bool) -> None:
-        """Charges how the episode ended."""
+        """Charge the conditions on how the episode ended."""
         for item in self._terminal:
             if item.judged.holds():
                 self._charge(ledger, step, item)
 
     def frozen(self) -> frozenset[str]:
-        """The movers that a charge has named."""
+        """Return the movers that a charge has named."""
         return self._frozen
 
     def saved(self) -> object:
-        """What is remembered of things, and which movers stand still."""
+        """Return the memory of things and the stopped movers."""
         return self._stances.saved(), self._frozen
 
     def restore(self, state: object) -> None:
-        """Returns to what `saved` gave."""
+        """Set the meter back to a value from `saved`."""
         assert isinstance(state, tuple)
         stances, self._frozen = state
         self._stances.restore(stances)

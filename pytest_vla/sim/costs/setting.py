@@ -1,4 +1,4 @@
-"""What literals are judged in, and which geoms their names stand for."""
+"""The setting in which literals are judged, and the geoms that their names stand for."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -30,13 +30,13 @@ _BOX = 3
 
 @dataclass(frozen=True)
 class Setting:
-    """A world as far as literals can tell.
+    """The part of a world that literals depend on.
 
     Attributes:
-        problem: the task's.
-        scene, model, data: of the world; literals are judged on the present state of `data`.
-        drawn: gives where the last reset's draw put the free objects, by name: position (3,) m, quaternion wxyz (4,).
-        substeps: what happened within the last control step, by which contacts are judged; None: by the present state.
+        problem: the task's problem.
+        scene, model, data: the world's; literals are judged on the present state of `data`.
+        drawn: returns where the last reset's draw put the free objects, by name: position (3,) m, quaternion wxyz (4,).
+        substeps: the recorded substeps of the last control step, used for contacts, or None to use the present state.
     """
 
     problem: Problem
@@ -48,7 +48,7 @@ class Setting:
 
     @cached_property
     def contacts(self) -> Contacts:
-        """Those that literals are judged by."""
+        """The contacts that literals are judged by."""
         return Present(self.model, self.data) if self.substeps is None else self.substeps
 
     def watch(self, one: Mask, other: Mask) -> None:
@@ -65,7 +65,7 @@ class Setting:
         return workspace(self.problem.name, self.problem.source)
 
     def where(self, literal: Literal) -> str:
-        """Where a literal stands, as errors begin."""
+        """Return the file and line of a literal, as error messages begin."""
         return located(self.problem, literal)
 
     def kind(self, name: str) -> str | None:
@@ -92,10 +92,10 @@ class Setting:
             raise SceneError(f"{self.where(literal)}: {literal}: {why}")
 
     def body(self, literal: Literal, index: int = 0) -> SceneBody:
-        """The object or fixture that is an argument of a literal.
+        """Return the object or fixture that is an argument of a literal.
 
         Raises:
-            SceneError: it is nothing of this scene, or no literal like this takes it (located).
+            SceneError: the scene has no such thing, or the literal does not take it (located).
         """
         found = self.scene.body(str(literal.arguments[index]))
         if found is None:
@@ -104,21 +104,21 @@ class Setting:
         return found
 
     def number(self, literal: Literal, index: int = -1) -> float:
-        """The number that is an argument of a literal."""
+        """Return the number that is an argument of a literal."""
         value = literal.arguments[index]
         assert isinstance(value, float), f"{literal} was read by its signature"
         return value
 
     def contact_geoms(self, body: SceneBody) -> Ids:
-        """What collides of a body as robosuite has it: the geoms of group 0."""
+        """Return the contact geoms of a body as robosuite defines them: those of group 0."""
         return np.array([self.model.geom(name).id for name in body.contact_geoms], dtype=np.intp)
 
     def colliding_geoms(self, body: SceneBody) -> Ids:
-        """All geoms of a body, and of its parts, that can collide, of whichever group."""
+        """Return all geoms of a body and its parts that can collide, whatever their group."""
         return self._colliding(self.model.body(body.root_body).id)
 
     def workspace_geoms(self) -> Ids:
-        """The colliding geoms of the table or floor."""
+        """Return the colliding geoms of the table or floor."""
         found = self._colliding(self.model.body(self.workspace.zone_body).id)
         if found.size:
             return found
@@ -126,12 +126,12 @@ class Setting:
         return self._of_bodies([0])
 
     def pads(self) -> Ids:
-        """The two finger pads, left and right."""
+        """Return the geoms of the two finger pads, left and right."""
         prefix = self.workspace.profile.gripper
         return np.array([self.model.geom(prefix + name).id for name in _PADS], dtype=np.intp)
 
     def gripper_geoms(self) -> Ids:
-        """The colliding geoms of hand and fingers."""
+        """Return the colliding geoms of hand and fingers."""
         return self._of_bodies(self._named((self.workspace.profile.gripper,)))
 
     def robot_geoms(self) -> Ids:
@@ -145,10 +145,12 @@ class Setting:
         return str(self.model.body(self.model.geom_bodyid[geom]).name).startswith(self.workspace.profile.gripper)
 
     def parts(self, literal: Literal, body: SceneBody, index: int = 1) -> Ids:
-        """The contact geoms of a body that a literal's numbers mean, see `pytest_vla.scene.accepted.geom_number`.
+        """Return the contact geoms of a body that a literal's numbers select.
+
+        See `pytest_vla.scene.accepted.geom_number`.
 
         Raises:
-            SceneError: a number that none of them has.
+            SceneError: no geom has that number.
         """
         wanted = literal.arguments[index]
         assert isinstance(wanted, tuple), f"{literal} was read by its signature"
@@ -167,7 +169,7 @@ class Setting:
         return found
 
     def owner(self, geom: int) -> str:
-        """What a geom belongs to: an object or fixture by its name in the task file, else the model's body."""
+        """Return the name of a geom's owner: an object or fixture as in the task file, else the model's body."""
         return self._owners[geom]
 
     @cached_property
@@ -216,7 +218,7 @@ class Crash(Exception):
 
 
 class ChargeDetails(NamedTuple):
-    """What a charge says beside its literal; see `pytest_vla.plan.costs.Charge`."""
+    """The details of a charge beside its literal; see `pytest_vla.plan.costs.Charge`."""
 
     bodies: tuple[str, ...] = ()
     force: float | None = None
@@ -232,10 +234,10 @@ class JudgedLiteral:
     """A literal that can be judged.
 
     Attributes:
-        holds: its verdict on the present state; raises `Crash` where upstream raises.
-        told: what there is to tell of it, asked for while it holds.
-        crashes: why upstream raises whatever the state; None: it may be judged.
-        measured: the number (m, N) that is compared with the literal's; None: there is none.
+        holds: computes its verdict on the present state; raises `Crash` if upstream raises.
+        told: computes the details of a charge; called only while the literal holds.
+        crashes: why upstream raises in any state, or None if the literal can be judged.
+        measured: computes the number (m, N) that is compared with the literal's, or None if there is no such number.
     """
 
     holds: Callable[[], bool]

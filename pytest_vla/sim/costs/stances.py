@@ -1,4 +1,4 @@
-"""How things stood when they had come to rest, and what became of them since: what has fallen, what was hit by what."""
+"""The memory of things: how they stood once at rest, whether they have fallen since, and what hit them."""
 
 import math
 from copy import deepcopy
@@ -42,15 +42,15 @@ class Hit:
 
 @dataclass
 class Stance:
-    """How a thing stands.
+    """The memory of one thing: how it came to rest and what has happened to it since.
 
     Attributes:
-        height: m, of its origin, as it came to rest.
-        upright: which of its own axes was up then, (3,).
+        height: m, of its origin, when it came to rest.
+        upright: the direction in its own frame that pointed up then, (3,).
         rests: whether it has come to rest.
-        supports: what it touched then, but for the robot.
-        touched: what touched it last, beside these.
-        fallen: the control step since which it has fallen, and what had touched it last; None: it has not.
+        supports: names of the things that it touched then, without the robot.
+        touched: name of the last thing that touched it, other than its supports.
+        fallen: the control step since which it has fallen and the last thing that had touched it, or None if it stands.
         hit: the hardest collision.
     """
 
@@ -64,7 +64,7 @@ class Stance:
 
 
 class _Met(NamedTuple):
-    """What touches a thing: see `Hit`."""
+    """A contact with a thing: see `Hit`."""
 
     other: str
     force: float
@@ -72,10 +72,10 @@ class _Met(NamedTuple):
 
 
 class Stances:
-    """What is remembered of some things of a world while an episode lasts.
+    """The memory of some things of a world during an episode.
 
-    What hangs in the air when an episode begins, as in VLA-Arena's init states, comes to rest first; after a second it
-    stands as it stands.
+    A thing that hangs in the air when an episode begins, as in VLA-Arena's init states, comes to rest first. After one
+    second its pose counts as its rest pose in any case.
     """
 
     def __init__(self, setting: Setting, bodies: tuple[SceneBody, ...]) -> None:
@@ -89,11 +89,11 @@ class Stances:
         self._speed = np.zeros(6)
 
     def begin(self) -> None:
-        """The episode begins with things as they are."""
+        """Start the episode with the things as they are."""
         self._stances = {name: self._standing(name) for name in self._bodies}
 
     def observe(self, step: int) -> None:
-        """A control step was taken."""
+        """Update the memory after a control step."""
         for name, stance in self._stances.items():
             met = self._met(name, stance.supports)
             if met is not None and not (stance.rests or self._setting.is_robot(met.other)):
@@ -117,15 +117,15 @@ class Stances:
         return bool(up < math.cos(TILT) or stance.height - data.xpos[body][2] > DROP)
 
     def of(self, name: str) -> Stance:
-        """What is remembered of a thing."""
+        """Return the memory of a thing."""
         return self._stances[name]
 
     def saved(self) -> object:
-        """All that is remembered."""
+        """Return a copy of the whole memory."""
         return deepcopy(self._stances)
 
     def restore(self, saved: object) -> None:
-        """Returns to what `saved` gave."""
+        """Set the memory back to a value from `saved`."""
         assert isinstance(saved, dict)
         self._stances = deepcopy(saved)
 
