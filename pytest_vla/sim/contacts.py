@@ -1,5 +1,4 @@
-"""Contacts by thing: which object, fixture or robot part each geom belongs to, and how hard they press on each other.
-"""
+"""Contacts by thing: the object, fixture or robot part each geom belongs to, and how hard geoms press on each other."""
 
 from collections.abc import Callable, Collection, Container, Iterable
 from dataclasses import dataclass
@@ -210,7 +209,9 @@ class Clearance:
         return max(-self._distance(qpos, own, workspace), 0.0)
 
     def in_robots_way(self, qpos: Array, nearest: float) -> str:
-        """Return the name of a thing that the robot's moving parts come too near to, or ""; the workspace counts too.
+        """Return the name of a thing that the robot's moving parts come too near to, or "" if there is none.
+
+        Unlike in `in_the_way`, the workspace counts too.
         """
         moves = self._model.body_weldid[self._model.geom_bodyid] != 0
         robot = self._root == self._robot

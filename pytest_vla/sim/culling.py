@@ -1,12 +1,13 @@
-"""What has to be drawn for a picture: what it can show, and a mirror only where it is seen. Pixels stay the same.
+"""Culling: leave out geoms that a picture cannot show, and the mirror image if it is not seen. Pixels stay the same.
 
-MuJoCo's renderer (src/render/render_gl3.c, mjr_render) hands all geoms of a scene to OpenGL, whether the camera sees
-them or not, and the same again for what the one reflecting face shows: the first opaque box or plane that reflects, a
-box by its upper side. A pixel follows from those geoms only that cover it or, where that face does, are mirrored in it,
-in their order. So what is outside of the camera's frustum is left out, and of its mirror image where the face is seen,
-and so is what is behind a table.
-Where the face is small, two passes are cheaper: one without the mirror, and one with it of what is seen in the face and
-in front of it, of which the face's pixels are taken.
+MuJoCo's renderer (src/render/render_gl3.c, mjr_render) sends all geoms of a scene to OpenGL, whether the camera sees
+them or not. It sends them a second time for the mirror image in the one reflecting face: the first opaque box or plane
+that reflects, a box by its upper side. A pixel depends only on the geoms that cover it, or that are mirrored in it if
+the face covers it, and on their order. So everything outside the camera's frustum is left out, also in the mirror
+image, and so is everything behind a table.
+
+If the face is small, two passes are cheaper: one without the mirror, and one with the mirror that draws only the things
+seen in the face and in front of it, from which only the face's pixels are taken.
 """
 
 import ctypes
@@ -51,17 +52,17 @@ class Frustum:
     far: float
 
     def within(self, slopes: tuple[float, float, float, float], slack: float = 0.0) -> Array:
-        """(6, 4): planes around what is seen in a part of the picture, or beyond it, that is `slack` larger."""
+        """Compute planes (6, 4) around the view through a part of the picture, enlarged by `slack`."""
         return self.cone(np.array(lines_around(slopes, slack)))
 
     def cone(self, lines: Array) -> Array:
-        """Planes around what is seen between lines in the picture.
+        """Compute planes around the view between lines in the picture.
 
         Args:
             lines: (k, 3): each (a, b, c) keeps the slopes (x, y) with a x + b y + c >= 0.
 
         Returns:
-            (k + 2, 4): those through the eye, the near one and the far one.
+            (k + 2, 4): the planes through the eye, the near one and the far one.
         """
         planes = np.empty((len(lines) + 2, 4))
         normals = planes[:, :3]
@@ -75,7 +76,7 @@ class Frustum:
 
 
 def frustum_of(scene: mujoco.MjvScene, aspect: float) -> Frustum:
-    """The camera of a scene that was updated; `aspect` is a picture's width by its height."""
+    """Return the camera's frustum of an updated scene; `aspect` is a picture's width by its height."""
     # Of one for each eye the renderer takes the middle (mjv_averageCamera).
     one, other = scene.camera
     forward, up = (_unit((getattr(one, name) + getattr(other, name)).tolist()) for name in ("forward", "up"))
@@ -95,7 +96,7 @@ def frustum_of(scene: mujoco.MjvScene, aspect: float) -> Frustum:
 
 
 def lines_around(slopes: tuple[float, float, float, float], slack: float = 0.0) -> list[Point]:
-    """A rectangle's edges, so much further out, as `Frustum.cone` takes them."""
+    """Return a rectangle's edges, moved outwards by `slack`, as `Frustum.cone` takes them."""
     left, bottom, right, top = slopes
     return [(1.0, 0.0, slack - left), (0.0, 1.0, slack - bottom), (-1.0, 0.0, slack + right), (0.0, -1.0, slack + top)]
 
@@ -115,7 +116,7 @@ class BoundingBoxes:
     halves: Array
 
     def sides(self, planes: Array, eye: Array, beyond: float = 0.0) -> tuple[Mask, Mask]:
-        """(n, p) each: whether a box may reach over to the inner side of a plane, and whether it is wholly there.
+        """Compute masks (n, p) of the boxes that may reach the inner side of a plane, and of those wholly on it.
 
         Args:
             planes: (p, 4).
@@ -133,14 +134,14 @@ class BoundingBoxes:
 
 
 def behind(eye: Array, corners: Array) -> Array:
-    """Planes around what flat convex faces hide from an eye, wherever that looks: the edges' and each face's own.
+    """Compute planes around the space that flat convex faces hide from an eye, whatever its direction.
 
     Args:
         eye: (3,): not in a face's plane.
         corners: (n, k, 3): each face's, in order.
 
     Returns:
-        (n, k + 1, 4)
+        (n, k + 1, 4): the planes through the edges, and each face's own.
     """
     planes = np.empty((len(corners), corners.shape[1] + 1, 4))
     normals, rays = planes[:, :, :3], corners - eye
@@ -155,14 +156,14 @@ def behind(eye: Array, corners: Array) -> Array:
 
 
 def mirrored(planes: Array, point: Array, normal: Array) -> Array:
-    """Planes around what a mirror shows of the inner side of others.
+    """Compute planes around the space that a mirror shows within other planes.
 
     Args:
         planes: (p, 4).
         point, normal: (3,) of the mirror; `normal` is a unit vector.
 
     Returns:
-        (p + 1, 4): the mirror images, and the mirror itself.
+        (p + 1, 4): the mirror images of the planes, and the mirror itself.
     """
     height = float(point @ normal)
     along = planes[:, :3] @ normal
@@ -174,7 +175,7 @@ def mirrored(planes: Array, point: Array, normal: Array) -> Array:
 
 
 def outline(frustum: Frustum, corners: Array, slack: float) -> Array | None:
-    """What a camera sees of a flat convex face.
+    """Compute the visible part of a flat convex face.
 
     Args:
         frustum: the camera's.
@@ -182,7 +183,7 @@ def outline(frustum: Frustum, corners: Array, slack: float) -> Array | None:
         slack: in slopes, by which the picture is taken to be larger.
 
     Returns:
-        (m, 2): the corners of what is seen, in slopes, in order; None: nothing, or no area.
+        (m, 2): the corners of the visible part, in slopes, in order, or None if it is empty or has no area.
     """
     seen: list[Point] = [(x, y, z) for x, y, z in ((corners - frustum.eye) @ frustum.axes.T).tolist()]
     seen = _clipped(seen, (0.0, 0.0, 1.0), frustum.near)
@@ -192,9 +193,12 @@ def outline(frustum: Frustum, corners: Array, slack: float) -> Array | None:
 
 
 def edges(points: Array) -> Array | None:
-    """The lines around a convex polygon of (k, 2) points in order, as `Frustum.cone` takes them; None: it has no area.
+    """Compute the lines around a convex polygon, as `Frustum.cone` takes them, or None if it has no area.
 
     Distances from a line (a, b, c) are a x + b y + c.
+
+    Args:
+        points: (k, 2), in order.
     """
     after = np.concatenate((points[1:], points[:1]))
     area = float((points[:, 0] * after[:, 1] - points[:, 1] * after[:, 0]).sum()) / 2
@@ -239,7 +243,7 @@ def _cross(one: Point, other: Point) -> Point:
 
 
 def _crosses(one: Array, other: Array) -> Array:
-    """Of rows (..., 3); numpy's own takes five times as long for as few as there are here."""
+    """Compute cross products of rows (..., 3), five times as fast as numpy for the few rows here."""
     (a, b, c), (x, y, z) = np.moveaxis(one, -1, 0), np.moveaxis(other, -1, 0)
     return np.stack((b * z - c * y, c * x - a * z, a * y - b * x), axis=-1)
 
@@ -289,15 +293,15 @@ class Geoms:
         return len(self.rows)
 
     def integer(self, name: str) -> Words:
-        """(n,): an mjvGeom's integer of that name."""
+        """Return an integer field (n,) of the mjvGeoms by its name."""
         return self.rows[:, _INTEGERS.index(name)]
 
     def number(self, name: str) -> npt.NDArray[np.float32]:
-        """(n,): an mjvGeom's float of that name; writing to it changes the copy."""
+        """Return a float field (n,) of the mjvGeoms by its name; writing to it changes the copy."""
         return self.rows.view(np.float32)[:, _FLOATS[name]]
 
     def array(self, name: str) -> Array:
-        """(n, k): an mjvGeom's array of that name."""
+        """Return an array field (n, k) of the mjvGeoms by its name."""
         return self.rows.view(np.float32)[:, _ARRAYS[name]].astype(np.float64)
 
 
@@ -325,7 +329,7 @@ class SceneGeoms:
         self._see_through = np.append((channels > _COLOURS).reshape(model.nmat, -1).any(axis=1), False)
 
     def read(self) -> Geoms:
-        """The geoms of the scene, which was updated."""
+        """Return the geoms of the updated scene."""
         rows = self._words[: self._scene.ngeom].copy()
         kinds, number = rows[:, _INTEGERS.index("type")], rows[:, _INTEGERS.index("dataid")] // 2
         floats = rows.view(np.float32)
@@ -345,7 +349,7 @@ class SceneGeoms:
         return Geoms(rows, BoundingBoxes(centers, axes, halves), bounded, triangles, solid)
 
     def keep(self, rows: Words) -> None:
-        """Puts geoms into the scene instead of its own, until it is updated; no more than it had."""
+        """Replace the scene's geoms by these, until it is updated; there may be no more than it had."""
         self._words[: len(rows)] = rows
         self._scene.ngeom = len(rows)
 
@@ -428,13 +432,13 @@ class _Mirror:
 
 @dataclasses.dataclass(frozen=True)
 class View:
-    """What a camera sees of a scene.
+    """A camera's view of a scene.
 
     Attributes:
         geoms: the scene's.
-        frustum: the camera's; None: no such camera, or things of other kinds than geoms: all is to be drawn.
+        frustum: the camera's, or None if everything must be drawn: an orthographic camera, or things other than geoms.
         width, height: of the picture, in pixels.
-        shadows: whether lights cast any: then what casts them may be anywhere.
+        shadows: whether lights cast shadows; the things that cast them may be anywhere.
     """
 
     geoms: Geoms
@@ -445,10 +449,10 @@ class View:
     _mirror: _Mirror | None
 
     def passes(self, second_pass: float) -> list[Pass]:
-        """What has to be drawn for the picture of all geoms, in order.
+        """Return the passes to draw for the picture of all geoms, in order.
 
         Args:
-            second_pass: what a second pass costs beside what it draws, in triangles; infinite: there is none.
+            second_pass: the fixed cost of a second pass, in triangles; infinite to allow only one.
         """
         picture, mirror = (0, 0, self.width, self.height), self._mirror
         if self.frustum is None or self.shadows:
@@ -487,7 +491,9 @@ class View:
         return [~self.geoms.bounded | reach[:, begin:end].all(axis=1) for begin, end in itertools.pairwise(ends)]
 
     def _hidden(self, frustum: Frustum, pixel: float) -> Mask:
-        """(n,): what is wholly behind a side of a large box, such as a table's, which hides it wherever it is drawn."""
+        """Compute the mask (n,) of geoms wholly behind a side of a large box, such as a table's; the box is always
+        drawn.
+        """
         boxes, geoms = self.geoms.boxes, self.geoms
         large = (boxes.halves >= _TABLE).sum(axis=1) >= 2
         (tables,) = np.nonzero(large & geoms.solid & (geoms.integer("type") == BOX))
@@ -506,21 +512,21 @@ class View:
         return geoms.bounded & np.asarray(by_face).any(axis=1)
 
     def _cost(self, passes: list[Pass]) -> float:
-        """Triangles that are handed to OpenGL."""
+        """Return the number of triangles sent to OpenGL."""
         return float(sum((1 + one.reflects) * self.geoms.triangles[one.geoms].sum() for one in passes))
 
 
 def view_of(
     scene: mujoco.MjvScene, geoms: SceneGeoms, width: int, height: int, *, reflections: bool, shadows: bool
 ) -> View:
-    """What the camera of a scene sees, which was updated.
+    """Return the view of an updated scene's camera.
 
     Args:
-        scene: its camera.
+        scene: has the camera.
         geoms: the scene's.
         width, height: of the picture, in pixels.
-        reflections: whether what reflects does.
-        shadows: whether lights cast any.
+        reflections: whether reflecting faces show reflections.
+        shadows: whether lights cast shadows.
     """
     found = geoms.read()
     if any(camera.orthographic for camera in scene.camera) or scene.nskin or scene.nflex:

@@ -57,16 +57,16 @@ _NEAR = 0.9995
 
 
 def motion_of(mover: Mover, rules: str, source: str) -> Begun:
-    """A mover's motion, to be begun at each reset.
+    """Return a mover's motion, to be begun at each reset.
 
     Args:
-        mover: as its file has it.
+        mover: a mover of the task file.
         rules: one of `pytest_vla.plan.case.PROTOCOLS`.
         source: the file, for errors.
 
     Raises:
-        SceneError: it cannot move so: no direction, no period, fewer than two waypoints, no such motion, or, by
-            upstream's rules, a form that its code cannot read (located).
+        SceneError: the motion is impossible: no direction, no period, fewer than two waypoints, an unknown
+            motion, or, by upstream's rules, a form that its code cannot read (located).
     """
     if rules == UPSTREAM and mover.crashes:
         raise _fail(mover, source, f"is not read: upstream's code raises {mover.crashes}; write it so")
@@ -233,11 +233,11 @@ def _waypoints(upright_only: bool, mover: Mover, source: str) -> Begun:
 
 
 def heading(direction: Vector, *, turns_back: bool) -> Array:
-    """How a thing stands that is headed in a direction (3,): wxyz (4,), of length 1.
+    """Compute the orientation wxyz (4,), of length 1, of a thing headed in a direction (3,).
 
     Args:
         direction: of any length but 0.
-        turns_back: whether one that is headed along -y is turned around; upstream leaves it as along +y.
+        turns_back: whether a thing headed along -y is turned around; upstream leaves it as along +y.
     """
     unit = np.array(direction, dtype=np.float64)
     unit = unit / np.linalg.norm(unit)
@@ -274,7 +274,7 @@ def _product(first: list[np.float64], second: Array) -> Array:
 
 
 def _between(here: Array, there: Array, part: float) -> Array:
-    """From one orientation to another by the shorter way (4,)."""
+    """Interpolate from one orientation to another by the shorter way (4,)."""
     product = here[0] * there[0] + here[1] * there[1] + here[2] * there[2] + here[3] * there[3]
     if product < 0.0:
         there, product = -there, -product
@@ -348,10 +348,10 @@ class Moving:
 
 @dataclass(frozen=True)
 class Movement:
-    """How far an episode's movers are.
+    """The progress of an episode's movers.
 
     Attributes:
-        moving: those that go on; the others stand where they were drawn last.
+        moving: the movers that still move; the others stay at their last target.
         tick: control steps since the reset, settling included.
     """
 
@@ -359,7 +359,7 @@ class Movement:
     tick: int = 0
 
     def advanced(self, data: mujoco.MjData) -> "Movement":
-        """Draws the movers to where the next control step has them; returns how far they are then."""
+        """Set the movers' targets for the next control step in `data`; return the progress after it."""
         if not self.moving:
             return self
         tick = self.tick + 1
@@ -368,7 +368,7 @@ class Movement:
         return Movement(self.moving, tick)
 
     def without(self, names: Collection[str]) -> "Movement":
-        """These movers, by their objects' names, stand still from now on; names of what does not move do not count."""
+        """Return the progress with these movers, by their objects' names, stopped; other names are ignored."""
         if not names or not any(each.name in names for each in self.moving):
             return self
         return replace(self, moving=tuple(each for each in self.moving if each.name not in names))
@@ -395,14 +395,14 @@ class Movers:
     def begin(
         self, data: mujoco.MjData, placed: Mapping[str, Pose], stands: Array, removed: Collection[str] = ()
     ) -> Movement:
-        """Puts what draws the movers to where an episode begins, before anything is forwarded.
+        """Set the movers' targets to where an episode begins, before anything is forwarded.
 
         Args:
-            data: reset; where the movers are drawn to is written.
+            data: reset; the targets are written to it.
             placed: where the reset drew each object. As coded, motions begin there, whatever init state is set
                 after it.
             stands: qpos (nq,) that the episode begins with. As documented, motions begin there.
-            removed: objects that are out of the world, which nothing draws.
+            removed: objects that are out of the world and have no target.
 
         Raises:
             SceneError: a mover that nothing places, or that cannot move from where it was placed (located).
@@ -429,12 +429,12 @@ class Movers:
 
 
 def plan_movers(problem: Problem, rules: str, scene: SceneSpec, model: mujoco.MjModel) -> Movers:
-    """Reads a problem's ``:moving_objects``.
+    """Compile a problem's ``:moving_objects``.
 
     Args:
         problem: with or without movers.
-        rules: whose motions they are, one of `pytest_vla.plan.case.PROTOCOLS`.
-        scene, model: compiled of the problem.
+        rules: the rules of the motions, one of `pytest_vla.plan.case.PROTOCOLS`.
+        scene, model: compiled from the problem.
 
     Raises:
         SceneError: a mover that cannot move as its file says (located).

@@ -29,7 +29,7 @@ from pytest_vla.util.machine_code import codes, keep, make_ready
 
 
 def library_file() -> Path:
-    """MuJoCo's shared library, beside its Python package. Raises VlaError where it is missing."""
+    """Return the path of MuJoCo's shared library beside its Python package. Raises VlaError if it is missing."""
     folder = Path(mujoco.__file__).parent
     patterns = {"darwin": "libmujoco*.dylib", "win32": "mujoco.dll"}
     found = sorted(folder.glob(patterns.get(sys.platform, "libmujoco.so*")))
@@ -39,7 +39,7 @@ def library_file() -> Path:
 
 
 def copy_data(target: mujoco.MjData, model: mujoco.MjModel, source: mujoco.MjData) -> None:
-    """Makes `target` equal to `source`, in place; both belong to `model`.
+    """Make `target` equal to `source`, in place; both belong to `model`.
 
     `mujoco.mj_copyData` is not in the package before 3.4.
     """
@@ -190,7 +190,7 @@ def control_step(
     motion: np.ndarray,
     tally: np.ndarray,
 ) -> None:
-    """Advances `data` by `substeps` substeps; mj_step1 of the first one has been called already.
+    """Advance `data` by `substeps` substeps; mj_step1 of the first one has been called already.
 
     Args:
         model, data: addresses of mjModel and mjData.
@@ -206,14 +206,14 @@ def control_step(
         reset_joints (7,): rest pose of the null space.
         kp, kd (6,): gains. torque_limits (7, 2) N*m.
         gripper_bias, gripper_weight (2,): scale of the gripper's control; gripper_direction (2,): change of its
-            action a substep; gripper_action (2,): its integrated action, in [-1, 1], updated in place.
+            action per substep; gripper_action (2,): its integrated action, in [-1, 1], updated in place.
         reset_state (26,): end-effector position 3, rotation 9, joint positions 7, joint velocities 7 of the reset
             pose; its jacobian (6, 7) and mass matrix (7, 7), Fortran order.
         jacobian (6, 7), position_jacobian (3, 7), rotation_jacobian (3, 7): overwritten; in upstream's memory layout.
         sample_before, sample_after (nq,): output.
         xipos (nbody, 3), xmat (nbody, 9): views into `data`.
-        layout, structure, arena, places: where MuJoCo's contacts are; an empty layout: nothing is recorded.
-        watched, bodies, columns, rows, measured, pairs, motion, tally: what is recorded, and into what; see
+        layout, structure, arena, places: where MuJoCo's contacts are; with an empty layout, nothing is recorded.
+        watched, bodies, columns, rows, measured, pairs, motion, tally: the recording's inputs and outputs; see
             `NativeSubsteps`.
     """
     if layout.shape[0] > 0:
@@ -342,7 +342,7 @@ keep(
 
 
 def load_step(layout: str) -> None:
-    """Gives this process the machine code of a control step; where there is none, it is made once on this machine.
+    """Load the machine code of a control step into this process; compile it once per machine if it is not cached.
 
     Args:
         layout: of `LAYOUTS`.

@@ -1,4 +1,4 @@
-"""What observations read of a world: poses of the sampled substep, joints, and pictures with what is done to them."""
+"""A world's observations: poses of the sampled substep, joint readings, and pictures with their changes."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -69,7 +69,7 @@ class Burner:
 
 
 def find_burners(model: mujoco.MjModel, scene: SceneSpec) -> tuple[Burner, ...]:
-    """The burners of a scene."""
+    """Return the burners of a scene."""
     burners = []
     for fixture, site in scene.burners:
         body = scene.body(fixture)
@@ -82,10 +82,10 @@ def find_burners(model: mujoco.MjModel, scene: SceneSpec) -> tuple[Burner, ...]:
 
 
 def alphas_at(model: mujoco.MjModel, burners: tuple[Burner, ...], qpos: Array) -> Array:
-    """What the burners' alphas become at a state, (number of burners,); upstream flips alpha to 1 - alpha on a change.
+    """Compute the burners' alphas (number of burners,) at a state; upstream flips alpha to 1 - alpha on a change.
 
     Args:
-        model: has the alphas of before.
+        model: has the previous alphas.
         burners: the model's.
         qpos: (nq,).
     """
@@ -98,7 +98,7 @@ def alphas_at(model: mujoco.MjModel, burners: tuple[Burner, ...], qpos: Array) -
 
 
 def get_alphas(model: mujoco.MjModel, burners: tuple[Burner, ...]) -> Array:
-    """The burners' alphas, as they are."""
+    """Return the burners' present alphas."""
     return np.array([model.site_rgba[burner.site][3] for burner in burners])
 
 
@@ -150,13 +150,13 @@ class Readings:
     def observation(
         self, sampled: Sampled, cameras: Iterable[str], is_current: Callable[[], bool], step: Callable[[], int]
     ) -> Observation:
-        """The observation of a sampled substep: poses as of before it, joint readings as of after it.
+        """Return the observation of a sampled substep: poses from before it, joint readings from after it.
 
         Args:
             sampled: kept, not copied.
             cameras: whose pictures it has.
             is_current: whether it can still be read.
-            step: the control step, when it is read.
+            step: returns the control step; called when a picture is read.
         """
         self.sampled = sampled
         readers: dict[str, Callable[[], npt.NDArray[Any]]] = {
@@ -174,11 +174,11 @@ class Readings:
     def segmentation(
         self, camera: str, only: Collection[int] | None = None, widened: float = 1.0
     ) -> npt.NDArray[np.int32]:
-        """Which body each pixel of a camera's present picture shows: (H, W) ids, -1: none; see `Cameras`."""
+        """Render the ids (H, W) of the bodies that a camera's present picture shows, -1 for none; see `Cameras`."""
         return self._drawing().segmentation(self._seen(), camera, only, widened)
 
     def repainted(self, textures: Iterable[int]) -> None:
-        """The model's textures of these numbers, or its lights' shadows, are others than before."""
+        """Update the graphics side after these textures, or the shadows of lights, have changed."""
         if self._cameras is None:
             return
         if self._model.light_castshadow.any() != self._cameras.shadows:
@@ -192,7 +192,7 @@ class Readings:
         return self._cameras.renderer if self._cameras is not None else None
 
     def close(self) -> None:
-        """Frees the graphics side; a picture makes it anew."""
+        """Free the graphics side; the next picture makes it anew."""
         if self._cameras is not None:
             self._cameras.close()
             self._cameras = None

@@ -22,7 +22,7 @@ Array = npt.NDArray[np.float64]
 
 
 class Stepped(Protocol):
-    """What settling needs of a world; `pytest_vla.World` is one."""
+    """The part of a world that settling needs; `pytest_vla.World` has it."""
 
     model: mujoco.MjModel
     data: mujoco.MjData
@@ -39,13 +39,14 @@ class Stepped(Protocol):
 
 @dataclass(frozen=True)
 class Limits:
-    """What counts as calm.
+    """The limits of a calm scene.
 
     Attributes:
         speed, spin: how fast anything may move at the end (m/s, rad/s).
         drift, turn: how far it may have moved since it came to rest (m, degrees).
         shift, tilt: how far it may be from where it was drawn, horizontally and from its upright (m, degrees).
-        sink: how far it may have fallen from where it was drawn (m); draws of LIBERO's objects stand up to 0.06 m high.
+        sink: how far it may have fallen from where it was drawn (m); LIBERO draws objects up to 0.06 m above the
+            surface.
         outside: how far it may be outside the region in which it was drawn (m).
         depth: how deep two things may be in each other (m).
     """
@@ -63,7 +64,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class _Poses:
-    """Where the moving parts of objects and fixtures are: positions (n, 3) in metres, rotations (n, 3, 3)."""
+    """The poses of the moving parts of objects and fixtures: positions (n, 3) in metres, rotations (n, 3, 3)."""
 
     positions: Array
     rotations: Array
@@ -126,11 +127,11 @@ def settled_state(
     tries: int = 40,
     limits: Limits | None = None,
 ) -> tuple[Array, int]:
-    """One state as of `settled_states`, and the scene seed that its fixtures stand by.
+    """Return one state as in `settled_states`, and the scene seed that places its fixtures.
 
     Args:
         world, generator, settle_seconds, hold_seconds, tries, limits: as for `settled_states`.
-        number: of the state, for the message.
+        number: index of the state, for the message.
 
     Returns:
         (1+nq+nv,): [time 0, qpos, qvel 0]; and the scene seed.
@@ -268,7 +269,7 @@ def _displaced(world: Stepped, drawn: _Poses, limits: Limits) -> str | None:
 
 
 def _rolling(world: Stepped) -> npt.NDArray[np.bool_]:
-    """Which parts have no upright, and creep in place for long."""
+    """Return the mask of parts that have no upright (balls) and creep in place for long."""
     return np.array([_rolls(world, int(part)) for part in _parts(world)], dtype=bool)
 
 

@@ -1,4 +1,4 @@
-"""What episodes start from: a task's init states as they are, with added objects, or states that are settled anew."""
+"""Start states of episodes: a task's init states as they are, with added objects, or states that are settled anew."""
 
 import hashlib
 import json
@@ -59,7 +59,7 @@ def site_positions(
 
 
 def place_fixtures(model: mujoco.MjModel, scene: SceneSpec, placement: Placement) -> None:
-    """Moves fixtures: they have no joints, so that their poses are the model's."""
+    """Move fixtures; they have no joints, so their poses are written to the model."""
     for name, (position, quaternion) in placement.fixtures.items():
         identifier = model.body(_body(scene, name).root_body).id
         model.body_pos[identifier] = position
@@ -69,7 +69,7 @@ def place_fixtures(model: mujoco.MjModel, scene: SceneSpec, placement: Placement
 def place_objects(
     model: mujoco.MjModel, qpos: Array, scene: SceneSpec, placement: Placement, rest_joints: Array
 ) -> None:
-    """Writes in `qpos` (nq,) the arm (7,) and the fingers at rest, and drawn joints and free objects at their poses."""
+    """Write the arm (7,) and fingers at rest, drawn joints, and free objects at their poses to `qpos` (nq,)."""
     qpos[:ARM_JOINTS] = rest_joints
     qpos[ARM_JOINTS : ARM_JOINTS + FINGERS] = REST_FINGERS
     for joint, value in placement.joints.items():
@@ -80,12 +80,12 @@ def place_objects(
 
 
 def take_away(model: mujoco.MjModel, scene: SceneSpec, state: Array, names: Iterable[str]) -> dict[str, Point]:
-    """Takes objects out of the world: so far up that nothing sees or meets them, where they fall freely.
+    """Move objects out of the world: so far up that nothing sees or meets them, where they fall freely.
 
-    All else moves as it does beside them, bit for bit, as long as it would not touch them.
+    Everything else moves as if they were still there, bit for bit, as long as it would not touch them.
 
     Args:
-        model, scene: of the world.
+        model, scene: the world's.
         state: (1+nq+nv,), [time, qpos, qvel], written.
         names: of the objects.
 
@@ -129,7 +129,7 @@ def placed_number(model: mujoco.MjModel, data: mujoco.MjData, beside: int) -> in
 
 
 def hide_sites(model: mujoco.MjModel, scene: SceneSpec) -> None:
-    """Gives sites of robot and objects a negative alpha: robosuite's way to hide them."""
+    """Give the sites of robot and objects a negative alpha: robosuite's way to hide them."""
     for name in scene.hidden_sites:
         rgba = model.site(name).rgba
         if rgba[3] > 0:
@@ -150,7 +150,7 @@ MAX_PICTURE_SIDE = 4096
 
 
 def numbers(value: npt.ArrayLike) -> Array | None:
-    """The value as float64; None where it is no array of real numbers."""
+    """Return the value as float64, or None if it is no array of real numbers."""
     try:
         array = np.asarray(value)
     except (TypeError, ValueError):
@@ -159,12 +159,12 @@ def numbers(value: npt.ArrayLike) -> Array | None:
 
 
 def is_index(value: object) -> TypeGuard[int]:
-    """Whether it is the number of something, and not an array or a truth value."""
+    """Return whether the value is an integer index, and not an array or a bool."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def vector(value: npt.ArrayLike, size: int, what: str) -> Array:
-    """The value as `size` finite numbers; raises VlaError, which begins with `what`."""
+    """Return the value as `size` finite numbers; raises VlaError, which begins with `what`."""
     values = numbers(value)
     if values is None or values.shape != (size,) or not np.isfinite(values).all():
         got = repr(value) if values is None or values.ndim == 0 else f"shape {values.shape}"
@@ -173,7 +173,10 @@ def vector(value: npt.ArrayLike, size: int, what: str) -> Array:
 
 
 def checked_action(action: npt.ArrayLike) -> Array:
-    """An action (7,) of finite numbers; raises EpisodeError, ``action-dtype``, ``action-shape`` or ``action-nan``."""
+    """Return an action (7,) of finite numbers.
+
+    Raises EpisodeError: ``action-dtype``, ``action-shape`` or ``action-nan``.
+    """
     values = numbers(action)
     if values is None:
         raise EpisodeError("action-dtype", f"expected seven real numbers, got {action!r:.200}")
@@ -185,7 +188,7 @@ def checked_action(action: npt.ArrayLike) -> Array:
 
 
 def checked_seed(scene_seed: int) -> int:
-    """The scene seed, as upstream's generators take it; raises VlaError."""
+    """Return the scene seed as upstream's generators take it; raises VlaError."""
     if not isinstance(scene_seed, int | np.integer) or not 0 <= scene_seed < 2**32:
         raise VlaError(f"scene seed {scene_seed!r}: expected an integer from 0 to {2**32 - 1}")
     return int(scene_seed)
@@ -214,7 +217,7 @@ _TRIES = 12
 
 
 class Startable(Stepped, Protocol):
-    """What the states that episodes start from need of a world; `pytest_vla.World` is one."""
+    """The part of a world that start states need; `pytest_vla.World` has it."""
 
     variation: Variation | None
     scene_digest: str
@@ -222,18 +225,18 @@ class Startable(Stepped, Protocol):
 
 @dataclass(frozen=True)
 class Start:
-    """A state (1+nq+nv,), [time, qpos, qvel], and the scene seed that fixtures stand by; None: the episode's."""
+    """A state (1+nq+nv,), [time, qpos, qvel], and the scene seed that places fixtures (or None for the episode's seed)."""
 
     state: Array
     scene_seed: int | None = None
 
 
 def origin_of(original: Problem, problem: Problem) -> Origin:
-    """Where the init states of a changed problem come from.
+    """Return the origin of the init states of a changed problem.
 
     Args:
-        original: the task's own.
-        problem: the changed one.
+        original: the task's own problem.
+        problem: the changed problem.
     """
     if original.fixtures != problem.fixtures or original.name != problem.name:
         return "settled"
@@ -275,7 +278,10 @@ class Starts:
 
     @property
     def own(self) -> Array:
-        """Those of the task as it is (n, 1+nq+nv): [time, qpos, qvel]. Raises SceneError where they cannot be used."""
+        """The init states of the unvaried task (n, 1+nq+nv): [time, qpos, qvel].
+
+        Raises SceneError if they cannot be used.
+        """
         if self._own is None:
             model = self._world.model
             added = sum(sum(_joint_sizes(model, model.joint(name).id)) for name in self._added)
@@ -299,26 +305,29 @@ class Starts:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of init states."""
         return self._world.task.protocol.init_states if self.origin == "settled" else len(self.own)
 
     def start(self, init_state: int | npt.ArrayLike, scene_seed: int) -> Start:
-        """The init state with a number, as `at` has it, or the flat vector [time, qpos, qvel]. Raises VlaError."""
+        """Return the init state with an index, as `at` does, or the given flat vector [time, qpos, qvel].
+
+        Raises VlaError.
+        """
         if is_index(init_state):
             return self.at(int(init_state), scene_seed)
         size = 1 + self._world.model.nq + self._world.model.nv
         return Start(vector(init_state, size, "an init state is an index or [time, qpos, qvel]"))
 
     def at(self, index: int, scene_seed: int) -> Start:
-        """An init state by its number, as it is before `changed`.
+        """Return an init state by its index, before `changed` is applied.
 
         Args:
-            index: 0 and on.
+            index: 0 and up.
             scene_seed: of the episode; it places objects that were added.
 
         Raises:
             VlaError: there is no such init state.
-            RedrawError: what the variation has changed does not come to rest.
+            RedrawError: the variation's changes do not come to rest.
         """
         world = self._world
         if not 0 <= index < self.count:
@@ -334,10 +343,10 @@ class Starts:
         return start
 
     def changed(self, state: Array) -> Array:
-        """An init state with what the variation changes of it; fixtures stand where the model has them.
+        """Return an init state with the variation's changes applied; fixtures stand where the model has them.
 
         Raises:
-            RedrawError: what was drawn for the variation cannot be had from it.
+            RedrawError: the variation's draw is impossible in this init state.
         """
         world = self._world
         edits = () if world.variation is None else world.variation.state
@@ -357,12 +366,12 @@ def with_added(
     added: tuple[str, ...],
     scene_seed: int,
 ) -> Array:
-    """A task's init state with the objects that were added, where the scene seed draws them; at rest.
+    """Return a task's init state with the added objects, placed by the scene seed, at rest.
 
     Args:
         model: of the changed scene.
         scene, problem: the changed ones.
-        state: [time, qpos, qvel] of the scene without them.
+        state: [time, qpos, qvel] of the scene without the added objects.
         added: their joints.
         scene_seed: of the episode.
     """
@@ -391,11 +400,13 @@ def with_added(
 
 
 def settled_start(world: Startable, index: int) -> Start:
-    """A state of the world's problem that has come to rest, from disk or made now; the same on any machine.
+    """Return a state of the world's problem that has come to rest, read from disk or made now.
+
+    The state is the same on any machine.
 
     Args:
-        world: is reset, where it is made.
-        index: 0 and on.
+        world: is reset if the state has to be made.
+        index: 0 and up.
 
     Raises:
         RedrawError: the scene does not come to rest.

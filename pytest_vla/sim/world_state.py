@@ -39,24 +39,24 @@ class WorldState:
 
 
 def fixture_poses(model: mujoco.MjModel) -> FixturePoses:
-    """Where the fixtures stand now, as copies."""
+    """Return copies of the fixtures' present poses."""
     return model.body_pos.copy(), model.body_quat.copy(), model.site_rgba.copy()
 
 
 def put_fixtures(model: mujoco.MjModel, poses: FixturePoses) -> None:
-    """Puts them there."""
+    """Set the fixtures' poses."""
     model.body_pos[:], model.body_quat[:], model.site_rgba[:] = poses
 
 
 def copied_data(model: mujoco.MjModel, data: mujoco.MjData) -> mujoco.MjData:
-    """A copy of MuJoCo's data that nothing else changes."""
+    """Return an independent copy of MuJoCo's data."""
     copy = mujoco.MjData(model)
     copy_data(copy, model, data)
     return copy
 
 
 def copied_samples(sampled: Sampled) -> Sampled:
-    """A copy of what an observation is made of."""
+    """Return a copy of the arrays that an observation is made of."""
     before, after, alphas = sampled
     return before.copy(), after.copy(), alphas.copy()
 
@@ -77,10 +77,10 @@ class ModelChanges:
         self._edits: tuple[ModelEdit, ...] = ()
 
     def replace(self, edits: tuple[ModelEdit, ...], scene: SceneSpec) -> tuple[int, ...]:
-        """Undoes what is in force, and makes these changes.
+        """Undo the changes in force, and make these changes.
 
         Returns:
-            The textures whose pixels are others than before, to be sent to the graphics side.
+            The textures whose pixels have changed, to be sent to the graphics side.
         """
         if edits is self._edits:
             return ()
@@ -132,7 +132,7 @@ _messages: collections.deque[str] = collections.deque(maxlen=20)
 
 
 def redirect_warnings() -> None:
-    """Sends MuJoCo's warnings of this process to the logger of this module, not to MUJOCO_LOG.TXT."""
+    """Send MuJoCo's warnings of this process to the logger of this module, not to MUJOCO_LOG.TXT."""
     mujoco.set_mju_user_warning(_receive)
 
 
@@ -142,7 +142,7 @@ def _receive(message: str) -> None:
 
 
 def check_physics(data: mujoco.MjData, time_before: float) -> None:
-    """Looks at MuJoCo's warnings and at time after a control step.
+    """Check MuJoCo's warnings and the time after a control step.
 
     Args:
         data: after the step; its warning counters are cleared when it raises.

@@ -98,8 +98,9 @@ def judged_as_written(literal: Literal, setting: Setting, stances: Stances | Non
 
 
 def connected(literal: Literal, judge: Judge) -> JudgedLiteral:
-    """Compile a connective of literals that `judge` compiles; its details are those of the first one that makes it
-    hold.
+    """Compile a connective of literals that `judge` compiles.
+
+    The details of a charge are those of the first literal that makes the connective hold.
     """
     parts = [judge(argument) for argument in literal.arguments if isinstance(argument, Literal)]
     if literal.predicate == "not":
@@ -217,7 +218,9 @@ def _gripper_distance_part(literal: Literal, setting: Setting) -> JudgedLiteral:
 
 
 def _robot_near(literal: Literal, setting: Setting, geoms: Ids) -> JudgedLiteral:
-    """Compile a limit on the robot's distance; a charge names the arm's link, and in contact reports force and place.
+    """Compile a limit on the robot's distance.
+
+    A charge names the arm's link; if it touches, the charge reports force and place.
     """
     name = str(literal.arguments[0])
     robot = TrueDistance(setting, geoms, setting.robot_geoms())

@@ -50,11 +50,10 @@ _TURNED = (0.2, 0.2, 0.5)
 
 
 def has_fallen_as_coded(setting: Setting, body: SceneBody) -> bool:
-    """Whether a body has fallen by upstream's `fall`: far from, below or much turned from where the reset's draw put
-    it.
+    """Whether a body has fallen by upstream's `fall`: it is far from, below or turned from its drawn pose.
 
-    Quaternions are wxyz although upstream's functions expect xyzw, and are rounded to single precision as upstream
-    does.
+    The drawn pose is that of the last reset. Quaternions are wxyz although upstream's functions expect xyzw, and are
+    rounded to single precision as upstream does.
     """
     drawn = setting.drawn().get(body.name)
     if body.is_fixture or drawn is None:
