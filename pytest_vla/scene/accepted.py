@@ -1,7 +1,7 @@
-"""What the arguments of each predicate may name, and which geoms a number means: one answer for lint and run.
+"""The arguments that each predicate accepts, and the geoms that a number means, for both lint and run.
 
-Facts from VLA-Arena's public checkout of 2025-09, ``envs/bddl_base_domain.py`` (`_eval_predicate` and what it calls)
-and ``envs/object_states``.
+Facts from VLA-Arena's public checkout of 2025-09, ``envs/bddl_base_domain.py`` (`_eval_predicate` and the functions it
+calls) and ``envs/object_states``.
 """
 
 import re

@@ -80,11 +80,11 @@ class CompiledScene:
 
 
 def compiled_scene(problem: Problem, roots: tuple[DataRoot, ...] | None = None) -> CompiledScene:
-    """The compiled model of a problem's scene, from the cache or compiled now.
+    """Return the compiled model of a problem's scene, from the cache or compiled now.
 
     Args:
-        problem: what to build.
-        roots: where assets are looked for; default roots where None.
+        problem: the problem to build.
+        roots: folders in which assets are looked for, or None for the default roots.
 
     Raises:
         SceneError: the scene cannot be composed or compiled.
@@ -108,7 +108,9 @@ def compiled_scene(problem: Problem, roots: tuple[DataRoot, ...] | None = None) 
 
 
 def scene_key(problem: Problem) -> str:
-    """32 hex digits for a problem's parts and the versions that compile them. Equal for the tasks of one scene.
+    """Return 32 hex digits that identify a problem's parts and the versions that compile them.
+
+    Equal for the tasks of one scene.
 
     Raises:
         SceneError: the problem class is not known.
@@ -118,7 +120,7 @@ def scene_key(problem: Problem) -> str:
 
 
 def clear(folder: Path | None = None) -> int:
-    """Removes all compiled scenes; returns how many bytes were freed."""
+    """Remove all compiled scenes; return how many bytes were freed."""
     freed = 0
     for path in _files(folder or cache_folder()):
         with contextlib.suppress(OSError):
@@ -129,7 +131,7 @@ def clear(folder: Path | None = None) -> int:
 
 
 def held(folder: Path) -> tuple[int, int]:
-    """How many compiled scenes there are, and how many bytes they take."""
+    """Return the number of compiled scenes, and the bytes that they take."""
     sizes = []
     for path in _files(folder):
         with contextlib.suppress(OSError):
@@ -138,7 +140,7 @@ def held(folder: Path) -> tuple[int, int]:
 
 
 def evict(folder: Path, limit: int, keep: str = "") -> None:
-    """Removes the least recently used scenes until the rest fit `limit` bytes; the scene named `keep` stays."""
+    """Remove the least recently used scenes until the rest fit `limit` bytes; the scene named `keep` stays."""
     entries: dict[str, list[os.stat_result]] = {}
     now = time.time()
     for path in _files(folder):

@@ -112,16 +112,16 @@ _MEASURES = {
 
 
 def check_model(root: ElementTree.Element, kind: Category, path: Path, file: Path) -> None:
-    """Refuses a model that robosuite or the scene would stumble over.
+    """Refuse a model that robosuite or the scene could not use.
 
     Args:
         root: the model, with its default classes resolved.
-        kind: what `file` declares.
+        kind: the category that `file` declares.
         path: the model's file, for the error.
         file: the ``category.toml``, for the error.
 
     Raises:
-        SceneError: names the file, and its key where it is the declaration that does not fit; says how to mend it.
+        SceneError: names the file, and its key if the declaration does not fit; says how to mend it.
     """
     body = root.find("./worldbody/body/body[@name='object']")
     if body is None:
@@ -202,15 +202,15 @@ class ComposedScene:
 
 
 def compose(problem: Problem, roots: tuple[DataRoot, ...]) -> ComposedScene:
-    """The MJCF model of a problem.
+    """Compose the MJCF model of a problem.
 
     Args:
         problem: a LIBERO problem.
-        roots: where assets are looked for, from `data_roots`.
+        roots: folders in which assets are looked for, from `data_roots`.
 
     Raises:
-        SceneError: an unknown class, category or duplicate name, a region without ranges on the workspace, a model
-            that cannot be used, or a missing asset (names object, file and the roots searched).
+        SceneError: an unknown class, category or duplicate name, a region without ranges on the workspace, a
+            model that cannot be used, or a missing asset (names object, file and the roots searched).
     """
     place = workspace(problem.name, problem.source)
     _refuse_duplicates(problem)
@@ -375,7 +375,7 @@ def _robot(models: _Robosuite, place: Workspace) -> tuple[Any, Any]:
 
 
 def _complete_robot(robot: Any) -> None:
-    """What robosuite 1.5.1's Panda has beside that of 1.4.0: a hull of its last link, and a site in its foot."""
+    """Add the parts that robosuite 1.5.1's Panda has beside 1.4.0's: its last link's hull, and a site in its foot."""
     foot = robot.worldbody.find(".//body[@name='robot0_link0']")
     site = {"name": _CENTRE, "pos": "0 0 0", "size": "0.01", "rgba": "1 0.3 0.3 1", "group": "2"}
     foot.insert(0, ElementTree.Element("site", site))

@@ -39,18 +39,19 @@ GOAL = "goal"
 
 @dataclass(frozen=True)
 class CostRule:
-    """One ``[[cost]]``.
+    """A cost that a user declares: one ``[[cost]]`` of the file.
 
     Attributes:
-        name: of its charges; of a literal its text, where none is given.
-        rule: one of `RULES`; empty: it is a literal.
-        literal: what is judged; None: it is a rule.
+        name: of its charges; for a literal without a name, the literal's text.
+        rule: one of `RULES`, or empty for a literal.
+        literal: the literal that is judged, or None for a rule.
         values: of the rule's own keys: names, lists of names, and numbers.
-        weight: what a charge of it costs, more than 0.
+        weight: the amount of one charge, more than 0.
         when: one of `WHENS`.
-        tasks: patterns, of which a task's name, or ``SUITE/NAME``, fits one; empty: of all tasks.
-        missing: what becomes of a task that lacks what it names: one of `MISSINGS`.
-        where: of the file, for messages: ``FILE:LINE: cost[0]``.
+        tasks: patterns; the cost applies to tasks whose name, or ``SUITE/NAME``, matches one. Empty for all
+            tasks.
+        missing: the treatment of a task that lacks a thing which the cost names: one of `MISSINGS`.
+        where: location in the file, for messages: ``FILE:LINE: cost[0]``.
     """
 
     name: str
@@ -64,7 +65,7 @@ class CostRule:
     where: str
 
     def is_of(self, task: Task) -> bool:
-        """Whether it is of a task."""
+        """Whether the cost applies to a task."""
         names = (task.name, f"{task.suite}/{task.name}")
         return not self.tasks or any(fnmatchcase(name, pattern) for name in names for pattern in self.tasks)
 
@@ -75,7 +76,7 @@ class DeclaredCosts:
 
     Attributes:
         rules: in the file's order.
-        digest: names what the file says, sha256 of its text: episodes of one digest have the same costs declared.
+        digest: sha256 of the file's text: episodes with the same digest have the same declared costs.
     """
 
     rules: tuple[CostRule, ...]
@@ -84,11 +85,11 @@ class DeclaredCosts:
 
 @dataclass(frozen=True)
 class Charging:
-    """What episodes are charged for beside their tasks' own costs.
+    """The costs that episodes are charged beside their tasks' own.
 
     Attributes:
         costs: one of `pytest_vla.plan.choices.COSTS`: whether collisions are charged.
-        declared: by the user; None: nothing.
+        declared: the user's costs, or None.
     """
 
     costs: str = COSTS_ALL
@@ -140,10 +141,11 @@ _COMMON = ("name", "rule", "literal", "weight", "when", "tasks", "missing")
 
 
 def read_costs(file: Path) -> DeclaredCosts:
-    """The costs that a file declares.
+    """Read the costs that a file declares.
 
     Raises:
-        VlaError: it cannot be read, or something in it is not known; says where, and what was expected.
+        VlaError: the file cannot be read or something in it is not known; gives the location and the expected
+            value.
     """
     try:
         with file.open("rb") as stream:

@@ -34,14 +34,15 @@ _ADVICE = "give a .pruned_init of LIBERO, or a float64 array saved by numpy.save
 
 
 def read_init_states(path: str | os.PathLike[str], member: str | None = None) -> NDArray[np.float64]:
-    """The init states in `path`: (n, 1 + nq + nv) float64, a row each of time, qpos, qvel; a fresh, writable array.
+    """Read the init states in `path`: (n, 1 + nq + nv) float64, a row for each of time, qpos, qvel.
 
-    Reads ``.pruned_init`` and ``.init`` (``torch.save`` of an array, or of a list of vectors as VLA-Arena's are),
-    ``.npy`` and ``.npz``; the content tells which. `member` names the array in an ``.npz`` that holds several. One
-    vector alone is one state, (1, D). Only float64 is taken, of either byte order: a rounded state is another episode.
+    The array is fresh and writable. Reads ``.pruned_init`` and ``.init`` (``torch.save`` of an array, or of a list of
+    vectors as in VLA-Arena), ``.npy`` and ``.npz``; the format is recognised by the content. `member` names the array
+    in an ``.npz`` that holds several. A single vector is one state, (1, D). Only float64 is accepted, of either byte
+    order: a rounded state would be a different episode.
 
-    Raises SceneError, its message starting with the file's name, for anything else: what is not there or cut off,
-    pickles that name anything but an array's parts, values that are not finite, more than `MAX_BYTES`.
+    Raises SceneError, its message starting with the file's name, for anything else: missing or truncated files, pickles
+    that name anything but an array's parts, values that are not finite, more than `MAX_BYTES`.
     """
     name = os.fspath(path)
     try:

@@ -89,15 +89,16 @@ def _show(argument: Argument) -> str:
 
 
 def show_number(value: float) -> str:
-    """The shortest text that reads back as the same float, an integer without its point."""
+    """Return the shortest text that reads back as the same float, an integer without its point."""
     return repr(value).removesuffix(".0")
 
 
 @dataclass(frozen=True)
 class Scope:
-    """What a literal may name: objects, fixtures and keys of regions; and predicates.
+    """The names that a literal may use: objects, fixtures, keys of regions, and predicates.
 
-    `dangling`: the regions whose target is not declared, and that target. `section`: what errors add to "predicate".
+    `dangling`: the regions whose target is not declared, and that target. `section`: the addition to "predicate" in
+    errors.
     """
 
     names: frozenset[str]
@@ -107,7 +108,7 @@ class Scope:
 
 
 def read_init(section: tuple[Node, ...], origin: Origin, scope: Scope) -> tuple[Literal, ...]:
-    """The literals of :init, each a group of its own; only predicates that place or set something."""
+    """Read the literals of :init, each a group of its own; only predicates that place or set something."""
     scope = replace(scope, predicates=INIT_PREDICATES, section=" of :init")
     form = "a literal such as (On bowl_1 plate_1)"
     return tuple(
@@ -116,7 +117,7 @@ def read_init(section: tuple[Node, ...], origin: Origin, scope: Scope) -> tuple[
 
 
 def read_condition(section: SExpression, origin: Origin, scope: Scope) -> tuple[Literal, ...]:
-    """The literals of :goal or :cost: an ``and`` at the top gives its children, in order, of the same group."""
+    """Read the literals of :goal or :cost: an ``and`` at the top gives its children, in order, of the same group."""
     name, expressions = split_head(section, origin, "a section")
     if not expressions:
         raise fail(

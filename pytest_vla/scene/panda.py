@@ -38,7 +38,11 @@ _HAND, _GRIP = 0.1065, 0.2035
 
 
 def hand_of(joints: Sequence[float]) -> tuple[Point, Point]:
-    """Where the hand and the point between its fingers are (m) from the arm's base, at joint angles (7,) in rad."""
+    """Compute the positions (m) of the hand and its fingers' midpoint at joint angles (7,), from the arm's base.
+
+    Args:
+        joints: (7,) rad.
+    """
     position: list[float] = [0.0, 0.0, 0.0]
     # The link's axes as columns, in the base's frame.
     x_axis, y_axis, z_axis = [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]
@@ -101,7 +105,7 @@ class Profile:
 
     @property
     def robot_parts(self) -> tuple[str, ...]:
-        """What the names of the robot's bodies, geoms and joints begin with."""
+        """The prefixes of the names of the robot's bodies, geoms and joints."""
         return ("robot0_", self.gripper, self.mount)
 
 

@@ -17,10 +17,10 @@ from pytest_vla.scene.panda import REST_JOINTS, ROBOSUITE_1_4, Profile
 
 @dataclass(frozen=True)
 class Judging:
-    """How literals are judged.
+    """The definitions by which literals are judged.
 
     Attributes:
-        on_distance: how far apart (m), horizontally, the origins of two bodies may be of which one is on the other.
+        on_distance: how far apart (m), horizontally, the origins of two bodies may be if one is on the other.
         goals: the predicates and connectives that a goal may have.
         in_bodies: whether a goal may ask that something is in an object or fixture, not only in a region.
     """
@@ -56,14 +56,14 @@ class Camera:
 
 @dataclass(frozen=True)
 class Workspace:
-    """What a problem class adds to its task file. Lengths in metres, world frame.
+    """A problem class's additions to its task files. Lengths in metres, world frame.
 
-    name: the workspace that regions target; category: the fixture category that stands for it and is not loaded;
-    offset: origin of region ranges; fixture_height: added to the offset's z for fixtures; zone_offset: added to a
-    region's centre to place its site in `zone_body`; table: (full size, sliding/torsional/rolling friction) where the
-    arena's table is resized; keep_inside: whether sampled objects must lie inside their region with their radius;
-    profile: the version of robosuite that is reproduced; rest_joints: the arm's pose (7,) rad at a reset; categories: a
-    catalogue of its own, None: LIBERO's; judging: how literals are judged.
+    name: the workspace that regions target; category: the fixture category that stands for it and is not loaded; offset:
+    origin of region ranges; fixture_height: added to the offset's z for fixtures; zone_offset: added to a region's centre
+    to place its site in `zone_body`; table: (full size, sliding/torsional/rolling friction) if the arena's table is
+    resized; keep_inside: whether sampled objects must lie inside their region with their radius; profile: the version of
+    robosuite that is reproduced; rest_joints: the arm's pose (7,) rad at a reset; categories: its own catalogue, or None for
+    LIBERO's; judging: how literals are judged.
     """
 
     problem: str
@@ -89,11 +89,11 @@ class Workspace:
 
 
 def workspace(problem: str, location: str) -> Workspace:
-    """The workspace of a problem name (lower-case): LIBERO's, ours, or what a package adds.
+    """Return the workspace of a problem name (lower-case): LIBERO's, ours, or an extension package's.
 
     Raises:
         SceneError: there is no such problem class; `location` starts the message.
-        VlaError: a package that adds some cannot be used.
+        VlaError: an extension package cannot be used.
     """
     if problem in WORKSPACES:
         return WORKSPACES[problem]

@@ -86,8 +86,8 @@ def choose_gl(system: str, environ: Mapping[str, str], probes: Mapping[str, Prob
 def make_gl_context(width: int, height: int) -> GLContext:
     """Make an offscreen context for pictures up to `width` x `height` pixels, freed at exit at the latest.
 
-    Make it current before MuJoCo draws: making another context on this thread releases it. Raises VlaError if the driver
-    refuses or if rendering is switched off.
+    Make it current before MuJoCo draws: making another context on this thread releases it.
+    Raises VlaError if the driver refuses or if rendering is switched off.
     """
     backend = select_gl()
     if backend == "disable":

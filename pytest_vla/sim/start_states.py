@@ -225,7 +225,10 @@ class Startable(Stepped, Protocol):
 
 @dataclass(frozen=True)
 class Start:
-    """A state (1+nq+nv,), [time, qpos, qvel], and the scene seed that places fixtures (or None for the episode's seed)."""
+    """A state (1+nq+nv,), [time, qpos, qvel], and the scene seed that places fixtures.
+
+    The scene seed is None if it is the episode's.
+    """
 
     state: Array
     scene_seed: int | None = None

@@ -42,7 +42,7 @@ FactsOf = Callable[[Declaration], ModelFacts | None]
 
 @lru_cache(512)
 def read_model(path: Path) -> ModelFacts | None:
-    """What a model's file says; None where it is none that can be read."""
+    """Return the facts of a model's file, or None if it is no readable model."""
     try:
         root = read_xml(path)
         body = root.find("./worldbody/body/body[@name='object']")
@@ -77,7 +77,7 @@ def _groups(root: ElementTree.Element) -> Mapping[str, str]:
 def check_models(
     task: TaskText, problem: Problem, facts_of: FactsOf, category_of: CategoryOf = lambda item: None
 ) -> Iterator[LintFinding]:
-    """What of a task's text its models do not have."""
+    """Yield findings on names and numbers in a task's text that its models do not have."""
     facts = {item.name: facts_of(item) for item in (*problem.fixtures, *problem.objects)}
     yield from check_names(task, problem, facts, category_of)
     yield from _parts(task, problem, facts)
@@ -158,7 +158,7 @@ def _small(task: TaskText, problem: Problem, facts: Facts) -> Iterator[LintFindi
 
 
 def state_length(problem: Problem, facts_of: FactsOf) -> int | None:
-    """The numbers of an init state, [time, qpos, qvel]; None where a model cannot be read."""
+    """Compute the length of an init state, [time, qpos, qvel], or None if a model cannot be read."""
     place = place_of(problem)
     total = _ROBOT
     for item in (*problem.fixtures, *problem.objects):

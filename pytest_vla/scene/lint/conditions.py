@@ -35,13 +35,13 @@ _BOX = 3
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """Of a category's model.
+    """The facts of a category's model that literals depend on.
 
     Attributes:
-        joints: how many it has itself; objects have a free one beside them.
-        sites: of its parts, by their names: what its regions are.
-        contacts: the number by which a literal can mean each geom that collides (group 0), None where its name ends in
-            none; see `pytest_vla.scene.accepted.geom_number`.
+        joints: how many it has itself; objects have a free joint beside them.
+        sites: of its parts, by their names: the sites of its regions.
+        contacts: for each colliding geom (group 0) the number by which a literal can refer to it, or None if its
+            name does not end in a number; see `pytest_vla.scene.accepted.geom_number`.
         radius: seen from above, m.
     """
 
@@ -109,7 +109,7 @@ class Names:
         return None if is_zone else self._things.get(region.target)
 
     def thing(self, name: str) -> Declaration | None:
-        """Return the object or fixture that a name, or the region that it is of, stands for; None: there is none."""
+        """Return the object or fixture that a name, or its region, stands for, or None."""
         return self._things.get(name) or (self.owner(name) if name in self._regions else None)
 
     def part(self, name: str) -> PartSite | None:
@@ -146,7 +146,7 @@ _RANGES = {"open": "open_range", "close": "close_range", "turnon": "turn_on_rang
 
 
 def check_conditions(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
-    """What is wrong with :goal and :cost."""
+    """Yield findings on :goal and :cost."""
     yield from _cut_off(task, problem.goal, "G001", "goal", ":goal")
     yield from _cut_off(task, problem.cost, "C001", "cost", ":cost")
     catalogue = catalogue_of(problem)
@@ -169,7 +169,7 @@ def check_conditions(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
 
 
 def leaves(literals: Iterable[Literal]) -> Iterator[Literal]:
-    """The literals, and those in connectives instead of these."""
+    """Yield the literals; for a connective, the literals inside it."""
     for literal in literals:
         if literal.predicate in CONNECTIVES:
             yield from leaves(inner for inner in literal.arguments if isinstance(inner, Literal))
@@ -197,13 +197,13 @@ CategoryOf = Callable[[Declaration], Category | None]
 
 
 def check_names(task: TaskText, problem: Problem, facts: Facts, category_of: CategoryOf) -> Iterator[LintFinding]:
-    """Literals that a run refuses, by any rules, by what they name.
+    """Yield findings on literals that a run refuses, by any rules, because of their names.
 
     Args:
-        task: of the problem.
+        task: the problem's task.
         problem: its goal and costs.
         facts: of its things' models, as far as they are known.
-        category_of: what its things are.
+        category_of: returns the category of a thing.
     """
     place, by_text, names = place_of(problem), Names(problem), Names(problem, facts)
     known = tuple(things_of(problem))
@@ -222,7 +222,7 @@ def check_names(task: TaskText, problem: Problem, facts: Facts, category_of: Cat
 
 
 def _no_goal(literal: Literal, judging: Judging, rules: str) -> str | None:
-    """Why no goal of a problem class can be a literal; None: one can."""
+    """Return why a literal cannot be a goal in a problem class, or None if it can."""
     if literal.predicate not in judging.goals:
         return "this predicate cannot be a goal of LIBERO's tasks; put it under :cost, or name a VLA-Arena class"
     # Upstream's code compares with the reset's draw, and knows no collision.
@@ -232,7 +232,7 @@ def _no_goal(literal: Literal, judging: Judging, rules: str) -> str | None:
 
 
 def _stateless(literal: Literal, names: Names, category_of: CategoryOf) -> str | None:
-    """Why a thing is never open, closed, on or off; None: it may be."""
+    """Return why a thing can never be open, closed, on or off, or None if it can."""
     if literal.predicate not in _STATES:
         return None
     (name,) = names_of(literal)
@@ -246,7 +246,10 @@ def _stateless(literal: Literal, names: Names, category_of: CategoryOf) -> str |
 
 
 def _crashing(task: TaskText, problem: Problem, literals: tuple[Literal, ...], code: str) -> Iterator[LintFinding]:
-    """What upstream's code raises at. It cuts other groups than the first off, and looks into no connective."""
+    """Yield findings on literals that make upstream's code raise.
+
+    Upstream cuts off all groups but the first, and does not look into connectives.
+    """
     names = Names(problem)
     for literal in literals:
         if literal.group > 0 or not is_declared(problem, literal):
@@ -310,7 +313,7 @@ def _states(problem: Problem, literal: Literal) -> bool:
 
 
 def constants(problem: Problem, literals: Iterable[Literal]) -> Iterator[tuple[Literal, bool, str]]:
-    """Literals whose verdict upstream does not depend on what happens, the verdict, and why."""
+    """Yield literals whose verdict upstream is constant, with the verdict and the reason."""
     category = {item.name: item.category for item in (*problem.objects, *problem.fixtures)}
     fixtures = {item.name for item in problem.fixtures}
     regions = {region.key for region in problem.regions}
@@ -329,7 +332,7 @@ def constants(problem: Problem, literals: Iterable[Literal]) -> Iterator[tuple[L
 
 
 def _constant(task: TaskText, problem: Problem, literals: tuple[Literal, ...], what: str) -> Iterator[LintFinding]:
-    """What `constants` gives; alike ones are one finding."""
+    """Yield findings on constant literals (`constants`); equal ones give one finding."""
     alike: dict[tuple[str, bool], list[Literal]] = {}
     why: dict[tuple[str, bool], str] = {}
     for literal, value, reason in constants(problem, literals):

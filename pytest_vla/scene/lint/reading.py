@@ -17,14 +17,14 @@ from pytest_vla.scene.workspaces import Workspace, workspace
 
 
 def place_of(problem: Problem) -> Workspace | None:
-    """The workspace of a problem; None where its class is not known."""
+    """Return the workspace of a problem, or None if its class is not known."""
     with suppress(VlaError):
         return workspace(problem.name, problem.source)
     return None
 
 
 def catalogue_of(problem: Problem) -> Categories:
-    """The categories that a problem's class knows, beside those of files."""
+    """Return the categories that a problem's class knows, beside those declared in files."""
     place = place_of(problem)
     return CATEGORIES if place is None or place.categories is None else place.categories
 
@@ -40,11 +40,11 @@ class LintCode:
     Attributes:
         name: stable; a program may compare it.
         level: one of `LEVELS`.
-        meaning: what is wrong.
-        why: what upstream makes of it.
-        simulated: it is found by ``--simulate`` only.
-        elsewhere: its level by rules that judge what upstream's code raises at, those of the paper and ours; empty: the
-            same.
+        meaning: the problem.
+        why: the effect upstream.
+        simulated: whether only ``--simulate`` finds it.
+        elsewhere: its level by the paper's rules and ours, which judge literals on which upstream's code raises;
+            empty if the level is the same.
     """
 
     name: str
@@ -146,10 +146,10 @@ CODES: Mapping[str, LintCode] = {
 
 @dataclass(frozen=True, order=True)
 class LintFinding:
-    """One finding. `line` and `column` count from 1; they are 1 where a whole file is meant.
+    """One finding. `line` and `column` count from 1; they are 1 if the finding is about the whole file.
 
-    `message` says what it is, why it matters and how to mend it. `level` is its code's, unless the rules that the task
-    runs by make it less.
+    `message` gives the problem, its effect and how to mend it. `level` is its code's, unless the rules that the task
+    runs by lower it.
     """
 
     file: str
@@ -172,15 +172,15 @@ _UNKNOWN = {"predicate": "S003", "predicate of :init": "S003", "name": "S004", "
 
 @dataclass(frozen=True)
 class TaskText:
-    """A task file.
+    """A task file as read by lint.
 
     Attributes:
-        source: what findings call it.
-        problem: what was read; None where too much of it cannot be.
+        source: the file's name in findings.
+        problem: the parsed problem, or None if too much of the text cannot be read.
         sections: of the text, by lower-case name.
-        broken: the sections that could not be read, and that `problem` has not.
+        broken: the sections that could not be read and that `problem` lacks.
         findings: of reading it.
-        rules: that the task runs by, one of `pytest_vla.plan.case.PROTOCOLS`.
+        rules: the rules that the task runs by, one of `pytest_vla.plan.case.PROTOCOLS`.
     """
 
     source: str
@@ -191,11 +191,11 @@ class TaskText:
     rules: str = UPSTREAM
 
     def found(self, code: str, place: LocatedToken | None, message: str, *, judged: bool = True) -> LintFinding:
-        """A finding at a place of the file, or of the whole of it.
+        """Return a finding at a place of the file, or about the whole file.
 
         Args:
-            code, place, message: of it.
-            judged: whether other rules than upstream's judge what it is about, by which it may be of another level.
+            code, place, message: the finding's.
+            judged: whether rules other than upstream's can judge the literal, so that their level may differ.
         """
         known = place is not None and place.line > 0
         line, column = (place.line, place.column) if known and place is not None else (1, 1)
@@ -204,7 +204,7 @@ class TaskText:
 
 
 def read_task_file(path: str, rules: str = UPSTREAM) -> TaskText:
-    """A file as `read_task_text` reads its text; one that cannot be read is a finding too."""
+    """Read a file with `read_task_text`; if it cannot be read, that is a finding."""
     try:
         text = read_text(path)
     except SceneError as error:
@@ -213,7 +213,7 @@ def read_task_file(path: str, rules: str = UPSTREAM) -> TaskText:
 
 
 def read_task_text(text: str, source: str, rules: str = UPSTREAM) -> TaskText:
-    """A task by its text. Raises nothing: what cannot be read is in the findings."""
+    """Read a task from its text. Raises nothing: unreadable parts become findings."""
     findings: dict[tuple[int, int, str], LintFinding] = {}
 
     def told(word: Atom, what: str, message: str) -> None:
@@ -249,7 +249,7 @@ _MEND = "Upstream passes over it or fails: mend or remove it"
 
 
 def _of_error(source: str, error: SceneError) -> LintFinding:
-    """The finding that a located error is."""
+    """Return the finding for a located error."""
     text = str(error).removeprefix(f"{source}:")
     line, _, rest = text.partition(":")
     column, _, message = rest.partition(":")
@@ -259,7 +259,7 @@ def _of_error(source: str, error: SceneError) -> LintFinding:
 
 
 def _without_section(root: SExpression, place: LocatedToken) -> tuple[SExpression, str] | None:
-    """The expression without the section that a place lies in, and that section's name; None: it cannot be missed."""
+    """Return the expression without the section at a place, and that section's name, or None if it is required."""
     before = [item for item in root.items[1:] if (item.line, item.column) <= (place.line, place.column)]
     if not before or not isinstance(before[-1], SExpression):
         return None

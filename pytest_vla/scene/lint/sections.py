@@ -15,7 +15,7 @@ from pytest_vla.util.text import did_you_mean
 
 
 def check_things(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
-    """What is wrong with declarations, places in :init, and :obj_of_interest."""
+    """Yield findings on declarations, places in :init, and :obj_of_interest."""
     try:
         workspace(problem.name, problem.source)
     except VlaError as error:
@@ -30,12 +30,12 @@ def check_things(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
 def check_categories(
     task: TaskText, problem: Problem, refusal: Callable[[Declaration], str | None]
 ) -> Iterator[LintFinding]:
-    """Declarations of categories that are not known.
+    """Yield findings on declarations of unknown categories.
 
     Args:
-        task: of the problem.
+        task: the problem's task.
         problem: its things.
-        refusal: why a thing's category cannot be used; None: it can.
+        refusal: returns why a thing's category cannot be used, or None if it can.
     """
     standing = _standing(problem)
     for item in (*problem.fixtures, *problem.objects):
@@ -123,7 +123,7 @@ def _places(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
 
 
 def check_regions(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
-    """What is wrong with :regions."""
+    """Yield findings on :regions."""
     yield from _same_key(task, problem)
     yield from _undeclared(task, problem)
     place = place_of(problem)
@@ -134,7 +134,7 @@ def check_regions(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
 
 
 def used_regions(problem: Problem) -> dict[str, Region]:
-    """The regions that :init, :goal or :cost name, by their keys, the last of each key."""
+    """Return the regions that :init, :goal or :cost name, by their keys, the last of each key."""
     used = {name for literal in leaves((*problem.init, *problem.goal, *problem.cost)) for name in names_of(literal)}
     return {region.key: region for region in problem.regions if region.key in used}
 
@@ -238,7 +238,7 @@ _NEAR = 0.05  # m
 
 
 def check_movers(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
-    """What is wrong with :moving_objects."""
+    """Yield findings on :moving_objects."""
     moved = {mover.name for mover in problem.movers}
     for literal in leaves(problem.cost):
         names = names_of(literal)
