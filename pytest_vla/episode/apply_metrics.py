@@ -38,14 +38,14 @@ Array = NDArray[np.float64]
 
 
 def answer_series(answers: Sequence[tuple[int, Answer]], steps: int) -> dict[str, Array]:
-    """The series of `pytest_vla.metrics.instability` that are made of answers; what nobody gave is not among them.
+    """Return the series of `pytest_vla.metrics.instability` made of answers, as far as the policy gave them.
 
-    The steps from one question to the next execute the answer's chunk from its first action on. What is told of its
-    tokens is told of the whole chunk, and stands in each of these steps.
+    The steps from one question to the next execute the answer's chunk from its first action on. Statistics of an
+    answer's tokens apply to the whole chunk and are repeated in each of these steps.
 
     Args:
-        answers: with the control step that each was given at, from 0, in their order; also those that have only
-            actions.
+        answers: each with the control step at which it was given, from 0, in order; including those that have
+            only actions.
         steps: how many control steps were executed.
     """
     starts = [*(step for step, _ in answers), steps]
@@ -86,25 +86,25 @@ def _of_tokens(answer: Answer, name: str) -> Array | None:
 
 
 def needs_of(chosen: Collection[str]) -> frozenset[str]:
-    """What has to be recorded for the metrics of these names, of `pytest_vla.entries.NEEDS`. Raises VlaError."""
+    """Return the recordings (of `pytest_vla.entries.NEEDS`) that the named metrics need. Raises VlaError."""
     return frozenset(need for entry in _kept(chosen).values() for need in entry.needs)
 
 
 def wishes_of(needs: Collection[str]) -> Wishes:
-    """What a policy is asked for beside actions."""
+    """Return the values that a policy has to give beside actions."""
     return Wishes(REPEATS if SAMPLES in needs else 0, TOKENS in needs)
 
 
 def with_metrics(ended: Rollout, chosen: Collection[str] = ()) -> Rollout:
-    """The episode with what every metric says of it; what cannot be had of one is told as a warning.
+    """Return the episode with the values of every metric; a value that cannot be computed gives a warning.
 
     Args:
-        ended: the episode. Where a metric needs it, what the policy gave beside actions becomes series of its
-            trajectory, and what metrics say of each step further ones.
+        ended: the episode. If a metric needs it, the policy's values beside actions become series of its
+            trajectory, and the metrics' values for each step become further series.
         chosen: names of the metrics that are kept only on request.
 
     Raises:
-        VlaError: a package cannot be used; a run has asked for them before its first episode.
+        VlaError: a package cannot be used; a run checks this before its first episode.
     """
     entries = _kept(chosen)
     if not entries:
@@ -167,7 +167,7 @@ def _numbers(name: str, told: MetricResult) -> dict[str, Any]:
 
 
 def _fault(value: object, is_taken: bool) -> str | None:
-    """Why it cannot be kept; None: it can, or there is none."""
+    """Return why a value cannot be kept, or None if it can or is missing."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
@@ -180,12 +180,12 @@ def _series_name(name: str, key: str) -> str:
 
 
 def records_remaining(needs: Collection[str]) -> bool:
-    """Whether it has to be recorded where the task's object is and where it is to be."""
+    """Whether the positions of the task's object and its goal have to be recorded."""
     return REMAINING in needs
 
 
 def records_handling(needs: Collection[str]) -> bool:
-    """Whether it has to be recorded how near joints are to their limits, and what the arm holds and touches."""
+    """Whether the margin to joint limits, and the things that the arm holds and touches, have to be recorded."""
     return HANDLING in needs
 
 
@@ -193,17 +193,18 @@ def records_handling(needs: Collection[str]) -> bool:
 
 
 def watch_alarm(trace: "Trace", rule: "AlarmRule") -> Callable[[], None]:
-    """What is called after each control step that did not end the episode.
+    """Return a function to call after each control step that did not end the episode.
 
-    The metric's own function is asked of the last steps, as many as it looks back on: what it says is what its series
-    will have of this step when the episode is over.
+    It calls the metric's own function on the last steps, as many as the metric looks back on. The value equals the one
+    that the metric's series has for this step after the episode.
 
     Args:
-        trace: of the episode; its answers are all there, as metrics wish for more than actions.
-        rule: of a metric that can be known while an episode runs.
+        trace: of the episode; all of its answers are kept, as the metrics need more than actions.
+        rule: of a metric that can be computed while an episode runs.
 
     Raises:
-        VlaError: there is none such. What is returned raises NothingToMeasure `STOPPED` where the rule has held.
+        VlaError: there is no such metric. The returned function raises NothingToMeasure `STOPPED` once the rule
+            has held.
     """
     found, entry = live_rule(rule, extensions.metrics())
     _, key = entry_of(found.metric, extensions.metrics())
@@ -223,13 +224,13 @@ def watch_alarm(trace: "Trace", rule: "AlarmRule") -> Callable[[], None]:
 def live_value(
     entry: "MetricEntry", key: str, actions: NDArray[np.float64], answers: list[tuple[int, Answer]], steps: int
 ) -> float | None:
-    """What a metric's series has of the last control step; None: nothing is known of it, or it has no value yet.
+    """Compute the value of a metric's series for the last control step, or None if it has no value yet.
 
     Args:
         entry: of the metric.
-        key: which of its series.
-        actions: (n, k), the last that were executed, as many as the metric looks back on or as there are.
-        answers: of the policy, each with the control step that it was given at.
+        key: the name of the series within the metric.
+        actions: (n, k), the last executed ones, as many as the metric looks back on or as there are.
+        answers: of the policy, each with the control step at which it was given.
         steps: control steps so far, 1 or more.
     """
     begin = steps - len(actions)

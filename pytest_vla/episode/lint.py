@@ -1,4 +1,4 @@
-"""What is wrong with task files: by their text and the data beside them, and by what their scenes do as they settle."""
+"""Lint of task files: by their text and the data beside them, and by simulating how their scenes settle."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -50,12 +50,13 @@ class _Home:
 
 
 def lint_file(path: str, data: Path | None = None, rules: str = OURS) -> tuple[LintFinding, ...]:
-    """Everything that is wrong with a task file, by its text and by the categories, models and init states beside it.
+    """Return all findings on a task file, from its text and the categories, models and init states beside it.
 
     Args:
-        path: of the file; one that cannot be read is a finding.
-        data: as ``--vla-data``; None: the data folder that the file lies in, if any, and the default roots.
-        rules: that the task runs by, as ``--vla-protocol``.
+        path: of the file; if it cannot be read, that is a finding.
+        data: the folder of ``--vla-data``, or None for the data folder that contains the file, if any, and the
+            default roots.
+        rules: the rules that the task runs by, as for ``--vla-protocol``.
 
     Raises:
         VlaError: `data` or another root cannot be used.
@@ -128,7 +129,7 @@ def _init_states(task: TaskText, file: Path, member: str | None, length: int | N
 
 
 def _measured(task: TaskText, problem: Problem, home: _Home | None) -> Iterator[LintFinding]:
-    """What a suite's file of premises has of this task."""
+    """Yield findings on this task from the suite's file of premises."""
     if home is None:
         return
     case = _suite_task(home)
@@ -145,7 +146,7 @@ def _measured(task: TaskText, problem: Problem, home: _Home | None) -> Iterator[
 
 
 def _premises(problem: Problem) -> dict[str, Literal]:
-    """What :init says, by its text, but for what no verdict can ever be of, such as a ball's of water on another."""
+    """Return the :init literals, by their text, that can be judged; a water ball on another, for example, cannot."""
     never = {str(literal) for literal, _, _ in constants(problem, problem.init)}
     return {str(literal): literal for literal in problem.init if str(literal) not in never}
 
@@ -182,12 +183,12 @@ def _by_version(findings: Iterable[Measurement], task: str) -> Mapping[str, str]
 
 
 def simulate_file(path: str, data: Path | None = None, states: int = 5) -> tuple[LintFinding, ...]:
-    """What is wrong with the scene of a task file, by settling it.
+    """Return the findings on the scene of a task file, from settling it.
 
     Args:
-        path: of the file, in ``DIR/bddl_files/SUITE``; one that cannot be read has no findings here.
-        data: as ``--vla-data``; None: DIR.
-        states: from how many of its init states; without such, from how many scene seeds.
+        path: of the file, in ``DIR/bddl_files/SUITE``; a file that cannot be read has no findings here.
+        data: the folder of ``--vla-data``, or None for DIR.
+        states: how many of its init states to settle; without init states, how many scene seeds.
     """
     task = read_task_file(path)
     if task.problem is None:
@@ -207,7 +208,7 @@ def simulate_file(path: str, data: Path | None = None, states: int = 5) -> tuple
 
 
 def _suite_task(home: _Home) -> Task | None:
-    """The suite's task that a file is of; None: no suite has such a file."""
+    """Return the suite task that a file belongs to, or None if no suite has the file."""
     return _tasks_by_path(suite_names()).get(home.name.as_posix())
 
 
@@ -224,7 +225,7 @@ def _tasks_by_path(names: tuple[str, ...]) -> Mapping[str, Task]:
 
 
 def _case_of(home: _Home) -> Task:
-    """As `_suite_task`; of a file that no suite has a task with the protocol of its folder's suite."""
+    """Return the suite task of a file; if there is none, a task with the protocol of its folder's suite."""
     if (known := _suite_task(home)) is not None:
         return known
     suite = home.name.parts[0]

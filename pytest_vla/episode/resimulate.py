@@ -23,11 +23,11 @@ from pytest_vla.sim.world import World
 
 @dataclass(frozen=True)
 class Moment:
-    """A moment of an episode, as the world stands in it.
+    """A moment of an episode; the world is in the same state.
 
     Attributes:
-        step: control steps since the episode began; 0: after settling.
-        observation: what a policy was shown, pictures upright; to be read before the next moment.
+        step: control steps since the episode began; 0 after settling.
+        observation: as shown to a policy, pictures upright; read it before asking for the next moment.
         drift: the largest difference of any coordinate (m, rad) from the recorded state.
     """
 
@@ -37,9 +37,9 @@ class Moment:
 
 
 def resimulate(world: World, record: Record, trajectory: Trajectory, variation: Variation | None) -> Iterator[Moment]:
-    """The moments of a recorded episode: its beginning, and the one after each control step.
+    """Yield the moments of a recorded episode: its beginning, and the one after each control step.
 
-    The world stands in the last moment that was asked for, with what its meters charged until then.
+    The world is in the state of the last moment that was yielded, with the charges of its meters until then.
 
     Args:
         world: of the record's task, under its variation; it is reset, and must be reset before its next step.
@@ -48,7 +48,8 @@ def resimulate(world: World, record: Record, trajectory: Trajectory, variation: 
         variation: of the episode: it may change actions.
 
     Raises:
-        VlaError: the states are not of this world's scene, there are none, or the record does not say how it began.
+        VlaError: the trajectory has no states or those of another scene, or the record does not tell how it
+            began.
         EpisodeError: physics broke.
     """
     if not len(trajectory.qpos):
@@ -90,11 +91,11 @@ def _drift(world: World, trajectory: Trajectory, step: int) -> float:
 
 @dataclass(frozen=True)
 class Rescored:
-    """What an episode is charged.
+    """The charges of a resimulated episode.
 
     Attributes:
         charges: the ledger.
-        drift: the largest difference of any coordinate (m, rad) between a step that was taken again and the record.
+        drift: the largest difference of any coordinate (m, rad) between a resimulated step and the record.
     """
 
     charges: tuple[Charge, ...]
@@ -102,7 +103,7 @@ class Rescored:
 
 
 def rescored(world: World, record: Record, trajectory: Trajectory, variation: Variation | None) -> Rescored:
-    """Charges a recorded episode by the meters that the world has.
+    """Resimulate a recorded episode and charge it by the world's meters.
 
     Args and errors are those of `pytest_vla.episode.resimulate.resimulate`.
     """

@@ -1,4 +1,4 @@
-"""How an episode begins: its world reset under its variation, which is drawn anew where nothing could be measured."""
+"""The beginning of an episode: its world is reset under its variation, which is drawn anew if it cannot be measured."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast

@@ -375,7 +375,7 @@ def _robot(models: _Robosuite, place: Workspace) -> tuple[Any, Any]:
 
 
 def _complete_robot(robot: Any) -> None:
-    """Add the parts that robosuite 1.5.1's Panda has beside 1.4.0's: its last link's hull, and a site in its foot."""
+    """Add the parts that only robosuite 1.5.1's Panda has: a hull of its last link, and a site in its foot."""
     foot = robot.worldbody.find(".//body[@name='robot0_link0']")
     site = {"name": _CENTRE, "pos": "0 0 0", "size": "0.01", "rgba": "1 0.3 0.3 1", "group": "2"}
     foot.insert(0, ElementTree.Element("site", site))

@@ -34,7 +34,7 @@ _ADVICE = "give a .pruned_init of LIBERO, or a float64 array saved by numpy.save
 
 
 def read_init_states(path: str | os.PathLike[str], member: str | None = None) -> NDArray[np.float64]:
-    """Read the init states in `path`: (n, 1 + nq + nv) float64, a row for each of time, qpos, qvel.
+    """Read the init states in `path`: (n, 1 + nq + nv) float64, each row time, qpos and qvel.
 
     The array is fresh and writable. Reads ``.pruned_init`` and ``.init`` (``torch.save`` of an array, or of a list of
     vectors as in VLA-Arena), ``.npy`` and ``.npz``; the format is recognised by the content. `member` names the array

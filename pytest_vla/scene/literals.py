@@ -117,7 +117,10 @@ def read_init(section: tuple[Node, ...], origin: Origin, scope: Scope) -> tuple[
 
 
 def read_condition(section: SExpression, origin: Origin, scope: Scope) -> tuple[Literal, ...]:
-    """Read the literals of :goal or :cost: an ``and`` at the top gives its children, in order, of the same group."""
+    """Read the literals of :goal or :cost.
+
+    An ``and`` at the top gives its children, in order, of the same group.
+    """
     name, expressions = split_head(section, origin, "a section")
     if not expressions:
         raise fail(

@@ -46,9 +46,13 @@ class JointDraw:
 class Placer:
     """The sampler of one body's place. Lengths in metres, angles in radians.
 
-    rectangles: (x0, y0, x1, y1) relative to the origin; rotations: (axis, lowest, highest); `yaw_first` writes the
-    quaternion as wxyz (fixtures); reference: the placed body that is the origin; on_top: above the reference's top; site:
-    additionally offset by this site of the reference.
+    Attributes:
+        rectangles: (x0, y0, x1, y1) relative to the origin.
+        rotations: (axis, lowest, highest).
+        yaw_first: writes the quaternion as wxyz (fixtures).
+        reference: the placed body that is the origin.
+        on_top: places the body above the reference's top.
+        site: additionally offset by this site of the reference.
     """
 
     body: SceneBody

@@ -58,12 +58,18 @@ class Camera:
 class Workspace:
     """A problem class's additions to its task files. Lengths in metres, world frame.
 
-    name: the workspace that regions target; category: the fixture category that stands for it and is not loaded; offset:
-    origin of region ranges; fixture_height: added to the offset's z for fixtures; zone_offset: added to a region's centre
-    to place its site in `zone_body`; table: (full size, sliding/torsional/rolling friction) if the arena's table is
-    resized; keep_inside: whether sampled objects must lie inside their region with their radius; profile: the version of
-    robosuite that is reproduced; rest_joints: the arm's pose (7,) rad at a reset; categories: its own catalogue, or None for
-    LIBERO's; judging: how literals are judged.
+    Attributes:
+        name: the workspace that regions target.
+        category: the fixture category that stands for it and is not loaded.
+        offset: origin of region ranges.
+        fixture_height: added to the offset's z for fixtures.
+        zone_offset: added to a region's centre to place its site in `zone_body`.
+        table: (full size, sliding/torsional/rolling friction) if the arena's table is resized.
+        keep_inside: whether sampled objects must lie inside their region with their radius.
+        profile: the version of robosuite that is reproduced.
+        rest_joints: the arm's pose (7,) rad at a reset.
+        categories: its own catalogue, or None for LIBERO's.
+        judging: how literals are judged.
     """
 
     problem: str
