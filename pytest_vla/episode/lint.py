@@ -146,7 +146,7 @@ def _measured(task: TaskText, problem: Problem, home: _Home | None) -> Iterator[
 
 
 def _premises(problem: Problem) -> dict[str, Literal]:
-    """Return the :init literals, by their text, that can be judged; a water ball on another, for example, cannot."""
+    """Return the :init literals, by their text, that can be judged; one on water balls, for example, cannot."""
     never = {str(literal) for literal, _, _ in constants(problem, problem.init)}
     return {str(literal): literal for literal in problem.init if str(literal) not in never}
 

@@ -1,4 +1,4 @@
-"""The beginning of an episode: its world is reset under its variation, which is drawn anew if it cannot be measured."""
+"""The beginning of an episode: its world's reset under a variation, drawn anew if it cannot be measured."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast

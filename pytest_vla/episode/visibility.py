@@ -69,9 +69,9 @@ def unseen_at_start(world: World) -> str:
 def out_of_sight(world: World, hidden_before: Collection[str] = ()) -> str:
     """Return why the task cannot be measured from the present state, or "" if it can.
 
-    The reason is a thing that is hidden or out of reach: one that the goal names, an object of interest, or one that the
-    variation has added, which would change nothing if it cannot be seen. A thing that begins inside another, such as a
-    drawer, need not be seen; fixtures and added things need not be in reach.
+    The reason is a thing that is hidden or out of reach. It is one that the goal names, an object of interest, or one
+    that the variation has added, which would change nothing if it cannot be seen. A thing that begins inside another,
+    such as a drawer, need not be seen. Fixtures and added things need not be in reach.
 
     Args:
         world: reset; nothing of it is changed.

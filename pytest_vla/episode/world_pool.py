@@ -26,7 +26,7 @@ from pytest_vla.versions import RECORDED_NAMES, recorded_versions
 
 
 class WorldPool:
-    """Keeps the world that was used last: the next episode is mostly of the same scene, and worlds are large."""
+    """A pool that keeps the last used world: the next episode mostly has the same scene, and worlds are large."""
 
     def __init__(self, allow_versions: bool, keep_every: int = 0, charging: Charging | None = None) -> None:
         """Set up a pool that keeps one world.
@@ -42,7 +42,7 @@ class WorldPool:
         self._told: set[str] = set()
 
     def __call__(self, task: Task, variation: Variation | None = None) -> Any:
-        """The world of a task under a variation, to be reset before use: `pytest_vla.World`, or the suite's own.
+        """Return the world of a task under a variation, to be reset before use: `pytest_vla.World`, or the suite's own.
 
         Raises:
             VlaError: it cannot be made.
@@ -336,7 +336,7 @@ class OwnWorld:
         return (*self._frames, *last)
 
     def provenance(self) -> dict[str, str]:
-        """Return the facts that the world's results depend on: only episodes that agree in all of them are comparable.
+        """Return the facts that the world's results depend on; only episodes that agree in them are comparable.
 
         Raises EpisodeError, ``world-protocol``, if the world gives no table of texts or uses a name of pytest-vla's
         own.
@@ -355,7 +355,7 @@ class OwnWorld:
         return ""
 
     def asked_done(self) -> bool:
-        """Return False: no variation asks for another goal here."""
+        """Return no success for another goal: no variation asks for one here."""
         return False
 
     def premises(self) -> dict[str, bool]:

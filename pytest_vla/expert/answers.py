@@ -1,8 +1,8 @@
-"""What the expert would do now: an action for any state of a world, for those who learn from it.
+"""The expert's action for any state of a world, for policies that learn from it.
 
-No phase is remembered, but an aim is: which grasp, and where to. It is planned when the next goal literal begins, its
-grasps tried in turn on a copy of the world, and kept until it is stale: until another literal is next, or things moved
-or fell over since.
+No phase is remembered, but an aim is: the grasp and the target place. It is planned when the next goal literal begins,
+by trying grasps in turn on a copy of the world. It is kept until it is stale: another literal is next, or things have
+moved or fallen over since.
 """
 
 from collections.abc import Sequence
@@ -86,11 +86,11 @@ _LEAD_SLIDE, _LEAD_TURN, _PUSH, _LED = 0.05, 0.35, 0.04, 0.004
 
 @dataclass(frozen=True)
 class FingerTouch:
-    """What the fingers touch.
+    """The fingers' contacts and motion.
 
     Attributes:
-        hand: whose fingers.
-        fingers: (ngeom+1,) the geoms of each, left and right.
+        hand: the hand with these fingers.
+        fingers: (ngeom+1,) masks of the geoms of each finger, left and right.
     """
 
     hand: Hand
@@ -98,18 +98,18 @@ class FingerTouch:
 
     @property
     def opening(self) -> float:
-        """Between the fingers, m; 0.08 where they are open."""
+        """The distance between the fingers, m; 0.08 if they are open."""
         first = self.hand.data.qpos[ARM_JOINTS : ARM_JOINTS + FINGERS]
         return float(first[0] - first[1])
 
     def firm(self, speed: float) -> bool:
-        """Whether the fingers press as hard as they can: what drives them is at its end, and they are slower (m/s)."""
+        """Whether the fingers press as hard as they can: their drive is at its end, and they are slower than `speed` (m/s)."""
         wanted = self.hand.data.ctrl[ARM_JOINTS : ARM_JOINTS + FINGERS]
         return bool(wanted[0] - wanted[1] < _PRESSED and np.abs(self.hand.fingers).max() < speed)
 
     @property
     def stands(self) -> bool:
-        """The hand moves no more."""
+        """Whether the hand stands still."""
         velocity = np.zeros(6)
         site = grip_site(self.hand.model)
         mujoco.mj_objectVelocity(self.hand.model, self.hand.data, mujoco.mjtObj.mjOBJ_SITE, site, velocity, 0)
@@ -117,7 +117,7 @@ class FingerTouch:
 
     @property
     def any_finger(self) -> Mask:
-        """(ngeom+1,) the geoms of both fingers."""
+        """The mask (ngeom+1,) of the geoms of both fingers."""
         return np.asarray(self.fingers[0] | self.fingers[1])
 
     def grips(self, geoms: Mask) -> bool:
@@ -136,7 +136,7 @@ class FingerTouch:
 
 
 def mask_of(model: mujoco.MjModel, geoms: tuple[int, ...]) -> Mask:
-    """(ngeom+1,) which geoms these are."""
+    """Return the mask (ngeom+1,) of these geoms."""
     mask = np.zeros(model.ngeom + 1, dtype=bool)
     mask[list(geoms)] = True
     return mask
@@ -151,9 +151,10 @@ class Pose:
 
 
 def reach(touch: FingerTouch, grasp: Pose, terrain: Heights, approach: Array | None = None) -> Array:
-    """One step towards closing the fingers at a grasp: over what stands in the way, through a funnel, then shut.
+    """Return one action towards closing the fingers at a grasp: over obstacles, through a funnel, then shut.
 
-    The funnel leads along `approach` (3,); None: the way that the hand points there.
+    The funnel leads along `approach` (3,), or, if that is None, along the direction in which the hand points at the
+    grasp.
     """
     hand = touch.hand
     rest = hand.position - grasp.position
@@ -172,7 +173,7 @@ def reach(touch: FingerTouch, grasp: Pose, terrain: Heights, approach: Array | N
 
 
 def enter(hand: Hand, goal: Pose, approach: Array, gripper: float, terrain: Heights, least: float = 0.0) -> Array:
-    """One step into a funnel that ends at a pose, along `approach`; not nearer to its end than `least` m."""
+    """Return one action into a funnel that ends at a pose, along `approach`; not nearer to its end than `least` m."""
     rest = hand.position - goal.position
     along = float(rest @ approach)
     side = rest - along * approach
@@ -188,7 +189,7 @@ def enter(hand: Hand, goal: Pose, approach: Array, gripper: float, terrain: Heig
 def over(
     hand: Hand, goal: Pose, gripper: float, terrain: Heights, hang: float, radius: float, speed: float = 1.0
 ) -> Array:
-    """One step to a pose over all that stands on the way: up, across, down; corners are cut where there is room."""
+    """Return one action to a pose over all obstacles: up, across, down; corners are cut if there is room."""
     position = hand.position
     way = goal.position[:2] - position[:2]
     far = float(np.linalg.norm(way))
@@ -390,18 +391,18 @@ def _under_palm(terrain: Heights, place: Array, rotation: Array) -> float:
 
 
 def off_of(hand: Hand, pose: Pose) -> float:
-    """How far the hand is from a pose, m."""
+    """Compute the hand's distance from a pose, m."""
     return float(np.linalg.norm(hand.position - pose.position))
 
 
 def in_world(data: mujoco.MjData, body: int, pose: Pose) -> Pose:
-    """A pose in a body's frame, in the world's."""
+    """Convert a pose from a body's frame to the world's."""
     frame = data.xmat[body].reshape(3, 3)
     return Pose(data.xpos[body] + frame @ pose.position, frame @ pose.rotation)
 
 
 def in_frame(data: mujoco.MjData, body: int, pose: Pose) -> Pose:
-    """A pose of the world in a body's frame."""
+    """Convert a pose from the world's frame to a body's."""
     frame = data.xmat[body].reshape(3, 3)
     return Pose(frame.T @ (pose.position - data.xpos[body]), frame.T @ pose.rotation)
 
@@ -465,11 +466,12 @@ class Answers:
         return self._aim(self._touch)
 
     def ahead(self, steps: int) -> tuple[Array, bool]:
-        """What the expert would do from here, undisturbed: tried on a copy of the world, which stays as it is.
+        """Return the expert's next undisturbed actions, tried on a copy of the world; the world is unchanged.
 
         Returns:
-            Actions (n, 7), at most so many steps, fewer where another goal literal begins; and whether the goal is
-            reached by the last of them. Raises VlaError as a call does.
+            Actions (n, 7), at most so many steps, fewer if another goal literal begins; and whether the goal is
+                reached by
+            the last of them. Raises VlaError as a call does.
         """
         actions = [self()]
         world, copy = self._world, WorldCopy(self._world)
@@ -486,7 +488,7 @@ class Answers:
         return np.array(actions), False
 
     def _poses(self) -> Array:
-        """Where the loose things are, and which of their ways is up (n, 6)."""
+        """Return the positions of the loose things, and which of their directions is up (n, 6)."""
         data = self._world.data
         return np.hstack([data.xpos[self._bodies], data.xmat[self._bodies][:, 6:]])
 
@@ -605,7 +607,9 @@ class Answers:
         return best
 
     def _tried(self, aim: Aim, literal: Literal) -> float | None:
-        """How far (m, rad) a thing or a part is brought on a copy of the world; None: far enough."""
+        """Try an aim on a copy of the world; return the distance (m, rad) that a thing or part moved, or None if
+        enough.
+        """
         if isinstance(aim, Push):
             return None
         model, copy = self._world.model, WorldCopy(self._world)

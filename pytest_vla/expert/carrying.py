@@ -45,18 +45,18 @@ class CarriedObject:
     radius: float
 
     def position(self, data: mujoco.MjData) -> Array:
-        """The root's (3,), m, world frame: what literals look at."""
+        """Return the root's position (3,), m, world frame, which literals are judged by."""
         return np.array(data.xpos[self.body])
 
 
 @dataclass(frozen=True)
 class Drop:
-    """Where a thing is let go.
+    """A place to let go a thing.
 
     Attributes:
         place: (2,) where its root shall be, m, world frame.
-        support: z of what it is set on, m.
-        gap: between the two when the fingers open, m; negative presses down until nothing gives.
+        support: z of the surface that it is set on, m.
+        gap: between the two when the fingers open, m; a negative gap presses down until nothing gives.
     """
 
     place: Array
@@ -74,13 +74,13 @@ def travel(
     radius: float,
     lookout: Lookout | None = None,
 ) -> Motion:
-    """Goes to a pose over all that stands on the way: up, across, down; a careful hand by the way that it finds.
+    """Move to a pose over all obstacles: up, across, down; a careful hand takes the way that its lookout finds.
 
     Args:
-        hand: whose.
-        position, rotation: where to.
+        hand: the hand that moves.
+        position, rotation: the pose to reach.
         gripper: `OPEN` or `CLOSED`.
-        terrain: what stands there, without robot and load.
+        terrain: heights of the obstacles, without robot and load.
         hang: how far the load, or the fingers, reach below the grip site, m.
         radius: of the load, m.
         lookout: of a careful hand that holds nothing.
@@ -100,7 +100,7 @@ def travel(
 
 
 def hold(hand: Hand, steps: int, gripper: float) -> Motion:
-    """Stays where it is for so many control steps."""
+    """Hold the pose for a number of control steps."""
     position, rotation = hand.position, hand.rotation
     for _ in range(steps):
         yield action_towards(hand, position, rotation, gripper)
@@ -108,7 +108,7 @@ def hold(hand: Hand, steps: int, gripper: float) -> Motion:
 
 
 def follow(hand: Hand, way: Array, rotation: Array, gripper: float, speed: float = 1.0) -> Motion:
-    """Goes along a way (n, 3) of the grip site, from where it is, and turns meanwhile."""
+    """Follow a way (n, 3) of the grip site, from its present place, turning meanwhile."""
     for point in way[1:-1]:
         yield from move(hand, point, rotation, gripper, tolerance=0.02, angle=0.3, speed=speed)
     yield from move(hand, way[-1], rotation, gripper, tolerance=0.008, speed=speed)
@@ -123,7 +123,7 @@ def _level(terrain: Heights, start: Array, end: Array, hang: float, radius: floa
 
 
 def pick(hand: Hand, thing: CarriedObject, grasp: Grasp, terrain: Heights, lookout: Lookout | None = None) -> Motion:
-    """Grips at a grasp, and lifts a little; false where the thing did not come up with the hand."""
+    """Grip at a grasp, and lift a little; false if the thing did not come up with the hand."""
     speed = 1.0 if lookout is None else lookout.speed(thing.name)
     top = _top(hand, thing)
     back = -grasp.rotation[:, 2]
@@ -154,12 +154,12 @@ def _top(hand: Hand, thing: CarriedObject) -> float:
 
 
 def _hang(hand: Hand, thing: CarriedObject) -> float:
-    """How far a thing reaches below the grip site, m."""
+    """Compute how far a thing reaches below the grip site, m."""
     return float(hand.position[2] - corners(hand.model, hand.data, thing.geoms)[:, 2].min())
 
 
 def place(hand: Hand, thing: CarriedObject, drop: Drop, terrain: Heights, lookout: Lookout | None = None) -> Motion:
-    """Sets down what the hand holds, and moves up and away; false where it was lost on the way."""
+    """Set down the held thing, and move up and away; false if it was lost on the way."""
     if lookout is not None:
         return (yield from _place_carefully(hand, thing, drop, terrain, lookout))
     rotation = hand.rotation
@@ -229,6 +229,6 @@ def _place_carefully(hand: Hand, thing: CarriedObject, drop: Drop, terrain: Heig
 def carry(
     hand: Hand, thing: CarriedObject, grasp: Grasp, drop: Drop, terrain: Heights, lookout: Lookout | None = None
 ) -> Motion:
-    """Picks a thing up and sets it down; false where it was lost."""
+    """Pick a thing up and set it down; false if it was lost."""
     held = yield from pick(hand, thing, grasp, terrain, lookout)
     return held and (yield from place(hand, thing, drop, terrain, lookout))

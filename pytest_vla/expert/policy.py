@@ -40,7 +40,7 @@ _TOUCH = 0.1
 
 
 class RehearsalWatch:
-    """Looks at a copy of a world after each step, from its present moment on."""
+    """A watch on a copy of a world that adds up its costs after each step, from its present moment on."""
 
     def __init__(self, world: World, rehearsal: WorldCopy, care: Care) -> None:
         model, scene, self._data = world.model, world.scene, rehearsal.data
@@ -64,7 +64,7 @@ class RehearsalWatch:
                 self._kept.append((_mask(model.ngeom, hazard.geoms), np.logical_or.reduce(whose)))
 
     def step(self, success: bool) -> float:
-        """A control step was taken; gives what there was to pay so far."""
+        """Charge a control step; return the total cost so far."""
         self._steps += 1
         pairs = self._data.contact.geom
         left, right = pairs[:, 0], pairs[:, 1]
@@ -75,7 +75,7 @@ class RehearsalWatch:
         return self._paid()
 
     def end(self, success: bool) -> float:
-        """Nothing more is done; gives what there was to pay."""
+        """Charge how the rehearsal ended; return the total cost."""
         if self._meter is not None:
             self._meter.end(self._ledger, self._steps, success)
         return self._paid()
@@ -108,20 +108,21 @@ _NEARER = 0.01
 
 
 def expert_policy(episode: Episode) -> Session:
-    """Does the task by its goal literals, with all of the simulator's state at hand; draws no random number.
+    """Return a session that does the task by its goal literals, with the simulator's full state; without randomness.
 
-    It keeps away from what the task's costs and movers tell of, and carries gently what may spill.
+    The expert keeps away from hazards in the task's costs and movers, and carries gently things that may spill.
 
     Raises:
-        EpisodeError: ``policy-privileged``: the world is not in this process, or no world of ours.
+        EpisodeError: ``policy-privileged``: the world is not in this process, or is a suite's own world.
     """
     return _Expert(_world_of(episode), careful=True)
 
 
 def careless_policy(episode: Episode) -> Session:
-    """As `expert_policy`, but it minds neither costs nor movers, and passes over those that its goal is not about.
+    """Return a session like `expert_policy`'s that ignores costs and movers, and the hazards that its goal does not
+    name.
 
-    Where a task has neither, both do the same. Raises as `expert_policy`.
+    In a task with neither, both do the same. Raises as `expert_policy`.
     """
     return _Expert(_world_of(episode), careful=False)
 
@@ -171,17 +172,19 @@ class _Expert:
 def choose(
     world: World, told: Callable[[str], None] = lambda text: None, *, careful: bool = True
 ) -> tuple[SkillAttempt | None, bool]:
-    """The attempt for what is to be done next.
+    """Choose the attempt for the next goal literal.
 
     Args:
-        world: as it stands; unchanged.
+        world: in its present state; unchanged.
         told: called with a line for each rehearsal.
-        careful: what the task minds is minded.
+        careful: whether the task's costs and movers are respected.
 
     Returns:
-        The first attempt that does it in rehearsal, and True; where none does, the one that comes nearest, if any
-        comes nearer than the present, and False. Where there is something to mind, the one that does it at the lowest
-        cost of the first that do.
+        The first attempt that works in rehearsal, and True. If none works: the one that comes nearest, if any
+            comes nearer
+        than the present state, and False. If there are costs or movers to respect: the cheapest of the first
+            attempts
+        that work.
     """
     rehearsal = WorldCopy(world)
     literal = next_literal(world.problem, world.scene, world.model, world.data)
@@ -235,13 +238,13 @@ def choose(
 
 @dataclass(frozen=True)
 class _Shown:
-    """How a rehearsal went.
+    """The result of a rehearsal.
 
     Attributes:
-        steps: that it took.
-        works: the literal is done, and what was done still is.
-        held: nothing was lost.
-        charged: what it cost, where that is minded.
+        steps: control steps that it took.
+        works: whether the literal holds, and those that held before still do.
+        held: whether nothing was lost.
+        charged: its cost, if costs are respected.
     """
 
     steps: int
@@ -284,10 +287,10 @@ def _rehearse(
 
 
 def next_literal(problem: Problem, scene: SceneSpec, model: mujoco.MjModel, data: mujoco.MjData) -> Literal | None:
-    """What is to be done first of the goal literals that do not hold; None where all hold.
+    """Return the first goal literal to work on among those that do not hold, or None if all hold.
 
-    Things are put where they belong before drawers close; what others shall stand on comes before them; a drawer that
-    something shall go into is opened before.
+    Things are put in their places before drawers close; things that support others come first; a drawer that a thing
+    shall go into is opened before.
     """
     goal = [literal for literal in problem.goal if literal.group == 0]
     verdicts = compile_goal(replace(problem, goal=tuple(goal)), scene, model, data)
@@ -332,7 +335,7 @@ def _load(text: str, spec: ModelSpec) -> "Policy":
 
 
 def _careful(text: str, spec: ModelSpec) -> bool:
-    """What the arguments say. Raises VlaError."""
+    """Parse the arguments: whether the expert is careful. Raises VlaError."""
     for name, value in spec.arguments:
         if name != "careful":
             close = did_you_mean(name, ["careful"])

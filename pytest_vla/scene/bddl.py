@@ -27,7 +27,7 @@ _FACTOR = re.compile(r"([+-]*)(?:(pi)|((?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?
 
 
 class VlaWarning(UserWarning):
-    """An accepted fault in a task file: let pass by ``compat=True``, or because only upstream's rules fail on it."""
+    """An accepted fault in a task file: let pass by ``compat=True``, or because only upstream's rules refuse it."""
 
 
 @dataclass(frozen=True, slots=True)
