@@ -42,7 +42,9 @@ class WorldPool:
         self._told: set[str] = set()
 
     def __call__(self, task: Task, variation: Variation | None = None) -> Any:
-        """Return the world of a task under a variation, to be reset before use: `pytest_vla.World`, or the suite's own.
+        """Return the world of a task under a variation: `pytest_vla.World`, or the suite's own.
+
+        It has to be reset before use.
 
         Raises:
             VlaError: it cannot be made.

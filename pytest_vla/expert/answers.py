@@ -103,7 +103,10 @@ class FingerTouch:
         return float(first[0] - first[1])
 
     def firm(self, speed: float) -> bool:
-        """Whether the fingers press as hard as they can: their drive is at its end, and they are slower than `speed` (m/s)."""
+        """Whether the fingers press as hard as they can.
+
+        Their drive is at its end, and they are slower than `speed` (m/s).
+        """
         wanted = self.hand.data.ctrl[ARM_JOINTS : ARM_JOINTS + FINGERS]
         return bool(wanted[0] - wanted[1] < _PRESSED and np.abs(self.hand.fingers).max() < speed)
 
@@ -173,7 +176,10 @@ def reach(touch: FingerTouch, grasp: Pose, terrain: Heights, approach: Array | N
 
 
 def enter(hand: Hand, goal: Pose, approach: Array, gripper: float, terrain: Heights, least: float = 0.0) -> Array:
-    """Return one action into a funnel that ends at a pose, along `approach`; not nearer to its end than `least` m."""
+    """Return one action into a funnel that ends at a pose, along `approach`.
+
+    The hand comes no nearer to the funnel's end than `least` m.
+    """
     rest = hand.position - goal.position
     along = float(rest @ approach)
     side = rest - along * approach
@@ -607,9 +613,7 @@ class Answers:
         return best
 
     def _tried(self, aim: Aim, literal: Literal) -> float | None:
-        """Try an aim on a copy of the world; return the distance (m, rad) that a thing or part moved, or None if
-        enough.
-        """
+        """Try an aim on a copy of the world; return how far (m, rad) it moves things, or None if far enough."""
         if isinstance(aim, Push):
             return None
         model, copy = self._world.model, WorldCopy(self._world)

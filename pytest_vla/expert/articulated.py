@@ -71,10 +71,9 @@ class ArticulatedPart:
         return matrix.reshape(3, 3)
 
     def direction(self, data: mujoco.MjData, point: Array, sign: float) -> Array | None:
-        """Compute the direction (unit, 3) in which a point of the part moves when the joint grows (`sign` 1) or shrinks
-        (-1).
+        """Compute the direction (unit, 3) in which a point of the part moves, or None if it does not move.
 
-        None for a point that does not move, as on the axis of a knob.
+        The joint grows (`sign` 1) or shrinks (-1). A point on the axis of a knob, for example, does not move.
         """
         way = self.moved(data, point, 0.01 * sign) - point
         length = float(np.linalg.norm(way))

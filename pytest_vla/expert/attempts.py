@@ -107,7 +107,12 @@ _SURELY_ON = 0.25
 
 
 def joint_goals(stage: Stage, literal: Literal) -> list[tuple[ArticulatedPart, float]]:
-    """Return the parts of an ``open``, ``close``, ``turnon`` or ``turnoff`` literal, and their joints' goal positions."""
+    """Return the parts that a literal opens, closes or turns, and their joints' goal positions.
+
+    Args:
+        stage: the present.
+        literal: ``open``, ``close``, ``turnon`` or ``turnoff``.
+    """
     name = str(literal.arguments[0])
     body, site = stage.scene.body(name), stage.scene.site(name)
     joints = body.joints if body is not None else site.joints if site is not None else ()
@@ -179,7 +184,7 @@ def _pushing(stage: Stage, part: ArticulatedPart, goal: float, terrain: Heights)
 
 
 def push_poses(stage: Stage, part: ArticulatedPart, goal: float, current: Array) -> Iterator[tuple[Array, Array]]:
-    """Yield points (3,) to push a part at so that its joint comes to `goal`, each with the hand's rotation (3, 3).
+    """Yield points (3,) at which to push a part to bring its joint to `goal`, with the hand's rotation (3, 3).
 
     The likeliest comes first, for a hand that has the rotation `current` now.
     """

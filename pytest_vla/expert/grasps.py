@@ -102,10 +102,15 @@ def grasps_at(
 class _Fit:
     """The fit of the fingers at each place of one turn; arrays (n,), heights and lengths in m.
 
-    tip: z of the fingers' ends; depth: of the material between the fingers above the tip; offset: of the material from the
-    middle, along the fingers' direction; thickness: of the material; wide: the share of the fingers' width that presses on
-    something; skew: how far a wall between the fingers is from lying flat; leaning: the palm has no room above the fingers;
-    good: it is a grasp.
+    Attributes:
+        tip: z of the fingers' ends.
+        depth: of the material between the fingers above the tip.
+        offset: of the material from the middle, along the fingers' direction.
+        thickness: of the material.
+        wide: the share of the fingers' width that presses on something.
+        skew: how far a wall between the fingers is from lying flat.
+        leaning: the palm has no room above the fingers.
+        good: it is a grasp.
     """
 
     tip: Array

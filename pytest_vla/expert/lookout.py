@@ -331,7 +331,10 @@ class Lookout:
         without: tuple[int, ...],
         hazards_only: bool = False,
     ) -> KeepOutBoxes:
-        """Return the boxes that a point has to avoid if these boxes move with it; each belongs to a thing or the hand."""
+        """Return the boxes that a point has to avoid if these boxes move with it.
+
+        Each of them belongs to a thing or to the hand.
+        """
         parts = []
         if not hazards_only:
             others = [geom for geom in self._solid if geom not in set(without)]

@@ -108,9 +108,10 @@ _NEARER = 0.01
 
 
 def expert_policy(episode: Episode) -> Session:
-    """Return a session that does the task by its goal literals, with the simulator's full state; without randomness.
+    """Return a session that does the task by its goal literals, with the simulator's full state.
 
-    The expert keeps away from hazards in the task's costs and movers, and carries gently things that may spill.
+    The expert draws no random number. It keeps away from hazards in the task's costs and movers, and carries gently
+    things that may spill.
 
     Raises:
         EpisodeError: ``policy-privileged``: the world is not in this process, or is a suite's own world.
@@ -119,10 +120,9 @@ def expert_policy(episode: Episode) -> Session:
 
 
 def careless_policy(episode: Episode) -> Session:
-    """Return a session like `expert_policy`'s that ignores costs and movers, and the hazards that its goal does not
-    name.
+    """Return a session like `expert_policy`'s that ignores costs, movers and hazards outside its goal.
 
-    In a task with neither, both do the same. Raises as `expert_policy`.
+    In a task with neither costs nor movers, both do the same. Raises as `expert_policy`.
     """
     return _Expert(_world_of(episode), careful=False)
 
@@ -180,11 +180,9 @@ def choose(
         careful: whether the task's costs and movers are respected.
 
     Returns:
-        The first attempt that works in rehearsal, and True. If none works: the one that comes nearest, if any
-            comes nearer
-        than the present state, and False. If there are costs or movers to respect: the cheapest of the first
-            attempts
-        that work.
+        The attempt, and whether it works in rehearsal. This is the first attempt that works; if there are costs or movers
+        to respect, the cheapest of the first that work. If none works, it is the one that comes nearest, or None if
+        none comes nearer than the present state.
     """
     rehearsal = WorldCopy(world)
     literal = next_literal(world.problem, world.scene, world.model, world.data)

@@ -280,7 +280,10 @@ def passing(
 
 
 def step_by_step(way: Array, speed: float = 1.0, stay: int = 0) -> Array:
-    """Compute the grip site's position (k, 3) in each control step on a way (n, 3), and for `stay` steps at its end."""
+    """Compute the grip site's position (k, 3) in each control step on a way (n, 3).
+
+    `stay` more steps at the way's end are added.
+    """
     points = []
     for start, end in itertools.pairwise(way):
         count = 1 + int(np.ceil(np.linalg.norm(end - start) / (_STRIDE * speed)))
