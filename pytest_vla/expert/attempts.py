@@ -278,11 +278,9 @@ def contacts(thing: CarriedObject, way: Array) -> list[tuple[Array, float | None
     """Return places for closed fingers to move a thing along `way` (unit, 2), the likeliest first.
 
     Returns:
-        Offsets (2,) from its root; the height of the fingers above the surface there, m; and how far to aim
-            ahead, m. A
-        height is given in the middle of a hollow thing, where the fingers meet its rim or drag it along. It is
-            None
-        behind the thing, where they go down to its support.
+        Offsets (2,) from its root; the height of the fingers above the surface there, m; and how far to aim ahead,
+        m. A height is given in the middle of a hollow thing, where the fingers meet its rim or drag it along. It is
+        None behind the thing, where they go down to its support.
     """
     behind: list[tuple[Array, float | None, float]] = [
         (-way * (thing.radius + FINGER_HALF_WIDTH + extra), None, 0.04) for extra in (0.012, 0.025)

@@ -180,9 +180,9 @@ def choose(
         careful: whether the task's costs and movers are respected.
 
     Returns:
-        The attempt, and whether it works in rehearsal. This is the first attempt that works; if there are costs or movers
-        to respect, the cheapest of the first that work. If none works, it is the one that comes nearest, or None if
-        none comes nearer than the present state.
+        The attempt, and whether it works in rehearsal. This is the first attempt that works; if there are costs or
+        movers to respect, the cheapest of the first that work. If none works, it is the one that comes nearest, or
+        None if none comes nearer than the present state.
     """
     rehearsal = WorldCopy(world)
     literal = next_literal(world.problem, world.scene, world.model, world.data)
