@@ -1,4 +1,4 @@
-"""The further numbers of an episode (`pytest_vla.entries.MetricEntry`), with what has to be recorded for them."""
+"""The further numbers of an episode (`pytest_vla.entries.MetricEntry`), and the recordings that they need."""
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -152,7 +152,7 @@ def _premises(problem: Problem) -> dict[str, Literal]:
 
 
 def _resting(problem: Problem) -> dict[str, Declaration]:
-    """The objects that should stay where they begin: no movers, and nothing that is poured."""
+    """Return the objects that should stay where they begin: no movers, and nothing that is poured."""
     others = {mover.name for mover in problem.movers}
     others |= {str(literal.arguments[0]) for literal, _, _ in constants(problem, problem.init)}
     return {item.name: item for item in problem.objects if item.name not in others}
@@ -169,7 +169,7 @@ _THROWN_APART = (
 
 
 def _by_version(findings: Iterable[Measurement], task: str) -> Mapping[str, str]:
-    """``in 50 init states under mujoco 3.3.7, in 2 under 3.8.1``, by what it is about."""
+    """Return texts such as ``in 50 init states under mujoco 3.3.7, in 2 under 3.8.1``, by their subject."""
     found: dict[str, dict[int, list[str]]] = {}
     for each in findings:
         if each.task == task:
@@ -214,7 +214,10 @@ def _suite_task(home: _Home) -> Task | None:
 
 @lru_cache(4)
 def _tasks_by_path(names: tuple[str, ...]) -> Mapping[str, Task]:
-    """The tasks of suites with manifests, by their files; the first suite that has a file has its name too."""
+    """Return the tasks of suites with manifests, by their files.
+
+    If several suites have a file, the one with the file in its own folder wins, else the first.
+    """
     found: dict[str, Task] = {}
     for name in names:
         for task in load_suite(name).tasks if suite_manifest(name) is not None else ():
@@ -236,7 +239,7 @@ def _case_of(home: _Home) -> Task:
 
 
 def _idle_meters(world: "World") -> "Sequence[Meter]":
-    """Upstream's account, with what it charges of a success charged at each step."""
+    """Return upstream's account, with the charges for a success made at each step."""
     from pytest_vla.sim.costs.setting import Setting
     from pytest_vla.sim.costs.upstream import UpstreamMeter
 
@@ -245,7 +248,7 @@ def _idle_meters(world: "World") -> "Sequence[Meter]":
 
 
 def _charged(task: TaskText, problem: Problem, world: "World") -> Iterator[LintFinding]:
-    """Costs of an arm that does nothing, from where the world stands now."""
+    """Yield findings on costs of an arm that does nothing, from the world's present state."""
     for _ in range(_IDLE_STEPS):
         world.step(np.array(world.task.protocol.settle_action))
     places = {str(literal): literal for literal in problem.cost}

@@ -1,9 +1,9 @@
-"""A recorded episode taken again, one control step at a time: what was seen, and what pressed on what.
+"""Resimulation of a recorded episode, one control step at a time, for its observations and contacts.
 
-A state alone tells neither. An observation shows the world as it was within the control step that led to it, up to a
-millimetre and half a degree away from the state after it, and contact forces depend on the motors. So each control step
-is taken again by itself, from the recorded state before it with the recorded action. Where the simulator is the one
-that recorded, that is the episode bit for bit; elsewhere no step drifts further than it drifts by itself.
+A state alone shows neither. An observation shows the world within the control step that led to the state, up to a
+millimetre and half a degree away from it, and contact forces depend on the motors. So each control step is repeated by
+itself, from the recorded state before it with the recorded action. On the simulator that recorded it, this gives the
+episode bit for bit; on another one, drift does not accumulate beyond a single step.
 """
 
 from collections.abc import Iterator

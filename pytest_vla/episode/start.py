@@ -51,15 +51,15 @@ def begin(
     The parts of a joint variation are first drawn as they are alone.
 
     Args:
-        trace: of the episode; its world, its seeds and, where it was drawn anew, its variation are set.
+        trace: of the episode; its world and seeds are set, and its variation if it was drawn anew.
         case, task: of the episode.
         open_world: called once for each draw.
         feasible: whether the expert tries a changed scene first.
         premises: whether the episode needs the task's premises to hold (`pytest_vla.plan.premises`).
 
     Raises:
-        NothingToMeasure: a premise is broken, the goal holds already, the scene cannot have any draw, the task's
-            objects are not in sight and in reach in any, or the expert could not do it.
+        NothingToMeasure: a premise is broken, the goal holds already, no draw fits the scene, no draw has the
+            task's objects in sight and in reach, or the expert could not do it.
         VlaError: the world cannot be built or reset.
     """
     variation = trace.variation
@@ -91,7 +91,7 @@ def begin(
 
 
 def _drawn(trace: Trace, case: Case, task: Task, open_world: OpenWorld) -> Observation:
-    """Reset under the first draw of the trace's variation in which the task can be measured."""
+    """Reset the world under the first draw of the trace's variation in which the task can be measured."""
     first, reason, unseen = trace.variation, OUT_OF_SIGHT, ""
     for time in range(MOST_DRAWS):
         if time and first is not None:
@@ -124,7 +124,10 @@ def _reset(trace: Trace, case: Case, task: Task, open_world: OpenWorld) -> Obser
 
 
 def _broken_premises(trace: Trace, task: Task) -> tuple[str, ...]:
-    """The premises that this version of MuJoCo breaks: of a changed scene those that it breaks in the task as it is."""
+    """Return the premises that this version of MuJoCo breaks.
+
+    For a changed scene, those broken in the unvaried task.
+    """
     mujoco = trace.provenance().get("mujoco", DEFAULT["mujoco"])
     if mujoco == DEFAULT["mujoco"] or trace.world is None:
         return ()
@@ -137,7 +140,7 @@ def _broken_premises(trace: Trace, task: Task) -> tuple[str, ...]:
 
 
 def _infeasible(trace: Trace, case: Case, task: Task, open_world: OpenWorld) -> str:
-    """Why the expert does not do the task under the variation, where it does it without; else an empty text."""
+    """Return why the expert fails under the variation although it succeeds without, or ""."""
     assert trace.world is not None
     undone = _undone(trace.world)
     if not undone:
@@ -152,7 +155,10 @@ def _infeasible(trace: Trace, case: Case, task: Task, open_world: OpenWorld) -> 
 
 
 def _out_of_sight(world: EpisodeWorld) -> str:
-    """Why the task cannot be measured from here; a world of another simulator may judge that itself."""
+    """Return why the task cannot be measured from the present state, or "".
+
+    Another simulator's world may decide.
+    """
     own = getattr(world, "out_of_sight", None)
     if own is not None:
         return str(own())
@@ -162,7 +168,7 @@ def _out_of_sight(world: EpisodeWorld) -> str:
 
 
 def _undone(world: EpisodeWorld) -> str:
-    """Why the task cannot be done from here; a world of another simulator may judge that itself."""
+    """Return why the task cannot be done from the present state, or ""; another simulator's world may decide."""
     own = getattr(world, "infeasible", None)
     if own is not None:
         return str(own())
@@ -174,10 +180,10 @@ def _undone(world: EpisodeWorld) -> str:
 
 
 def infeasible(world: World) -> str:
-    """Why the expert does not do the task from the world's present state; an empty text: it does.
+    """Return why the expert fails from the world's present state, or "" if it succeeds.
 
-    The world returns to this state, but observations made before can no longer be read. What a variation does to
-    pictures and actions does not count.
+    The world returns to this state, but observations made before can no longer be read. The variation's changes of
+    pictures and actions do not apply.
 
     Args:
         world: reset; stepped and restored.

@@ -1,4 +1,4 @@
-"""Whether what a task is about can be seen and reached as an episode begins."""
+"""Visibility: whether the task's objects can be seen and reached as an episode begins."""
 
 import math
 from collections.abc import Collection, Iterator
@@ -56,9 +56,9 @@ class VisiblePart:
 
 
 def unseen_at_start(world: World) -> str:
-    """Why the task's objects cannot be seen and reached from here; an empty text: they can.
+    """Return why the task's objects cannot be seen and reached from the present state, or "" if they can.
 
-    What the task as it is hides from the same init state is no one's fault.
+    Things that the unvaried task also hides, from the same init state, do not count.
 
     Args:
         world: reset; nothing of it is changed.
@@ -149,7 +149,7 @@ def parts(world: World) -> tuple[VisiblePart, ...]:
 
 
 def _named(problem: Problem) -> Iterator[tuple[str, bool | None]]:
-    """Names of the goal, each with whether it is about a state of it, and then of the objects of interest."""
+    """Yield the goal's names, each with whether the goal is about its state, then the objects of interest."""
     for literal in _plain(problem.goal):
         for argument in literal.arguments:
             yield str(argument), literal.predicate in _STATES
@@ -178,7 +178,7 @@ def _part(world: World, name: str, owner: str, is_state: bool, recognised: bool 
 
 
 def _with_children(model: mujoco.MjModel, body: int) -> frozenset[int]:
-    """A body and all that hangs from it."""
+    """Return a body and all of its descendants."""
     found = {body}
     # Children have higher ids than their parents.
     for child in range(body + 1, model.nbody):
@@ -205,7 +205,7 @@ def added(world: World) -> tuple[str, ...]:
 
 
 def _plain(literals: tuple[Literal, ...]) -> list[Literal]:
-    """All literals, those within connectives too."""
+    """Return all literals, including those within connectives."""
     found = []
     for literal in literals:
         inner = tuple(argument for argument in literal.arguments if isinstance(argument, Literal))

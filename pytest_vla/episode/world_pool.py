@@ -278,7 +278,7 @@ class OwnWorld:
 
     @property
     def data(self) -> SimpleNamespace:
-        """The state, as far as a trajectory has it: what can be saved, or else what is seen."""
+        """The state for the trajectory: the inner world's saved state if it has one, else its observation's."""
         save = getattr(self.inner, "save", None)
         state = save() if save is not None else self._now.get("state", _NO_PATH)
         qpos = np.asarray(state, dtype=np.float64).ravel()

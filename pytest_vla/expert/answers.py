@@ -213,22 +213,22 @@ def over(
 
 @dataclass(frozen=True)
 class Carry:
-    """Picks a thing up and sets it down.
+    """The aim of picking a thing up and setting it down.
 
     Attributes:
-        thing: what.
+        thing: the thing to carry.
         geoms: its geoms (ngeom+1,).
-        round: only the thing's place counts for the grasp, not its turn.
-        grasp: in the thing's frame, or, where it is round, from its place by the world's axes.
-        from_above: the hand goes straight down to the grasp, also where it is tilted.
-        support: the body or site beneath the place, by its kind's array of positions, and its number.
-        place: (2,) where the thing's root shall be, from there, m, world axes.
-        height: z of what it is set on, above that body's or site's, m.
+        round: whether only the thing's place counts for the grasp, not its turn.
+        grasp: in the thing's frame; if it is round, from its place along the world's axes.
+        from_above: whether the hand goes straight down to the grasp, even if it is tilted.
+        support: the body or site beneath the place: its kind's array of positions, and its index.
+        place: (2,) goal of the thing's root, from the support, m, world axes.
+        height: z of the surface that it is set on, above the support, m.
         gap: between the two when the fingers open, m.
-        tall: from the thing's lowest point to its highest, as it stood, m.
-        terrain: what stands there, without robot and thing.
+        tall: the thing's height as it stood, from its lowest to its highest point, m.
+        terrain: heights of the surroundings, without robot and thing.
         under: all geoms but the robot's and the thing's (ngeom+1,).
-        drags: it stays on what it stands on, which is as high as its place.
+        drags: whether it stays on its support, which is as high as its place.
     """
 
     thing: CarriedObject
@@ -246,7 +246,7 @@ class Carry:
     drags: bool = False
 
     def __call__(self, touch: FingerTouch) -> Array:
-        """The action (7,) for a state."""
+        """Return the action (7,) for a state."""
         hand = touch.hand
         data = hand.data
         below = getattr(data, self.support[0])[self.support[1]]
@@ -290,7 +290,7 @@ class Carry:
         return over(hand, Pose(target, upright), CLOSED, self.terrain, hang, self.thing.radius, speed)
 
     def _dragged(self, touch: FingerTouch, rest: Array) -> Array:
-        """The action for what is gripped and is to go on by `rest` (2,), m."""
+        """Return the action that drags a gripped thing on by `rest` (2,), m."""
         hand, grasp = touch.hand, self._grasp(touch.hand.data)
         if not touch.firm(_RESTING_ON_PART):
             return action_towards(hand, grasp.position, grasp.rotation, CLOSED)
@@ -309,14 +309,14 @@ class Carry:
 
 @dataclass(frozen=True)
 class Lead:
-    """Grips a part on a joint and leads it until the joint is where it shall be.
+    """The aim of gripping a part on a joint and leading it until the joint is at its goal.
 
     Attributes:
-        part: what.
+        part: the part to lead.
         geoms: its geoms (ngeom+1,).
         grasp: in the part's frame.
         goal: of the joint, m or rad.
-        terrain: what stands there.
+        terrain: heights of the surroundings.
     """
 
     part: ArticulatedPart
@@ -331,7 +331,7 @@ class Lead:
         return touch.grips(self.geoms) and rest > (_LED if self.part.slides else 10 * _LED)
 
     def __call__(self, touch: FingerTouch) -> Array:
-        """The action (7,) for a state."""
+        """Return the action (7,) for a state."""
         hand = touch.hand
         data = hand.data
         grasp = in_world(data, self.part.body, self.grasp)
@@ -348,14 +348,14 @@ class Lead:
 
 @dataclass(frozen=True)
 class Push:
-    """Pushes a part on a joint with closed fingers until the joint is where it shall be.
+    """The aim of pushing a part on a joint with closed fingers until the joint is at its goal.
 
     Attributes:
-        part: what.
+        part: the part to push.
         point: (3,) in the part's frame, where the fingers' ends press, m.
         tool: the hand's rotation (3, 3) in the part's frame.
         goal: of the joint, m or rad.
-        terrain: what stands there.
+        terrain: heights of the surroundings.
     """
 
     part: ArticulatedPart
@@ -365,7 +365,7 @@ class Push:
     terrain: Heights
 
     def __call__(self, touch: FingerTouch) -> Array:
-        """The action (7,) for a state."""
+        """Return the action (7,) for a state."""
         hand = touch.hand
         data = hand.data
         at = in_world(data, self.part.body, Pose(self.point, self.tool))
@@ -390,7 +390,7 @@ class Push:
 
 
 def _under_palm(terrain: Heights, place: Array, rotation: Array) -> float:
-    """z of the highest that is under the palm of a hand that points down above a place (2,), m."""
+    """Return the highest z (m) under the palm of a hand that points down above a place (2,)."""
     long, wide = np.linspace(-PALM_HALF_LENGTH, PALM_HALF_LENGTH, 9), np.linspace(-PALM_HALF_WIDTH, PALM_HALF_WIDTH, 3)
     grid = long[:, None, None] * rotation[:2, 0] + wide[None, :, None] * rotation[:2, 1]
     return float(terrain.at(place + grid.reshape(-1, 2)).max())
@@ -435,13 +435,13 @@ _MOVED, _OWN, _FELL, _RESTS = 0.015, 0.04, 0.2, 0.05
 
 
 class Answers:
-    """The expert's answers on a world, from whatever state it is in; belongs to one world and one task.
+    """The expert's answers on a world, from any state; belongs to one world and one task.
 
     Call it for the action (7,) of the present state. The world is not changed.
     """
 
     def __init__(self, world: World) -> None:
-        """Looks at a world that has been reset."""
+        """Set up the answers for a world that has been reset."""
         self._world = world
         self._hand = Hand(world.model, world.data)
         self._things: Things = things_of(world.scene, world.model)
@@ -457,7 +457,7 @@ class Answers:
         self._stood = self._poses()
 
     def __call__(self) -> Array:
-        """The action (7,) for the present state. Raises VlaError where no skill is for what is to be done."""
+        """Return the action (7,) for the present state. Raises VlaError if no skill fits the next goal literal."""
         world = self._world
         if isinstance(self._aim, Lead) and self._aim.goes_on(self._touch):
             return self._aim(self._touch)
@@ -499,9 +499,10 @@ class Answers:
         return np.hstack([data.xpos[self._bodies], data.xmat[self._bodies][:, 6:]])
 
     def _upset(self) -> bool:
-        """Whether the aim is of a scene that is no more: another thing moved and rests, or what it is about fell over.
+        """Whether the scene has changed since the aim was chosen.
 
-        While something is in the hand, the aim stands.
+        Another thing has moved and rests, or the aim's thing has fallen over. While something is in the hand, the aim
+        is kept.
         """
         aim, poses, data = self._aim, self._poses(), self._world.data
         if aim is None or (not isinstance(aim, Push) and self._touch.grips(aim.geoms)):
@@ -516,7 +517,7 @@ class Answers:
         return False
 
     def _in_the_way(self) -> bool:
-        """Whether the hand holds what the aim is not about."""
+        """Whether the hand holds a thing that the aim does not concern."""
         aim = self._aim
         if aim is not None and not isinstance(aim, Push) and self._touch.grips(aim.geoms):
             return False
@@ -602,7 +603,10 @@ class Answers:
         )
 
     def _best(self, aims: Sequence[Aim], literal: Literal) -> Aim:
-        """The first of these aims that does it on a copy of the world; where none does, the one that gets farthest."""
+        """Return the first of these aims that works on a copy of the world.
+
+        If none does, the one that gets farthest.
+        """
         best, farthest = aims[0], 0.0
         for aim in aims:
             way = self._tried(aim, literal)
@@ -650,7 +654,7 @@ class Answers:
         return way
 
     def _grasps(self, stage: Stage, thing: CarriedObject) -> tuple[list[Grasp], bool]:
-        """The grasps of a thing, the best first, and whether it is round, so that its turn does not count."""
+        """Return the grasps of a thing, the best first, and whether it is round, so that its turn does not count."""
         geoms, middle = thing.geoms, thing.position(stage.data)[:2]
         near = close_up(stage, middle, thing.radius + FINGER_OUTSIDE + 0.01, GRASP_CELL)
         around = close_up(stage, middle, thing.radius + PALM_HALF_LENGTH + 0.02, PALM_CELL)
@@ -704,13 +708,13 @@ class Answers:
         terrain: Heights,
         literal: Literal,
     ) -> Aim:
-        """The first of these grasps of a part that moves it; where none does, the one that moves it farthest."""
+        """Return the first of these grasps of a part that moves it; if none does, the one that moves it farthest."""
         poses = [in_frame(self._world.data, part.body, Pose(grasp.position, grasp.rotation)) for grasp in grasps]
         return self._best([Lead(part, geoms, pose, goal, terrain) for pose in poses[:_TRIED]], literal)
 
 
 def _across(points: Array) -> Array | None:
-    """The shorter way (2,) of a footprint of points (n, 2); None where it is about as long as wide."""
+    """Return the shorter direction (2,) of a footprint of points (n, 2), or None if it is about as long as wide."""
     if len(points) < 3:
         return None
     values, vectors = np.linalg.eigh(np.cov((points - points.mean(0)).T))

@@ -42,7 +42,7 @@ class ArticulatedPart:
         joint: its index.
         body: the body that the joint moves.
         geoms: all colliding geoms that move with it.
-        slides: it slides along the axis; else it turns about it.
+        slides: whether it slides along the axis; if False, it turns about it.
     """
 
     joint: int

@@ -65,9 +65,9 @@ class Stage:
 
 @dataclass(frozen=True)
 class SkillAttempt:
-    """A skill with its parameters: called with the hand, it gives the motion.
+    """A skill with its parameters; calling it with the hand gives the motion.
 
-    `grasp` is the same for attempts that begin with the same grip, of which none is of use where one lost its grip.
+    Attempts that begin with the same grip share `grasp`: if one of them loses its grip, the others are skipped.
     """
 
     name: str
@@ -210,7 +210,7 @@ def push_poses(stage: Stage, part: ArticulatedPart, goal: float, current: Array)
 
 
 def _push_points(stage: Stage, part: ArticulatedPart, goal: float) -> list[Array]:
-    """Points of a turning part far from its axis, on the side that looks away from where it shall go."""
+    """Return points of a turning part far from its axis, on the side that faces away from its goal."""
     model, data = stage.model, stage.data
     axis, anchor = data.xaxis[part.joint], data.xanchor[part.joint]
     sign = float(np.sign(goal - part.value(model, data)))

@@ -1,4 +1,4 @@
-"""Pick and place: a thing is gripped from above, carried over what stands in the way, and set down."""
+"""Pick and place: a thing is gripped from above, carried over obstacles, and set down."""
 
 from dataclasses import dataclass
 
@@ -116,7 +116,7 @@ def follow(hand: Hand, way: Array, rotation: Array, gripper: float, speed: float
 
 
 def _level(terrain: Heights, start: Array, end: Array, hang: float, radius: float) -> float:
-    """The height (m) of the grip site at which palm and load pass over all that stands between two places."""
+    """Compute the height (m) of the grip site at which palm and load pass over all obstacles between two places."""
     palm = terrain.highest_along(start[:2], end[:2], PALM_HALF_LENGTH) - PALM_DISTANCE
     low = terrain.highest_along(start[:2], end[:2], radius) + hang
     return max(palm, low) + _SPARE
@@ -149,7 +149,10 @@ def _approach(speed: float) -> float:
 
 
 def _top(hand: Hand, thing: CarriedObject) -> float:
-    """The highest z of a thing, m. Held at its rim it tilts as it comes up: its root rises less than what is held."""
+    """Compute the highest z of a thing, m.
+
+    A thing held at its rim tilts as it comes up: its root rises less than its rim.
+    """
     return float(corners(hand.model, hand.data, thing.geoms)[:, 2].max())
 
 
@@ -191,7 +194,7 @@ def place(hand: Hand, thing: CarriedObject, drop: Drop, terrain: Heights, lookou
 
 
 def _place_carefully(hand: Hand, thing: CarriedObject, drop: Drop, terrain: Heights, lookout: Lookout) -> Motion:
-    """`place`, by a way that keeps the distances, and slowly with what must not be shaken."""
+    """Run `place` by a way that keeps the distances, and slowly if the thing must not be shaken."""
     rotation, speed, softly = hand.rotation, lookout.speed(thing.name), lookout.setting_down(thing.name)
     load = lookout.geoms_with(thing.name, thing.geoms)
     palm = terrain.highest_near(drop.place, PALM_HALF_LENGTH) - PALM_DISTANCE + 0.004

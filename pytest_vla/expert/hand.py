@@ -107,7 +107,7 @@ class StallDetector:
     """Notices that something gets no nearer any more."""
 
     def __init__(self, steps: int) -> None:
-        """Allows so many control steps in a row without coming nearer."""
+        """Set how many control steps in a row without coming nearer are allowed."""
         self._steps, self._waited, self._nearest = steps, 0, np.inf
 
     def ends(self, rest: float) -> bool:

@@ -25,8 +25,8 @@ class Heights:
     Attributes:
         origin: (2,) x and y of the first cell, m, world frame.
         cell: side of a cell, m.
-        height: (nx, ny) z of the highest surface, m; -inf where there is none.
-        geom: (nx, ny) the geom that it belongs to; -1 where there is none.
+        height: (nx, ny) z of the highest surface, m; -inf if there is none.
+        geom: (nx, ny) the geom that it belongs to; -1 if there is none.
     """
 
     origin: Array
@@ -96,7 +96,7 @@ def measure(
 
 @contextmanager
 def _solid(model: mujoco.MjModel, without: Iterable[int]) -> Iterator[None]:
-    """Lets rays meet transparent geoms, which mj_ray passes through, and none of `without`."""
+    """Let rays meet transparent geoms, which mj_ray passes through, and none of `without`."""
     group, alpha = model.geom_group.copy(), model.geom_rgba[:, 3].copy()
     try:
         # Within, as an alarm may go off at any time.

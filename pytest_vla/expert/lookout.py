@@ -284,7 +284,7 @@ class Lookout:
     def _shapes(
         self, hand: Hand, rotation: Array, load: tuple[int, ...], thing: str | None
     ) -> list[tuple[str | None, Box]]:
-        """Boxes around the hand, which turns to `rotation`, and around what it holds; whose they are."""
+        """Return boxes around the hand, which turns to `rotation`, and around its load, each with its owner."""
         shapes: list[tuple[str | None, Box]] = [(None, box) for box in hand_boxes(hand.rotation, rotation)]
         return [*shapes, *self._load_boxes(hand, load, thing)]
 
@@ -361,7 +361,7 @@ class Lookout:
 
     @cached_property
     def _solid(self) -> tuple[int, ...]:
-        """All geoms that collide, but for the robot's, the movers' and planes."""
+        """All colliding geoms except the robot's, the movers' and planes."""
         passed = {*robot_geoms(self.model), *self.care.moving}
         model = self.model
         return tuple(

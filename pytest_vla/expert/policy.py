@@ -1,4 +1,4 @@
-"""The expert's episodes: what is still to be done, which attempt does it in rehearsal, and its actions one by one."""
+"""The expert's episodes: the next goal literal, the attempt that works in rehearsal, and its actions."""
 
 import hashlib
 from collections.abc import Callable, Mapping
@@ -259,7 +259,7 @@ def _rehearse(
     watch: RehearsalWatch | None,
     most: float,
 ) -> _Shown:
-    """Runs a motion to its end, or until it costs as much as `most`."""
+    """Run a motion to its end, or until it costs as much as `most`."""
     charged = 0.0
 
     def shown(steps: int, works: bool, held: bool = True, is_over: bool = True) -> _Shown:
@@ -309,7 +309,7 @@ def next_literal(problem: Problem, scene: SceneSpec, model: mujoco.MjModel, data
 def _before(
     literal: Literal, problem: Problem, scene: SceneSpec, model: mujoco.MjModel, data: mujoco.MjData
 ) -> Literal | None:
-    """``(Open region)`` where the literal wants something in or on a region of a part that is not open."""
+    """Return ``(Open region)`` if the literal needs a thing in or on a part that is not open, or None."""
     if literal.predicate not in ("in", "on"):
         return None
     site = scene.site(str(literal.arguments[1]))

@@ -1,7 +1,7 @@
-"""Ways for the hand, and what it carries, around what stands there: boxes around geoms, and a grid searched for ways.
+"""Ways for the hand and its load around obstacles: boxes around geoms, and a grid search for ways.
 
-The hand keeps its turn on the way, so hand and load are a few boxes relative to the grip site; a box of the scene grown
-by one of these, and by the distance to be kept, is what the grip site itself has to stay out of.
+The hand keeps its turn on the way, so hand and load are a few boxes relative to the grip site. A box of the scene,
+grown by one of these and by the distance to keep, is a box that the grip site itself has to avoid.
 """
 
 import functools
@@ -170,7 +170,7 @@ def _searched(start: Array, end: Array, boxes: KeepOutBoxes, reach: Reach, low: 
 
 @functools.lru_cache(maxsize=4)
 def _edges(shape: tuple[int, ...]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Array]:
-    """Neighbours on a grid, also across corners: their cells' numbers, and how far apart they are, m."""
+    """Return neighbours on a grid, also across corners: their cells' numbers, and their distances, m."""
     numbers = np.arange(int(np.prod(shape))).reshape(shape)
     steps = [step for step in np.ndindex(3, 3, 3) if step > (1, 1, 1)]
     ones, others, lengths = [], [], []

@@ -64,11 +64,11 @@ def names_of(literal: Literal) -> tuple[str, ...]:
 
 
 def refusal(literal: Literal, kind_of: KindOf, known: Sequence[str] = ()) -> str | None:
-    """Return why nothing can judge a literal by what it names, or None if that is sound.
+    """Return why nothing can judge a literal by what it names, or None if it can be judged.
 
     Args:
         literal: no connective.
-        kind_of: gives the kinds of names.
+        kind_of: returns the kind of a name.
         known: the objects and fixtures, for the message.
     """
     kinds = [kind_of(name) for name in names_of(literal)]
@@ -130,10 +130,10 @@ def geom_name(index: int, own: str | None) -> str:
 
 
 def geom_number(name: str) -> str | None:
-    """Return the number by which a literal can mean a geom, the digits that its name ends in; None if there are none.
+    """Return the number by which a literal can refer to a geom: its name's last digits, or None if it has none.
 
-    So upstream has it: of a geom without a name it is its place in the file, of ``wall33`` it is 33, wherever that
-    stands, and of several whose names end alike it means all.
+    This follows upstream. For a geom without a name, the number is its place in the file; for ``wall33`` it is 33,
+    wherever that is in the file. Several geoms whose names end alike are all meant.
     """
     found = _LAST_DIGITS.search(name)
     return (found[0].lstrip("0") or "0") if found else None

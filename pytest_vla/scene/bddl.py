@@ -210,7 +210,7 @@ def read_number(node: Node, origin: Origin, expected: str = "a number") -> float
 
 
 def _evaluate(expression: str) -> float | None:
-    """The value, NaN where there is none, or None where `expression` is no arithmetic. Left to right, as Python's."""
+    """Evaluate arithmetic as Python does: NaN if undefined, None if `expression` is no arithmetic."""
     terms: list[float] = []
     operation, position = "+", 0
     while match := _FACTOR.match(expression, position):

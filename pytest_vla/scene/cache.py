@@ -189,7 +189,7 @@ def _load(folder: Path, key: str, roots: tuple[DataRoot, ...]) -> CompiledScene 
 
 
 def _entries(folder: Path, key: str, roots: tuple[DataRoot, ...]) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Descriptions of scenes whose inputs are as they are now, each with its file."""
+    """Yield the descriptions of scenes whose inputs have not changed, each with its file."""
     for description in sorted(folder.glob(f"{key}-*.json")):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
             value = json.loads(description.read_text(encoding="utf-8"))
@@ -260,7 +260,10 @@ def _compile_now(problem: Problem, roots: tuple[DataRoot, ...], folder: Path, ke
 
 
 def _store(folder: Path, stem: str, model: "mujoco.MjModel", description: dict[str, Any]) -> None:
-    """Writes both files under temporary names and renames them; a full disk costs the cache, not the run."""
+    """Write both files under temporary names and rename them.
+
+    On a full disk, the run continues without the cache.
+    """
     import mujoco
 
     limit = cache_limit()

@@ -25,7 +25,7 @@ class Articulation:
     """Joint thresholds (radians or metres) of an articulated category, and the ranges that ``:init`` samples.
 
     A joint is open (close, on, off) when it is strictly beyond the threshold on the side of `open_below` and so on;
-    None where the category has no such state.
+    None if the category has no such state.
     """
 
     open_range: Range | None = None

@@ -75,11 +75,11 @@ def scale_model(model: Any, scale: float) -> None:
     """Scale robosuite's model of an object in each direction, in place.
 
     Args:
-        model: a ``MujocoXMLObject``, which nothing else has yet.
+        model: a ``MujocoXMLObject`` that is not yet part of another model.
         scale: against the size that its file gives it.
 
     Raises:
-        SceneError: it has parts that move, whose ranges are those of its size.
+        SceneError: it has parts that move, whose ranges depend on its size.
     """
     root = model.get_obj()
     if any(joint.get("type") != "free" for joint in root.iter("joint")):
@@ -94,7 +94,7 @@ def scale_model(model: Any, scale: float) -> None:
 
 
 def _parts(tree: ElementTree.Element) -> Iterator[ElementTree.Element]:
-    """All within a body; where it stands itself is the placement's."""
+    """Yield all elements within a body, without the body's own element."""
     return (element for element in tree.iter() if element is not tree)
 
 
@@ -331,7 +331,7 @@ def _arena(models: _Robosuite, place: Workspace, roots: tuple[DataRoot, ...], so
 
 
 def _resize_table(models: _Robosuite, arena: Any, place: Workspace) -> None:
-    """Sets table, floor and legs to the workspace's size, in upstream's order of arithmetic."""
+    """Set table, floor and legs to the workspace's size, in upstream's order of arithmetic."""
     assert place.table is not None
     to_string = models.array_to_string
     half = np.array(place.table[0]) / 2
@@ -353,7 +353,7 @@ def _resize_table(models: _Robosuite, arena: Any, place: Workspace) -> None:
 
 
 def _merge_visual(root: Any, arena: Any) -> None:
-    """An arena's own rendering settings (LIBERO's have none): robosuite's merge leaves them out."""
+    """Add an arena's own rendering settings, which robosuite's merge leaves out (LIBERO's arenas have none)."""
     visual = root.find("./visual")
     for settings in arena.findall("./visual/*"):
         present = visual.find(f"./{settings.tag}")
@@ -385,7 +385,7 @@ def _complete_robot(robot: Any) -> None:
 
 
 def _add_targets(arena: Any) -> None:
-    """The two bodies by which robosuite 1.5.1's viewer would lead the hands; nothing moves or meets them."""
+    """Add the two bodies by which robosuite 1.5.1's viewer would lead the hands; nothing moves or meets them."""
     unseen = {"conaffinity": "0", "contype": "0", "group": "2"}
     for side, colour in (("left", "0.898 0.420 0.435"), ("right", "0.208 0.314 0.439")):
         name = f"{side}_eef_target"
@@ -397,7 +397,7 @@ def _add_targets(arena: Any) -> None:
 
 
 def _rename_parts(root: Any, old: str, new: str) -> None:
-    """Gives what is named with one prefix, and what refers to it, another."""
+    """Replace a name prefix in all elements and their references."""
     if old == new:
         return
     for element in root.iter():
@@ -407,7 +407,7 @@ def _rename_parts(root: Any, old: str, new: str) -> None:
 
 
 def _hold_movers(root: Any, problem: Problem, bodies: Mapping[str, tuple[Declaration, Category, bool, Any]]) -> None:
-    """A body for each object that is moved, which is put where that is to go, and a soft weld that pulls it there.
+    """Add a target body for each moved object, and a soft weld that pulls the object to it.
 
     Source: vla-arena 0.0.1, ``envs/bddl_base_domain.py``.
     """
@@ -477,7 +477,7 @@ def _parse(make: Any, path: Path, wanted_for: str) -> Any:
 
 
 def _zones(models: _Robosuite, arena: Any, place: Workspace, problem: Problem) -> dict[str, SceneSite]:
-    """Adds a site for every region of the workspace (its first rectangle) and returns them by key."""
+    """Add a site for every region of the workspace (its first rectangle); return them by key."""
     parent = arena.worldbody.find(f"./body[@name='{place.zone_body}']")
     sites = {}
     for region in {region.key: region for region in problem.regions if place.name in region.key}.values():
@@ -496,7 +496,10 @@ def _zones(models: _Robosuite, arena: Any, place: Workspace, problem: Problem) -
 
 
 def _sites_of(model: Any) -> dict[str, SceneSite]:
-    """Sites of a body's parts with the joints of the innermost part; parts after one without sites do not count."""
+    """Return sites of a body's parts with the joints of the innermost part.
+
+    Parts after one without sites do not count.
+    """
     found = part_sites(model.worldbody.find("body").findall(".//body"))
     return {name: SceneSite(name, model.name, site.joints, site.size) for name, site in found.items()}
 
@@ -519,7 +522,7 @@ def _scene_body(item: Declaration, kind: Category, is_fixture: bool, model: Any)
 def _resolve_inputs(
     root: Any, roots: tuple[DataRoot, ...], sources: dict[Path, str], models: _Robosuite, own: list[Path]
 ) -> tuple[tuple[str, str, Path], ...]:
-    """Points every file attribute at an existing file (a later root may hold it) and lists what was used."""
+    """Point every file attribute at an existing file (a later root may hold it); return the used files."""
     inputs = {}
     for path in sources:
         inputs[path] = ("assets", relative_name(roots, path) or path.name)

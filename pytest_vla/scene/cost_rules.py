@@ -257,7 +257,7 @@ class _AnyName(frozenset[str]):
 
 
 def _literal(text: str, where: str) -> Literal:
-    """The literal of a text as CBDDL has it. Raises VlaError, located."""
+    """Parse a text as a CBDDL literal. Raises VlaError, located."""
     if not text.lstrip().startswith("("):
         raise VlaError(f"{where}expected a literal in parentheses, such as (Fall cup_1), found {text!r}")
     origin = Origin(where.rstrip(": "))

@@ -1,8 +1,8 @@
-"""Init states from files of others, read as data: nothing in them is ever imported or called.
+"""Init states from untrusted files, read as data: nothing in them is ever imported or called.
 
-LIBERO's ``.pruned_init`` is what ``torch.save`` makes of a numpy array: a zip with a pickle in it. The pickle is
-interpreted here, by a stack machine that knows the few instructions and the five names that an array needs. These
-names stand for records of this module, not for numpy's own reconstructors, so that a claimed shape allocates nothing.
+LIBERO's ``.pruned_init`` is made by ``torch.save`` from a numpy array: a zip with a pickle in it. The pickle is
+interpreted here, by a stack machine that knows the few instructions and the five names that an array needs. These names
+stand for records of this module, not for numpy's own reconstructors, so that a claimed shape allocates nothing.
 """
 
 import os
@@ -182,7 +182,7 @@ def _read_pickle(data: bytes) -> list[ArrayBlock]:
 
 
 def _interpret(data: bytes) -> object:
-    """Runs the instructions of a pickle, as far as arrays of numbers need any."""
+    """Run the instructions of a pickle, as far as arrays of numbers need any."""
     stack: list[object] = []
     memo: dict[object, object] = {}
     encoded = 0

@@ -149,7 +149,7 @@ def _read_children(
 
 
 def _read_literal(group: SExpression, origin: Origin, scope: Scope, index: int) -> Literal:
-    """Recurses through connectives, as deep as the reader of expressions allows."""
+    """Read a literal; connectives recurse, as deep as the reader of expressions allows."""
     head, nodes = split_head(group, origin, "a predicate")
     predicate = head.text.lower()
     if predicate not in scope.predicates:
@@ -218,7 +218,7 @@ _READERS: dict[str, Callable[[Node, Origin, Scope], Argument]] = {
 
 
 def _read_unknown(node: Node, origin: Origin) -> Argument:
-    """An argument of a predicate that ``compat`` let pass: nothing is known of it but its words."""
+    """Read an argument of a predicate that ``compat`` accepted: only its words are known."""
     if isinstance(node, SExpression):
         return tuple(expect_word(item, origin, "a word") for item in node.items)
     return node.text.lower()

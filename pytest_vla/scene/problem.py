@@ -83,13 +83,13 @@ _MAX_BYTES = 4 * MAX_CHARACTERS
 
 @dataclass(frozen=True)
 class Problem:
-    """One task: what stands where, what is to be reached, and what costs.
+    """A parsed task file: objects and their places, the goal, and the costs.
 
-    Names are in lower case, as upstream's tokenizer makes them; `language` is as written, with single spaces. Order
-    is the file's throughout. `regions` may hold one key twice (upstream: the last counts) and regions whose target
-    is not declared; no literal names the latter. `objects_of_interest` may name what is not declared. Where
-    ``compat`` let something unknown pass, sections and attributes are missing here, literals are here.
-    Problems compare by content: places and `source` do not count.
+    Names are in lower case, as upstream's tokenizer makes them; `language` is as written, with single spaces. Order is
+    the file's throughout. `regions` may hold one key twice (upstream: the last counts) and regions whose target is not
+    declared; no literal names the latter. `objects_of_interest` may contain undeclared names. If ``compat`` accepted
+    unknown parts, sections and attributes are missing here and literals are kept. Problems compare by content: places
+    and `source` do not count.
     """
 
     name: str
@@ -183,7 +183,7 @@ def read_problem_tree(root: SExpression, origin: Origin) -> Problem:
 
 
 def _split_sections(root: SExpression, nodes: tuple[Node, ...], origin: Origin) -> dict[str, SExpression]:
-    """The sections by lower-case name; what ``compat`` let pass is left out."""
+    """Return the sections by lower-case name, without unknown ones that ``compat`` accepted."""
     sections: dict[str, SExpression] = {}
     for node in nodes:
         section = expect_group(node, origin, "a section such as (:goal ...)")

@@ -71,7 +71,7 @@ class Declaration:
 class Region:
     """A place on `target`; literals call it by its `key`.
 
-    `ranges`: rectangles (x0, y0, x1, y1) in metres, relative to the workspace's origin; none where the region is a
+    `ranges`: rectangles (x0, y0, x1, y1) in metres, relative to the workspace's origin; empty for a region that is a
     site of an object or fixture. `yaw_rotation`: (low, high) in radians about z, used for fixtures. `rgba`: 0 to 1.
     """
 
@@ -167,7 +167,7 @@ def read_declarations(nodes: tuple[Node, ...], origin: Origin) -> tuple[Declarat
 def _attributes(
     nodes: Iterable[Node], origin: Origin, what: str, known: Iterable[str]
 ) -> dict[str, tuple[SExpression, tuple[Node, ...]]]:
-    """The ``(:key value ...)`` groups among `nodes` by lower-case key; unknown ones that are let pass are left out."""
+    """Return the ``(:key value ...)`` groups among `nodes` by lower-case key, without accepted unknown ones."""
     found: dict[str, tuple[SExpression, tuple[Node, ...]]] = {}
     known = tuple(known)
     for node in nodes:

@@ -66,12 +66,13 @@ ActionEdit = Callable[[], Callable[["NDArray[np.float64]"], "NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ModelEdit:
-    """A change of what is seen of a compiled model, undone at the next reset.
+    """A change of a compiled model's looks, undone at the next reset.
 
     Attributes:
         arrays: names of the `mujoco.MjModel` arrays that it writes, of `VISUAL_ARRAYS`.
-        apply: writes them, after fixtures were placed. Textures are written by ``tex_data``, of those named.
-        textures: gives the names of the textures whose pixels it writes.
+        apply: writes them, after fixtures were placed. Textures are written through ``tex_data``, only the named
+            ones.
+        textures: returns the names of the textures whose pixels it writes.
     """
 
     arrays: tuple[str, ...]

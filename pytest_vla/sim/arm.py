@@ -213,7 +213,7 @@ class BaseFrame:
     inverse: Array
 
     def goal(self, position: Array, rotation: Array, delta: Array) -> tuple[Array, Array]:
-        """Goal position (3,) m and rotation (3, 3) in the world, from where the end effector is; rounded as upstream's.
+        """Compute the goal position (3,) m and rotation (3, 3) in the world, rounded as upstream's.
 
         Args:
             position, rotation: the end effector's, in the world.

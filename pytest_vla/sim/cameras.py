@@ -117,10 +117,10 @@ class Cameras:
         )
 
     def _drawn(self, lit: bool) -> Picture:
-        """The scene's pixels (H, W, 3) uint8, as OpenGL has them: the lowest row first.
+        """Return the scene's pixels (H, W, 3) uint8, in OpenGL's order: the lowest row first.
 
         Args:
-            lit: whether they are colours, and not ids.
+            lit: draw colours; if False, draw segmentation ids.
         """
         raw = np.empty((self._viewport.height, self._viewport.width, 3), dtype=np.uint8)
         if self.draws_all:
@@ -144,7 +144,7 @@ class Cameras:
         mujoco.mjr_render(self._viewport, self._scene, self._context)
 
     def _bodies(self) -> npt.NDArray[np.int32]:
-        """The body of each segmentation id, from -1 (nothing) on."""
+        """Return the body of each segmentation id, from -1 (nothing) up."""
         geoms = self._scene.geoms[: self._scene.ngeom]
         found = np.full(len(geoms) + 1, -1, dtype=np.int32)
         for geom in geoms:
@@ -184,9 +184,10 @@ def _renderer() -> str:
 
 
 def _context(model: mujoco.MjModel, height: int, width: int) -> mujoco.MjrContext:
-    """A rendering context no larger than its pictures, and with a shadow map (64 MB) only where a light casts a shadow.
+    """Make a rendering context no larger than its pictures.
 
-    The model's own settings are put back: they are part of what is compared with upstream.
+    It has a shadow map (64 MB) only if a light casts a shadow. The model's own settings are restored: they are part of
+    the comparison with upstream.
     """
     quality, size = model.vis.quality, model.vis.global_
     before = quality.shadowsize, size.offheight, size.offwidth

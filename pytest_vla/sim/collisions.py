@@ -60,7 +60,7 @@ class _Remembered(NamedTuple):
 
 @dataclass(frozen=True)
 class _Bystanders:
-    """Objects by name with their root bodies, and joints of fixtures with what says where they are."""
+    """Objects by name with their root bodies, and fixtures' joints with functions that read their positions."""
 
     names: tuple[str, ...]
     bodies: npt.NDArray[np.int64]
@@ -186,7 +186,10 @@ class Collisions:
                 self._charge(ledger, step, HELD_CONTACT, STEP_COST, names, self._substeps.press(contacts))
 
     def _charge_impacts(self, ledger: Ledger, step: int) -> frozenset[frozenset[int]]:
-        """Gives the pairs that still come together in the last substep: they are not charged again for the same hit."""
+        """Charge impacts.
+
+        Return the pairs that still approach in the last substep, so that one hit is not charged twice.
+        """
         approaches = self._substeps.approaches
         fast = np.flatnonzero(approaches > IMPACT_SPEED)
         if not fast.size:
@@ -212,7 +215,7 @@ class Collisions:
         return frozenset(lasting)
 
     def _meetings(self, pairs: Pairs) -> dict[tuple[int, int], Ids]:
-        """The contacts of objects with other things, in both orders of the two."""
+        """Return the contacts of objects with other things, in both orders of the two."""
         meeting = np.flatnonzero(self._rules[pairs[:, 0], pairs[:, 1]] & _MEET)
         one, other = self._things.of_geom[pairs[meeting]].T
         width = len(self._things.names)
@@ -290,7 +293,7 @@ class Collisions:
 
 
 def _rules(things: Things, goal: frozenset[int]) -> npt.NDArray[np.uint8]:
-    """(ngeom+1, ngeom+1): what it means that two geoms touch, in either order."""
+    """Return the table (ngeom+1, ngeom+1) of the rule for each pair of geoms that touch, in either order."""
     thing, (left, right) = things.of_geom, things.fingers
     some = thing >= 0
     # A place on the table is where something shall lie, and nothing that fingers have to touch.

@@ -48,7 +48,7 @@ class Things:
 
     @property
     def robot(self) -> Mask:
-        """(ngeom+1,) all that moves of it."""
+        """The mask (ngeom+1,) of all moving parts of the robot."""
         return self.arm | self.fingers[0] | self.fingers[1]
 
     def geoms(self, thing: int) -> Mask:
@@ -161,7 +161,7 @@ _TOUCHES = 0.0005
 
 
 class Clearance:
-    """A scratch copy of a model's poses, in which things are tried out. Fixtures stand where the model has them."""
+    """A scratch copy of a model's poses for checking clearances. Fixtures stand where the model has them."""
 
     def __init__(self, model: mujoco.MjModel, scene: SceneSpec) -> None:
         self._model, self._data = model, mujoco.MjData(model)
@@ -240,7 +240,7 @@ class Clearance:
     def _pairs(
         self, qpos: Array, own: npt.NDArray[np.int64], others: npt.NDArray[np.int64], nearest: float
     ) -> list[tuple[int, int]]:
-        """Pairs of geoms that may be so near, by their bounding spheres; the poses are computed."""
+        """Return pairs of geoms that may be within `nearest`, by their bounding spheres; computes the poses."""
         model, data = self._model, self._data
         data.qpos[:] = qpos
         mujoco.mj_kinematics(model, data)

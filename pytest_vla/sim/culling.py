@@ -39,7 +39,7 @@ class Frustum:
     """A perspective camera that a scene is drawn from.
 
     Attributes:
-        eye: (3,): where it is.
+        eye: (3,): its position.
         axes: (3, 3): its right, up and forward directions, each a row.
         slopes: left, bottom, right and top of its picture, in metres at one metre's distance.
         near, far: distances along `axes[2]` between which things are drawn.
@@ -216,7 +216,7 @@ def edges(points: Array) -> Array | None:
 
 
 def _clipped(points: Sequence[Point], normal: Point, offset: float) -> list[Point]:
-    """The part of a convex polygon on the inner side of a plane (Sutherland and Hodgman, 1974)."""
+    """Return the part of a convex polygon on the inner side of a plane (Sutherland and Hodgman, 1974)."""
     a, b, c = normal
     heights = [a * x + b * y + c * z - offset for x, y, z in points]
     kept: list[Point] = []
@@ -278,9 +278,9 @@ class Geoms:
     Attributes:
         rows: (n, 59): their memory, copied.
         boxes: a box around each.
-        bounded: (n,): which have one; others may be anywhere.
-        triangles: (n,): of how many each is drawn, about.
-        solid: (n,): which hide all that is behind them, as nothing of them is transparent.
+        bounded: (n,): mask of those that have a box; the others may be anywhere.
+        triangles: (n,): about how many triangles each is drawn with.
+        solid: (n,): mask of those that hide everything behind them, as no part of them is transparent.
     """
 
     rows: Words
@@ -355,7 +355,7 @@ class SceneGeoms:
 
 
 def _memory(scene: mujoco.MjvScene) -> Words | None:
-    """(maxgeom, 59): a scene's geoms where they lie; None where they do not lie as is known here, which is tried."""
+    """Return a scene's geoms in memory (maxgeom, 59), or None if a trial shows an unknown layout."""
     geoms = scene.geoms
     first, last = geoms[0], geoms[-1]
     base, end = (_address(geom.size) - 4 * _ARRAYS["size"].start for geom in (first, last))
@@ -419,9 +419,9 @@ class Pass:
 
 @dataclasses.dataclass(frozen=True)
 class _Mirror:
-    """A face that reflects and may be seen: its geom, planes around what it shows, and lines around it in the picture.
+    """A reflecting face that may be seen: its geom, planes around its mirror image, and lines around it.
 
-    Without lines it may be anywhere.
+    The lines are in the picture; without them the face may be anywhere.
     """
 
     geom: int
@@ -485,7 +485,7 @@ class View:
         return min(together, apart, key=lambda way: self._cost(way) + second_pass * (len(way) - 1))
 
     def _reaching(self, frustum: Frustum, *groups: Array) -> list[Mask]:
-        """(n,) for each group of planes: which geoms may reach into what they enclose."""
+        """Return, for each group of planes, the mask (n,) of geoms that may reach into the space between them."""
         reach, _ = self.geoms.boxes.sides(np.concatenate(groups), frustum.eye)
         ends = [0, *itertools.accumulate(map(len, groups))]
         return [~self.geoms.bounded | reach[:, begin:end].all(axis=1) for begin, end in itertools.pairwise(ends)]
@@ -537,7 +537,10 @@ def view_of(
 
 
 def _mirror_in(geoms: Geoms, frustum: Frustum, width: int, height: int) -> _Mirror | None:
-    """The face that reflects, chosen as mjr_render does; None where it is not seen. No other geom reflects any more."""
+    """Return the reflecting face, chosen as mjr_render does, or None if it is not seen.
+
+    The reflectances of all other geoms are set to 0 if they are not yet.
+    """
     kinds, normals, positions = geoms.integer("type"), geoms.array("mat")[:, 2::3], geoms.array("pos")
     planes = kinds == PLANE
     behind = ((frustum.eye - positions) * normals).sum(axis=1) < 0
@@ -572,20 +575,20 @@ def _mirror_in(geoms: Geoms, frustum: Frustum, width: int, height: int) -> _Mirr
 
 
 def _pixel(frustum: Frustum, width: int, height: int) -> tuple[float, float]:
-    """The width and height of a pixel in slopes."""
+    """Return the width and height of a pixel in slopes."""
     left, bottom, right, top = frustum.slopes
     return (right - left) / width, (top - bottom) / height
 
 
 def _further(lines: Array, slack: float) -> Array:
-    """Lines so much further out."""
+    """Return the lines, moved outwards by `slack`."""
     moved = lines.copy()
     moved[:, 2] += slack
     return moved
 
 
 def _window(shown: Array, frustum: Frustum, width: int, height: int) -> Window:
-    """The pixels around what is shown, as (n, 2) slopes, and as many more as may be taken."""
+    """Return the window of pixels around `shown`, (n, 2) slopes, with a margin for all that may be taken."""
     size, scale = np.array([width, height]), 1 / np.array(_pixel(frustum, width, height))
     low, high = ((corner - frustum.slopes[:2]) * scale for corner in (shown.min(axis=0), shown.max(axis=0)))
     left, bottom = np.clip(np.floor(low - _MARGIN - 1), 0, size).astype(int).tolist()
@@ -594,7 +597,7 @@ def _window(shown: Array, frustum: Frustum, width: int, height: int) -> Window:
 
 
 def _inside(lines: Array, window: Window, frustum: Frustum, width: int, height: int) -> Mask:
-    """(height, width) Which pixels of a window have their middle between lines."""
+    """Return the mask (height, width) of the pixels in a window whose middle is between lines."""
     x, y = (
         start + size * (first + 0.5 + np.arange(count))
         for start, size, first, count in zip(

@@ -1,6 +1,6 @@
-"""The account of what a user declares: `pytest_vla.scene.cost_rules` judged on a world, of whichever suite.
+"""The account of costs that a user declares: `pytest_vla.scene.cost_rules` judged on a world of any suite.
 
-What is charged at a control step goes by all of its substeps: contact in any, the largest force, speed and tilt.
+Charges in a control step use all of its substeps: contact in any, the largest force, speed and tilt.
 """
 
 import math
@@ -184,7 +184,10 @@ class Declared:
     asks_success = False
 
     def __init__(self, world: "World", rules: tuple[CostRule, ...]) -> None:
-        """Raises VlaError, located, where a rule names what the task does not have and does not say ``skip``."""
+        """Compile the rules.
+
+        Raises VlaError, located, if a rule names a thing that the task lacks and does not say ``skip``.
+        """
         things = things_of(world.scene, world.model)
         goal = goal_things(world.problem, world.scene, things)
         self._scene = _Scene(world, things, goal, world.substeps, {}, {})
@@ -373,7 +376,7 @@ def _excepted(rule: CostRule, scene: _Scene) -> Mask:
 
 
 def _contacts(scene: _Scene, one: Mask, other: Mask) -> Iterator[tuple[int, int]]:
-    """Contacts of a geom of one with one of the other, with the other's thing; not of a thing with itself."""
+    """Yield contacts of a geom of `one` with one of `other`, with the other's thing; not of a thing with itself."""
     pairs = scene.contacts.geoms
     of_geom = scene.things.of_geom
     for first, second in ((0, 1), (1, 0)):

@@ -1,7 +1,7 @@
-"""Headless rendering: finds the OpenGL that MuJoCo can use here, needs no window system, names what is missing.
+"""Headless rendering: finds an OpenGL that MuJoCo can use without a window system, or names what to install.
 
-MuJoCo and robosuite read `MUJOCO_GL` while they are imported, and PyOpenGL binds to one platform for good. So the
-choice is made before, by asking the libraries through ctypes: `select_gl` first, then `import mujoco`.
+MuJoCo and robosuite read `MUJOCO_GL` when they are imported, and PyOpenGL binds to one platform for good. So the choice
+is made before, by calling the libraries through ctypes: `select_gl` first, then `import mujoco`.
 """
 
 import atexit
@@ -104,7 +104,10 @@ def make_gl_context(width: int, height: int) -> GLContext:
 
 @functools.cache
 def _free_at_exit() -> "weakref.WeakSet[GLContext]":
-    """The contexts that are alive; freed before MuJoCo terminates EGL at exit, which else prints errors for each."""
+    """Return the live contexts.
+
+    They are freed before MuJoCo terminates EGL at exit, which would print errors for each.
+    """
     contexts: weakref.WeakSet[GLContext] = weakref.WeakSet()
 
     def free() -> None:

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 class Meter(Protocol):
-    """Reads a world's present state after each control step, and writes what that costs.
+    """A reader of a world's present state that charges its costs after each control step.
 
-    Reading changes nothing: an episode is the same with any meters and with none, but for `frozen`. A meter reads the
-    state that verdicts are given on, which is that of the last mj_step1.
+    Reading changes nothing, except through `frozen`: an episode is the same with and without meters. A meter reads the
+    state that verdicts are given on: that of the last mj_step1.
     """
 
     def watched(self) -> tuple[Charge, ...]:
@@ -77,7 +77,7 @@ class Metered(NamedTuple):
 
 
 class Metering:
-    """Calls meters as an episode goes on. What is done apart from the world, as on a copy of it, is not charged."""
+    """An episode's meters and their ledger. Steps apart from the world, as on a copy of it, are not charged."""
 
     def __init__(self, meters: Sequence[Meter] = ()) -> None:
         self._meters = tuple(meters)

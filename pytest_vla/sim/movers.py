@@ -1,7 +1,7 @@
-"""A task's movers in its world: before each control step the bodies that draw them go on in their motions.
+"""A task's movers in its world: before each control step the bodies that pull them move on.
 
-As upstream does it, an object that moves keeps its free joint and is welded, softly, to a body without mass that is put
-where the motion says. How far an episode's movers are is a value, `Movement`, so that a saved one goes on exactly.
+As upstream does, a moving object keeps its free joint and is softly welded to a body without mass, which is put at the
+motion's pose. The progress of an episode's movers is a value, `Movement`, so that a saved one continues exactly.
 """
 
 import math
@@ -198,7 +198,7 @@ def _off_centre(mover: Mover, source: str, start: Pose) -> SceneError:
 
 
 def _waypoints(upright_only: bool, mover: Mover, source: str) -> Begun:
-    """Both accounts go to and fro between the waypoints, each way between two of them in as many ticks."""
+    """Return the motion to and fro between waypoints, with the same number of ticks for each leg."""
     if len(mover.waypoints) < 2:
         found = len(mover.waypoints)
         raise _fail(mover, source, f"has {found} waypoints; give two or more as (((X Y Z) (DX DY DZ)) ...)")

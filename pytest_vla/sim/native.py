@@ -99,7 +99,7 @@ def _record_substep(
     motion: np.ndarray,
     tally: np.ndarray,
 ) -> None:
-    """Notes the motion and the contacts of the substep that mj_step2 has just ended; see `NativeSubsteps`."""
+    """Record the motion and the contacts of the substep that mj_step2 has just ended; see `NativeSubsteps`."""
     six = np.empty(6)
     for number in range(bodies.shape[0]):
         body = bodies[number]

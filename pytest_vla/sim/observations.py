@@ -24,7 +24,7 @@ Reader = Callable[[], npt.NDArray[Any]]
 class Observation(Mapping[str, npt.NDArray[Any]]):
     """Named arrays, each made at its first reading and kept.
 
-    A value can be made only while the world stands where the observation was taken: read it before the next step.
+    A value can be made only while the world is still in the observed state: read it before the next step.
     """
 
     def __init__(self, readers: Mapping[str, Reader], is_current: Callable[[], bool], moment: str) -> None:
@@ -103,13 +103,13 @@ def get_alphas(model: mujoco.MjModel, burners: tuple[Burner, ...]) -> Array:
 
 
 def light(model: mujoco.MjModel, burners: tuple[Burner, ...], qpos: Array) -> None:
-    """Show or hide each burner as a state has its knobs."""
+    """Show or hide each burner according to a state's knob positions."""
     _set_alphas(model, burners, alphas_at(model, burners, qpos))
 
 
 @contextmanager
 def showing(model: mujoco.MjModel, burners: tuple[Burner, ...], alphas: Array) -> Iterator[None]:
-    """Other alphas for the time of a picture."""
+    """Set other alphas while a picture is drawn."""
     before = get_alphas(model, burners)
     _set_alphas(model, burners, alphas)
     try:
@@ -130,12 +130,12 @@ PictureChange = Callable[[Picture, str, int], Picture]
 
 
 class Readings:
-    """Reads a model as it was sampled. Pictures belong to the thread that reads the first one.
+    """The reader of a model's sampled states. Pictures belong to the thread that reads the first one.
 
     Attributes:
         view: poses for pictures and end-effector readings, so that the world's data stays as physics left it.
-        sampled: what is read now.
-        changes: what becomes of pictures, in order: of a picture, its camera and the control step.
+        sampled: the samples being read.
+        changes: changes of pictures, in order, each called with a picture, its camera and the control step.
     """
 
     def __init__(
@@ -198,13 +198,13 @@ class Readings:
             self._cameras = None
 
     def _state(self) -> Array:
-        """(8,): end-effector position (m), axis-angle (rad), two finger positions (m); what LIBERO's policies read."""
+        """Return LIBERO's policy state (8,): end-effector position (m), axis-angle (rad), two fingers (m)."""
         position, quaternion = self._end_effector()
         fingers = self.sampled[1][ARM_JOINTS : ARM_JOINTS + FINGERS]
         return np.concatenate([position, quat2axisangle(quaternion.copy()), fingers])
 
     def _end_effector(self) -> tuple[Array, Array]:
-        """Grip site's position (m) and hand body's orientation (xyzw), world frame."""
+        """Return the grip site's position (m) and the hand body's orientation (xyzw), world frame."""
         view = self._at_sample()
         quaternion = view.xquat[self._hand][[1, 2, 3, 0]]
         return view.site_xpos[self._site].copy(), quaternion

@@ -49,9 +49,11 @@ def located(problem: Problem, literal: Literal) -> str:
 
 
 def _is_premise(literal: Literal, scene: SceneSpec) -> bool:
-    """Whether it relates two things or states a joint; what stands in a region of table or floor does neither.
+    """Whether a literal relates two things or states a joint.
 
-    Nor does what is poured: a ball of water has no geom that counts as contact, and so is on nothing.
+    A thing in a region of table or floor is no premise.
+
+    Nor is a poured thing: a ball of water has no geom that counts as contact, and so is on nothing.
     """
     if literal.predicate not in ("on", "in"):
         return True

@@ -80,12 +80,12 @@ def settled_states(
     tries: int = 40,
     limits: Limits | None = None,
 ) -> Array:
-    """Init states of the world's task: everything at rest, the arm in its rest pose, all velocities zero.
+    """Compute init states of the world's task: everything at rest, all velocities zero.
 
-    Movers are held where they were drawn, and are not judged.
+    The arm is in its rest pose. Movers are held where they were drawn, and are not judged.
 
-    Fixtures that a scene seed moves stand, in each state, where one drawn seed had them: such a task's states fit only
-    scenes whose fixtures stand alike.
+    If a scene seed moves fixtures, they stand in each state where one drawn seed had them. Such states fit only scenes
+    whose fixtures have the same poses.
 
     Args:
         world: of the task; it is reset, and must be reset before its next step.
@@ -94,7 +94,7 @@ def settled_states(
         settle_seconds: how long a drawn scene is left alone before it is judged.
         hold_seconds: how long the finished state must stay as it is.
         tries: draws for one state before giving up.
-        limits: what counts as calm; `Limits()` where None.
+        limits: the limits of a calm scene, or None for `Limits()`.
 
     Returns:
         (count, 1+nq+nv): [time 0, qpos, qvel 0].
@@ -157,13 +157,13 @@ def settled_state(
 
 
 def unrest(world: Stepped, state: npt.ArrayLike, seconds: float, limits: Limits | None = None) -> str | None:
-    """Why a state is no calm start of the world's task; None where it is.
+    """Return why a state is no calm start of the world's task, or None if it is.
 
     Args:
         world: of the task; it is reset to the state and stepped with the suite's settle action.
         state: (1+nq+nv,).
         seconds: how long it is watched.
-        limits: what counts as calm; `Limits()` where None.
+        limits: the limits of a calm scene, or None for `Limits()`.
     """
     limits = limits or Limits()
     world.reset(state, settle=False)
@@ -182,7 +182,7 @@ def unrest(world: Stepped, state: npt.ArrayLike, seconds: float, limits: Limits 
 
 
 def _drawn(world: Stepped, scene_seed: int, seconds: float, limits: Limits) -> tuple[Array, str | None]:
-    """A state that a drawn scene came to rest in, and why it is not fit."""
+    """Return the state in which a drawn scene came to rest, and why it is not fit, or None."""
     world.reset(None, scene_seed=scene_seed, settle=False)
     world.freeze(_movers(world))
     model, data = world.model, world.data
@@ -203,7 +203,7 @@ def _steps(world: Stepped, seconds: float) -> int:
 
 
 def _spilt(world: Stepped) -> str | None:
-    """Something round that is not in or on what it was drawn in or on; it may be anywhere else there."""
+    """Return why a round thing is no longer in or on its initial support, or None; it may lie anywhere there."""
     held = world.premises()
     bodies = {body.name: int(world.model.body(body.root_body).id) for body in world.scene.bodies}
     for literal in world.problem.init:
@@ -214,7 +214,7 @@ def _spilt(world: Stepped) -> str | None:
 
 
 def _parts(world: Stepped) -> npt.NDArray[np.int64]:
-    """Bodies of objects and fixtures that can move, but for movers."""
+    """Return the bodies of objects and fixtures that can move, without movers."""
     model, movers = world.model, _movers(world)
     roots = [model.body(body.root_body).id for body in world.scene.bodies if body.name not in movers]
     return np.flatnonzero(np.isin(model.body_rootid, roots) & (model.body_weldid != 0))
@@ -246,7 +246,7 @@ def _moved(world: Stepped, before: _Poses, limits: Limits) -> str | None:
 
 
 def _angles(traces: Array) -> Array:
-    """Angles (degrees) of rotations by their traces."""
+    """Compute angles (degrees) of rotations from their traces."""
     return np.asarray(np.degrees(np.arccos(np.clip((traces - 1) / 2, -1, 1))))
 
 
@@ -281,7 +281,7 @@ def _rolls(world: Stepped, body: int) -> bool:
 
 
 def _outside(world: Stepped, limits: Limits) -> str | None:
-    """An object that left the workspace region in which it was drawn."""
+    """Return which object left the workspace region in which it was drawn, or None."""
     for placer in plan_placement(world.problem, world.scene).placers:
         if placer.reference is None and not placer.body.is_fixture and not _inside(world, placer, limits):
             return f"{placer.body.name} is outside its region"
@@ -327,12 +327,14 @@ def _geom_named(world: Stepped, geom: int) -> str:
 
 
 def generator_of(name: str, after: int = 0) -> np.random.Generator:
-    """Return the source of a task's draws: it follows from the task's name, so that further tasks change no others.
+    """Return the generator of a task's draws.
+
+    It depends only on the task's name, so that further tasks change no others.
 
     Args:
         name: the task's key.
-        after: how many init states the task has already; states that are added to these have a source of their own,
-            so that none of these has to be simulated again.
+        after: how many init states the task has already; states added to these have a generator of their own, so
+            that none of these has to be simulated again.
     """
     seed = zlib.crc32(name.encode())
     return np.random.default_rng([seed, after] if after else seed)

@@ -39,9 +39,9 @@ _AWAY = 1e5
 def site_positions(
     model: mujoco.MjModel, scratch: mujoco.MjData, joints: Mapping[str, float]
 ) -> Callable[[str], Array]:
-    """World positions (3,) of sites by name, with fixtures where `model` has them and these joints set.
+    """Return a function from a site's name to its world position (3,), with these joints set.
 
-    `scratch` is overwritten at the first question; most scenes ask none.
+    Fixtures are where the model has them. `scratch` is overwritten at the first call; most scenes make none.
     """
     moved = False
 
@@ -105,12 +105,14 @@ def take_away(model: mujoco.MjModel, scene: SceneSpec, state: Array, names: Iter
 
 
 def placed_number(model: mujoco.MjModel, data: mujoco.MjData, beside: int) -> int:
-    """Return a number of 48 bits that names how everything is placed: equal for equal starts, by luck for no others.
+    """Return a number of 48 bits that identifies a start.
+
+    It is equal for equal starts, and almost surely different for others.
 
     Args:
-        model: with its fixtures where they stand.
-        data: reset to where the episode begins.
-        beside: what else the start follows from, such as the seed of drawn colours.
+        model: with its fixtures in place.
+        data: reset to the episode's beginning.
+        beside: anything else that the start depends on, such as the seed of drawn colours.
     """
     parts = (
         model.body_pos,
@@ -195,7 +197,7 @@ def checked_seed(scene_seed: int) -> int:
 
 
 def checked_size(size: tuple[int, int]) -> tuple[int, int]:
-    """Height and width in pixels; raises VlaError where no picture has them."""
+    """Return height and width in pixels; raises VlaError if no picture can have them."""
     try:
         height, width = size
     except (TypeError, ValueError):
@@ -258,10 +260,10 @@ def origin_of(original: Problem, problem: Problem) -> Origin:
 
 
 class Starts:
-    """The init states of a world's task under its variation; read, and where need be made, when asked for.
+    """The init states of a world's task under its variation; read, or made if necessary, on demand.
 
     Attributes:
-        origin: where they come from.
+        origin: their origin, see `origin_of`.
     """
 
     def __init__(self, world: Startable, original: Problem, roots: tuple[DataRoot, ...]) -> None:
@@ -299,7 +301,7 @@ class Starts:
         return self._own
 
     def _read(self) -> tuple[Array, str]:
-        """The states, and where they are from."""
+        """Return the states and their source."""
         task = self._world.task
         if self._given is not None:
             return self._given(), f"init states of {self._world.problem.source}"
@@ -437,7 +439,7 @@ def _digest_of(value: object) -> str:
 
 
 def _joint_sizes(model: mujoco.MjModel, joint: int) -> tuple[int, int]:
-    """Numbers of a joint in qpos and in qvel."""
+    """Return how many numbers of a joint are in qpos and in qvel."""
     kind = model.jnt_type[joint]
     if kind == mujoco.mjtJoint.mjJNT_FREE:
         return 7, 6
@@ -455,7 +457,7 @@ def _read(file: Path, size: int) -> Array | None:
 
 
 def _write(file: Path, values: Array) -> None:
-    """Whole or not at all; where it cannot be written, it is made again the next time."""
+    """Write the file atomically; if that fails, the values are made again the next time."""
     with suppress(OSError, VlaError):
         file.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(file) as stream:

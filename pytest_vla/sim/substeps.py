@@ -377,6 +377,6 @@ def _address(array: npt.NDArray[np.generic]) -> int:
 
 
 def _seen(address: int, size: int) -> npt.NDArray[np.uint8]:
-    """Memory of MuJoCo's as bytes, read and never written; whole words."""
+    """Return MuJoCo's memory as bytes, to read and never write; whole words."""
     memory = (ctypes.c_uint8 * (size + -size % 8)).from_address(address)
     return np.ctypeslib.as_array(memory)

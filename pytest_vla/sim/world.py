@@ -428,7 +428,7 @@ class World:
 
     @property
     def began(self) -> tuple[int, int]:
-        """The init state (0 where it was none of the task's own) and the scene seed of the last reset."""
+        """The init state's index (0 if it was none of the task's own) and the scene seed of the last reset."""
         return self._began
 
     @property
@@ -471,7 +471,10 @@ class World:
         self.close()
 
     def _leave(self) -> None:
-        """The present moment is over: its observation can no longer be made, and a step needs what follows to end."""
+        """Leave the present moment: its observation can no longer be made.
+
+        The world counts as reset again once the step or reset that follows has ended.
+        """
         self._now = next(self._moment)
         self._is_reset = False
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 class WorldCopy:
-    """A copy of a world's state that can be stepped, judged and set back; the world itself stays as it is.
+    """A copy of a world's state that can be stepped, judged and set back; the world itself is unchanged.
 
-    Shares the world's model: where the world is reset or stepped meanwhile, `begin` anew.
+    It shares the world's model: if the world is reset or stepped meanwhile, call `begin` again.
 
     Attributes:
         data: MuJoCo's data of the copy.

@@ -106,7 +106,7 @@ class ModelChanges:
 
 
 def _pixels(model: mujoco.MjModel, texture: int) -> npt.NDArray[np.uint8]:
-    """A texture's part of ``tex_data``."""
+    """Return a texture's part of ``tex_data``."""
     size = model.tex_height[texture] * model.tex_width[texture] * model.tex_nchannel[texture]
     start = model.tex_adr[texture]
     pixels: npt.NDArray[np.uint8] = model.tex_data[start : start + size]

@@ -24,7 +24,7 @@ from pytest_vla.util.documents import read_xml
 
 
 def check_text(task: TaskText) -> Iterator[LintFinding]:
-    """Everything that is wrong with a task's text, as far as it could be read."""
+    """Yield all findings on a task's text, as far as it could be read."""
     yield from task.findings
     if task.problem is not None:
         for check in (check_things, check_regions, check_conditions, check_movers):
@@ -65,7 +65,7 @@ def read_model(path: Path) -> ModelFacts | None:
 
 
 def _groups(root: ElementTree.Element) -> Mapping[str, str]:
-    """The groups that classes of defaults give their geoms."""
+    """Return the geom groups that default classes set."""
     found = {}
     for default in root.iter("default"):
         geom = default.find("./geom")
@@ -99,7 +99,7 @@ def _parts(task: TaskText, problem: Problem, facts: Facts) -> Iterator[LintFindi
 
 
 def _whole_fixtures(task: TaskText, problem: Problem, facts: Facts) -> Iterator[LintFinding]:
-    """(On THING CABINET), where the cabinet has a site for its top."""
+    """Yield findings on (On THING CABINET) if the cabinet has a site for its top."""
     fixtures = {item.name for item in problem.fixtures}
     for literal in leaves(problem.goal):
         names = names_of(literal)
@@ -131,7 +131,7 @@ def _geoms(task: TaskText, problem: Problem, facts: Facts) -> Iterator[LintFindi
 
 
 def _small(task: TaskText, problem: Problem, facts: Facts) -> Iterator[LintFinding]:
-    """Regions narrower than what is placed in them, where upstream shrinks them by its radius: one finding a file."""
+    """Yield a finding on regions narrower than their object, which upstream shrinks by its radius: one per file."""
     place = place_of(problem)
     if place is None or not place.keep_inside:
         return

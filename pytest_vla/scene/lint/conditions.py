@@ -64,7 +64,7 @@ def things_of(problem: Problem) -> dict[str, Declaration]:
 
 
 def is_declared(problem: Problem, literal: Literal) -> bool:
-    """Whether all that a literal names is declared; what is not is a finding of its own."""
+    """Whether all names in a literal are declared; an undeclared name is a finding of its own."""
     known = {item.name for item in (*problem.objects, *problem.fixtures)}
     known |= {region.key for region in problem.regions if region.target in known} | {GRIPPER}
     return all(argument in known for argument in literal.arguments if isinstance(argument, str))
@@ -74,9 +74,11 @@ class Names:
     """The names of a problem."""
 
     def __init__(self, problem: Problem, facts: Facts | None = None) -> None:
-        """Args:
-        problem: whose.
-        facts: of its things' models; where they are not known, regions are taken to be there.
+        """Collect the names of a problem.
+
+        Args:
+            problem: the problem.
+            facts: of its things' models; if they are not known, regions are assumed to exist.
         """
         self._place = place_of(problem)
         self._things = things_of(problem)
@@ -355,7 +357,7 @@ def _repeated(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
 
 
 def _incomplete(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
-    """A cost of several things of one category that leaves some of them out."""
+    """Yield findings on costs of several things of one category that leave some of them out."""
     for category in dict.fromkeys(item.category for item in problem.objects):
         members = [item.name for item in problem.objects if item.category == category]
         said: dict[tuple[str, object], dict[str, Literal]] = {}

@@ -1,4 +1,4 @@
-"""Task files, read as far as they can be: what is amiss becomes findings."""
+"""Task files, read as far as possible: faults become findings."""
 
 from collections.abc import Mapping
 from contextlib import suppress

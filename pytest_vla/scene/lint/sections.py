@@ -45,13 +45,13 @@ def check_categories(
 
 
 def _standing(problem: Problem) -> frozenset[str]:
-    """The categories that the arena brings: table or floor."""
+    """Return the categories that the arena brings: table or floor."""
     place = place_of(problem)
     return frozenset((place.category,) if place is not None else ("table", "floor"))
 
 
 def _listed_twice(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
-    """``a_1 - a  b_1 - b  a_2 - a``: upstream's table has one list a category."""
+    """Yield findings on ``a_1 - a b_1 - b a_2 - a``: upstream's table has one list per category."""
     for section in (problem.fixtures, problem.objects):
         ended: dict[str, str] = {}
         for before, item in zip((None, *section), section, strict=False):
@@ -94,7 +94,7 @@ def _unplaced(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
 
 
 def _places(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
-    """Things that are placed twice, or on what has no place itself."""
+    """Yield findings on things that are placed twice, or on a thing that has no place itself."""
     first: dict[str, int] = {}
     objects = {item.name for item in problem.objects}
     placing = [literal for literal in problem.init if literal.predicate in ("on", "in") and len(literal.arguments) == 2]
@@ -179,7 +179,7 @@ def _without_rectangle(task: TaskText, problem: Problem, place: Workspace) -> It
 
 
 def _out_of_reach(task: TaskText, problem: Problem, place: Workspace) -> Iterator[LintFinding]:
-    """Regions that the goal's things begin in or are to come to, and that the arm does not reach."""
+    """Yield findings on the start and goal regions of the goal's things that the arm does not reach."""
     regions = {region.key: region for region in problem.regions}
     goal = {name for literal in leaves(problem.goal) for name in names_of(literal)}
     wanted = {name: name for name in goal}
@@ -205,7 +205,7 @@ def _out_of_reach(task: TaskText, problem: Problem, place: Workspace) -> Iterato
 
 
 def _distance(rectangle: Rectangle, place: Workspace) -> float:
-    """Metres from the arm's base to a rectangle's middle, seen from above."""
+    """Compute the distance (m) from the arm's base to a rectangle's middle, seen from above."""
     x0, y0, x1, y1 = rectangle
     x, y = (x0 + x1) / 2 + place.offset[0], (y0 + y1) / 2 + place.offset[1]
     return math.dist((x, y), place.robot_base[:2])

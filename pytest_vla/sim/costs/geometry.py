@@ -25,7 +25,7 @@ _SLACK = 1e-3
 
 
 class Distance(Protocol):
-    """The smallest signed distance between geoms of two groups, negative where they overlap."""
+    """The smallest signed distance between geoms of two groups, negative if they overlap."""
 
     def __call__(self) -> float:
         """Compute the distance in m; infinity if a group is empty."""
@@ -83,7 +83,7 @@ class TrueDistance:
 
 
 class _Pairs:
-    """Each geom of one group with each of another, but for itself."""
+    """All pairs of a geom of one group and a different geom of the other."""
 
     def __init__(self, setting: Setting, one: Ids, other: Ids) -> None:
         model = setting.model
@@ -132,13 +132,15 @@ class _Pairs:
 
 
 class GroupContacts:
-    """The contacts between two groups of geoms; `True` where there is one, in any substep that the setting has."""
+    """The contacts between two groups of geoms; `True` if there is one in any substep of the setting."""
 
     def __init__(self, setting: Setting, one: Ids, other: Ids, *, ordered: bool = False) -> None:
-        """Args:
-        setting: of the world.
-        one, other: ids of geoms.
-        ordered: only contacts whose first geom is of `one` and whose second is of `other`.
+        """Set up the contacts of two groups, and record them from now on.
+
+        Args:
+            setting: the world.
+            one, other: ids of geoms.
+            ordered: only contacts whose first geom is in `one` and whose second is in `other`.
         """
         self._contacts = setting.contacts
         self._one, self._other = setting.mask(one), setting.mask(other)
@@ -181,13 +183,15 @@ Farthest = Callable[[Array], Array]
 
 
 class RegionDistance:
-    """The smallest distance of a geom from a region's box; 0 where they overlap. See `Distance`."""
+    """The smallest distance of a geom from a region's box; 0 if they overlap. See `Distance`."""
 
     def __init__(self, setting: Setting, geoms: Ids, site: SceneSite) -> None:
-        """Args:
-        setting: of the world.
-        geoms: ids of geoms. Of a kind that is no convex body, such as a plane, its bounding box counts.
-        site: the region; its sizes are three.
+        """Set up the distance from a region.
+
+        Args:
+            setting: the world.
+            geoms: ids of geoms. If a geom is no convex body, such as a plane, its bounding box counts.
+            site: the region; its sizes are three.
         """
         self._data, self._site = setting.data, setting.model.site(site.name).id
         self._half = np.array(site.size, dtype=np.float64)
@@ -233,7 +237,7 @@ class RegionDistance:
 
 
 def distance_of(one: Farthest, other: Farthest) -> float:
-    """Return how far two convex bodies are apart (m), 0 where they overlap."""
+    """Return how far two convex bodies are apart (m), 0 if they overlap."""
     nearest = one(np.array([1.0, 0.0, 0.0])) - other(np.array([-1.0, 0.0, 0.0]))
     kept = nearest[None]
     for _ in range(_STEPS):
@@ -250,7 +254,7 @@ def distance_of(one: Farthest, other: Farthest) -> float:
 
 
 def _nearest(corners: Array) -> tuple[Array, Array]:
-    """The point (3,) of the hull of some corners that is nearest to the origin, and the few that it is of."""
+    """Return the hull's point (3,) nearest to the origin, and the few corners that span it."""
     best, kept, least = corners[0], corners[:1], np.inf
     for count in range(1, min(len(corners), 4) + 1):
         for chosen in combinations(range(len(corners)), count):

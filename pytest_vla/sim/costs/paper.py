@@ -1,8 +1,8 @@
 """The account of VLA-Arena's paper: every literal of every expression of ``:cost``.
 
-What is of the moment is charged 1 at each control step in which it holds, contacts and forces in any of its substeps,
-all else 10 once, as the episode ends, with
-or without success. A literal that is there five times is charged five times.
+A momentary condition is charged 1 at each control step in which it holds, for contacts and forces in any of its
+substeps. Any other condition is charged 10 once, as the episode ends, with or without success. A literal that occurs
+five times is charged five times.
 """
 
 from collections import Counter
@@ -114,7 +114,7 @@ def connected(literal: Literal, judge: Judge) -> JudgedLiteral:
 
 
 def _geoms(literal: Literal, setting: Setting, index: int = 0) -> Ids:
-    """The colliding geoms of an argument: an object, a fixture, the table or floor itself, or the gripper."""
+    """Return the colliding geoms of an argument: an object, a fixture, the table or floor, or the gripper."""
     kind = setting.kind(str(literal.arguments[index]))
     if kind in (WORKSPACE, HAND):
         return setting.workspace_geoms() if kind == WORKSPACE else setting.gripper_geoms()
@@ -313,7 +313,7 @@ _BUILDERS: Mapping[str, Callable[[Literal, Setting], JudgedLiteral]] = {
 
 @dataclass(frozen=True)
 class _Item:
-    """A condition of ``:cost``: what it costs a time, and the movers that it stops."""
+    """A condition of ``:cost``, with the amount of one charge and the movers that it stops."""
 
     name: str
     amount: float
@@ -326,12 +326,14 @@ class PaperMeter:
     """Charges the account `paper`; see `pytest_vla.sim.meters.Meter`."""
 
     def __init__(self, setting: Setting, *, freezes: bool) -> None:
-        """Args:
-        setting: of the world.
-        freezes: movers that what is charged at a moment names stand still from then on.
+        """Compile the conditions of the task's costs.
+
+        Args:
+            setting: the world.
+            freezes: whether a momentary charge stops the movers that it names.
 
         Raises:
-            SceneError: a literal that names what is not there (located).
+            SceneError: a literal names a thing that does not exist (located).
         """
         literals = {str(literal): literal for literal in setting.problem.cost}
         counts = Counter(str(literal) for literal in setting.problem.cost)

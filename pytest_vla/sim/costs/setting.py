@@ -69,7 +69,7 @@ class Setting:
         return located(self.problem, literal)
 
     def kind(self, name: str) -> str | None:
-        """Return what a name is, a kind of `pytest_vla.scene.accepted`, or None if the scene has nothing of it."""
+        """Return the kind of a name (of `pytest_vla.scene.accepted`), or None if the scene has nothing of that name."""
         body, site = self.scene.body(name), self.scene.site(name)
         if body is not None:
             return accepted.FIXTURE if body.is_fixture else accepted.OBJECT
@@ -82,10 +82,10 @@ class Setting:
         return accepted.HAND if name == GRIPPER else None
 
     def check(self, literal: Literal) -> None:
-        """Refuse a literal, which is no connective, that nothing can judge by what it names.
+        """Refuse a literal, other than a connective, that nothing can judge by what it names.
 
         Raises:
-            SceneError: it is so (located).
+            SceneError: it cannot be judged (located).
         """
         why = accepted.refusal(literal, self.kind, tuple(body.name for body in self.scene.bodies))
         if why is not None:
@@ -163,7 +163,7 @@ class Setting:
         )
 
     def mask(self, geoms: Iterable[int]) -> Mask:
-        """True for these geoms, (ngeom + 1,); the last column stands for what a contact has where it has no geom."""
+        """Return the mask (ngeom + 1,) of these geoms; the last column stands for a contact without a geom."""
         found = np.zeros(self.model.ngeom + 1, dtype=bool)
         found[list(geoms)] = True
         return found
@@ -174,7 +174,7 @@ class Setting:
 
     @cached_property
     def owners(self) -> npt.NDArray[np.str_]:
-        """`owner` of each geom, (ngeom + 1,); the last one stands for no geom, and has none."""
+        """The `owner` of each geom, (ngeom + 1,); the last one stands for no geom, and is empty."""
         return np.array([*self._owners, ""])
 
     def is_robot(self, owner: str) -> bool:
@@ -194,7 +194,7 @@ class Setting:
         return tuple(owners[body] for body in model.geom_bodyid)
 
     def _named(self, prefixes: tuple[str, ...]) -> list[int]:
-        """The bodies whose names begin so."""
+        """Return the bodies whose names have one of these prefixes."""
         return [body for body in range(self.model.nbody) if self.model.body(body).name.startswith(prefixes)]
 
     def _colliding(self, root: int) -> Ids:

@@ -144,14 +144,14 @@ class Stances:
         return Stance(float(data.xpos[body][2]), data.xmat[body].reshape(3, 3)[2].copy(), rests, supports)
 
     def _others(self, name: str, pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
-        """A thing's contacts with others, and who these are."""
+        """Return a thing's contacts with other things, and the owners of these."""
         mask = self._masks[name]
         left, right = mask[pairs[:, 0]], mask[pairs[:, 1]]
         found = np.flatnonzero(left != right)
         return found, self._setting.owners[np.where(left[found], pairs[found, 1], pairs[found, 0])]
 
     def _met(self, name: str, supports: frozenset[str]) -> _Met | None:
-        """The thing beside its supports that touches it hardest."""
+        """Return the hardest contact of a thing with anything but its supports."""
         contacts = self._setting.contacts
         # Each pair once: in most steps there is nothing new.
         if np.isin(self._others(name, contacts.pairs)[1], list(supports)).all():
@@ -186,9 +186,11 @@ class Interior:
     """The inside of an object or fixture, in the frame of its root body."""
 
     def __init__(self, setting: Setting, body: SceneBody) -> None:
-        """Args:
-        setting: of the world.
-        body: has colliding geoms.
+        """Compute the hull of a body.
+
+        Args:
+            setting: the world.
+            body: has colliding geoms.
         """
         self._setting, self._data = setting, setting.data
         self._thing = body
@@ -202,7 +204,7 @@ class Interior:
         return self.surrounds(position) and not self.is_turned()
 
     def is_hollow(self) -> bool:
-        """Whether something can lie in it as it stands: from above its middle, its floor is well below its rim."""
+        """Whether something can lie in it now: seen from above its middle, its floor is well below its rim."""
         if not len(self._points):
             return False
         model, data = self._setting.model, self._data
@@ -223,9 +225,9 @@ class Interior:
         return bool(depths) and min(depths) > HOLLOW * (high[2] - low[2])
 
     def is_turned(self) -> bool:
-        """Whether the opening of an object points down, by which of its axes was up as it was placed.
+        """Whether the opening of an object points down, judged by the axis that was up when it was placed.
 
-        A fixture stands as it was built in.
+        A fixture keeps the pose in which it was built in.
         """
         if self._thing.is_fixture:
             return False
@@ -238,7 +240,7 @@ class Interior:
         return bool(self._data.xmat[self._body].reshape(3, 3)[2] @ upright < POURS)
 
     def surrounds(self, position: Array) -> bool:
-        """Whether a point (3,) of the world is within the hull or heaped above it, however the container stands."""
+        """Whether a point (3,) of the world is within the hull or heaped above it, whatever the container's pose."""
         if not len(self._faces):
             return False
         turn = self._data.xmat[self._body].reshape(3, 3)
@@ -251,7 +253,7 @@ class Interior:
 
 
 def _surface(setting: Setting, body: SceneBody, root: int) -> Array:
-    """Points (n, 3) whose hull holds the body's colliding geoms, in the root's frame, with joints at their zero."""
+    """Return points (n, 3) whose hull holds the body's colliding geoms, in the root's frame, joints at zero."""
     model = setting.model
     still = mujoco.MjData(model)
     mujoco.mj_kinematics(model, still)

@@ -1,8 +1,9 @@
-"""The account of VLA-Arena's code: what its ``info["cost"]`` adds up to, bug for bug.
+"""The account of VLA-Arena's code: the sum in its ``info["cost"]``, bug for bug.
 
 Facts from VLA-Arena's public checkout of 2025-09, ``envs/bddl_base_domain.py`` (`_check_cost`): only the first
-expression of ``:cost`` counts; what is instant is charged 10 times 0.1 a control step, all else 10 at each step at
-which the goal holds, also after the first; a literal that is there five times is charged five times.
+expression of ``:cost`` counts. A momentary literal is charged 10 times 0.1 per control step; any other literal is
+charged 10 at each step at which the goal holds, also after the first. A literal that occurs five times is charged five
+times.
 """
 
 import math
@@ -66,7 +67,7 @@ def has_fallen_as_coded(setting: Setting, body: SceneBody) -> bool:
 
 
 def _misread_rotation(now: Array, before: Array) -> Array:
-    """The rotation vector (3,) of `now` after the inverse of `before`, whose first number is taken for x."""
+    """Compute the rotation vector (3,) of `now` after the inverse of `before`, its first number taken for x."""
     conjugate = np.array((-before[0], -before[1], -before[2], before[3]), dtype=np.float32)
     x0, y0, z0, w0 = conjugate / np.dot(before, before)
     x1, y1, z1, w1 = now
@@ -436,5 +437,5 @@ class UpstreamMeter:
 
 @cache
 def _warn(text: str) -> None:
-    """Once a process: the same is true of every episode."""
+    """Warn once per process: the text is the same for every episode."""
     warnings.warn(text, VlaWarning, stacklevel=2)
