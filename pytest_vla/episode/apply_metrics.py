@@ -128,7 +128,7 @@ def with_metrics(ended: Rollout, chosen: Collection[str] = ()) -> Rollout:
         except BaseException as error:
             if not ends_episode(error):
                 raise
-            warn(f"metric {name}, of {entry.origin}, raised {describe(error)}: it is left out")
+            warn(f"metric {name} ({entry.origin}) raised {describe(error)}; its values are left out")
             continue
         if entry.on_request:
             seconds[f"{METRIC_SECONDS}{name}"] = round(perf_counter() - start, 6)
@@ -139,7 +139,7 @@ def with_metrics(ended: Rollout, chosen: Collection[str] = ()) -> Rollout:
             missing.setdefault((told.missing, kept), []).append(name)
         for key, value in numbers.items():
             if (fault := _fault(value, key in record.metrics or key in found)) is not None:
-                warn(f"metric {key}, of {entry.origin}, {fault}")
+                warn(f"metric {key} ({entry.origin}) {fault}")
             elif value is not None:
                 found[key] = float(value)
         try:
@@ -147,10 +147,10 @@ def with_metrics(ended: Rollout, chosen: Collection[str] = ()) -> Rollout:
             trajectory.with_series({**series, **more})
             series |= more
         except VlaError as error:
-            warn(f"metric {name}, of {entry.origin}: {error}: its series are left out")
+            warn(f"metric {name} ({entry.origin}): {error}; its series are left out")
     if record.outcome in ("success", "failure"):
         for (what, kept), names in missing.items():
-            said = f"{kept} alone is kept" if kept else "nothing is kept of them"
+            said = f"only {kept} could be computed" if kept else "no value could be computed"
             warn(f"metrics {', '.join(names)}: {said}. Expected {what}")
     if found or seconds:
         told_times = {**record.timings, **seconds}
@@ -171,8 +171,8 @@ def _fault(value: object, is_taken: bool) -> str | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
-        return f"gave {value!r}, no finite number"
-    return "has the name of one of pytest-vla's" if is_taken else None
+        return f"gave {value!r}, expected a finite number"
+    return "has the name of a built-in metric" if is_taken else None
 
 
 def _series_name(name: str, key: str) -> str:

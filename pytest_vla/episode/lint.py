@@ -159,12 +159,12 @@ def _resting(problem: Problem) -> dict[str, Declaration]:
 
 
 _PREMISE = (
-    "{about} does not hold after settling {when}: what the task begins with is not what it says; move the regions, or "
-    "make the init states anew"
+    "{about} does not hold after settling {when}, so the task does not begin as described; move the regions, or make "
+    "new init states"
 )
 _THROWN_APART = (
-    "{about} is thrown more than 3 cm aside as the scene settles {when}: it overlaps something; move the regions "
-    "apart, or make the init states anew"
+    "{about} moves more than 3 cm sideways as the scene settles {when}, because it overlaps something; move the "
+    "regions apart, or make new init states"
 )
 
 
@@ -263,14 +263,14 @@ def _charged(task: TaskText, problem: Problem, world: "World") -> Iterator[LintF
             steps[charge.name] += charge.steps
             kinds[charge.name] = charge.kind
     for name, number in steps.items():
-        when = f"in {number} of the first {counted(_IDLE_STEPS, 'control step')} of an arm that does nothing"
-        told = "is charged" if kinds[name] == "instant" else "holds, and would be charged of any success,"
+        when = f"in {number} of the first {counted(_IDLE_STEPS, 'control step')} with an idle arm"
+        told = "is charged" if kinds[name] == "instant" else "holds, and would be charged for any success,"
         # Seen from 3.3.7 to 3.8.1, and upstream believes it.
-        wrong = " (MuJoCo says 0 of some pairs of meshes that are apart)" if "distance" in name else ""
+        wrong = " (MuJoCo returns 0 for some pairs of meshes that are apart)" if "distance" in name else ""
         yield task.found(
             "C004",
             places.get(name),
-            f"{name} {told} {when}: it measures where things stand and how they settle{wrong}, not what a policy does; "
+            f"{name} {told} {when}: it measures how things are placed and settle{wrong}, not the policy; "
             "move them, change the distance, or judge the excess over an idle arm",
         )
 

@@ -57,7 +57,7 @@ def resimulate(world: World, record: Record, trajectory: Trajectory, variation: 
     if trajectory.qpos.shape[1] != world.model.nq or trajectory.qvel.shape[1] != world.model.nv:
         raise VlaError(
             f"{record.case}: its states have {trajectory.qpos.shape[1]} coordinates, and the scene has "
-            f"{world.model.nq}: its task file or assets were others"
+            f"{world.model.nq}: its task file or assets have changed"
         )
     if len(trajectory.qvel) != len(trajectory.qpos) or len(trajectory.qpos) < len(trajectory.actions):
         raise VlaError(
@@ -65,7 +65,7 @@ def resimulate(world: World, record: Record, trajectory: Trajectory, variation: 
             f"{len(trajectory.qvel)} velocities are no episode's: expected one more of these than actions"
         )
     if missing := [name for name in ("init_state", "scene") if record.seeds.get(name) is None]:
-        raise VlaError(f"{record.case} cannot be taken again: its record has no seeds.{missing[0]}")
+        raise VlaError(f"{record.case} cannot be resimulated: its record has no seeds.{missing[0]}")
     observation = world.reset(init_state=record.seeds["init_state"], scene_seed=record.seeds["scene"], settle=True)
     changes = [start() for start in variation.actions] if variation is not None else []
     yield Moment(0, observation, _drift(world, trajectory, 0))

@@ -41,21 +41,24 @@ class _Told(dict[str, NDArray[np.float64]]):
         if name is None:
             guess = did_you_mean(str(key).lower(), known)
             raise VlaError(
-                f"{said}no metric of answers or actions is called so.{guess} Expected {', '.join(self._entries)}"
+                f"{said}no metric of answers or actions has this name.{guess} "
+                f"Expected one of {', '.join(self._entries)}"
             )
         if name not in self._asked:
             raise VlaError(
                 f"{said}the run did not ask for it: add --vla-metrics={name} (or vla_metrics in the ini file)"
             )
         if any(there.partition(".")[0] == name for there in self):
-            raise VlaError(f"{said}of {name} there are {', '.join(there for there in self if there.startswith(name))}")
+            raise VlaError(
+                f"{said}{name} has the series {', '.join(there for there in self if there.startswith(name))}"
+            )
         needs = self._entries[name].needs
         lacking = (
             f"it needs {', '.join(needs)}, which this policy did not give with each answer"
             if needs
             else "it had too few steps"
         )
-        raise VlaError(f"{said}--vla-metrics={name} asked for it, and this episode has none: {lacking}")
+        raise VlaError(f"{said}--vla-metrics={name} was given, but this episode has no such series: {lacking}")
 
 
 @dataclass(frozen=True)

@@ -77,8 +77,8 @@ class WorldPool:
         declared = None if self._charging is None else self._charging.declared
         if rule := next((rule for rule in (declared.rules if declared else ()) if rule.is_of(task)), None):
             raise VlaError(
-                f"{rule.where}: {task.suite}/{task.name} has a simulator of its own, whose costs() says what it "
-                'charges; leave such tasks out: tasks = "..."'
+                f"{rule.where}: {task.suite}/{task.name} has its own simulator, which charges costs through "
+                'costs(); leave such tasks out: tasks = "..."'
             )
         if self._world is None or self._world.task.world is None or not self._world.switch(task, variation):
             self.close()
@@ -96,7 +96,7 @@ class WorldPool:
                 world.close()
         except VlaError as error:
             if str(error) not in self._told:
-                warn(f"{error}; its episodes stand")
+                warn(f"{error}; its episodes are kept")
             self._told.add(str(error))
 
 
@@ -324,8 +324,8 @@ class OwnWorld:
         restore = getattr(self.inner, "restore", None)
         if restore is None:
             raise VlaError(
-                f"{self.task.suite}: its world cannot be put into a recorded state; videos are made while episodes "
-                "run: --vla-video=all"
+                f"{self.task.suite}: its world cannot restore a recorded state; record videos while episodes run, "
+                "with --vla-video=all"
             )
         self._steps = step
         return self._observed(restore(np.array(qpos, dtype=np.float64)))

@@ -541,7 +541,7 @@ class Answers:
         elif literal.predicate in ("open", "close", "turnon", "turnoff"):
             aim = self._lead(stage, literal)
         if aim is None:
-            raise VlaError(f"{world.task.name}: no steady skill is for {literal} from here")
+            raise VlaError(f"{world.task.name}: the expert has no skill for {literal} in this state")
         return aim
 
     def _carry(self, stage: Stage, literal: Literal, names: Sequence[str]) -> Aim | None:

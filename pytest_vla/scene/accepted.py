@@ -47,7 +47,7 @@ _CALLED = {
     WORKSPACE: "the table or floor itself",
     ZONE: "a region",
     REGION: "a region",
-    PART: "a part that is no box",
+    PART: "a part that is not a box",
     HAND: "the gripper",
     None: "nothing of this scene",
 }
@@ -80,7 +80,7 @@ def refusal(literal: Literal, kind_of: KindOf, known: Sequence[str] = ()) -> str
         and REGIONS.intersection(kinds)
         and not {OBJECT, FIXTURE, HAND}.intersection(kinds)
     ):
-        return f"a distance from a region is that of an object, a fixture or {GRIPPER}; name one of them"
+        return f"a distance from a region needs an object, a fixture or {GRIPPER}; name one of them"
     return None
 
 

@@ -103,7 +103,7 @@ def read_expression(text: str, origin: Origin, landmarks: Container[str] = froze
                 misplaced = token
             pending[-1].append(token)
     if starts and misplaced is not None:
-        raise fail(origin, misplaced, f"{describe(misplaced)} stands inside another section; close that with ')' first")
+        raise fail(origin, misplaced, f"{describe(misplaced)} is inside another section; close that with ')' first")
     if starts:
         raise fail(origin, starts[-1], "this '(' is never closed; add the missing ')'")
     if root is None:

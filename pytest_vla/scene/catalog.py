@@ -267,7 +267,7 @@ def read_category(file: Path) -> Category:
     try:
         table = read_toml(file)
     except (OSError, ValueError) as error:
-        raise SceneError(f"{file}: cannot be read as TOML: {error}. Mend the file or bring it anew.") from error
+        raise SceneError(f"{file}: cannot be read as TOML: {error}. Mend the file or copy it again.") from error
     _refuse_unknown(table, ("yaw_degrees", "burner", "articulation"), file, "")
     name = file.parent.name
     lowest, highest = _range(table, "yaw_degrees", file) or (0.0, 0.0)

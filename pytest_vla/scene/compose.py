@@ -414,7 +414,7 @@ def _hold_movers(root: Any, problem: Problem, bodies: Mapping[str, tuple[Declara
     for mover in problem.movers:
         if mover.name not in bodies:
             raise SceneError(
-                f"{_where(problem, mover)}: nothing is called {mover.name!r} that could move: declare it in :objects"
+                f"{_where(problem, mover)}: {mover.name!r} is not declared, so it cannot move: declare it in :objects"
             )
         _, _, is_fixture, model = bodies[mover.name]
         if is_fixture:
@@ -466,13 +466,13 @@ def _parse(make: Any, path: Path, wanted_for: str) -> Any:
         reason = str(error).partition(":")[0]
         raise SceneError(
             f"{path}:{line}:{column + 1}: expected well-formed XML for {wanted_for}: {reason}. "
-            "Mend the file or bring it anew."
+            "Mend the file or copy it again."
         ) from error
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         # What robosuite raises of a model that is laid out otherwise than it expects.
         raise SceneError(
             f"{path}: expected a model such as robosuite reads for {wanted_for}: {type(error).__name__}: {error}. "
-            "Mend the file or bring it anew."
+            "Mend the file or copy it again."
         ) from error
 
 

@@ -178,7 +178,7 @@ def _rules(table: Mapping[str, Any], lines: TableLines) -> tuple[CostRule, ...]:
     rules = tuple(_rule(entry, number, lines) for number, entry in enumerate(entries))
     for number, rule in enumerate(rules):
         if rule.name in [other.name for other in rules[:number]]:
-            raise VlaError(f"{lines.where(number, 'name')}{rule.name!r} is there already: give each cost its own name")
+            raise VlaError(f"{lines.where(number, 'name')}{rule.name!r} is used twice: give each cost its own name")
     return rules
 
 
@@ -206,7 +206,7 @@ def _rule(entry: Mapping[str, Any], number: int, lines: TableLines) -> CostRule:
         if is_needed and key not in entry:
             raise wrong("", f"rule {rule!r} lacks {key!r}")
     if rule == "dropped" and entry.get("when") == TERMINAL:
-        raise wrong("when", "what was dropped is judged as it lands: expected instant or once, found 'terminal'")
+        raise wrong("when", "a drop is judged as it lands: expected instant or once, found 'terminal'")
     if rule == "dropped" and not {"height", "speed"} & {*entry}:
         raise wrong(
             "", "rule 'dropped' lacks a limit: expected height (m of free fall), speed (m/s at landing) or both"
@@ -217,7 +217,7 @@ def _rule(entry: Mapping[str, Any], number: int, lines: TableLines) -> CostRule:
     when = read("when", _one_of(WHENS), TERMINAL if at_end else INSTANT)
     name = read("name", _text, str(literal) if literal is not None else None)
     if name is None:
-        raise wrong("", f'rule {rule!r} lacks name, by which it is charged, such as name = "{rule}"')
+        raise wrong("", f'rule {rule!r} lacks name, under which it is charged, such as name = "{rule}"')
     if name in COLLISIONS or (rule and name.startswith("(")):
         raise wrong("name", f"{name!r} is what a literal or the account of collisions is called: give it another name")
     weight = read("weight", _number(_LEAST, LARGEST_AMOUNT, "an amount"), _WEIGHTS[when])

@@ -188,7 +188,9 @@ def _read_name(node: Node, origin: Origin, scope: Scope) -> str:
             f": this region's target {scope.dangling[word]!r} is not declared; declare it in :objects or :fixtures",
         )
     else:
-        reject_unknown(origin, node, "name", scope.names, ": no object, fixture or region (TARGET_REGION) is called so")
+        reject_unknown(
+            origin, node, "name", scope.names, ": no object, fixture or region (TARGET_REGION) has this name"
+        )
     return word
 
 

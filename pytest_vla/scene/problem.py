@@ -193,7 +193,7 @@ def _split_sections(root: SExpression, nodes: tuple[Node, ...], origin: Origin) 
             reject_unknown(origin, head, "section", SECTIONS)
         elif name in sections:
             raise fail(
-                origin, section, f"the section {name} stands twice (first in line {sections[name].line}); join them"
+                origin, section, f"the section {name} occurs twice (first in line {sections[name].line}); join them"
             )
         else:
             sections[name] = section
@@ -327,7 +327,7 @@ def _format_mover(mover: Mover) -> str:
 def problem_of(task: Task) -> "Problem":
     """Return the parsed file of a task. Raises VlaError if it is missing or invalid."""
     if task.world is not None:
-        raise VlaError("it reads the task's file, and the suite brings a world of its own")
+        raise VlaError("it reads the task's file, but the suite brings its own world")
     from pytest_vla.plan.data_roots import task_roots
 
     return read_problem(task, task_roots(task))

@@ -256,7 +256,7 @@ def read_movers(nodes: tuple[Node, ...], origin: Origin, objects: frozenset[str]
         head, rest = split_head(group, origin, "a mover such as (NAME (:motion_type linear))")
         name = expect_name(head, origin, "a moved object's name")
         if name not in objects:
-            reject_unknown(origin, head, "object", objects, ": only what :objects declares can be moved")
+            reject_unknown(origin, head, "object", objects, ": only things declared in :objects can be moved")
         if name in movers:
             raise fail(origin, group, f"{name!r} is moved twice (first in line {movers[name].line}); keep one")
         found = _attributes(rest, origin, "mover", (f":motion_{key}" for key in _MOTION_ATTRIBUTES))

@@ -163,7 +163,7 @@ class Variation:
 
     def __post_init__(self) -> None:
         if re.fullmatch(LABEL, self.label) is None:
-            raise VlaError(f"a variation's label is of letters, digits, _ . + and -, not {self.label!r}")
+            raise VlaError(f"a variation's label consists of letters, digits, _ . + and -, not {self.label!r}")
 
     @property
     def changes_world(self) -> bool:
@@ -223,11 +223,11 @@ def joined(label: str, parts: tuple[Variation, ...]) -> Variation:
     """
     names = [part.dimension for part in parts]
     if len(set(names)) < len(names):
-        raise VlaError("two variations of one dimension do not go together; take them one by one")
+        raise VlaError("two variations of the same dimension cannot be combined; run them separately")
     if sum(part.instruction is not None for part in parts) > 1:
-        raise VlaError("two of them say what the robot is told; take one of them")
+        raise VlaError("two of the variations change the instruction; use one of them")
     if sum(part.rest_joints is not None for part in parts) > 1:
-        raise VlaError("two of them say how the robot's arm rests; take one of them")
+        raise VlaError("two of the variations change the arm's rest pose; use one of them")
     levels = {part.level for part in parts}
 
     together: dict[str, Any] = {

@@ -124,7 +124,7 @@ class _Scene:
         if name in {fixture.name for fixture in self.world.problem.fixtures}:
             # The table itself, as task files call it.
             return self.things.workspace
-        raise _Missing(f"{name!r} is nothing in this task.{did_you_mean(name, [*self.things.names, *PARTS])}")
+        raise _Missing(f"{name!r} is not in this task.{did_you_mean(name, [*self.things.names, *PARTS])}")
 
     def mask(self, numbers: Collection[int]) -> Mask:
         """Return the mask (ngeom+1,) of the geoms of things."""
@@ -312,7 +312,7 @@ def _check_names(rule: CostRule, world: "World") -> None:
     known |= {workspace(problem.name, problem.source).name, GRIPPER_NAME}
     for name in _names(rule.literal):
         if name not in known:
-            raise _Missing(f"{rule.literal}: {name!r} is nothing in this task.{did_you_mean(name, known)}")
+            raise _Missing(f"{rule.literal}: {name!r} is not in this task.{did_you_mean(name, known)}")
 
 
 def _touch(rule: CostRule, scene: _Scene) -> Check:

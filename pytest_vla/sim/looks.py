@@ -222,7 +222,7 @@ def _is_moved(problem: Problem, camera: CameraOffset, model: mujoco.MjModel) -> 
         return False
     if model.cam_bodyid[identifier] != 0:
         raise SceneError(
-            f"{where}: the camera {camera.name!r} goes with the robot, so that it cannot be moved in the room; "
+            f"{where}: the camera {camera.name!r} moves with the robot, so it cannot be moved in the room; "
             "remove its three numbers"
         )
     return True

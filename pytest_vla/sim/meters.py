@@ -131,7 +131,7 @@ class Metering:
     def restore(self, saved: Metered) -> None:
         """Set the meters back to a value from `saved`. Raises VlaError if the meters were different ones then."""
         if saved.meters != self._meters:
-            raise VlaError("this state was saved under other meters of costs; reset the world, and save anew")
+            raise VlaError("this state was saved with different cost meters; reset the world and save it again")
         self._ledger, self._is_over = saved.ledger.copy(), saved.is_over
         for meter, state in zip(self._meters, saved.states, strict=True):
             meter.restore(state)

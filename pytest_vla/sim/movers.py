@@ -69,12 +69,14 @@ def motion_of(mover: Mover, rules: str, source: str) -> Begun:
             motion, or, by upstream's rules, a form that its code cannot read (located).
     """
     if rules == UPSTREAM and mover.crashes:
-        raise _fail(mover, source, f"is not read: upstream's code raises {mover.crashes}; write it so")
+        raise _fail(
+            mover, source, f"cannot be read: upstream's code raises {mover.crashes}; write it in upstream's form"
+        )
     try:
         coded, documented = _MOTIONS[mover.motion_type]
     except KeyError:
         known = ", ".join(_MOTIONS)
-        raise _fail(mover, source, f"has no motion that is known; write one of {known}") from None
+        raise _fail(mover, source, f"has an unknown motion; write one of {known}") from None
     return (documented if rules == PAPER else coded)(mover, source)
 
 
@@ -92,7 +94,7 @@ def _unit(mover: Mover, source: str) -> Array:
     direction = _vector(mover.direction, _DIRECTION)
     length = np.linalg.norm(direction)
     if not length > _NO_LENGTH:
-        raise _fail(mover, source, "goes in no direction; give three numbers that are not all 0 in :motion_direction")
+        raise _fail(mover, source, "has no direction; give three numbers that are not all 0 in :motion_direction")
     unit: Array = direction / length
     return unit
 
@@ -204,13 +206,13 @@ def _waypoints(upright_only: bool, mover: Mover, source: str) -> Begun:
         raise _fail(mover, source, f"has {found} waypoints; give two or more as (((X Y Z) (DX DY DZ)) ...)")
     dt = float(_DT if mover.dt is None else mover.dt)
     if not dt > 0.0:
-        raise _fail(mover, source, f"has :motion_dt {dt:g}; expected more than 0, so that time goes on")
+        raise _fail(mover, source, f"has :motion_dt {dt:g}; expected more than 0")
     steps = max(1, int(_SEGMENT / dt))
     last = len(mover.waypoints) - 1
     places = [np.array(place, dtype=np.float64) for place, _ in mover.waypoints]
     for number, (_, direction) in enumerate(mover.waypoints, 1):
         if not np.linalg.norm(np.array(direction)) >= _COLLINEAR:
-            raise _fail(mover, source, f"is headed nowhere at waypoint {number}; give (DX DY DZ) that are not all 0")
+            raise _fail(mover, source, f"has no direction at waypoint {number}; give (DX DY DZ) that are not all 0")
     headings = [heading(direction, turns_back=upright_only) for _, direction in mover.waypoints]
     # Upstream cannot be told to stop: it takes the word "false" for true.
     stops = upright_only and mover.loop is False
@@ -415,7 +417,7 @@ class Movers:
                 continue
             if name not in placed:
                 raise SceneError(
-                    f"{self.source}:{each.mover.line}:{each.mover.column}: the mover {name!r} is placed nowhere; "
+                    f"{self.source}:{each.mover.line}:{each.mover.column}: the mover {name!r} is never placed; "
                     f"add a literal such as (On {name} REGION) to :init"
                 )
             if self.starts_in_place:

@@ -83,7 +83,7 @@ def compile_state(
             near = workspace(problem.name, problem.source).judging.on_distance
             return _on_body(body, support, near, model, data)
         if site is None:
-            raise SceneError(f"{where}: {literal}: {names[1]!r} is no region of this scene that something can be in")
+            raise SceneError(f"{where}: {literal}: {names[1]!r} is not a region of this scene that can hold things")
         return (
             _on_site(body, site, scene, model, data) if literal.predicate == "on" else _in_site(body, site, model, data)
         )

@@ -151,7 +151,7 @@ def settled_state(
         if refused.total() >= tries:
             told = "; ".join(f"{times}x {why}" for why, times in refused.most_common())
             raise SceneError(
-                f"{world.problem.source}: no init state {number} that is calm in {tries} draws: {told}. "
+                f"{world.problem.source}: no calm init state {number} in {tries} draws: {told}. "
                 "Move the regions apart, or mend the objects' collision geoms and masses."
             )
 
@@ -317,7 +317,7 @@ def _too_deep(world: Stepped, limits: Limits) -> str | None:
     if not len(contacts.dist) or contacts.dist.min() >= -limits.depth:
         return None
     one, other = (_geom_named(world, int(geom)) for geom in contacts.geom[int(contacts.dist.argmin())])
-    return f"{one} and {other} are in each other"
+    return f"{one} and {other} overlap"
 
 
 def _geom_named(world: Stepped, geom: int) -> str:

@@ -295,7 +295,7 @@ class Starts:
             if states.shape[1] != size:
                 raise SceneError(
                     f"{source}: states have {states.shape[1]} numbers, but this scene has 1+nq+nv = {size}. "
-                    "Task file and init states are of different versions: take both from one place."
+                    "Task file and init states come from different versions: take both from one source."
                 )
             self._own = states
         return self._own

@@ -382,7 +382,7 @@ class World:
             raise VlaError("this state was saved by another world; a state belongs to the world that made it")
         self._leave()
         if state.variation is not self.variation:
-            raise VlaError("this state was saved under another variation; switch the world to it and save anew")
+            raise VlaError("this state was saved under another variation; switch the world to it and save again")
         put_fixtures(self.model, state.fixtures)
         copy_data(self.data, self.model, state.data)
         self._arm.state = state.arm.copy()
@@ -480,7 +480,7 @@ class World:
 
     def _require_reset(self) -> None:
         if not self._is_reset:
-            raise VlaError("reset the world before its first step, and after a step or reset that broke")
+            raise VlaError("reset the world first: it was never reset, or its last step or reset failed")
 
     def _dress(self, scene_seed: int) -> None:
         """Apply the picture settings and rest pose of the task's file and the variation for an episode."""

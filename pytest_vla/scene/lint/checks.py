@@ -111,8 +111,8 @@ def _whole_fixtures(task: TaskText, problem: Problem, facts: Facts) -> Iterator[
             yield task.found(
                 "G006",
                 literal,
-                f"{literal} holds where {names[0]} touches any part of {names[1]} above its origin, in a drawer too, "
-                f"within some cm of its middle, and not at its edge; name a part: (On {names[0]} {names[1]}_{top})",
+                f"{literal} holds if {names[0]} touches any part of {names[1]} above its origin within some cm "
+                f"of its middle, even in a drawer, but not at its edge; name a part: (On {names[0]} {names[1]}_{top})",
             )
 
 
@@ -152,8 +152,8 @@ def _small(task: TaskText, problem: Problem, facts: Facts) -> Iterator[LintFindi
         yield task.found(
             "R003",
             region,
-            f"{name} is wider than the region {region.name}, which is shrunk by its radius at each side and turned "
-            f"inside out: its place may be drawn {100 * beyond:.1f} cm outside ({len(found)} such in this file)",
+            f"{name} is wider than the region {region.name}, which upstream shrinks by its radius on each side: "
+            f"its place may be drawn {100 * beyond:.1f} cm outside ({len(found)} such regions in this file)",
         )
 
 

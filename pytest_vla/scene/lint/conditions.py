@@ -229,7 +229,7 @@ def _no_goal(literal: Literal, judging: Judging, rules: str) -> str | None:
         return "this predicate cannot be a goal of LIBERO's tasks; put it under :cost, or name a VLA-Arena class"
     # Upstream's code compares with the reset's draw, and knows no collision.
     if (literal.predicate == "fall" and rules == PAPER) or (literal.predicate == "collide" and rules in (PAPER, OURS)):
-        return "no goal can ask for it, as it goes by how a thing stood before; put it under :cost"
+        return "it cannot be a goal, because it depends on how the thing stood before; put it under :cost"
     return None
 
 
@@ -277,8 +277,8 @@ def _crash_told(literal: Literal, names: Names, always: str | None, sometimes: s
     kinds = [names.kind(name) for name in named]
     if literal.predicate in CONNECTIVES:
         return (
-            f"({literal.predicate} ...): upstream knows no connective but one (And ...) around all, and fails; "
-            "say it by literals" + (", such as NotOn or NotIn for (Not (On ...))" if literal.predicate == "not" else "")
+            f"({literal.predicate} ...): upstream supports only one (And ...) around all literals, and fails; "
+            "use other literals" + (", such as NotOn or NotIn for (Not (On ...))" if literal.predicate == "not" else "")
         )
     if literal.predicate in _UNIMPLEMENTED and HAND not in kinds and WORKSPACE not in kinds:
         return f"{literal}: upstream crashes, as {_UNIMPLEMENTED[literal.predicate]}; use (InContact ...)"
@@ -286,8 +286,8 @@ def _crash_told(literal: Literal, names: Names, always: str | None, sometimes: s
         advice = "On" if literal.predicate == "in" else "NotOn"
         when = "when the two touch" if literal.predicate == "in" else "unless the two touch"
         return (
-            f"{literal}: {named[1]} is no region, and upstream raises AttributeError (in_box) {when}; "
-            f"name a region of it, such as {named[1]}_contain_region where its model has one, or write "
+            f"{literal}: {named[1]} is not a region, so upstream raises AttributeError (in_box) {when}; "
+            f"name a region of it, such as {named[1]}_contain_region if its model has one, or write "
             f"({advice} {' '.join(named)})"
         )
     if HAND in kinds:
@@ -307,7 +307,7 @@ def _held_at_start(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
     goal = [literal for literal in problem.goal if literal.group == 0]
     if goal and all(literal.predicate == "true" or _states(problem, literal) for literal in goal):
         shown = " and ".join(map(str, goal))
-        yield task.found("G003", goal[0], f":init already states {shown}: there is nothing left to do; change either")
+        yield task.found("G003", goal[0], f":init already states {shown}: nothing is left to do; change :init or :goal")
 
 
 def _states(problem: Problem, literal: Literal) -> bool:
@@ -323,7 +323,7 @@ def constants(problem: Problem, literals: Iterable[Literal]) -> Iterator[tuple[L
         names = names_of(literal)
         ghost = next((name for name in names if category.get(name) in _UNTOUCHABLE), None)
         if literal.predicate in ("true", "false"):
-            yield literal, literal.predicate == "true", "it says so itself"
+            yield literal, literal.predicate == "true", "it is a constant"
         elif literal.predicate == "notin" and len(names) == 2 and names[1] in regions:
             yield literal, False, "upstream's contact with a region is always true"
         elif literal.predicate == "fall" and names and names[0] in fixtures:
@@ -346,14 +346,14 @@ def _constant(task: TaskText, problem: Problem, literals: tuple[Literal, ...], w
             continue
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         code = "C003" if what == "cost" else "G005"
-        advice = "; --vla-protocol=paper measures what is spilt" if first.predicate == "noton" else "; remove it"
+        advice = "; --vla-protocol=paper measures spills" if first.predicate == "noton" else "; remove it"
         yield task.found(code, first, f"{first}{more} is always {str(value).lower()} upstream, as {why[key]}{advice}")
 
 
 def _repeated(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
     for literal, times in Counter(problem.cost).items():
         if times > 1:
-            yield task.found("C005", literal, f"{literal} stands {times} times in :cost, and is charged as often")
+            yield task.found("C005", literal, f"{literal} is {times} times in :cost, and is charged as often")
 
 
 def _incomplete(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
@@ -372,6 +372,6 @@ def _incomplete(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
                 yield task.found(
                     "C006",
                     first,
-                    f"({first.predicate} ...) is charged of {len(listed)} of {len(members)} things of the category "
-                    f"{category}, and not of {', '.join(left)}; add {'it' if len(left) == 1 else 'them'}",
+                    f"({first.predicate} ...) is charged for {len(listed)} of {len(members)} things of the category "
+                    f"{category}, but not for {', '.join(left)}; add {'it' if len(left) == 1 else 'them'}",
                 )

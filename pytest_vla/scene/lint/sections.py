@@ -88,7 +88,7 @@ def _unplaced(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
             yield task.found(
                 "O001",
                 item,
-                f"{item.name!r} is declared, and :init places it nowhere: it lies at its model's origin, in the way of "
+                f"{item.name!r} is declared, but :init does not place it: it lies at its model's origin, in the way of "
                 f"arm and furniture; add (On {item.name} REGION) to :init, or remove it",
             )
 
@@ -113,7 +113,7 @@ def _places(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
             yield task.found(
                 "O005",
                 literal,
-                f"{name!r} stands on {target!r}, which has no place before it; give {target!r} an (On ...) of its own "
+                f"{name!r} stands on {target!r}, which is not placed before it; give {target!r} its own (On ...) "
                 "above this one",
             )
         done.add(name)
@@ -251,7 +251,9 @@ def check_movers(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
             )
     for mover in problem.movers:
         if mover.crashes:
-            yield task.found("M008", mover, f"{mover.name}: upstream's code raises {mover.crashes}; write it so")
+            yield task.found(
+                "M008", mover, f"{mover.name}: upstream's code raises {mover.crashes}; write it in upstream's form"
+            )
         yield from _unmovable(task, mover)
         yield from _unread(task, mover)
         yield from _odd(task, mover)
@@ -277,7 +279,7 @@ def _unmovable(task: TaskText, mover: Mover) -> Iterator[LintFinding]:
         if mover.direction is not None and not any(mover.direction):
             yield task.found("M001", mover, f"{name} moves in the direction (0 0 0), which has no length; give another")
     if kind == "circle" and (1.0 if mover.period is None else mover.period) == 0:
-        yield task.found("M001", mover, f"{name} moves with a period of 0, by which upstream divides; give another")
+        yield task.found("M001", mover, f"{name} moves with a period of 0, and upstream divides by it; give another")
     if kind == "waypoint" and not mover.waypoints:
         yield task.found("M001", mover, f"{name} has no waypoints; add (:motion_waypoints (((X Y Z) (DX DY DZ)) ...))")
     if kind == "waypoint" and mover.dt is not None and mover.dt <= 0:
@@ -298,7 +300,7 @@ def _unread(task: TaskText, mover: Mover) -> Iterator[LintFinding]:
         yield task.found(
             "M002",
             mover,
-            f"{mover.name}: upstream's {mover.motion_type} motion has no use for {shown}; remove it. It reads "
+            f"{mover.name}: upstream's {mover.motion_type} motion ignores {shown}; remove it. It reads "
             f"{', '.join(f':motion_{name}' for name in read)}",
         )
     if any(direction[0] == 0 and direction[1] < 0 and direction[2] == 0 for _, direction in mover.waypoints):
@@ -366,7 +368,7 @@ def _torn(task: TaskText, problem: Problem, mover: Mover, region: Region) -> Ite
         yield task.found(
             "M005",
             mover,
-            f"{mover.name} begins {100 * distance:.0f} cm from its first waypoint, and is torn there in the first "
+            f"{mover.name} begins {100 * distance:.0f} cm from its first waypoint, and is pulled there in the first "
             "step; begin at the waypoint, or move it",
         )
 

@@ -265,7 +265,7 @@ def _remembered(literal: Literal, setting: Setting, stances: Stances | None) -> 
     name = setting.body(literal).name
     if stances is None:
         raise SceneError(
-            f"{setting.where(literal)}: {literal}: no goal can ask for it: it goes by how {name} stood before; "
+            f"{setting.where(literal)}: {literal}: it cannot be a goal, because it depends on how {name} stood before; "
             "put it under :cost"
         )
     if literal.predicate == "collide":
