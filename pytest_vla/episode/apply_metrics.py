@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pytest_vla.metrics.alarms import AlarmRule
 
 
-# What a policy gave beside actions, as series of the trajectory: of each control step what belongs to its action.
+# A policy's values beside actions, as series of the trajectory: for each control step those of its action.
 
 Array = NDArray[np.float64]
 
@@ -112,7 +112,7 @@ def with_metrics(ended: Rollout, chosen: Collection[str] = ()) -> Rollout:
     record, trajectory = ended.record, ended.trajectory
     if {TOKENS, SAMPLES} & needs_of(chosen):
         trajectory = trajectory.with_series(answer_series(ended.answers, len(trajectory.actions)))
-    # Who measures changes nothing.
+    # Metrics get copies, so that they cannot change the record.
     trajectory.freeze()
     found: dict[str, float] = {}
     series: dict[str, Any] = {}
@@ -122,7 +122,7 @@ def with_metrics(ended: Rollout, chosen: Collection[str] = ()) -> Rollout:
         start = perf_counter()
         try:
             function, copied = extensions.load(entry), deepcopy(record)
-            # Importing it is not computing it.
+            # The import does not count as the metric's time.
             start = perf_counter()
             said = function(copied, trajectory)
         except BaseException as error:
@@ -189,7 +189,7 @@ def records_handling(needs: Collection[str]) -> bool:
     return HANDLING in needs
 
 
-# ``--vla-stop-when``: looks at a metric after each control step, and ends the episode when its rule has held.
+# ``--vla-stop-when``: computes a metric after each control step, and ends the episode when its rule has held.
 
 
 def watch_alarm(trace: "Trace", rule: "AlarmRule") -> Callable[[], None]:

@@ -257,7 +257,7 @@ def _charged(task: TaskText, problem: Problem, world: "World") -> Iterator[LintF
     steps: Counter[str] = Counter()
     kinds: dict[str, str] = {}
     for charge in world.charged():
-        # What a mover runs into later, a policy may have taken away.
+        # A policy may have removed a thing before a mover runs into it.
         moving = movers.intersection(names_of(places[charge.name])) if charge.name in places else ()
         if charge.amount > 0 and charge.name not in always and (charge.step == 1 or not moving):
             steps[charge.name] += charge.steps

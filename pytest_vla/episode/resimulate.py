@@ -79,14 +79,14 @@ def resimulate(world: World, record: Record, trajectory: Trajectory, variation: 
 
 
 def _drift(world: World, trajectory: Trajectory, step: int) -> float:
-    # Of an episode that broke in a step, the state after it may not be there.
+    # If an episode broke in a step, the state after the step may be missing.
     return float(np.abs(world.data.qpos - trajectory.qpos[step]).max()) if step < len(trajectory.qpos) else 0.0
 
 
-# An episode charged anew from its recorded states and actions: no policy is asked and nothing is drawn.
+# Rescoring: an episode is charged again from its recorded states and actions, without policy or pictures.
 #
-# `pytest_vla.episode.resimulate` takes its steps again, and they are judged as they were then; `Rescored.drift` says
-# how far they come out otherwise.
+# `resimulate` repeats its steps, and the meters judge them as in the episode; `Rescored.drift` is the largest
+# difference from the record.
 
 
 @dataclass(frozen=True)

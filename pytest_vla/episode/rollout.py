@@ -39,7 +39,7 @@ from pytest_vla.util.warnings import describe, ends_episode, full_traceback
 from pytest_vla.versions import recorded_versions
 
 MOST_ATTEMPTS = 4
-"""How often an episode is run whose policy was lost in it."""
+"""The most attempts at an episode whose policy was lost in it."""
 
 
 _T = TypeVar("_T")
@@ -149,7 +149,7 @@ def run_episode(
         outcome, (reason, message) = "error", _reason_of(refused)
         details = "" if isinstance(refused, VlaError) else full_traceback(refused)
     if limit.reached is not None:
-        # Also where the policy swallowed it, or made another error of it.
+        # Also if the policy swallowed the exception, or raised a different one for it.
         outcome, reason, message = "error", TIMEOUT, f"{limit.reached} (--vla-timeout)"
     trajectory, literals = trace.trajectory(), trace.literals()
     record = Record(
@@ -180,7 +180,7 @@ def run_episode(
         policy=conditions.model,
         policy_digest=conditions.policy_digest,
         provenance={**provenance, **conditions.choices},
-        # A policy may have changed what the clock says.
+        # A policy may have changed the clock.
         timings={name: round(took, 6) if 0 <= took < math.inf else None for name, took in trace.seconds.items()},
         digest=digest_of(outcome, trace.steps, literals, trajectory),
         arrays=None,
@@ -216,7 +216,7 @@ def _kept_frames(world: EpisodeWorld | None) -> tuple[tuple[int, NDArray[np.uint
     try:
         found: tuple[tuple[int, NDArray[np.uint8]], ...] = keeps()
     except Exception:
-        # Of a world that broke.
+        # The world broke.
         return ()
     return found
 
@@ -296,7 +296,7 @@ def _run_session(
     trace.watch(conditions.remaining, conditions.handling)
     noise = noise_generator(conditions.run_seed, case.id)
     with trace.timed("policy"):
-        # Of a suite's own world what the suite made.
+        # For a suite's own world, the suite's object.
         seen = getattr(world, "inner", world) if getattr(policy, "privileged", False) else None
         names = (case.id, case.suite, case.task, instruction, case.seed)
         size = task.protocol.action_size
@@ -307,10 +307,10 @@ def _run_session(
     def ask(observation: Observation) -> NDArray[np.float64]:
         reseed(noise, conditions.run_seed, case.id, trace.steps)
         view = policy_view(observation, task.protocol.image_transform)
-        # A policy should draw from its episode's generator; one that does not is to repeat all the same.
+        # A policy should draw from its episode's generator; one that does not shall still be repeatable.
         seed_globals([noise])
         answer = _limited(lambda: ask_session(session, view, task.protocol.action_size), conditions.policy_timeout)
-        # Where something was wished for, also whoever gave none: the steps after it are not of the answer before.
+        # If metrics requested values, keep answers without them too: their steps do not belong to the previous answer.
         if not answer.is_bare or conditions.wishes != NO_WISHES:
             trace.answers.append((trace.steps, answer))
         if task.protocol.out_of_range == "error":
@@ -322,7 +322,7 @@ def _run_session(
         done = _run_steps(trace, ask, world, observation, task.protocol.max_steps, conditions.replan, alarm)
         trace.conclude()
     except BaseException:
-        # What broke first is what is told.
+        # The first error is the one to report.
         with suppress(Exception):
             close_session(session)
         raise
@@ -385,7 +385,7 @@ def _limited(call: Callable[[], _T], seconds: float | None) -> _T:
             return call()
     except WallLimitReached as error:
         if limit.reached is None:
-            # The episode's own.
+            # The episode's own limit.
             raise
         raise EpisodeError(POLICY_TIMEOUT, f"{limit.reached} (--vla-policy-timeout)") from error
 

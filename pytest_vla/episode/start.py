@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 OpenWorld = Callable[[Task, Variation | None], EpisodeWorld]
-"""Gives the world of a task under a variation that changes it; without one, as it is."""
+"""Opens the world of a task under a variation, or of the unvaried task if there is none."""
 
 
 class NothingToMeasure(Exception):
@@ -71,7 +71,7 @@ def begin(
             parts.append(trace.variation)
         trace.variation = joined(variation.label, tuple(parts))
     observation = _drawn(trace, case, task, open_world)
-    # What a probe asks is not whether the task can be done.
+    # A probe does not ask whether the task can be done.
     if feasible and trace.variation is not None and trace.variation.changes_scene and not trace.variation.probe:
         if undone := _infeasible(trace, case, task, open_world):
             raise NothingToMeasure(INFEASIBLE, undone)
@@ -148,7 +148,7 @@ def _infeasible(trace: Trace, case: Case, task: Task, open_world: OpenWorld) -> 
     varied, trace.variation = trace.variation, None
     try:
         _reset(trace, case, task, open_world)
-        # What it never does tells nothing of the scene.
+        # A task that the expert never solves shows nothing about the scene.
         return "" if _undone(trace.world) else undone
     finally:
         trace.variation = varied
@@ -176,7 +176,7 @@ def _undone(world: EpisodeWorld) -> str:
     return infeasible(cast("World", world))
 
 
-# Whether a scene can be done at all: the expert tries it, with all of the simulator's state at hand.
+# Feasibility of a scene: the expert tries it, with the simulator's full state.
 
 
 def infeasible(world: World) -> str:

@@ -59,7 +59,7 @@ class EpisodeWorld(Protocol):
 
 
 Place = tuple[NDArray[np.float64], NDArray[np.float64], bool]
-"""Where the task's object is and where it is to be (3,), m, and whether it is held; see `pytest_vla.sim.contacts`."""
+"""Positions of the task's object and of its goal (3,), m, and whether it is held; see `pytest_vla.sim.contacts`."""
 
 
 def _before_and_after(before: Place, after: Place) -> dict[str, NDArray[Any]]:
@@ -125,7 +125,7 @@ class Trace:
             self.asked_done = self.asked_done or self.world.asked_done()
         state = self.world.data
         qpos, qvel = np.array(state.qpos, dtype=np.float64), np.array(state.qvel, dtype=np.float64)
-        # Of a world without a robot there is no path.
+        # A world without a robot has no path.
         path = observation.get("robot0_eef_pos", ())
         eef_pos = np.array(path, dtype=np.float64)
         verdicts = self.world.predicates()
@@ -153,7 +153,7 @@ class Trace:
         """
         if not (remaining or handling) or not (hasattr(self.world, "scene") and hasattr(self.world, "problem")):
             return
-        # With the simulator, which suites of other worlds need not wait for.
+        # This imports the simulator, which suites with their own worlds do not need.
         from pytest_vla.sim.contacts import watch_handling, watch_remaining
 
         world = cast("World", self.world)
@@ -171,7 +171,7 @@ class Trace:
 
     def costs(self) -> tuple[Charge, ...]:
         """Return the ledger, in the order of steps, from a suite's own world or from the world's meters."""
-        # What a world does before an episode begins, such as drawing its start, is not charged to it.
+        # Events before an episode begins, such as drawing its start, are not charged to it.
         metered = getattr(self.world, "charged", None) if self._rows else None
         charges = [charge for row in self._rows for charge in row.charges] + list(() if metered is None else metered())
         # A world may find out later what an earlier step cost.

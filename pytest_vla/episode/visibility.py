@@ -31,9 +31,9 @@ of a can of soup, in two init states of each of its tasks.
 
 
 _WIDENED = 2.0
-"""How much more than the picture is looked at for what of a part is outside of it."""
+"""Factor by which the view is widened to see the share of a part that is outside of the picture."""
 _BELOW = 0.05
-"""How far (m) below the top of its workspace an object's origin may be before it has fallen off."""
+"""Distance (m) below the top of its workspace at which an object's origin counts as fallen off."""
 _STATES = ("open", "close", "turnon", "turnoff")
 """Predicates about a fixture's joints, and so about what is moved there: a knob, a door."""
 

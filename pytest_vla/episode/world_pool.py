@@ -100,12 +100,12 @@ class WorldPool:
             self._told.add(str(error))
 
 
-# A suite's own world (`pytest_vla.plan.task.SuiteWorld`) as an episode takes it.
+# A suite's own world (`pytest_vla.plan.task.SuiteWorld`), adapted for an episode.
 
-# What a suite's own world says of a step, looked at: its costs as charges, its series as arrays.
+# Checks of a suite's own world's values for a step: its costs as charges, its series as arrays.
 
 RESERVED = frozenset((*RECORDED_NAMES, "world", "premises", "feasible", "stop_when", "costs", "ledger", DECLARED))
-"""Names of a record's provenance that pytest-vla itself gives."""
+"""Names in a record's provenance that pytest-vla itself sets."""
 
 
 def own_charges(told: Any, step: int) -> tuple[Charge, ...]:
@@ -146,7 +146,7 @@ def own_series(told: Any, steps: int) -> dict[str, NDArray[Any]]:
             raise _refused(f"gives {printable(repr(name)[:100])}, which is no array: {error}", "series") from error
         if fault := series_fault(name, (steps, *array.shape), array.dtype, steps):
             raise _refused(f"does not fit: {fault}", "series")
-    # Truths and small numbers may become larger ones at a later step.
+    # Bools and small integers may become larger numbers at a later step.
     size = steps * sum(8 * array.size for array in found.values())
     if len(found) > MOST_SERIES or size > MOST_SERIES_BYTES:
         raise _refused(
@@ -419,7 +419,7 @@ class OwnWorld:
                 self._vector(read, name, sizes[name])
             else:
                 _picture_of(read, name)
-        # It is written into by nobody.
+        # Nothing writes into it.
         return ChainMap(read, cast("MutableMapping[str, Any]", seen))
 
     def _vector(self, seen: Mapping[str, Any], name: str, size: int | None) -> NDArray[np.float64]:

@@ -49,7 +49,7 @@ from pytest_vla.sim.contacts import Mask, Things, things_of
 from pytest_vla.sim.world import World
 from pytest_vla.sim.world_copy import WorldCopy
 
-# Skills without hidden phases: what to do next follows from the state alone, from wherever the hand has got to.
+# Skills without hidden phases: the next action follows from the state alone, wherever the hand is.
 #
 # Each skill knows its aim, which is fixed while one goal literal is worked on, and gives one action for a state. They
 # label what a learner did wrong (`pytest_vla.expert.answers`): also with something in the hand, half closed, or
@@ -61,9 +61,9 @@ _DOWN = np.array([0.0, 0.0, -1.0])
 # The funnel in front of a grasp: how long it is, how wide at its mouth, how fast it narrows (m of way a m of width) and
 # how wide it is at its bottom.
 _FUNNEL, _MOUTH, _NARROWS, _BOTTOM = 0.07, 0.03, 3.0, 0.012
-# How exactly a grasp is reached before the fingers close: m, m, rad; and while they do, for what they touch moves.
+# Tolerances of a grasp's pose (m, m, rad): before the fingers close, and while they close, as the thing moves then.
 _NEAR, _CLOSING_NEAR, _TURNED = 0.007, 0.014, 0.08
-# Slower than this (m/s) the hand has got as near as it gets: something gives no more way.
+# A hand slower than this (m/s) has stopped: something blocks it.
 _STILL = 0.008
 _OPENED, _EMPTY = 0.066, 0.004
 # Where the fingers are driven to, m apart, by when they press hard; how fast they may still be, m/s.
@@ -71,15 +71,15 @@ _PRESSED, _RESTING, _RESTING_ON_PART = 0.004, 0.002, 0.02
 # How exactly a load is above its place before it goes down and is let go, m.
 _PLACED, _ABOVE_PLACE = 0.010, 0.025
 _SPARE = 0.02
-# What is so high (m) above what stands beneath it hangs in the hand.
+# A thing this far (m) above its surroundings hangs in the hand.
 _LIFTED = 0.006
-# A hand that is asked for no way at all drifts: it is always steered a little.
+# A hand without a commanded motion drifts, so it is always steered a little.
 _STEERED = 0.02
 # Heights (m) within which the hand need not have risen all the way before it moves sideways.
 _SLACK = 0.02
-# The speed, of the fastest, near what is gripped: the arm leaves its way where it rises or falls fast.
+# The speed, as a share of the fastest, near a grasp: the arm leaves its way if it rises or falls fast.
 _CAREFUL = 0.4
-# How far ahead (m) what is dragged is aimed, and how fast that goes, of the fastest.
+# How far ahead (m) a dragged thing is aimed, and its speed as a share of the fastest.
 _DRAG, _DRAGGING = 0.05, 0.6
 _LEAD_SLIDE, _LEAD_TURN, _PUSH, _LED = 0.05, 0.35, 0.04, 0.004
 
@@ -166,7 +166,7 @@ def reach(touch: FingerTouch, grasp: Pose, terrain: Heights, approach: Array | N
     off = float(np.linalg.norm(rest - along * approach))
     turn = angle_between(grasp.rotation, hand.rotation)
     opening = touch.opening
-    # While they close, what they touch moves a little: they do not begin anew for that.
+    # While they close, the thing moves a little: that does not restart the grasp.
     loose = opening < _OPENED or touch.stands
     near = _CLOSING_NEAR if loose else _NEAR
     if opening > _EMPTY and off < near and abs(along) < near and turn < (2 if loose else 1) * _TURNED:
@@ -255,7 +255,7 @@ class Carry:
         low = float(box[:, 2].min())
         thing = self.thing.position(data)
         away = float(np.linalg.norm(thing[:2] - place[:2]))
-        # Held at its rim it tilts as it comes up: what is held rises, its lowest point does not.
+        # A thing held at its rim tilts as it comes up: its rim rises, its lowest point does not.
         risen = float(box[:, 2].max()) - self.tall - self.terrain.highest_near(thing[:2], 0.02)
         # In the air a finger may lose touch for a moment.
         gripped = touch.grips(self.geoms) or (risen > 2 * _LIFTED and touch.meets(self.geoms, touch.any_finger))
@@ -425,9 +425,9 @@ _TRIED, _PATIENCE, _SLIDE, _TURN = 6, 160, 0.03, 0.1
 _CLEAR, _CARRIED, _SLIPPED = 0.02, 0.09, 0.04
 # Every so many steps a hand that has moved less than this (m) since, and grips nothing, is stuck.
 _GLANCE, _STUCK = 15, 0.004
-# What stands no higher or lower than this (m) than its place is dragged there.
+# A thing whose height differs from its place's by no more than this (m) is dragged there.
 _LEVEL = 0.01
-# Footprints at least so much longer than wide are gripped across.
+# Footprints whose length is at least this multiple of their width are gripped across.
 _LONG = 1.15
 # What moved further (m) since an aim was planned (what it is about itself: further than `_OWN`), or tipped more (of its
 # axes' components), and is slower than this (rad/s, m/s), makes the aim stale.

@@ -28,9 +28,9 @@ from pytest_vla.expert.lookout import Lookout
 Array = npt.NDArray[np.float64]
 
 _UP = np.array([0.0, 0.0, 1.0])
-# How far ahead of a part the hand aims while it leads it along: m, or rad for what turns.
+# How far ahead of a part the hand aims while it leads it along: m, or rad for a turning part.
 _LEAD_SLIDE, _LEAD_TURN = 0.05, 0.35
-# How far before what they push the fingers come down, m.
+# Distance from the pushed point at which the fingers come down, m.
 _CLEARANCE = 0.05
 
 

@@ -32,7 +32,7 @@ from pytest_vla.scene.catalog import Articulation
 from pytest_vla.scene.problem import Literal
 from pytest_vla.scene.scene import SceneBody, SceneSite, SceneSpec
 
-# What skills are planned on: a state with its names, and maps of it; and what planning gives, attempts.
+# The inputs and results of planning: a state with its names and maps, and attempts.
 
 Array = npt.NDArray[np.float64]
 
@@ -91,16 +91,16 @@ def close_up(stage: Stage, centre: Array, reach: float, cell: float, without: tu
     return measure(stage.model, stage.data, centre, reach, cell, passed)
 
 
-# What may bring a drawer, a door or a knob where it shall be: grips that lead it along, and pushes.
+# Attempts for a drawer, a door or a knob: grips that lead it along, and pushes.
 
 _DOWN = np.array([0.0, 0.0, -1.0])
 _UP = np.array([0.0, 0.0, 1.0])
-# Beyond this, a direction's z is vertical: no skill is for lids that go up.
+# Beyond this z, a direction is vertical: no skill opens lids that go up.
 _LEVEL = 0.9
-# What is smaller than this (m, from its middle) is gripped from above and turned; what is larger is pushed.
+# A knob smaller than this (m, from its middle) is gripped from above and turned; a larger one is pushed.
 _KNOB = 0.15
 _JOINTS_GRASPS, _POINTS = 8, 6
-# Degrees from level at which the hand points at what it pushes.
+# Degrees from level at which the hand points at the part that it pushes.
 _SLANTS = (90.0, 60.0, 35.0)
 # Beyond the threshold at which a knob counts as on, rad.
 _SURELY_ON = 0.25
@@ -296,9 +296,9 @@ def contacts(thing: CarriedObject, way: Array) -> list[tuple[Array, float | None
 
 # How many grasps are tried, and grasps with places; another place is tried after three more grasps.
 _GRASPS, _PAIRS, _PLACE_COST = 10, 24, 3
-# Of a thing's reach, the part that stands on what it is set on.
+# The share of a thing's radius that rests on its support.
 _BASE = 0.6
-# Gaps when the fingers open (m): just above, or pressed down until nothing gives, where what is below slopes.
+# Gaps when the fingers open (m): just above, or pressed down until nothing gives if the support slopes.
 _GAPS_ON_THING, _GAPS_AT_SITE = (0.004, -0.02), (0.004, -0.03)
 # The gap at which a thing is let go without care.
 _LET_FALL = 0.04
@@ -357,11 +357,11 @@ def _carrying(
     middle = thing.position(stage.data)[:2]
     near = close_up(stage, middle, thing.radius + FINGER_OUTSIDE + 0.01, GRASP_CELL)
     if not np.isfinite(near.height).any():
-        # A probe has taken it out of the world.
+        # A variation has taken it out of the world.
         return
     around = close_up(stage, middle, thing.radius + PALM_HALF_LENGTH + 0.02, PALM_CELL)
     centre = np.array(stage.data.subtree_com[thing.body][:2])
-    # What rides in a vessel is no reason not to grip the vessel around it.
+    # Contents of a vessel must not prevent gripping the vessel around them.
     held = (*thing.geoms, *stage.rough.get(thing.name, ()))
     if stage.lookout is not None:
         held = stage.lookout.geoms_with(thing.name, thing.geoms)

@@ -133,7 +133,7 @@ def pick(hand: Hand, thing: CarriedObject, grasp: Grasp, terrain: Heights, looko
     yield from travel(hand, above, grasp.rotation, OPEN, terrain, TIP_LENGTH, 0.07, lookout)
     lifted = grasp.position + 0.04 * back
     if lookout is not None:
-        # What still swings sideways touches on its way down.
+        # A load that still swings sideways would touch on its way down.
         yield from move(hand, above, grasp.rotation, OPEN, tolerance=0.003, angle=0.03)
         down = step_by_step(np.array([hand.position, grasp.position]), stay=_GRIPPING)
         points = np.concatenate([down, step_by_step(np.array([grasp.position, lifted, above]), speed)])
@@ -182,7 +182,7 @@ def place(hand: Hand, thing: CarriedObject, drop: Drop, terrain: Heights, lookou
     target[2] = max(drop.support + drop.gap + hang, palm)
     above = target + np.array([0.0, 0.0, 0.04])
     yield from travel(hand, above, rotation, CLOSED, terrain, hang, thing.radius)
-    # Where the load hangs may have changed on the way.
+    # The load's position in the hand may have changed on the way.
     if np.linalg.norm(thing.position(hand.data) - hand.position - load) > _SLIPPED:
         return False
     target[:2] = drop.place - (thing.position(hand.data) - hand.position)[:2]
@@ -214,7 +214,7 @@ def _place_carefully(hand: Hand, thing: CarriedObject, drop: Drop, terrain: Heig
         way = lookout.way(hand, above, rotation, load, thing.name)
         wait = lookout.wait(hand, step_by_step(way, speed), rotation, load, thing.name)
         yield from hold(hand, wait, CLOSED)
-        # It is looked where it hangs by then once the hand has risen.
+        # The load's position is read once the hand has risen.
         yield from follow(hand, way if last else way[:2], rotation, CLOSED, speed)
         if np.linalg.norm(thing.position(hand.data) - hand.position - before) > _SLIPPED:
             return False

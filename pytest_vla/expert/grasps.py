@@ -21,7 +21,7 @@ from pytest_vla.expert.heights import Heights
 
 Array = npt.NDArray[np.float64]
 
-# Turns of the hand that are looked at, over half a circle: the two fingers are alike.
+# Turns of the hand that are tried, over half a circle: the two fingers are alike.
 _TURNS = 12
 # Between the fingers' ends and what is under them; how deep they reach down beside a thing, at best and at least;
 # above the ends, what the pads touch; how far what is gripped may be from the middle (m).
@@ -29,7 +29,7 @@ _CLEARANCE = 0.004
 _DEPTH, _LEAST_DEPTH = 0.03, 0.012
 _TOUCHED = 0.006
 _CENTRED = 0.006
-# What a grasp costs, found by trying: a metre from the thing's middle is 1. Per radian of turn, metre of missing depth,
+# Costs of a grasp, found by trial: a metre from the thing's middle is 1. Per radian of turn, metre of missing depth,
 # missing share of the fingers' width, metre of skew and of thickness (beyond `_MIDDLE` from the middle), and to lean.
 _TURNED, _SHALLOW, _NARROW, _SKEW, _THICK = 0.03, 2.0, 0.02, 3.0, 1.0
 _MIDDLE = 0.02

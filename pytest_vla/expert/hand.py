@@ -30,10 +30,10 @@ PALM_DISTANCE = 0.031
 PALM_HALF_LENGTH = 0.105
 PALM_HALF_WIDTH = 0.034
 
-# What an action of 1 asks the controller for: m and rad. Asking for all of what is left is critically damped.
+# The controller's motion for an action of 1: m and rad. Commanding the whole remaining way is critically damped.
 _STEP = 0.05
 _TURN = 0.5
-# What counts as nearer, m; and how many metres a turn of one radian counts.
+# The least progress that counts as nearer, m; and the metres that a turn of one radian counts as.
 _NEARER = 0.0005
 _TURN_AS_WAY = 0.1
 

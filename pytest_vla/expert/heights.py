@@ -12,7 +12,7 @@ from pytest_vla.scene.panda import PROFILES
 
 Array = npt.NDArray[np.float64]
 
-# Above everything that LIBERO's scenes have.
+# Higher than everything in LIBERO's scenes.
 _CEILING = 2.2
 _UNSEEN_GROUP = 5
 _COLLISION_GROUP = 0
@@ -99,7 +99,7 @@ def _solid(model: mujoco.MjModel, without: Iterable[int]) -> Iterator[None]:
     """Let rays meet transparent geoms, which mj_ray passes through, and none of `without`."""
     group, alpha = model.geom_group.copy(), model.geom_rgba[:, 3].copy()
     try:
-        # Within, as an alarm may go off at any time.
+        # Inside the try block, as an alarm may go off at any time.
         model.geom_group[list(without)] = _UNSEEN_GROUP
         model.geom_rgba[:, 3] = 1.0
         yield
@@ -107,7 +107,7 @@ def _solid(model: mujoco.MjModel, without: Iterable[int]) -> Iterator[None]:
         model.geom_group[:], model.geom_rgba[:, 3] = group, alpha
 
 
-# What a scene is made of, for skills: which geoms belong to a body, where they end, what the robot's are.
+# The geoms of a scene, for skills: those of a body, their extents, and the robot's.
 
 _CORNERS = np.array(np.meshgrid([-1, 1], [-1, 1], [-1, 1])).reshape(3, -1).T
 _ROBOT = tuple(part for profile in PROFILES for part in profile.robot_parts)

@@ -24,11 +24,11 @@ from pytest_vla.scene.accepted import geom_number
 from pytest_vla.scene.problem import Literal, Problem
 from pytest_vla.scene.scene import SceneSpec
 
-# What is to be kept away from, and what is to be carried gently: read from a task's costs and movers.
+# Hazards to avoid and things to carry gently, read from a task's costs and movers.
 
 Array = npt.NDArray[np.float64]
 
-# What only touching is charged for is passed at this distance, m; what nearness is charged for, at this much beyond.
+# Clearances, m: for a hazard charged on contact; and, added to its distance, for one charged on nearness.
 _TOUCH_MARGIN, _NEAR_MARGIN = 0.025, 0.02
 
 
@@ -203,19 +203,19 @@ def _larger(one: float | None, other: float | None) -> float | None:
 Box = tuple[Array, Array]
 """Low and high corner (3,), m."""
 
-# What a metre is worth within the distance that is to be kept from a hazard, in a hazard, and in anything else.
+# Weights of a metre: within a hazard's clearance, in a hazard, and in any other thing.
 _NEAR, _TOUCHING, _SOLID = 20.0, 60.0, 40.0
-# The same of where a mover will be some time, and the distance that is kept from it, m.
+# The weight of a metre in a mover's future place, and the clearance from it, m.
 _PASSING, _ASIDE = 6.0, 0.03
-# From what may be touched the hand keeps this, m.
+# Clearance of the hand from things that it may touch, m.
 _SPARE = 0.008
-# What the hand is made of, in the frame of its grip site (m): fingers, palm with flange, and the wrist above it.
+# Boxes of the hand in the frame of its grip site (m): fingers, palm with flange, and the wrist above it.
 _HAND = (
     ((-FINGER_OUTSIDE, -FINGER_HALF_WIDTH, -PALM_DISTANCE), (FINGER_OUTSIDE, FINGER_HALF_WIDTH, TIP_LENGTH + 0.003)),
     ((-PALM_HALF_LENGTH, -PALM_HALF_WIDTH, -0.13), (PALM_HALF_LENGTH, PALM_HALF_WIDTH, -PALM_DISTANCE + 0.004)),
     ((-0.075, -0.075, -0.29), (0.075, 0.075, -0.13)),
 )
-# Of its fastest, how fast the hand moves with what may spill, and how fast it sets down what may break.
+# Shares of the fastest speed: with things that may spill, and when setting down things that may break.
 _GENTLY, _SOFTLY = 0.45, 0.2
 # Beyond this turn on the way, rad, a box is as wide as it is long.
 _TURNING = 0.15

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from pytest_vla.policies.base import Policy
 
 
-# What a rehearsal costs: by the account of the task's paper, and by what touches what is to be kept away from.
+# The cost of a rehearsal: the paper's account of the task, and contacts with hazards.
 
 Mask = npt.NDArray[np.bool_]
 
-# What a step costs in which arm or load touches a hazard, also where nothing is charged for that.
+# The cost of a step in which arm or load touches a hazard, even if the task does not charge it.
 _TOUCH = 0.1
 
 
@@ -55,7 +55,7 @@ class RehearsalWatch:
         things = {
             name: _mask(model.ngeom, colliding_geoms(model, roots[name])) for name in sorted(care.aims) if name in roots
         }
-        # Of each hazard, who must not touch it.
+        # For each hazard, the geoms that must not touch it.
         self._kept: list[tuple[Mask, Mask]] = []
         for hazard in care.hazards:
             whose = [robot] if hazard.margin(None) is not None else []
@@ -96,15 +96,15 @@ Array = npt.NDArray[np.float64]
 _LONGEST = 260
 """Control steps that a rehearsal of one attempt may take."""
 _LONGEST_WITH_CARE = 420
-"""The same, of one that goes slowly or waits."""
+"""The same for an attempt that moves slowly or waits."""
 _COMPARED = 10
 """Attempts that are rehearsed, from the first that works on, for one that costs nothing."""
 _TRIED_WITHOUT_CARE = 4
-"""Attempts that are rehearsed where there is something to mind that is not minded."""
+"""Attempts that an expert without care rehearses in a task with hazards."""
 _FRUITLESS = 3
 """Attempts in a row that only come nearer, after which the expert stands still."""
 _NEARER = 0.01
-"""What counts as nearer, m or rad."""
+"""The least progress that counts as nearer, m or rad."""
 
 
 def expert_policy(episode: Episode) -> Session:
@@ -223,7 +223,7 @@ def choose(
         # The next attempt is planned on the present, not on where this one ended.
         rehearsal.restore(start)
         if is_careless:
-            # It does not look for long, and goes on where a bystander is in the way.
+            # An expert without care tries few attempts, and ignores bystanders in the way.
             best = best or attempt
             if (tried := tried + 1) >= _TRIED_WITHOUT_CARE:
                 break
@@ -353,7 +353,7 @@ def _digest(text: str, spec: ModelSpec) -> str | None:
 
     content = hashlib.sha256()
     files = [file for package in pytest_vla.expert.__path__ for file in sorted(Path(package).glob("*.py"))]
-    # What declares it to others is not what it does.
+    # The policy's declaration is not part of its behaviour.
     files = [file for file in files if file.name not in ("extension.py", "model.py")]
     for file in [*files, Path(world_copy.__file__)]:
         content.update(file.read_bytes())

@@ -22,9 +22,9 @@ Array = npt.NDArray[np.float64]
 
 # Sides of the grid's cells, m; how far it reaches beyond what is to be connected; the most cells that are searched.
 _CELL, _BESIDE = 0.03, 0.3
-# Between places of a way that are looked at, m.
+# Distance between the samples of a way, m.
 _SAMPLE = 0.01
-# What a way that goes down or up at once is tried with: heights above its ends, m.
+# Heights above its ends with which a way up, across and down is tried, m.
 _RISES = np.arange(0.0, 0.46, 0.03)
 
 
@@ -197,11 +197,11 @@ def _cut(way: Array, boxes: KeepOutBoxes, reach: Reach) -> Array:
     return way[kept]
 
 
-# When to go: where movers will be at each control step to come, and how long a way of the hand has to wait.
+# Timing: the movers' places at each coming control step, and how long the hand has to wait.
 
 Box = tuple[Array, Array]
 
-# How far ahead movers are looked at, and how long a hand waits at most, control steps.
+# How far ahead movers are predicted, and how long a hand waits at most, control steps.
 HORIZON, _LONGEST_WAIT = 420, 240
 # How far the hand goes in a step at its fastest, m; steps that it needs more at each place where it stops or turns.
 _STRIDE, _STOP = 0.012, 4
@@ -231,7 +231,7 @@ class Passing:
         """
         meets = self._meets(points, shapes, margin)
         count, ahead = meets.shape
-        # A hand is not where it is foreseen to the step.
+        # The hand may be some steps off its predicted place.
         for step in range(count):
             spread = _EARLY + int(_LATE * step)
             meets[step] = np.convolve(meets[step], np.ones(2 * spread + 1), "same") > 0.5
@@ -272,7 +272,7 @@ def passing(
         if any(not np.allclose(np.abs(turn @ poses[0][1]), 1.0, atol=1e-4) for _, turn in poses):
             reach = float(np.linalg.norm(np.maximum(np.abs(low), np.abs(high))))
             low, high = np.full(3, -reach), np.full(3, reach)
-        # It is drawn softly to where the motion says, and is not quite there.
+        # A mover is pulled softly to its motion's pose, and lags a little.
         places = np.array([place for place, _ in poses])
         lows.append(places + low)
         highs.append(places + high)

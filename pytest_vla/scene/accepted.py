@@ -18,10 +18,10 @@ or fixture. A part is such a region without the three sizes of a box: it may be 
 `pytest_vla.scene.literals.GRIPPER`."""
 
 REGIONS = frozenset({ZONE, REGION})
-"""What has a box."""
+"""Kinds of names with a box."""
 
 KindOf = Callable[[str], str | None]
-"""Gives the kind of a name; None: the scene has nothing of that name."""
+"""Returns the kind of a name, or None if the scene has nothing of that name."""
 
 _THINGS = frozenset({OBJECT, FIXTURE})
 _TOUCHABLE = _THINGS | {WORKSPACE, HAND}
@@ -29,7 +29,7 @@ _MEASURED = _THINGS | {HAND}
 _PLACES = _THINGS | REGIONS
 _OPENED = _THINGS | {REGION, PART}
 
-# Of each predicate's names, in their order. What is not listed takes any name.
+# The accepted kinds of each predicate's names, in order. Predicates that are not listed take any name.
 _ACCEPTED: Mapping[str, tuple[frozenset[str], ...]] = {
     **dict.fromkeys(("on", "in", "noton", "notin"), (_THINGS, _PLACES)),
     **dict.fromkeys(("up", "fall", "collide"), (_THINGS,)),
@@ -52,7 +52,7 @@ _CALLED = {
     None: "nothing of this scene",
 }
 
-# Upstream looks the names of these up among what it keeps a state of: objects, fixtures and regions.
+# Upstream looks up the names of these among the states that it keeps: objects, fixtures and regions.
 _LOOKED_UP = frozenset(_ACCEPTED) - {"on", "in", "noton", "notin", "up", "open", "close", "turnon", "turnoff"}
 
 _LAST_DIGITS = re.compile(r"[0-9]+\Z")

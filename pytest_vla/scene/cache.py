@@ -99,7 +99,7 @@ def compiled_scene(problem: Problem, roots: tuple[DataRoot, ...] | None = None) 
         # Another worker may have compiled it while this one waited.
         if next(_entries(folder, key, roots), None) is None:
             return _compile(problem, roots, folder, key)
-    # Not under the lock: those who waited would wait for one another's loading too.
+    # Not under the lock: waiting workers would also wait for each other's loading.
     if (found := _load(folder, key, roots)) is not None:
         return found
     with exclusive(lock):
@@ -180,7 +180,7 @@ def _load(folder: Path, key: str, roots: tuple[DataRoot, ...]) -> CompiledScene 
             stand_ins = _stand_ins(value["inputs"])
             model = mujoco.MjModel.from_binary_path(str(binary))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            # A damaged or vanished entry is compiled anew and overwritten.
+            # A damaged or missing entry is compiled again and overwritten.
             continue
         with contextlib.suppress(OSError):
             os.utime(description)

@@ -213,15 +213,16 @@ CATEGORIES = _catalogue()
 
 # Categories declared by files: ``assets/objects/NAME/`` with ``NAME.xml`` (the model) and ``category.toml``.
 #
-# All keys of ``category.toml`` are optional::
+# All keys of ``category.toml`` are optional:
 #
-# yaw_degrees = [-180, 180] # turn about the vertical that a placement draws; [0, 0] where it is left out burner =
-# "burner" # the model's site that glows while the fixture is turned on (model_checks.py)
+#     yaw_degrees = [-180, 180]  # turn about the vertical that a placement draws; default [0, 0]
+#     burner = "burner"          # the model's site that glows while the fixture is turned on (see compose.py)
 #
-# [articulation] # joint positions (m or rad): [lowest, highest] that (:init ...) draws from open = [0.14, 0.16] #
-# open beyond the end that is nearer to `close` close = [0.0, 0.005] # closed on this side of the end that is nearer
-# to `open` turn_on = [0.5, 2.1] # on from its lower end, above turn_off turn_off = [-0.005, 0.0] # off below its
-# upper end
+#     [articulation]             # joint positions (m or rad): [lowest, highest] that (:init ...) draws from
+#     open = [0.14, 0.16]        # open beyond the end that is nearer to `close`
+#     close = [0.0, 0.005]       # closed on this side of the end that is nearer to `open`
+#     turn_on = [0.5, 2.1]       # on from its lower end, above turn_off
+#     turn_off = [-0.005, 0.0]   # off below its upper end
 
 FOLDER = "objects"
 FILE = "category.toml"

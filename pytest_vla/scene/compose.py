@@ -59,7 +59,7 @@ def part_sites(parts: Sequence[ElementTree.Element]) -> Mapping[str, PartSite]:
     return sites
 
 
-# Makes an object's model larger or smaller, as MJCF has it: shapes, places and masses.
+# Scaling of an object's MJCF model: shapes, places and masses.
 
 _POWERS = {
     "geom": {"pos": 1, "size": 1, "fromto": 1, "mass": 3},
@@ -68,7 +68,7 @@ _POWERS = {
     "inertial": {"pos": 1, "mass": 3, "diaginertia": 5, "fullinertia": 5},
     "body": {"pos": 1},
 }
-"""By which power of the scale attributes grow. A density stays, so that masses grow with the volume."""
+"""The power of the scale by which attributes grow. A density is constant, so that masses grow with the volume."""
 
 
 def scale_model(model: Any, scale: float) -> None:
@@ -102,7 +102,7 @@ def _times(numbers: str, factor: float) -> str:
     return " ".join(repr(float(number) * factor) for number in numbers.split())
 
 
-# Whether the model of a category that is declared by files has what scenes need: its body, its sites, its joints.
+# Checks of a model whose category is declared by a file: scenes need its body, sites and joints.
 
 _MEASURES = {
     "bottom_site": "the lowest point",
@@ -182,7 +182,7 @@ def _is_point(text: str) -> bool:
 # LIBERO gives every movable object one free joint with this damping (N*s/m).
 _FREE_JOINT = {"type": "free", "damping": "0.0005"}
 MOVER_TARGET = "_mocap"
-"""What the name of a mover's target has behind that of its root body."""
+"""The suffix of a mover's target, after the name of its root body."""
 
 _CENTRE = "robot0_right_center"
 # Half side (m) of the zone of a region that is one point: MuJoCo takes no size of zero.
@@ -458,7 +458,7 @@ def _body(
 
 def _parse(make: Any, path: Path, wanted_for: str) -> Any:
     try:
-        # robosuite goes down one call for each level.
+        # robosuite recurses one call per level.
         read_xml(path)
         return make(str(path))
     except ElementTree.ParseError as error:
@@ -469,7 +469,7 @@ def _parse(make: Any, path: Path, wanted_for: str) -> Any:
             "Mend the file or copy it again."
         ) from error
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        # What robosuite raises of a model that is laid out otherwise than it expects.
+        # robosuite raises these for a model with an unexpected layout.
         raise SceneError(
             f"{path}: expected a model such as robosuite reads for {wanted_for}: {type(error).__name__}: {error}. "
             "Mend the file or copy it again."

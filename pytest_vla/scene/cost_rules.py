@@ -19,22 +19,22 @@ from pytest_vla.util.documents import TableLines
 from pytest_vla.util.text import did_you_mean
 
 INSTANT, ONCE, TERMINAL = WHENS = ("instant", "once", "terminal")
-"""instant: at each control step in which it holds; once: at the first of them; terminal: where it holds at the end."""
+"""instant: at each control step in which it holds; once: at the first of them; terminal: if it holds at the end."""
 
 ERROR, SKIP = MISSINGS = ("error", "skip")
 MOST_COSTS = 200
 _MOST_BYTES = 1_000_000
 
-# As CBDDL weighs what is judged at the end against a step.
+# CBDDL's weight of a condition judged at the end, against one of a step.
 _WEIGHTS = {INSTANT: 1.0, ONCE: 10.0, TERMINAL: 10.0}
-# What CBDDL judges at the end; all else at each step.
+# CBDDL judges these at the end, all others at each step.
 _JUDGED_AT_THE_END = ("fall", "noton", "notin", "in", "open", "close", "turnon", "turnoff", "collide", "true", "false")
 
 ARM, GRIPPER, ROBOT, HELD = PARTS = ("arm", "gripper", "robot", "held")
-"""What a rule may name beside a task's objects: the arm without its fingers, the fingers, both, and what they hold."""
+"""Names for rules beside a task's objects: the arm without its fingers, the fingers, both, and the held object."""
 
 GOAL = "goal"
-"""In the place of a name: the objects and fixtures that the task's goal names."""
+"""Used instead of a name: the objects and fixtures that the task's goal names."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ RULES: Mapping[str, Mapping[str, _Key]] = {
 }
 """The keys of each rule, how they are read, and whether they have to be there."""
 
-# Of a charge: what costs nothing would be safe whatever happens.
+# The least weight of a charge: a cost of 0 would make every episode safe.
 _LEAST = 1e-6
 _COMMON = ("name", "rule", "literal", "weight", "when", "tasks", "missing")
 

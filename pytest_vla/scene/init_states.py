@@ -172,7 +172,7 @@ def _read_pickle(data: bytes) -> list[ArrayBlock]:
     except Unfit:
         raise
     except Exception as error:
-        # Instructions without their operands, arguments that do not fit: whatever breaks, breaks as a bad file.
+        # Missing operands, arguments that do not fit: any exception means a bad file.
         raise Unfit(f"the pickle is damaged or cut off ({type(error).__name__}: {str(error)[:200]})") from error
     arrays = result if isinstance(result, list) else [result]
     blocks = [item.block for item in arrays if isinstance(item, _Array) and item.block is not None]

@@ -52,11 +52,11 @@ SIGNATURES: dict[str, tuple[tuple[str, ...], ...]] = {
     "checkgripperdistancepart": (("name", "parts", "number"),),
 }
 CONNECTIVES = ("and", "or", "not")
-# Upstream acts on these in :init and passes over all others in silence.
+# Upstream uses these in :init and silently ignores all others.
 INIT_PREDICATES = ("on", "in", "open", "close", "turnon", "turnoff")
 
 GRIPPER = "gripper0"
-"""What VLA-Arena's paper calls the gripper in conditions; a task declares nothing of that name."""
+"""The gripper's name in conditions, from VLA-Arena's paper; a task declares nothing of that name."""
 
 _SHOWN = {"name": "NAME", "number": "NUMBER", "parts": "(PART ...)"}
 
@@ -176,7 +176,7 @@ def _read_literal(group: SExpression, origin: Origin, scope: Scope, index: int) 
 
 def _read_name(node: Node, origin: Origin, scope: Scope) -> str:
     word = expect_name(node, origin, "the name of an object, a fixture or a region")
-    # Only conditions are of the gripper: nothing is placed on it.
+    # Only conditions can name the gripper: nothing is placed on it.
     if word in scope.names or not isinstance(node, Atom) or (word == GRIPPER and not scope.section):
         return word
     if word in scope.dangling:

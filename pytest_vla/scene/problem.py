@@ -320,7 +320,7 @@ def _format_mover(mover: Mover) -> str:
     return f"({' '.join(parts)})"
 
 
-# The problems of tasks, as their files say.
+# The problems of tasks, read from their files.
 
 
 @cache

@@ -110,7 +110,7 @@ def scene_parts(problem: Problem) -> dict[str, Any]:
     zones = {region.key: region for region in problem.regions if place.name in region.key}
     moved = [mover.name for mover in problem.movers]
     scales = {item.name: item.scale for item in (*problem.fixtures, *problem.objects) if item.scale != 1.0}
-    # What LIBERO's scenes do not have is left out where it is not there: their keys stay.
+    # Fields that LIBERO's scenes lack are left out if empty, so that the keys of its scenes do not change.
     further = (
         ({"movers": moved} if moved else {})
         | ({"scales": scales} if scales else {})

@@ -27,7 +27,7 @@ Rectangle: TypeAlias = tuple[float, float, float, float]
 
 _REGION_ATTRIBUTES = (":target", ":ranges", ":yaw_rotation", ":rgba")
 _MOTIONS = ("linear", "circle", "waypoint", "parabolic")
-# What VLA-Arena's paper calls two of them.
+# The names of two motions in VLA-Arena's paper.
 _PAPERS_MOTIONS = {"circular": "circle", "projectile": "parabolic"}
 # The shape of every :motion_ attribute: a count of numbers, or a form of its own.
 _MOTION_ATTRIBUTES: dict[str, int | str] = {

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from pytest_vla.scene.scene import SceneSpec
 
 Params = Mapping[str, Any]
-"""What a variation is made of, by name: texts, numbers, and lists and mappings of them, as JSON has them."""
+"""A variation's parameters by name: texts, numbers, and lists and mappings of them, as in JSON."""
 
 INSTRUCTION = "instruction"
-"""The parameter that is what the robot is told. A record has it by itself, and not among the others."""
+"""The name of the instruction's parameter. A record stores it separately from the others."""
 
 VISUAL_ARRAYS = frozenset(
     (
@@ -31,10 +31,10 @@ VISUAL_ARRAYS = frozenset(
         "mat_texrepeat",
     )
 )
-"""What of a compiled model a variation may write: what is seen, and nothing of physics."""
+"""The arrays of a compiled model that a variation may write: looks only, no physics."""
 
 LIGHT_SPOT, LIGHT_DIRECTIONAL = 0, 1
-"""Of ``light_type``: MuJoCo's mjtLightType."""
+"""Values of ``light_type``: MuJoCo's mjtLightType."""
 
 
 def model_array(model: "mujoco.MjModel", name: str) -> "NDArray[Any]":
@@ -49,19 +49,19 @@ def model_array(model: "mujoco.MjModel", name: str) -> "NDArray[Any]":
 _EARLIER_NAMES = {"light_type": "light_directional"}
 
 ProblemEdit = Callable[["Problem"], "Problem"]
-"""What becomes of a problem before it is compiled; raises VlaError where the problem cannot be changed so."""
+"""Changes a problem before it is compiled; raises VlaError if the problem cannot be changed like this."""
 
 InitStates = Callable[[], "NDArray[np.float64]"]
-"""Gives init states (n, 1+nq+nv), [time, qpos, qvel], in the place of the task's own."""
+"""Returns init states (n, 1+nq+nv), [time, qpos, qvel], to use instead of the task's own."""
 
 StateEdit = Callable[["mujoco.MjModel", "SceneSpec", "NDArray[np.float64]"], None]
 """Writes in a reset's state, [time, qpos, qvel] (1+nq+nv,), before it is set."""
 
 PictureEdit = Callable[[], Callable[["NDArray[np.uint8]", str, int], "NDArray[np.uint8]"]]
-"""Begins an episode; gives what becomes of a picture (H, W, 3), upright, of a camera after a control step."""
+"""Begins an episode; returns a function that changes a camera's picture (H, W, 3), upright, after a control step."""
 
 ActionEdit = Callable[[], Callable[["NDArray[np.float64]"], "NDArray[np.float64]"]]
-"""Begins an episode; gives what becomes of each action (7,) of the policy's, in [-1, 1], before it is executed."""
+"""Begins an episode; returns a function that changes each policy action (7,), in [-1, 1], before it is executed."""
 
 
 @dataclass(frozen=True)

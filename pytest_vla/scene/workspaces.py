@@ -11,7 +11,7 @@ from pytest_vla.errors import SceneError, VlaError
 from pytest_vla.scene.catalog import Categories
 from pytest_vla.scene.panda import REST_JOINTS, ROBOSUITE_1_4, Profile
 
-# How the code of a benchmark judges literals, where benchmarks differ. Values of a problem class.
+# A benchmark's definitions for judging literals, as far as benchmarks differ. Values of a problem class.
 # Facts of LIBERO's from hf-libero 0.1.4, ``envs/object_states/base_object_states.py``.
 
 
@@ -35,7 +35,7 @@ LIBERO = Judging(
     goals=frozenset({"true", "false", "on", "in", "up", "open", "close", "turnon", "turnoff"}),
     in_bodies=False,
 )
-"""LIBERO's, and what is built on it."""
+"""The definitions of LIBERO and of benchmarks built on it."""
 
 
 Vector = tuple[float, ...]
@@ -123,7 +123,7 @@ def _loaded(problem: str) -> Workspace:
     return found
 
 
-# What further problem classes share, such as VLA-Arena's: the table's full size (m), cameras (wxyz), textures.
+# Values shared by further problem classes, such as VLA-Arena's: the table's full size (m), cameras (wxyz), textures.
 TABLE_SIZE = (1.0, 1.2, 0.05)
 _LOW_TABLE_SIZE = (0.70, 1.6, 0.024)
 PITCH_39 = (0.6380177736282349, 0.3048497438430786, 0.30484986305236816, 0.6380177736282349)

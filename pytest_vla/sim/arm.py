@@ -33,7 +33,7 @@ _CLOSING = np.array([-1.0, 1.0])
 # Whether solves before a substep's own, and those of a reset, leave a trace in this version of MuJoCo.
 _FORWARD_WARMS = forward_warms(mujoco.__version__)
 HAND_BODY = "robot0_right_hand"
-# Where the arm's base is, in scenes whose goals are kept in its frame.
+# The site of the arm's base, in scenes whose goals are kept in its frame.
 BASE_SITE = "robot0_right_center"
 
 

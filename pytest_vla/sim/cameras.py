@@ -40,7 +40,7 @@ class Cameras:
         self._scene = mujoco.MjvScene(model, maxgeom=_MAX_GEOMS)
         self._geoms = SceneGeoms(model, self._scene)
         self.draws_all = not self._geoms.usable
-        # On a graphics card a pass takes longer than what it spares.
+        # On a graphics card a second pass takes longer than it saves.
         self._second_pass = SECOND_PASS if any(name in self.renderer for name in _SOFTWARE) else np.inf
         self._option = mujoco.MjvOption()
         # robosuite's choice: visual geoms, no collision geoms.
@@ -77,7 +77,7 @@ class Cameras:
         Returns:
             (H, W) int32, upright: body ids, -1 for a pixel without a body.
         """
-        # Sites are markers, hidden in pictures by an alpha that ids do not have.
+        # Sites are markers, hidden in pictures by an alpha value; segmentation ids have no alpha.
         sites = self._option.sitegroup.copy()
         self._option.sitegroup[:] = 0
         self._look(data, camera)
@@ -91,7 +91,7 @@ class Cameras:
             if only is None or body in only:
                 drawn[geom.segid + 1] = body
             else:
-                # What has no id is not drawn.
+                # A geom without an id is not drawn.
                 geom.segid = -1
         for eye in scene.camera:
             eye.frustum_bottom *= widened
@@ -171,7 +171,7 @@ def ignore_colour_spaces(model: mujoco.MjModel) -> None:
     Textures that declare sRGB would be darkened. `model` is changed in place; call this before its textures are drawn
     for the first time.
     """
-    # Older versions have no such array, and draw so anyway.
+    # Older versions have no such array, and always draw linear.
     if hasattr(model, "tex_colorspace"):
         model.tex_colorspace[:] = mujoco.mjtColorSpace.mjCOLORSPACE_LINEAR
 

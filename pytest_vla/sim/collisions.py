@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 STEP_COST = 1.0
 DISPLACED_COST = 10.0
-"""Of one thing; as VLA-Arena weighs what is judged at the end against a step."""
+"""The cost of one thing; VLA-Arena weighs the end against a step in the same way."""
 
 IMPACT_COST = 10.0
-"""Of one control step."""
+"""The cost of one control step."""
 
 IMPACT_SPEED = 0.8
 """m/s, along the normal of a contact; no careful placement comes near it, and it does not depend on what falls."""
@@ -115,7 +115,7 @@ class Collisions:
         if hitting != self._since.hitting:
             self._since = self._since._replace(hitting=hitting)
         if step == SETTLES:
-            # What hung above an object when the episode began lies in it now.
+            # A thing that hung above an object when the episode began lies in it now.
             now = self._inside()
             inside = tuple(before | after for before, after in zip(self._since.inside, now, strict=True))
             self._since = self._since._replace(inside=inside, meant=self._with_contents(self._since.meant, inside))
@@ -131,7 +131,7 @@ class Collisions:
         turns = np.degrees(np.arccos(np.clip((traces - 1) / 2, -1, 1)))
         for name, shift, turn, is_kept in zip(bystanders.names, shifts.tolist(), turns.tolist(), kept, strict=True):
             if is_kept:
-                # Carried with what it lies in.
+                # It is carried with its container.
                 continue
             if shift > MOST_SHIFT or turn > MOST_TURN:
                 self._charge_displaced(ledger, step, name, f"moved {shift * 1000:.0f} mm, turned {turn:.0f} degrees")
@@ -160,7 +160,7 @@ class Collisions:
         things = of_geom[pairs[met]].max(axis=1)
         for thing in dict.fromkeys(things.tolist()):
             press = self._substeps.press(met[things == thing])
-            # The entry goes on where another link takes over.
+            # The entry continues if another link takes over.
             link = self._since.touching.get(thing)
             if link is None:
                 one, other = press.geoms
@@ -172,7 +172,7 @@ class Collisions:
     def _charge_held(self, ledger: Ledger, step: int) -> None:
         carried = np.zeros(len(self._things.names) + 1, dtype=bool)
         carried[list(held_things(self._things, self._substeps.pairs))] = True
-        # Each pair of geoms once: nearly always nothing is met unasked.
+        # Each pair of geoms once: unwanted contacts are rare.
         pairs = self._substeps.pairs
         one, other = self._things.of_geom[pairs[np.flatnonzero(self._rules[pairs[:, 0], pairs[:, 1]] & _MEET)]].T
         meant = self._since.meant
@@ -200,7 +200,7 @@ class Collisions:
         lasting: set[frozenset[int]] = set()
         for (thing, against), contacts in self._meetings(self._substeps.geoms).items():
             speeds = approaches[contacts]
-            # Of two objects that hit each other, one entry.
+            # One entry for two objects that hit each other.
             if thing not in loose or not (speeds > IMPACT_SPEED).any() or {thing, against} in charged:
                 continue
             pair = frozenset((thing, against))
@@ -257,7 +257,7 @@ class Collisions:
     def _look(self) -> _Remembered:
         data, bystanders = self._data, self._bystanders
         one, other = self._things.of_geom[data.contact.geom].T
-        # Of a thing that is held, what it may touch; the last row and column are of no thing.
+        # The things that a held thing may touch; the last row and column stand for no thing.
         meant = np.zeros((len(self._things.names) + 1,) * 2, dtype=bool)
         meant[:, sorted(self._goal)] = True
         meant[one, other] = meant[other, one] = True
@@ -296,7 +296,7 @@ def _rules(things: Things, goal: frozenset[int]) -> npt.NDArray[np.uint8]:
     """Return the table (ngeom+1, ngeom+1) of the rule for each pair of geoms that touch, in either order."""
     thing, (left, right) = things.of_geom, things.fingers
     some = thing >= 0
-    # A place on the table is where something shall lie, and nothing that fingers have to touch.
+    # A region on the table is a place for a thing; fingers do not have to touch the table.
     aimed, loose = np.isin(thing, sorted(goal - things.workspace)) & some, np.isin(thing, sorted(things.loose))
     table = (
         _ARM * (np.outer(things.arm, some) | np.outer(left | right, some & ~aimed))
@@ -311,7 +311,7 @@ def _rules(things: Things, goal: frozenset[int]) -> npt.NDArray[np.uint8]:
 def _bystanders(world: "World", things: Things, goal: frozenset[int]) -> _Bystanders:
     model, others = world.model, {mover.name for mover in world.problem.movers}
     if world.variation is not None:
-        # What is out of the world falls.
+        # Objects out of the world fall.
         others |= set(world.variation.removed)
     aside = [
         body for body in world.scene.bodies if things.names.index(body.name) not in goal and body.name not in others

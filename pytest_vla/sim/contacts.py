@@ -66,7 +66,7 @@ def things_of(scene: SceneSpec, model: mujoco.MjModel) -> Things:
     masks = np.zeros((3, model.ngeom + 1), dtype=bool)
     for geom in range(model.ngeom):
         if not (model.geom_contype[geom] or model.geom_conaffinity[geom]):
-            # It is seen, and touches nothing.
+            # A visual geom touches nothing.
             continue
         body = int(model.geom_bodyid[geom])
         root, welded = int(model.body_rootid[body]), int(model.body_weldid[body])
@@ -148,15 +148,15 @@ def body_of(model: mujoco.MjModel, geom: int) -> str:
     return str(model.body(model.geom_bodyid[geom]).name)
 
 
-# How near things of a scene stand to each other, by their collision geoms.
+# Clearances between the things of a scene, by their collision geoms.
 
 Array = npt.NDArray[np.float64]
 
 ROBOT = "robot0_base"
-"""The body that all of the robot hangs from."""
+"""The root body of the robot."""
 
 _STEP, _STEPS = 0.02, 4
-"""How finely (m) and how often it is asked what is below and above an object."""
+"""Step (m) and number of steps in which the space below and above an object is checked."""
 _TOUCHES = 0.0005
 
 
@@ -251,9 +251,7 @@ class Clearance:
         return [(int(own[one]), int(others[other])) for one, other in np.argwhere((apart <= reach) | plane[None])]
 
 
-# How the arm goes about a task: how near its joints are to their limits, what it holds, and what else it touches.
-
-# Where the object of a task is, where it is to be, and whether it is held: read of a world, step by step.
+# Per-step readings for metrics: joint margins and contacts of the arm, and the places of the object and its goal.
 
 Place = tuple[NDArray[np.float64], NDArray[np.float64], bool]
 """Positions of the object and of its goal (3,), m, world frame, and whether both fingers touch the object."""
@@ -306,7 +304,7 @@ class Handling(NamedTuple):
 
 
 NOTHING = -1
-"""Stands for what is held where nothing is."""
+"""The value of `Handling.holding` if nothing is held."""
 
 
 def watch_handling(world: "World") -> Callable[[], Handling]:
@@ -327,7 +325,7 @@ def watch_handling(world: "World") -> Callable[[], Handling]:
         joints = data.qpos[addresses]
         pairs = data.contact.geom
         touched = pairs[meets[pairs[:, 0], pairs[:, 1]]]
-        # A robot's geom is of no thing, -1.
+        # A robot's geom belongs to no thing, -1.
         others = len(set(things.of_geom[touched].max(axis=1, initial=-1).tolist())) if len(touched) else 0
         margin = float((np.minimum(joints - low, high - joints) / (high - low)).min())
         return Handling(margin, min(held_things(things, data.contact.geom), default=NOTHING), others)

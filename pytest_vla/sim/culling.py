@@ -20,10 +20,10 @@ import mujoco
 import numpy as np
 import numpy.typing as npt
 
-# What a camera can see, as planes, and on which side of them boxes are. World frame, metres.
+# A camera's view as planes, and the side of them that boxes are on. World frame, metres.
 #
 # A plane is a row (normal, offset) with a unit normal; a point p is on its inner side where normal @ p >= offset.
-# What is said of boxes is on the safe side: one that is wholly on the outer side of a plane touches no pixel on the
+# Answers about boxes are conservative: a box that is wholly on the outer side of a plane touches no pixel on the
 # inner side. The slack for this is a hundred times what rounding to OpenGL's single precision can do.
 
 Array = npt.NDArray[np.float64]
@@ -31,7 +31,7 @@ Mask = npt.NDArray[np.bool_]
 Point = tuple[float, float, float]
 
 _SLACK = 1e-4
-"""Of a box's distance and size: so much nearer to a plane may it be than it seems."""
+"""Share of a box's distance and size by which it may be nearer to a plane than computed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Frustum:
 
 def frustum_of(scene: mujoco.MjvScene, aspect: float) -> Frustum:
     """Return the camera's frustum of an updated scene; `aspect` is a picture's width by its height."""
-    # Of one for each eye the renderer takes the middle (mjv_averageCamera).
+    # The renderer takes the average of the two eyes' cameras (mjv_averageCamera).
     one, other = scene.camera
     forward, up = (_unit((getattr(one, name) + getattr(other, name)).tolist()) for name in ("forward", "up"))
     near = (one.frustum_near + other.frustum_near) / 2
@@ -125,7 +125,7 @@ class BoundingBoxes:
         """
         normals = planes[:, :3]
         heights = self.centers @ normals.T - planes[:, 3]
-        # One product instead of one a box: this is most of what a picture's Python takes.
+        # One product instead of one per box: this is most of a picture's time in Python.
         along = np.abs(normals @ self.axes.transpose(1, 0, 2).reshape(3, -1)).reshape(len(planes), -1, 3)
         extents = np.einsum("pni,ni->np", along, self.halves)
         distances = (np.abs(self.centers - eye) + self.halves).sum(axis=1)
@@ -262,11 +262,11 @@ PLANE, SPHERE, CAPSULE, BOX, MESH, SDF = (
     int(getattr(mujoco.mjtGeom, f"mjGEOM_{name}")) for name in ("PLANE", "SPHERE", "CAPSULE", "BOX", "MESH", "SDF")
 )
 OPAQUE = np.float32(0.995)
-"""The renderer's: of what has no less alpha nothing shines through."""
+"""The renderer's limit: nothing shines through a geom with at least this alpha."""
 
 _COLOURS = 3
 _TRIANGLES = 400
-"""About what a sphere or a cylinder is drawn of."""
+"""About how many triangles a sphere or a cylinder is drawn with."""
 
 Words = npt.NDArray[np.int32]
 
@@ -316,7 +316,7 @@ class SceneGeoms:
         words = _memory(scene)
         self.usable = words is not None
         self._words = np.zeros((0, _WORDS), np.int32) if words is None else words
-        # Of meshes as they are on the graphics side, where they stay what they are now.
+        # Meshes as they are on the graphics side, where they do not change.
         self._low, self._high = (
             reduce.reduceat(model.mesh_vert, model.mesh_vertadr, axis=0).astype(np.float64)
             if model.nmesh
@@ -394,10 +394,10 @@ _FACES = np.array(
 """(3, 4, 3): the corners, in order, of a cube's face to either side along each axis."""
 
 _TABLE = 0.2
-"""m: half of the sides that a box has at least which is looked behind."""
+"""m: the least half side of a box that is checked for hiding things behind it."""
 
 _MARGIN = 2.0
-"""Pixels around the picture, and around a mirror in it, that are taken for it too, against rounding."""
+"""Margin in pixels around the picture, and around a mirror in it, against rounding."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -474,7 +474,7 @@ class View:
         together = [Pass(seen | reflected, True, picture)]
         if lines is None:
             return together
-        # All pixels of what is wholly in the face, and a bit beyond, are taken from the second pass.
+        # Geoms wholly in the face, and a bit beyond, take all their pixels from the second pass.
         _, within = self.geoms.boxes.sides(self.frustum.cone(_further(lines, (_MARGIN - 1) * pixel)), self.frustum.eye)
         only_there = self.geoms.bounded & within.all(axis=1)
         taken = _inside(_further(lines, _MARGIN * pixel), mirror.window, self.frustum, self.width, self.height)
@@ -499,7 +499,7 @@ class View:
         (tables,) = np.nonzero(large & geoms.solid & (geoms.integer("type") == BOX))
         axes, centers, halves = boxes.axes[tables], boxes.centers[tables], boxes.halves[tables]
         eyes = ((frustum.eye - centers)[:, None] @ axes)[:, 0]
-        # Of what is nearer nothing is drawn.
+        # Nothing nearer is drawn.
         near = 2 * frustum.near * float(np.sqrt(1 + np.square(frustum.slopes).reshape(2, 2).max(axis=0).sum()))
         box, side = np.nonzero(np.abs(eyes) - halves > near)
         if not len(box):
@@ -550,7 +550,7 @@ def _mirror_in(geoms: Geoms, frustum: Frustum, width: int, height: int) -> _Mirr
     if not len(found):
         return None
     geom = int(found[0])
-    # mjr_render does the same to those behind it, unless the first one is not in the scene that it gets.
+    # mjr_render does the same to later geoms, unless the first one is missing from its scene.
     reflectances[geom + 1 :] = 0
     axes, (x, y, z) = geoms.array("mat")[geom].reshape(3, 3), geoms.array("size")[geom]
     normal = axes[:, 2]
@@ -560,7 +560,7 @@ def _mirror_in(geoms: Geoms, frustum: Frustum, width: int, height: int) -> _Mirr
     slack = _MARGIN * max(_pixel(frustum, width, height))
     view, picture = frustum.within(frustum.slopes, slack), (0, 0, width, height)
     if planes[geom]:
-        # A model's own may be endless.
+        # A model's own plane may be infinite.
         return _Mirror(geom, mirrored(view, point, normal), None, picture)
     reach, _ = BoundingBoxes(point[None], axes[None], np.array([[x, y, 0.0]])).sides(view, frustum.eye)
     if not reach.all():

@@ -61,7 +61,7 @@ def _pressing(bodies: tuple[str, ...], text: str | None, press: Press) -> RuleFi
 _Saved = tuple[frozenset[str], dict[int, np.ndarray], "dict[str, dict[int, _Fall]]", tuple[object, ...]]
 
 Check = Callable[[], list[RuleFinding]]
-"""Judges the present state; an empty list: it does not hold."""
+"""Judges the present state; returns an empty list if the rule does not hold."""
 
 
 class _Fall(NamedTuple):
@@ -72,7 +72,7 @@ class _Fall(NamedTuple):
 
 
 _SET_DOWN = 0.05
-"""m/s: what touches something and is slower does not fall any more."""
+"""m/s: a thing that touches something and is slower no longer falls."""
 
 
 class _Missing(Exception):
@@ -433,7 +433,7 @@ def _dropped(rule: CostRule, scene: _Scene) -> Check:
     height, speed = (rule.values.get(key, math.inf) for key in ("height", "speed"))
     things, contacts, world = scene.things, scene.contacts, scene.world
     of = rule.values.get("of", HELD)
-    # What is dropped was held.
+    # A dropped thing was held before.
     wanted = things.loose if of == HELD else scene.thing(of) & things.loose
     roots = {body.name: int(world.model.body(body.root_body).id) for body in world.scene.bodies}
     bodies = {thing: roots[things.names[thing]] for thing in sorted(wanted)}
@@ -454,7 +454,7 @@ def _dropped(rule: CostRule, scene: _Scene) -> Check:
             against, when, motion = np.where(one == thing, other, one), contacts.substeps[met], contacts.motion(body)
             met, against, when = met[against != thing], against[against != thing], when[against != thing]
             if thing in held:
-                # What it touches as it is let go, such as what lies in it, it does not land on.
+                # Things that it touches when it is let go, such as its contents, are not landed on.
                 carried = frozenset(against[when == held[thing]].tolist())
                 falling[thing] = _Fall(float(motion[held[thing], 2]), carried)
             if thing not in falling or held.get(thing) == contacts.last:

@@ -124,12 +124,12 @@ def adjusted(picture: "Picture", light: PictureLight) -> "Picture":
     return pixels
 
 
-# Drawn colours for what a scene shows, as VLA-Arena draws them. Imports no simulator before it is used.
+# Drawn colours of a scene's geoms, as VLA-Arena draws them. Imports no simulator before it is used.
 
 COLOURS = (0.2, 0.8)
-"""Between which each of a colour's three numbers is drawn."""
+"""The range in which each of a colour's three numbers is drawn."""
 
-# What MuJoCo gives a geom whose file says no colour.
+# MuJoCo's colour of a geom whose file sets none.
 _NO_COLOUR = (0.5, 0.5, 0.5, 1.0)
 _ROBOT = "robot0"
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytest_vla.sim.world import World
 
 
-# What charges an episode for what happens in its world; each account of a ledger has a meter of its own.
+# Meters charge an episode for events in its world; each account of a ledger has its own meter.
 
 
 class Meter(Protocol):
@@ -64,7 +64,7 @@ class Meter(Protocol):
 
 
 MakeMeters = Callable[["World"], Sequence[Meter]]
-"""Gives the meters of a world's task; called again where the world turns to another task or variation."""
+"""Returns the meters of a world's task; called again when the world turns to another task or variation."""
 
 
 class Metered(NamedTuple):
@@ -153,11 +153,11 @@ def cost_meters(world: "World") -> tuple[Meter, ...]:
         return ()
     rules = world.task.protocol.rules
     setting = Setting(world.problem, world.scene, world.model, world.data, world.drawn_poses)
-    # Upstream looks once a control step, its paper "at every simulation step".
+    # Upstream checks once per control step, its paper "at every simulation step".
     within = replace(setting, substeps=world.substeps)
     goal = None
     if rules == PAPER:
-        # Upstream's account goes by upstream's goal; where its code would raise, nothing ends here.
+        # Upstream's account uses upstream's goal; if its code would raise, the episode does not end here.
         goal = partial(all_of, compile_goal(world.problem, world.scene, world.model, world.data, OURS, setting.drawn))
     return (
         UpstreamMeter(setting, freezes=rules != PAPER, crashes=rules == UPSTREAM, goal=goal),
@@ -165,7 +165,7 @@ def cost_meters(world: "World") -> tuple[Meter, ...]:
     )
 
 
-# Which meters an episode has: those of its benchmark, of what its user declares, and of collisions.
+# An episode's meters: those of its benchmark, of the user's declared costs, and of collisions.
 
 
 def meters_of(charging: Charging) -> MakeMeters:

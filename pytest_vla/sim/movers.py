@@ -21,7 +21,7 @@ from pytest_vla.scene.scene import SceneSpec
 from pytest_vla.scene.sections import Mover, Vector
 from pytest_vla.util.rotations import VERTICAL
 
-# How a task file's movers move (CBDDL's ``:moving_objects``): pure functions of the tick, one tick a control step.
+# Motions of a task file's movers (CBDDL's ``:moving_objects``): pure functions of the tick, one per control step.
 #
 # Under ``paper`` a motion is what VLA-Arena's paper and its guide to files say; under the other rules it is what its
 # code computes, number for number, rounding included: where the code adds a step to its last position, so does this.
@@ -36,18 +36,18 @@ Motion = Callable[[int], Pose]
 """The pose that an object is drawn to in the control step of this tick, 1 and on."""
 
 Begun = Callable[[Pose], Motion]
-"""A motion of an object that stood so when the scene was drawn. Raises SceneError where it cannot go from there."""
+"""The motion of an object from its drawn pose. Raises SceneError if it cannot move from there."""
 
 CONTROL_STEP = 0.05
 """s of a control step, which is what a tick is to a projectile as documented."""
 
-# What a motion takes where the file is silent, as upstream's code has it.
+# Default values of a motion's attributes, from upstream's code.
 _PERIOD, _TRAVEL, _DIRECTION, _CENTRE = 1.0, 1.0, (0.0, 1.0, 0.0), (0.0, 0.0, 1.2)
 _DT, _SPEED, _GRAVITY = 0.01, 1.0, (0.0, 0.0, -9.81)
 _START, _START_QUATERNION = (0.0, 0.0, 1.2), (0.0, 0.0, 0.0, 1.0)
 _SEGMENT = 10.0
 
-# How a thing that is headed along +y stands: a third of a turn about (1, 1, 1). Upstream's headings start from it.
+# The orientation of a thing headed along +y: a third of a turn about (1, 1, 1). Upstream's headings start from it.
 _HEADING = np.array([0.0, 1.0, 0.0])
 _HEADED = np.array([1.0, 1.0, 1.0, 1.0])
 _NO_LENGTH = 1e-8
@@ -154,7 +154,7 @@ def _circle_coded(mover: Mover, source: str) -> Begun:
         if not np.linalg.norm(across) > _NO_LENGTH:
             raise _off_centre(mover, source, start)
         ahead, aside = offset / radius, across / np.linalg.norm(across)
-        # Upstream adds up the angle.
+        # Upstream sums up the angle.
         angles = [0.0]
 
         def pose(tick: int) -> Pose:
@@ -174,7 +174,7 @@ def _circle_documented(mover: Mover, source: str) -> Begun:
 
     def begin(start: Pose) -> Motion:
         x, y, z = (float(value) for value in start[0])
-        # In its own plane: at the height at which the object is, whatever height the file gives the centre.
+        # In its own plane: at the object's height, whatever height the file gives the centre.
         dx, dy = x - float(centre[0]), y - float(centre[1])
         if not math.hypot(dx, dy) > _NO_LENGTH:
             raise _off_centre(mover, source, start)
@@ -296,7 +296,7 @@ def _parabolic_coded(mover: Mover, source: str) -> Begun:
     gravity = _vector(mover.gravity, _GRAVITY)
     place, turned = _vector(mover.start_pos, _START), _vector(mover.start_quat, _START_QUATERNION)
     dt = float(_DT if mover.dt is None else mover.dt)
-    # Upstream adds up the time.
+    # Upstream sums up the time.
     times = [0.0]
 
     def pose(tick: int) -> Pose:
@@ -336,7 +336,7 @@ _MOTIONS: dict[str, tuple[_Plan, _Plan]] = {
     "waypoint": (partial(_waypoints, False), partial(_waypoints, True)),
     "parabolic": (_parabolic_coded, _parabolic_documented),
 }
-"""By their words in files: as coded, and as documented."""
+"""By their names in files: as coded, and as documented."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.sim.robosuite_control import nullspace_torques, opspace_matrices, orientation_error, rotation_code
 from pytest_vla.util.machine_code import codes, keep, make_ready
 
-# MuJoCo's shared library: where it lies, and what of it the Python package does not offer in every version.
+# MuJoCo's shared library: its path, and functions that the Python package does not offer in every version.
 
 
 def library_file() -> Path:
@@ -69,7 +69,7 @@ _mj_object_velocity = types.ExternalFunction(
 )
 _mj_fwd_constraint = types.ExternalFunction("mj_fwdConstraint", types.void(_pointer, _pointer))
 
-# What mj_forwardSkip need not do again after mj_step1: positions and velocities (mjSTAGE_VEL), and no sensors.
+# The stages that mj_forwardSkip skips after mj_step1: positions and velocities (mjSTAGE_VEL), and sensors.
 _AFTER_VELOCITIES, _NO_SENSORS = 2, 1
 
 # mjOBJ_BODY.
@@ -110,13 +110,13 @@ def _record_substep(
     found, met, now = tally[0], tally[1], tally[2]
     for contact in range(structure[layout[0]]):
         geom = contact * layout[1] + layout[2]
-        # What is no geom is -1, the last row.
+        # Something that is not a geom is -1, the last row.
         one, other = arena[geom], arena[geom + 1]
         if watched[one, other] == 0 or found == rows.shape[0]:
             continue
         _mj_contact_force(model, data, contact, six.ctypes.data)
         place, normal = contact * layout[3] + layout[4], contact * layout[3] + layout[5]
-        # The normal points from the first geom to the other; what is not followed stands still.
+        # The normal points from the first geom to the other; bodies that are not followed count as standing still.
         approach = 0.0
         for side in range(2):
             column = columns[one if side == 0 else other]
@@ -236,7 +236,7 @@ def control_step(
             if solve == 0:
                 _mj_forward_skip(model, data, _AFTER_VELOCITIES, _NO_SENSORS)
             else:
-                # Nothing is other than in the first one but what it starts from.
+                # Only the start of the solver differs from the first solve.
                 _mj_fwd_constraint(model, data)
         if stale and substep == 0:
             position[:] = reset_state[0:3]
@@ -290,7 +290,7 @@ def control_step(
         if substep == sample_at:
             sample_after[:] = qpos
         if layout.shape[0] > 0:
-            # Forces are there after mj_step2 alone, of the contacts that its mj_step1 found.
+            # Forces exist only after mj_step2, for the contacts that its mj_step1 found.
             _record_substep(
                 model,
                 data,

@@ -16,7 +16,7 @@ from pytest_vla.sim.arm import ARM_JOINTS, FINGERS
 from pytest_vla.sim.cameras import Cameras, Picture
 from pytest_vla.sim.robosuite_control import quat2axisangle
 
-# What a policy may look at after a reset or a step: read when asked for, rendered at most once.
+# Observations after a reset or a step: read on demand, rendered at most once.
 
 Reader = Callable[[], npt.NDArray[Any]]
 
@@ -41,7 +41,7 @@ class Observation(Mapping[str, npt.NDArray[Any]]):
         return value
 
     def __contains__(self, name: object) -> bool:
-        # Mapping's own way is to read the value, which would draw a picture.
+        # Mapping's own method reads the value, which would draw a picture.
         return name in self._readers
 
     def __iter__(self) -> Iterator[str]:

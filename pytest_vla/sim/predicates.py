@@ -26,7 +26,7 @@ _IN_SINK = 0.01
 _UP_HEIGHT = 1.0
 
 STATES = ("true", "false", "on", "in", "up", "open", "close", "turnon", "turnoff")
-"""What is judged here."""
+"""The predicates that are judged here."""
 
 
 def compile_premises(

@@ -254,7 +254,7 @@ def _displaced(world: Stepped, drawn: _Poses, limits: Limits) -> str | None:
     now = _poses(world)
     shift = np.linalg.norm((now.positions - drawn.positions)[:, :2], axis=1)
     sink = drawn.positions[:, 2] - now.positions[:, 2]
-    # The angle between the present and the drawn direction of what pointed up when drawn.
+    # The angle between the present and the drawn direction of the axis that pointed up when drawn.
     up = drawn.rotations[:, 2, :]
     tilt = np.degrees(np.arccos(np.clip(np.einsum("nj,nj->n", now.rotations[:, 2, :], up), -1, 1)))
     rolls = _rolling(world)
@@ -290,7 +290,7 @@ def _outside(world: Stepped, limits: Limits) -> str | None:
 
 def _inside(world: Stepped, placer: Placer, limits: Limits) -> bool:
     place = world.data.body(placer.body.root_body).xpos[:2] - np.array(placer.origin[:2])
-    # A body that is kept inside a region narrower than itself is drawn from what lies between the swapped bounds.
+    # A body that is kept inside a region narrower than itself is drawn between the swapped bounds.
     margin = placer.body.radius if placer.keep_inside else 0.0
     for x0, y0, x1, y1 in placer.rectangles:
         bounds = np.array([[x0, y0], [x1, y1], [x0 + margin, y0 + margin], [x1 - margin, y1 - margin]])

@@ -125,7 +125,7 @@ def placed_number(model: mujoco.MjModel, data: mujoco.MjData, beside: int) -> in
     )
     found = hashlib.sha256(str(beside).encode())
     for part in parts:
-        # Zeros without a sign are as many bits.
+        # 0.0 and -0.0 differ in bits: adding 0.0 makes them equal.
         found.update(np.ascontiguousarray(part + 0.0).tobytes())
     return int.from_bytes(found.digest()[:6])
 
@@ -144,10 +144,10 @@ def _body(scene: SceneSpec, name: str) -> SceneBody:
     return body
 
 
-# What callers give to a world, as numbers of the right shape.
+# Checks of callers' values: numbers of the right shape.
 
 ACTION_SIZE = 7
-# What every OpenGL draws.
+# The largest picture that every OpenGL can draw.
 MAX_PICTURE_SIDE = 4096
 
 
@@ -210,11 +210,11 @@ def checked_size(size: tuple[int, int]) -> tuple[int, int]:
 Origin = Literal["own", "with-added", "settled"]
 """The task's own; its own, with objects that the scene has beside them; made here, since what stands where is other."""
 
-# Raised where states come out differently, so that those on disk are made anew.
+# Increased when states change, so that those on disk are made again.
 _FORMAT = 2
-# Of a cached state; one has hundreds of numbers.
+# The largest cached state in bytes; a state has hundreds of numbers.
 _MAX_BYTES = 1 << 24
-# Draws of one state; the variation may be drawn again too.
+# The most draws of one state; the variation may be drawn again too.
 _TRIES = 12
 
 
@@ -245,12 +245,12 @@ def origin_of(original: Problem, problem: Problem) -> Origin:
     """
     if original.fixtures != problem.fixtures or original.name != problem.name:
         return "settled"
-    # Of one key that stands twice the last counts.
+    # If a key occurs twice, the last region counts.
     known, now = ({region.key: region for region in each.regions} for each in (original, problem))
     placed = {str(argument) for literal in original.init for argument in literal.arguments}
     moved = [region for region in now.values() if region.key in placed and known.get(region.key) != region]
     objects, init = len(original.objects), len(original.init)
-    # What is larger or smaller stands where it stood.
+    # A scaled object keeps its place.
     same = [replace(each, scale=1.0) for each in problem.objects[:objects]] == list(original.objects)
     if moved or not same or problem.init[:init] != original.init:
         return "settled"
@@ -267,7 +267,7 @@ class Starts:
     """
 
     def __init__(self, world: Startable, original: Problem, roots: tuple[DataRoot, ...]) -> None:
-        # The world holds this: no circle, so that a world goes as soon as nobody has it.
+        # The world owns this object: a weak reference, so that a world is freed as soon as it is unused.
         self._world: Startable = weakref.proxy(world)
         self._roots = roots
         given = world.variation.init_states if world.variation is not None else None
@@ -417,7 +417,7 @@ def settled_start(world: Startable, index: int) -> Start:
         RedrawError: the scene does not come to rest.
     """
     drawn_for = [_FORMAT, world.scene_digest, format_problem(world.problem), index]
-    # What is drawn is the same on any machine; what comes of it may be rounded otherwise.
+    # The draws are the same on any machine; the results may be rounded differently.
     digest, made_of = _digest_of(drawn_for), _digest_of([*drawn_for, installed_versions()])
     file = cache_folder() / "starts" / f"{made_of[:32]}.npy"
     found = _read(file, 2 + world.model.nq + world.model.nv)

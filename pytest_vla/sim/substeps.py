@@ -31,7 +31,7 @@ CENTRE, UPWARD, SPIN, VELOCITY = slice(0, 3), slice(9, 12), slice(12, 15), slice
 """Of what is followed of a body, in the world's frame: its centre of mass (m), how far each of its own axes points up,
 its angular velocity (rad/s), and the velocity of its centre (m/s)."""
 
-# Contacts of a control step. Memory that is not written to is not taken.
+# The most contacts in a control step. The operating system allocates only memory that is written to.
 _MOST = SUBSTEPS * 8192
 
 FOLLOWED = 18
@@ -186,7 +186,7 @@ class Substeps:
         native = self._of()
         when, measured = native.rows[contacts, 0], native.measured[contacts]
         sums = np.bincount(when, weights=measured[:, 0], minlength=SUBSTEPS)
-        # The first of equals; where nothing presses, the first in which there is contact.
+        # The first of equals; if nothing presses, the first with a contact.
         peak = int(np.argmax(sums)) if sums.any() else int(when[0])
         there = np.flatnonzero(when == peak)
         hardest = int(there[int(np.argmax(measured[there, 0]))])
@@ -209,7 +209,7 @@ class Substeps:
 
     def _of(self) -> "NativeSubsteps":
         if self._native is None:
-            # Its control steps are counted anew.
+            # Its control steps are counted from the beginning.
             self._watched[self._watched > 0] = 1
             self._native = NativeSubsteps(self._model, self._data, self._watched, tuple(self._followed))
         return self._native
@@ -326,7 +326,7 @@ def contact_layout() -> ContactLayout:
     # A contact begins with its distance, a double; its place is next.
     start = place - 8
     geoms = _address(one.geom) - start
-    # A number that nothing else has is set, and looked for.
+    # Set a number that occurs nowhere else, and search for it.
     data.ncon = 0x5EA5
     number = _found(data, np.int32, 0x5EA5)
     first = _found(data, np.uint64, start)
@@ -353,7 +353,7 @@ def _misplaced() -> VlaError:
 def _found(data: mujoco.MjData, kind: type[np.generic], number: int) -> int:
     """Return the offset in bytes at which mjData first holds a number."""
     size = np.dtype(kind).itemsize
-    # Read in pieces: where the structure ends nobody says, but what is looked for is in it.
+    # Read in pieces: the structure's end is unknown, but the number is known to be inside it.
     for begin in range(0, _MOST_BYTES, 4096):
         piece = _seen(data._address + begin, 4096).view(kind)
         if (places := np.flatnonzero(piece == number)).size:

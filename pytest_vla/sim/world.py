@@ -149,7 +149,7 @@ class World:
         self._meter()
 
     def _meter(self) -> None:
-        # Meters say what they want to know of substeps while they are made.
+        # Meters request recordings of substeps when they are made.
         self.substeps, self._metering = Substeps(self.model, self.data), Metering()
         self._metering = Metering(self._make_meters(self))
 
@@ -242,7 +242,7 @@ class World:
             self._sample_at = _SAMPLE_AFTER_RESET
         else:
             if self._warm_start is not None:
-                # Upstream's reset comes before its init state, and old versions of MuJoCo remember it.
+                # Upstream resets before it sets its init state, and old versions of MuJoCo keep the reset's warm start.
                 mujoco.mj_forward(model, data)
             data.time = state[0]
             data.qpos[:] = state[1 : 1 + model.nq]
@@ -252,7 +252,7 @@ class World:
         mujoco.mj_forward(model, data)
         self._arm.state = self._arm.rest()
         if state is not None:
-            # Upstream looks at knobs when it sets an init state and after steps, but not in a reset.
+            # Upstream reads knobs when it sets an init state and after steps, but not in a reset.
             light(model, self._burners, data.qpos)
         self._is_reset = True
         self.steps, self._began = 0, (init_state if is_index(init_state) else 0, scene_seed)
@@ -456,7 +456,7 @@ class World:
         """
         driver = f": {self._readings.renderer}" if self._readings.renderer is not None else ""
         assets = {"scene": self.scene_digest, "stand_ins": ", ".join(self._stand_ins) or "none"}
-        # Older records looked at one substep a control step.
+        # Older records used one substep per control step.
         ledger = {"ledger": "substeps"} if self.substeps.native is not None else {}
         return {**assets, **ledger, **self._versions, "renderer": f"{select_gl()}{driver}"}
 

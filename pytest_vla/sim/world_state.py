@@ -18,7 +18,7 @@ from pytest_vla.sim.native import copy_data
 from pytest_vla.sim.observations import Sampled
 
 FixturePoses = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float32]]
-"""All of a model that a reset writes, as it stands: body positions and quaternions, and colours of sites."""
+"""Everything in a model that a reset writes: body positions and quaternions, and colours of sites."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def copied_samples(sampled: Sampled) -> Sampled:
     return before.copy(), after.copy(), alphas.copy()
 
 
-# What a variation changes of a compiled model, and how it is undone: the next reset finds the model as it was.
+# A variation's changes of a compiled model, and how they are undone: the next reset finds the model as it was.
 
 
 class ModelChanges:
@@ -69,7 +69,7 @@ class ModelChanges:
 
     def __init__(self, model: mujoco.MjModel) -> None:
         self._model = model
-        # As compiled: what was changed once is kept, so that a thousand resets copy it once.
+        # As compiled: an array that was changed once is kept, so that a thousand resets copy it once.
         self._arrays: dict[str, npt.NDArray[np.generic]] = {}
         self._textures: dict[int, npt.NDArray[np.uint8]] = {}
         self._changed: list[str] = []
@@ -113,7 +113,7 @@ def _pixels(model: mujoco.MjModel, texture: int) -> npt.NDArray[np.uint8]:
     return pixels
 
 
-# Physics trouble made visible: MuJoCo goes on after NaN and writes a log file; here it ends the episode by name.
+# Physics errors made visible: MuJoCo continues after NaN and writes a log file; here an error ends the episode.
 
 logger = logging.getLogger(__name__)
 

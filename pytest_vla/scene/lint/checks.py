@@ -31,7 +31,7 @@ def check_text(task: TaskText) -> Iterator[LintFinding]:
             yield from check(task, task.problem)
 
 
-# What a task's text says of its things' models: parts, geoms, sizes, and how long a state of them is.
+# Checks of a task's text against its things' models: parts, geoms, sizes, and the length of a state.
 
 _ROBOT = 1 + 9 + 9
 """Numbers of a state that are no thing's: time, and position and velocity of seven joints and two fingers."""

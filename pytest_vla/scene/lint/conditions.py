@@ -28,7 +28,7 @@ from pytest_vla.scene.sections import Declaration
 from pytest_vla.scene.workspaces import Judging
 from pytest_vla.util.text import counted
 
-# What the names in a task's text stand for, as far as text and models tell it.
+# The meaning of the names in a task's text, as far as text and models show it.
 
 _BOX = 3
 
@@ -52,7 +52,7 @@ class ModelFacts:
 
 
 Facts = Mapping[str, ModelFacts | None]
-"""Of things, by their names; what is not in it is not known."""
+"""The facts of things, by their names; missing ones are not known."""
 
 
 def things_of(problem: Problem) -> dict[str, Declaration]:
@@ -96,11 +96,11 @@ class Names:
         if name not in self._regions:
             return HAND if name == GRIPPER else None
         if self.owner(name) is None:
-            # Without a rectangle it is told as a region.
+            # A region without a rectangle is reported as a region.
             return ZONE if self._place is None or self._place.name in name else None
         part, model = self.part(name), self._facts.get(self._regions[name].target)
         if part is None:
-            # A part that is not there is told as a region, unless that has a rectangle.
+            # A missing part is reported as a region, unless that has a rectangle.
             return REGION if model is None or not self._regions[name].ranges else None
         return REGION if len(part.size) == _BOX else PART
 
@@ -195,7 +195,7 @@ def _cut_off(
 
 
 CategoryOf = Callable[[Declaration], Category | None]
-"""Gives the category of an object or fixture; None: it is not known."""
+"""Returns the category of an object or fixture, or None if it is not known."""
 
 
 def check_names(task: TaskText, problem: Problem, facts: Facts, category_of: CategoryOf) -> Iterator[LintFinding]:
@@ -215,7 +215,7 @@ def check_names(task: TaskText, problem: Problem, facts: Facts, category_of: Cat
                 continue
             judging = place.judging if place is not None and code == "G007" else None
             why = _no_goal(literal, judging, task.rules) if judging is not None else None
-            # What the text refuses, it says once, whatever models say of it.
+            # A refusal because of the text is reported once, without the models' refusal.
             why = why or refusal(literal, by_text.kind, known) or refusal(literal, names.kind, known)
             if why is not None:
                 yield task.found(code, literal, f"{literal}: {why}")

@@ -11,9 +11,9 @@ from pytest_vla.scene.catalog import CATEGORIES, Categories
 from pytest_vla.scene.problem import SECTIONS, Problem, read_problem_tree, read_text
 from pytest_vla.scene.workspaces import Workspace, workspace
 
-# What a linter finds, and every code that it may have.
+# Lint findings, and all of their codes.
 
-# What a problem's class brings, where it is known.
+# The workspace and categories of a problem's class, if it is known.
 
 
 def place_of(problem: Problem) -> Workspace | None:
@@ -30,7 +30,7 @@ def catalogue_of(problem: Problem) -> Categories:
 
 
 ERROR, WARNING, NOTE = LEVELS = ("error", "warning", "note")
-"""An error: upstream crashes, or judges something else than the file says. A note is hardly ever a defect."""
+"""Errors make upstream crash or judge something other than the file says. Notes are hardly ever defects."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class LintFinding:
 
 
 _VITAL = frozenset(("problem", ":domain", ":language", ":goal", ":objects", ":fixtures", ":regions"))
-"""Without these, whatever else is found would follow from what they lack."""
+"""Required sections: without them, further findings would only be consequences."""
 
 _UNKNOWN = {"predicate": "S003", "predicate of :init": "S003", "name": "S004", "object": "S004"}
 

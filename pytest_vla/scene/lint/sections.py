@@ -105,7 +105,7 @@ def _places(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
                 "O004", literal, f"{name!r} is placed twice (first in line {first[name]}); keep one of its literals"
             )
         first.setdefault(name, literal.line)
-    # Upstream places what stands on things after all else, in the file's order.
+    # Upstream places things that stand on other things last, in the file's order.
     done = {str(each.arguments[0]) for each in placing if str(each.arguments[1]) not in objects}
     for literal in placing:
         name, target = map(str, literal.arguments)
@@ -293,7 +293,7 @@ def _unread(task: TaskText, mover: Mover) -> Iterator[LintFinding]:
     if read is None:
         return
     given = [name for name in _ATTRIBUTES if getattr(mover, name) not in (None, ())]
-    # (:motion_loop true) says what happens anyway.
+    # (:motion_loop true) is the default behaviour.
     dead = [name for name in given if name not in read and not (name == "loop" and mover.loop is not False)]
     if dead:
         shown = ", ".join(f":motion_{name}" for name in dead)

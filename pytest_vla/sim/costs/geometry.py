@@ -18,7 +18,7 @@ from pytest_vla.sim.costs.setting import Array, Ids, Mask, Setting
 from pytest_vla.sim.substeps import Pairs, Press
 
 _FARTHEST = 10.0
-"""m, what upstream asks MuJoCo for at most."""
+"""m, the largest distance that upstream asks MuJoCo for."""
 
 _SLACK = 1e-3
 """m, by which a distance that MuJoCo gives may be off that of the spheres around two geoms."""
@@ -91,7 +91,7 @@ class _Pairs:
         pairs = [(int(first), int(second)) for first in one for second in other if first != second]
         self._pairs, self.count = pairs, len(pairs)
         self._first, self._second = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
-        # Of planes MuJoCo gives no radius.
+        # MuJoCo gives planes no radius.
         radii = np.where(model.geom_rbound > 0, model.geom_rbound, np.inf)
         self._reach: Array = radii[self._first] + radii[self._second] + _SLACK
 
@@ -128,7 +128,7 @@ class _Pairs:
         return float(mujoco.mj_geomDistance(self._model, self._data, first, second, _FARTHEST, None))
 
 
-# Contacts between two groups of geoms: whether there is one, how hard, where.
+# Contacts between two groups of geoms: whether there is one, and its force and place.
 
 
 class GroupContacts:
@@ -167,19 +167,19 @@ class GroupContacts:
         return found
 
 
-# How far geoms are from a region: from its box, which is a site, and of which MuJoCo gives no distance.
+# The distance of geoms from a region: from its box, which is a site, for which MuJoCo computes no distance.
 #
 # By the algorithm of Gilbert, Johnson and Keerthi (1988): the distance of two convex bodies is that of their
 # differences' hull from the origin, and of that hull only the points farthest in some directions are needed.
 
 _STEPS = 60
-"""Far more than a convex body takes; each comes closer."""
+"""Far more than a convex body needs; each step comes closer."""
 
 _EXACT = 1e-7
 """m, by which a distance may be too large."""
 
 Farthest = Callable[[Array], Array]
-"""Gives the point (3,) of a convex body that is farthest in a direction (3,)."""
+"""Returns the point (3,) of a convex body that is farthest in a direction (3,)."""
 
 
 class RegionDistance:
@@ -220,7 +220,7 @@ class RegionDistance:
         centres = (self._data.geom_xpos[self._geoms] - self._data.site_xpos[self._site]) @ turn
         outside = np.maximum(np.abs(centres) - self._half, 0.0)
         bounds = np.linalg.norm(outside, axis=1) - self._reach
-        # Of planes MuJoCo gives no radius.
+        # MuJoCo gives planes no radius.
         return np.where(self._reach > 0, bounds, -np.inf)
 
     def _apart(self, index: int) -> float:

@@ -29,15 +29,14 @@ from pytest_vla.sim.costs.setting import (
 from pytest_vla.sim.costs.stances import Interior, Stances
 from pytest_vla.sim.costs.upstream import distance_judged, gripper_told, states_judged, touch_told
 
-# Literals judged as VLA-Arena's paper describes them: what its code leaves out, misreads or raises at, done sensibly.
+# Literals judged as VLA-Arena's paper describes them, including those that its code omits, misreads or raises on.
 #
 # - Connectives are evaluated, at any depth.
 # - A thing is all of its geoms that can collide, and order does not matter.
-# - CheckGripperContact, CheckGripperDistance and those of parts look at the arm's links, hand and fingers: a link that
-#   hits what is to be avoided is a collision too. ``gripper0``, as the paper calls it, is hand and fingers.
-# - (CheckForce a b F): the normal forces of all contacts of the two; (CheckForce a F): of all contacts of the one but
-# for
-#   those with hand and fingers, which may hold it.
+# - CheckGripperContact, CheckGripperDistance and those of parts include the arm's links, hand and fingers: a link that
+#   hits a thing to avoid is a collision too. ``gripper0``, as the paper calls it, is hand and fingers.
+# - (CheckForce a b F): the normal forces of all contacts of the two; (CheckForce a F): of all contacts of the one
+#   except those with hand and fingers, which may hold it.
 # - (CheckDistance a region F): to the region's box, see `pytest_vla.sim.costs.geometry`.
 # - (Fall a): tilted by more than 30 degrees or deeper by more than 5 cm than it stood when it had come to rest.
 # - (Collide a): hit, by more than 1 N, by something that it did not rest on.
@@ -47,7 +46,7 @@ from pytest_vla.sim.costs.upstream import distance_judged, gripper_told, states_
 Judge = Callable[[Literal], JudgedLiteral]
 
 _REMEMBERED = ("fall", "collide")
-# Upstream's code does not know the paper's name of it, and so has it among no predicates of the moment.
+# Upstream's code does not know the paper's name for it, so its list of momentary predicates lacks it.
 _INSTANT = INSTANT | {"checkgripperdist"}
 
 
@@ -164,7 +163,7 @@ def _not_on(literal: Literal, setting: Setting) -> JudgedLiteral:
     thing = setting.model.body(setting.body(literal).root_body).id
 
     def left() -> bool:
-        # Below a container that is turned over, what touches its wall is no more on it than in it.
+        # Below an overturned container, a thing that touches its wall is neither on it nor in it.
         return interior.is_turned() if interior.surrounds(data.xpos[thing]) else not on.holds()
 
     return JudgedLiteral(left, told)
@@ -391,7 +390,7 @@ class PaperMeter:
 
     def _item(self, name: str, literal: Literal, count: int, setting: Setting, movers: frozenset[str]) -> _Item:
         kind: Kind = "instant" if is_instant(literal) else "terminal"
-        # How an episode ended is how things are then.
+        # The episode's end is judged on the present state.
         setting = setting if kind == "instant" else replace(setting, substeps=None)
         judged = judged_as_written(literal, setting, self._stances)
         each = AMOUNT_INSTANT if kind == "instant" else AMOUNT_TERMINAL

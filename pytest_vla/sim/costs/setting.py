@@ -136,7 +136,7 @@ class Setting:
 
     def robot_geoms(self) -> Ids:
         """Return the colliding geoms of all that moves of the robot: the arm's links, hand and fingers."""
-        # The foot and what it stands on stay where they are: what comes near to them was not approached.
+        # The foot and mount never move: a thing near to them was not approached by the robot.
         moving = (body for body in self._named(self.workspace.profile.robot_parts) if self.model.body_weldid[body])
         return self._of_bodies(moving)
 
@@ -210,7 +210,7 @@ class Setting:
         return np.flatnonzero(np.isin(model.geom_bodyid, list(bodies)) & collides)
 
 
-# A literal as it is judged: its verdict, and what there is to tell of it while it holds.
+# A judged literal: its verdict, and the details of a charge while it holds.
 
 
 class Crash(Exception):

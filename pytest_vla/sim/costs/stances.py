@@ -15,16 +15,16 @@ from pytest_vla.sim.costs.setting import Array, Setting
 from pytest_vla.sim.substeps import Pairs, Present
 
 TILT = math.radians(30)
-"""rad. What stands further off its upright axis has fallen."""
+"""rad. A thing that is tilted further than this has fallen."""
 
 DROP = 0.05
-"""m. What lies so much lower than where it came to rest has fallen."""
+"""m. A thing that is lower than its rest height by more than this has fallen."""
 
 HIT = 1.0
 """N of normal force, in one substep, with something that it did not rest on: a collision."""
 
 SETTLES = 20
-"""Control steps in which what hangs in the air when an episode begins may come to rest."""
+"""Control steps in which a thing that hangs in the air when an episode begins may come to rest."""
 
 _AT_REST = 0.02
 """m/s and rad/s."""
@@ -97,7 +97,7 @@ class Stances:
         for name, stance in self._stances.items():
             met = self._met(name, stance.supports)
             if met is not None and not (stance.rests or self._setting.is_robot(met.other)):
-                # It falls on what it will rest on.
+                # It is still falling onto its support.
                 met = None
             if met is not None:
                 stance.touched = met.other
@@ -153,7 +153,7 @@ class Stances:
     def _met(self, name: str, supports: frozenset[str]) -> _Met | None:
         """Return the hardest contact of a thing with anything but its supports."""
         contacts = self._setting.contacts
-        # Each pair once: in most steps there is nothing new.
+        # Each pair once: most steps have no new contact.
         if np.isin(self._others(name, contacts.pairs)[1], list(supports)).all():
             return None
         found, others = self._others(name, contacts.geoms)
@@ -163,7 +163,7 @@ class Stances:
         return _Met(other, press.force, press.position)
 
 
-# The inside of a thing that holds others: what of the convex hull around its collision geoms is open to above.
+# The inside of a container: the part of the convex hull around its collision geoms that is open to above.
 #
 # No model says where its inside is. Whatever has its origin in the hull, or stands heaped above the rim by no more
 # than `HEAP`, is in it: between a bowl's walls there is nothing else to be. Unless it is turned over: what a mug that
@@ -221,7 +221,7 @@ class Interior:
                 depth = mujoco.mju_rayGeom(place, frame, model.geom_size[geom], above, down, kind)
             if depth >= 0:
                 depths.append(depth - HEAP)
-        # What has no floor is a ring, and what lies in it lies on something else.
+        # A thing without a floor is a ring, and its contents lie on something else.
         return bool(depths) and min(depths) > HOLLOW * (high[2] - low[2])
 
     def is_turned(self) -> bool:

@@ -41,7 +41,7 @@ from pytest_vla.sim.predicates import STATES, Verdict, compile_state
 # Facts from VLA-Arena's public checkout of 2025-09, ``envs/bddl_base_domain.py`` (`_eval_predicate` and what it
 # calls) and ``envs/predicates``; robosuite 1.5.1, ``environments/base.py`` (`check_contact`).
 
-# When something has fallen, as VLA-Arena's code has it.
+# The fall of a thing, as VLA-Arena's code defines it.
 # Facts from VLA-Arena's public checkout of 2025-09, ``envs/object_states/base_object_states.py`` (`fall`), and
 # robosuite 1.5.1, ``utils/transform_utils.py``.
 
@@ -88,7 +88,7 @@ def _misread_rotation(now: Array, before: Array) -> Array:
 
 
 _SECOND_TANGENT = 2
-"""Of a contact's force: upstream reads it for the normal one, which is 0."""
+"""Index in a contact's force: upstream uses it for the normal force, whose index is 0."""
 
 
 def judged_as_coded(literal: Literal, setting: Setting) -> JudgedLiteral:
@@ -160,7 +160,7 @@ def _in(literal: Literal, setting: Setting) -> JudgedLiteral:
 def _not_in(literal: Literal, setting: Setting) -> JudgedLiteral:
     crash = may_crash(literal, setting.kind)
     if crash is None:
-        # A region is always in contact, whatever is asked; what it names has to be there.
+        # A region is always in contact, with anything; the other names have to exist.
         states_judged(replace(literal, predicate="in"), setting)
         return JudgedLiteral(lambda: False, ChargeDetails)
     touch = _touch(literal, setting)
@@ -241,7 +241,7 @@ def _gripper_contact_part(literal: Literal, setting: Setting) -> JudgedLiteral:
 
 
 def _pads_touch(literal: Literal, setting: Setting, geoms: Ids) -> JudgedLiteral:
-    # Only a pad that MuJoCo has as the first of a contact's geoms is looked for.
+    # Only contacts whose first geom is a pad count.
     touches = tuple(GroupContacts(setting, np.array([pad]), geoms, ordered=True) for pad in setting.pads())
     nameless = _Nameless(setting)
 
@@ -259,7 +259,7 @@ class _Nameless:
     def __init__(self, setting: Setting) -> None:
         model = setting.model
         self._mask = setting.mask(geom for geom in range(model.ngeom) if not model.geom(geom).name)
-        # A contact with no geom at all, such as a flex's, has no name either.
+        # A contact without a geom, such as a flex's, has no name either.
         self._mask[-1] = True
         self._data = setting.data
         self._exist = bool(self._mask[:-1].any()) or model.nflex > 0
