@@ -143,7 +143,7 @@ def test_why_a_series_is_not_there_is_said_with_what_to_add() -> None:
         found.uncertainty["TB-D"]
     with pytest.raises(VlaError, match=r"no metric of answers or actions has this name\. Did you mean token_entropy"):
         found.uncertainty["token_entrpy"]
-    with pytest.raises(VlaError, match=r"of token_entropy there are token_entropy, token_entropy\.paper"):
+    with pytest.raises(VlaError, match=r"token_entropy has the series token_entropy, token_entropy\.paper"):
         found.uncertainty["token_entropy.arm"]
     bare, _ = measured(run(lambda episode: lambda seen: SLOW, wishes=WISHED), "token_entropy")
     with pytest.raises(VlaError, match="it needs token probabilities, which this policy did not give"):
