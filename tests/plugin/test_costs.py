@@ -167,7 +167,7 @@ def test_costs_of_a_simulator_of_ones_own_are_its_own_to_say(point: Run, pyteste
     Path(pytester.path / "costs.toml").write_text('[[cost]]\nname = "a"\nrule = "joint"\nwithin = 0.1\n')
     result = point("--vla-cost-file=costs.toml")
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*costs.toml:1: cost[[]0[]]: point/push_the_point has a simulator of its own*"])
+    result.stdout.fnmatch_lines(["*costs.toml:1: cost[[]0[]]: point/push_the_point has its own simulator*"])
 
 
 def test_a_resumed_run_charges_as_it_began(point: Run, pytester: pytest.Pytester) -> None:

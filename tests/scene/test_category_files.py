@@ -86,7 +86,7 @@ def test_a_joint_may_open_downwards(tmp_path: Path) -> None:
         ("[articulation]\nturn_on = [0, 0.1]\nturn_off = [0.2, 0.3]", "lies below turn_off = .* Turn the joint's axis"),
         ("burner = 3", "burner = 3: expected the name of a site of mug.xml"),
         ("burner = 'flame'", "burner = 'flame' needs turn_on and turn_off"),
-        ("yaw_degrees = [", "cannot be read as TOML: .* Mend the file or bring it anew"),
+        ("yaw_degrees = [", "cannot be read as TOML: .* Mend the file or copy it again"),
         (f"yaw_degrees = {'[' * 900}{']' * 900}", "cannot be read as TOML: it is nested deeper than 100"),
         (f"yaw_degrees = [0, {'9' * 400}]", "cannot be read as TOML: it has an integer beyond 64 bits"),
         (f"yaw_degrees = [0, {'9' * 5000}]", "cannot be read as TOML: .* Mend the file"),

@@ -93,7 +93,7 @@ def test_things_in_each_other_are_named(world: World, state: NDArray[np.float64]
     state[address(world, "box_1") + 2] -= 0.01
     reason = unrest(world, state, seconds=0)
     assert reason is not None
-    assert {"table_collision", "box_1_carton"} == set(reason.removesuffix(" are in each other").split(" and "))
+    assert {"table_collision", "box_1_carton"} == set(reason.removesuffix(" overlap").split(" and "))
 
 
 def test_a_geom_without_a_name_is_told_by_its_body() -> None:
@@ -104,7 +104,7 @@ def test_a_geom_without_a_name_is_told_by_its_body() -> None:
     state[address(world, "alphabet_soup_1") + 2] -= 0.01
     reason = unrest(world, state, seconds=0)
     assert reason is not None
-    one, other = sorted(reason.removesuffix(" are in each other").split(" and "))
+    one, other = sorted(reason.removesuffix(" overlap").split(" and "))
     assert (one, other[:15]) == ("a geom of living_room_table_col", "alphabet_soup_1")
 
 
@@ -125,7 +125,7 @@ def test_limits_decide(world: World, state: NDArray[np.float64]) -> None:
     ],
 )
 def test_what_is_never_fit_is_given_up_with_the_reasons(world: World, limits: Limits, complaint: str) -> None:
-    expected = rf"{TASK}.bddl: no init state 0 that is calm in 4 draws: {complaint}.*\. Move the regions apart"
+    expected = rf"{TASK}.bddl: no calm init state 0 in 4 draws: {complaint}.*\. Move the regions apart"
     with pytest.raises(SceneError, match=expected):
         settled_states(world, 1, np.random.default_rng(0), tries=4, hold_seconds=0.1, limits=limits)
 
