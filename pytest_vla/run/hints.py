@@ -1,4 +1,4 @@
-"""The keys of the ini file that look like ours."""
+"""Hints on ini keys and options of ours that are misspelt, or that have no effect in this invocation."""
 
 import shlex
 from collections.abc import Iterable, Iterator
@@ -13,7 +13,7 @@ from pytest_vla.util.text import did_you_mean
 
 
 def unknown_keys(config: pytest.Config) -> list[str]:
-    """The keys of the ini file that begin as ours do and that nobody declared."""
+    """Return the ini keys that begin like ours and that no plugin has declared."""
     # pytest has no public way to list them from pytest 9 on.
     given = config._inicfg if hasattr(config, "_inicfg") else config.inicfg
     declared = {MODELS_KEY, *(each.key for each in OPTIONS if each.ini is not None)}
@@ -33,7 +33,7 @@ def _has(config: pytest.Config, key: str) -> bool:
 
 
 def key_notes(config: pytest.Config) -> Iterator[str]:
-    """What is to be said of ini keys that nobody declared; pytest itself only warns, and names none that is close."""
+    """Yield a note for each undeclared ini key, with a close name; pytest only warns, without one."""
     prefix = f"{KEY_START}_"
     known = [MODELS_KEY, *(option.key for option in OPTIONS if option.ini is not None)]
     where = config.inipath.name if config.inipath else "-o"
@@ -48,7 +48,7 @@ def key_notes(config: pytest.Config) -> Iterator[str]:
 
 
 def hook_complaint(config: pytest.Config, names: Iterable[str]) -> str:
-    """What is to be said of hooks that are not there: pytest would end with an internal error."""
+    """Return an error message for unknown hooks; pytest would end with an internal error."""
     lines = []
     for name in names:
         for implementation in getattr(config.hook, name).get_hookimpls():
