@@ -100,7 +100,7 @@ class GateOutcome:
 
 
 def is_gated(selection: Selection) -> bool:
-    """Whether the run is compared with a baseline; that of the ini file applies to runs of suites, not of pasted ids."""
+    """Whether the run is compared with a baseline; the ini file's baseline does not apply to pasted ids."""
     settings = selection.settings
     is_of_suites = bool(selection.named) and not selection.by_ids
     return settings.baseline is not None and ("baseline" in settings.typed or is_of_suites)

@@ -161,7 +161,8 @@ class Forgetting:
 
 
 def heed_caller(run: Path) -> None:
-    """If a script started this pytest, report the run's folder to it, and stop the run when the script has ended.
+    """Report the run's folder to the script that started this pytest, if any, and end the run when the script has
+    ended.
 
     Args:
         run: the run's folder.

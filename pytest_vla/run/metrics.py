@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 
 def chosen_metrics(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the canonical names of the selected metrics, in the order of the list, with the metrics that accompany
-    them.
+    """Return the names of the selected metrics, and of those that accompany them, in the order of the list.
 
     Args:
         names: names or aliases, in upper or lower case; or ``all``.

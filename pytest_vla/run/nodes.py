@@ -75,9 +75,7 @@ class SuiteItem(pytest.Function):
 
     @property
     def ihook(self) -> pluggy.HookRelay:
-        """The hooks of all plugins, without those conftest.py files that lie neither in the rootdir nor above the
-        suite.
-        """
+        """All plugins' hooks, without those of a conftest.py outside of the rootdir and of the suite's parents."""
         manager, rootdir = self.config.pluginmanager, _resolved(self.config.rootpath)
         conftests = [(name, plugin) for name, plugin in manager.list_name_plugin() if name.endswith(_CONFTEST)]
         folders = ((plugin, _resolved(Path(name).parent)) for name, plugin in conftests)
@@ -153,10 +151,10 @@ class SuiteModule(pytest.Module):
         return self.path == Path(suite_items.__file__)
 
     def marks(self, case: Case) -> tuple[pytest.MarkDecorator, ...]:
-        """Return the marks by which ``-m "vla(category='safety')"`` selects a case: its suite's category, its task's
-        level.
+        """Return the marks by which ``-m "vla(category='safety')"`` selects a case.
 
-        They also have the texts and numbers of its variation, as in ``-m "vla(object_type='addition_deletion')"``.
+        They name its suite's category, its task's level, and the texts and numbers of its variation, as in ``-m
+        "vla(object_type='addition_deletion')"``.
         """
         data = context_of(self.config).selection.settings.data
         return _marks(case.suite, case.task_key, case.variation, case.seed, data)
@@ -184,7 +182,7 @@ class SuiteModule(pytest.Module):
         return item
 
     def funcnamefilter(self, name: str) -> bool:
-        """Whether this is the name of the suite's test; a project's own ``python_functions`` applies to its own tests."""
+        """Whether this is the name of a suite's test; a project's ``python_functions`` does not apply to it."""
         return name == TEST_NAME
 
     def _getobj(self) -> Any:
@@ -197,7 +195,7 @@ class SuiteModule(pytest.Module):
 
 
 class SuiteFile(pytest.Module):
-    """The file of all suites without a module of their own, with a node for each named suite; or one suite's manifest."""
+    """The file of all suites without a module of their own, with a node for each suite; or one suite's manifest."""
 
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
         """Yield a module for each suite."""
@@ -235,7 +233,7 @@ class Collected:
 
     @property
     def alone(self) -> dict[str, Case]:
-        """By node id, each episode once: it runs with the first of the tests that share it."""
+        """Each episode once, by node id: it runs with the first of the tests that share it."""
         first = {self.shared.get(node, node): node for node in reversed(list(self.cases))}
         return {node: case for node, case in self.cases.items() if first[self.shared.get(node, node)] == node}
 

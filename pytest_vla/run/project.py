@@ -1,4 +1,4 @@
-"""The project's ini file, for code outside of pytest: the ``pytest-vla`` command, and other readers of a run's results."""
+"""The project's ini file, for code outside of pytest: the ``pytest-vla`` command, and readers of a run's results."""
 
 import re
 from collections.abc import Sequence

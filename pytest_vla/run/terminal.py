@@ -1,4 +1,4 @@
-"""What a run says on the terminal: what is to come, how it went, and what went wrong beside it."""
+"""The lines that a run prints on the terminal: its plan, its results, and warnings."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -27,12 +27,13 @@ SEED = 0
 
 
 def foreseen_line(gate: GateConfig, cases: Mapping[str, Case], run_seed: int) -> str:
-    """The smallest drop that the run would find, by group; of a sequential gate, which groups are too small for any.
+    """Return the line on the smallest drop that the run can detect; for a sequential gate, on groups that are too
+    small.
 
     Args:
-        gate: of the run.
-        cases: that it runs, by node id.
-        run_seed: under which.
+        gate: the run's gate, with its plan.
+        cases: the run's cases, by node id.
+        run_seed: the run seed.
     """
     if gate.rule != FIXED:
         return _too_few(gate, len({case.task for case in cases.values()}))
@@ -45,7 +46,7 @@ def foreseen_line(gate: GateConfig, cases: Mapping[str, Case], run_seed: int) ->
 
 
 def _too_few(gate: GateConfig, tasks: int) -> str:
-    """The groups in which not even a run that loses everything would be called a regression; empty: none is."""
+    """Return the line on groups in which even a run without a success would be no regression; empty if there are none."""
     if gate.agreed is None:
         return ""
     import numpy as np
@@ -69,7 +70,7 @@ def _too_few(gate: GateConfig, tasks: int) -> str:
 
 
 class RunReporter:
-    """Writes where pytest writes; nothing where it has no terminal reporter."""
+    """Prints the run's lines by pytest's terminal reporter; silent if there is none."""
 
     def __init__(self, context: RunContext) -> None:
         self._context, self._config = context, context.config
@@ -82,7 +83,7 @@ class RunReporter:
         return reporter
 
     def once(self, text: str) -> None:
-        """A line of its own in the middle of a run, the first time that it is said."""
+        """Print a line of its own in the middle of a run, unless it was printed before."""
         from pytest_vla.run.progress import write_apart
 
         if text not in self._said and self.reporter is not None:
@@ -90,7 +91,7 @@ class RunReporter:
         self._said.add(text)
 
     def error(self, error: Exception) -> None:
-        """What the run could not be ended for."""
+        """Print the error that kept the run from ending well."""
         if self.reporter is not None:
             self.reporter.ensure_newline()
             self.reporter.write_line(printable_lines(f"pytest-vla: {error}"))
@@ -98,7 +99,7 @@ class RunReporter:
     def what_comes(
         self, collected: Collected, workers: int, gate: GateConfig | None, deciding: "Deciding | None" = None
     ) -> None:
-        """How many episodes of what are to run; of a run that is gone on with, what is left of it and not collected."""
+        """Print the plan of the run: its episodes; for a resumed run, those that are left, and those that were not collected."""
         from pytest_vla.reports.terminal.progress import duration_text
         from pytest_vla.reports.terminal.summary import opening_line, searches_line, starts_line, uncollected_line
 
@@ -151,14 +152,14 @@ class RunReporter:
         verdict: Sequence[str],
         utilisation: Sequence[str] = (),
     ) -> None:
-        """A table of rates; one line with -q, nothing with -qq, nothing where no episode ran. The verdict always.
+        """Print the rates and the verdict. With -q the rates are one line, with -qq only the verdict is printed.
 
         Args:
             reporter: pytest's.
-            records: of each of the run's items the one that counts.
-            closed: how the run stands.
-            verdict: its lines.
-            utilisation: lines on how busy device and cores were.
+            records: for each of the run's items the record that counts.
+            closed: the run in the store, after its end.
+            verdict: the verdict's lines.
+            utilisation: lines on the use of device and cores.
         """
         from pytest_vla.gate.min_success import FAILED, PASSED
         from pytest_vla.reports.terminal.summary import LOOKS, Told, Tone
