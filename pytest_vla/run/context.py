@@ -40,8 +40,8 @@ class RunFindings:
         auto_workers: the number of workers of ``-n auto``, if it differs from pytest-xdist's. Set by `xdist.auto`.
         utilisation: samples from the policy's processes, if there are any. Set by `xdist.policy`.
         prices: the time that each metric costs, or None until it is measured. Set by `metrics`.
-        over_cost: by node id, the failure message of an item whose episode cost too much; empty if it did not. Set by
-            the `rollout` fixture.
+        over_cost: by node id, the failure message of an item whose episode cost too much; empty if it did not. Set by the
+            `rollout` fixture.
     """
 
     shard: Mapping[str, Any] | None = None

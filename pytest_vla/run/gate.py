@@ -115,8 +115,8 @@ def make_gate(selection: Selection, resumption: Resumption | None, here: Path) -
         here: the folder in which pytest was started.
 
     Raises:
-        VlaError: the baseline does not exist, cannot be read or has none of the run's cases; or it has changed since the
-            resumed run began.
+        VlaError: the baseline does not exist, cannot be read or has none of the run's cases; or it has changed since
+            the resumed run began.
     """
     settings = selection.settings
     if not is_gated(selection):
@@ -255,7 +255,7 @@ def judge_by(gate: GateConfig, run: Path, nodes: Iterable[str], allow_unfinished
 
 
 def _looked(agreed: "Manifest", new: "Baseline", run: Path) -> "Manifest":
-    """Return the plan, with this look at the comparison counted, and write it. Raises VlaError if it cannot be written."""
+    """Return the plan with this look at the comparison counted, and write it. Raises VlaError for a write error."""
     from pytest_vla.gate.manifest import MANIFEST, looks_at, manifest_table, manifests_of
     from pytest_vla.records.store import open_store
 

@@ -161,8 +161,7 @@ class Forgetting:
 
 
 def heed_caller(run: Path) -> None:
-    """Report the run's folder to the script that started this pytest, if any, and end the run when the script has
-    ended.
+    """Report the run's folder to the script that started this pytest, if any, and end the run with the script.
 
     Args:
         run: the run's folder.

@@ -290,7 +290,7 @@ class Results:
                 self._take_ending(report)
 
     def pytest_report_teststatus(self, report: Any) -> tuple[str, str, Any] | None:
-        """Give pytest the statuses *rerun* and *not done*, and no dots for episodes while the progress line shows them."""
+        """Give pytest the statuses *rerun* and *not done*; while the progress line is shown, episodes have no dots."""
         if report.outcome == "rerun":
             return "rerun", "R", ("RERUN", {"yellow": True})
         if report.outcome == INTERRUPTED:

@@ -57,7 +57,7 @@ class SearchResult:
 
     @property
     def found(self) -> "tuple[Found, ...]":
-        """Each distinct failure, also flaky ones; a known one, without a boundary, only if this search did not find it."""
+        """Each distinct failure, also flaky ones; a known one, without a boundary, only if it was not found again."""
         from pytest_vla.fuzz.causes import is_one_cause
 
         now = [each.shrunk.candidate for each in self.seen.found if not each.is_flaky]
@@ -66,9 +66,7 @@ class SearchResult:
 
     @property
     def failures(self) -> "tuple[Found, ...]":
-        """The failures under every run seed; a failure under some run seeds only is printed, and does not fail the
-        test.
-        """
+        """The failures under every run seed; those under some run seeds only are printed, and do not fail the test."""
         return tuple(each for each in self.found if not each.is_flaky)
 
     @property
@@ -138,7 +136,7 @@ def attach_search(item: pytest.Item, search: SearchResult) -> None:
 
 
 class Searches:
-    """The plugin of the process that keeps a run: writes each search's cases when it ends, and prints all at the end."""
+    """The plugin of the process that keeps a run: writes each search's cases at its end, and prints all at the end."""
 
     def __init__(self, context: RunContext) -> None:
         self._context, self._config, self._selection = context, context.config, context.selection

@@ -298,7 +298,7 @@ def suite_of(path: Path) -> str | None:
 
 
 def suite_of_manifest(path: Path) -> str | None:
-    """Return the suite that pytest collects by this manifest (see `_manifest_collected`), or None for any other file."""
+    """Return the suite that pytest collects by this manifest (`_manifest_collected`), or None for another file."""
     return next((name for name in suite_names() if _manifest_collected(name) == path.resolve()), None)
 
 

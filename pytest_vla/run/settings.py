@@ -70,8 +70,7 @@ class Settings(Options):
 
 
 def read_settings(config: pytest.Config) -> Settings:
-    """Return the settings of this invocation. They depend on the command line and the ini file alone: workers replay
-    them.
+    """Return the settings of this invocation, from the command line and the ini file alone: workers replay them.
 
     Raises:
         VlaError: a value cannot be used.

@@ -164,7 +164,7 @@ def _why(report: pytest.CollectReport) -> str:
 
 
 def _unit_of(node: str, collected: Collected) -> str:
-    """Return the name of an item's unit, which one shard has: repetitions of an item, and tests that share an episode."""
+    """Return the name of an item's unit, which one shard has: its repetitions, and tests that share its episode."""
     return collected.shared.get(node, collected.names.get(node, node))
 
 

@@ -122,8 +122,8 @@ class StoredRun:
 
         Args:
             without_policy: whether the policy could not be loaded, or did not fit.
-            sample: returns the sample of a run that a time limit ended, given whether all of it ran in the balanced order;
-                None if no time limit ended the run.
+            sample: returns the sample of a run that a time limit ended, given whether all of it ran in the balanced
+                order; None if no time limit ended the run.
         """
         store, writer, self._store = self._store, self._writer, None
         if store is None or writer is None:
@@ -303,7 +303,7 @@ class RunState:
 
     @property
     def done(self) -> int:
-        """The number of episodes that have ended, with those of earlier invocations; repetitions of an item count each."""
+        """The number of ended episodes, with those of earlier invocations; repetitions of an item count each."""
         return self.kept + len(self._ended)
 
     @property

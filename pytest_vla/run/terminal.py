@@ -27,8 +27,7 @@ SEED = 0
 
 
 def foreseen_line(gate: GateConfig, cases: Mapping[str, Case], run_seed: int) -> str:
-    """Return the line on the smallest drop that the run can detect; for a sequential gate, on groups that are too
-    small.
+    """Return the line on the smallest detectable drop; for a sequential gate, on groups that are too small.
 
     Args:
         gate: the run's gate, with its plan.
@@ -46,7 +45,7 @@ def foreseen_line(gate: GateConfig, cases: Mapping[str, Case], run_seed: int) ->
 
 
 def _too_few(gate: GateConfig, tasks: int) -> str:
-    """Return the line on groups in which even a run without a success would be no regression; empty if there are none."""
+    """Return the line on groups too small for a regression even without any success; empty if there are none."""
     if gate.agreed is None:
         return ""
     import numpy as np
@@ -99,7 +98,7 @@ class RunReporter:
     def what_comes(
         self, collected: Collected, workers: int, gate: GateConfig | None, deciding: "Deciding | None" = None
     ) -> None:
-        """Print the plan of the run: its episodes; for a resumed run, those that are left, and those that were not collected."""
+        """Print the plan of the run; for a resumed run, also the episodes that were not collected."""
         from pytest_vla.reports.terminal.progress import duration_text
         from pytest_vla.reports.terminal.summary import opening_line, searches_line, starts_line, uncollected_line
 

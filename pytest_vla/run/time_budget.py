@@ -57,9 +57,7 @@ def limit_text(limit: TimeLimit, settings: Settings) -> str:
 
 
 def hours_text(seconds: float) -> str:
-    """Write a time so that `hours_of` can parse it, to six digits: ``8``, ``0.5``, or ``20m``, ``90s`` if that is
-    shorter.
-    """
+    """Write a time so that `hours_of` can parse it, to six digits, such as ``8``, ``0.5``, ``20m`` or ``90s``."""
     from pytest_vla.run.arguments import plain_number
 
     # Of 0.0000001 hours the seconds are 0.00035999999999999997.
