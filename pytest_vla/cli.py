@@ -1,4 +1,4 @@
-"""``pytest-vla``: looks at tasks and at the records of runs. Each command is a module of `pytest_vla.commands`."""
+"""``pytest-vla``: the command for tasks and for the records of runs. Each subcommand is in `pytest_vla.commands`."""
 
 import argparse
 import os
@@ -25,7 +25,7 @@ _ABOUT = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command. Returns the exit code: 0, 1 (it could not be done), 2 (it cannot be understood) or its own."""
+    """Run a command. Returns the exit code: 0, 1 (it failed), 2 (the arguments are invalid) or the command's own."""
     typed = sys.argv[1:] if arguments is None else list(arguments)
     plugins, rest = _plugins_of(typed)
     trouble = 1
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _entries(name: str) -> Mapping[str, CommandEntry]:
-    """Commands by name: ours, and those of packages where `name` is none of ours."""
+    """Return the commands by name: ours, and those of packages if `name` is none of ours."""
     ours = {entry.name: entry for entry in pytest_vla_commands()}
     if name in ours:
         return ours
@@ -69,7 +69,7 @@ def _entries(name: str) -> Mapping[str, CommandEntry]:
 
 
 def command_of(entry: CommandEntry) -> Command:
-    """The command that an entry names. Raises VlaError: it cannot be loaded, or is none."""
+    """Return the command that an entry names. Raises VlaError if it cannot be loaded, or is not a command."""
     found = extensions.load(entry)
     if not isinstance(found, Command):
         raise VlaError(f"{entry.origin}: {entry.load} is {type(found).__name__}, expected pytest_vla.entries.Command")
@@ -77,7 +77,7 @@ def command_of(entry: CommandEntry) -> Command:
 
 
 def parser_of(entry: CommandEntry, command: Command) -> argparse.ArgumentParser:
-    """A command's own parser. Raises VlaError: what it offers cannot be found out."""
+    """Return a command's own parser. Raises VlaError if the command cannot declare its arguments."""
     parser = argparse.ArgumentParser(
         prog=f"pytest-vla {entry.name}", description=f"{entry.about[:1].upper()}{entry.about[1:]}."
     )
@@ -86,7 +86,7 @@ def parser_of(entry: CommandEntry, command: Command) -> argparse.ArgumentParser:
 
 
 def _parsed(parser: argparse.ArgumentParser, typed: Sequence[str]) -> argparse.Namespace:
-    """A command's arguments. What it does not know ends here; ``-p`` is none of any command's of ours."""
+    """Parse a command's arguments. Unknown ones end here; ``-p`` has to come before the command."""
     options, unknown = parser.parse_known_args(typed)
     if not unknown:
         return options
@@ -103,7 +103,7 @@ def _modules_in(typed: Sequence[str]) -> Iterator[str]:
 
 
 def _parser(found: Mapping[str, CommandEntry]) -> argparse.ArgumentParser:
-    """Of what stands before a command's own arguments."""
+    """Return the parser of the arguments before a command."""
     width = shutil.get_terminal_size().columns - 2
     parser = argparse.ArgumentParser(
         prog="pytest-vla",
@@ -134,7 +134,7 @@ def _table(found: Mapping[str, CommandEntry], width: int) -> Iterator[str]:
 
 
 def _plugins_of(typed: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """The modules of ``-p MODULE`` before the command, and what comes after."""
+    """Return the modules of ``-p MODULE`` before the command, and the arguments after them."""
     names, rest = [], list(typed)
     while rest and rest[0].startswith("-p") and rest != ["-p"]:
         names.append(rest.pop(0)[2:] or rest.pop(0))

@@ -1,4 +1,4 @@
-"""The errors that pytest-vla raises: bad input, and an episode that broke. Every reason code stands here once."""
+"""The errors that pytest-vla raises: bad input, and an episode that broke. Every reason code is defined here once."""
 
 from collections.abc import Mapping
 
@@ -48,7 +48,7 @@ INVALID_REASONS: Mapping[str, str] = {
 
 
 class VlaError(Exception):
-    """Input or set-up that cannot be used. The message says what, where, and how to mend it."""
+    """Input or set-up that cannot be used. The message tells the problem, its place and the cure."""
 
 
 class SceneError(VlaError):
@@ -56,11 +56,11 @@ class SceneError(VlaError):
 
 
 class UnchangedError(VlaError):
-    """A variation that changes nothing of this task: it is no episode."""
+    """A variation that changes nothing in this task: there is no episode of it."""
 
 
 class UnfitError(VlaError):
-    """A task that cannot have a variation. `label` is the variation's, of a joint one the part's; `reason` says why."""
+    """A task that cannot have a variation: `label` is the variation's (for a joint one, the part's), `reason` says why."""
 
     def __init__(self, label: str, task: str, reason: str) -> None:
         super().__init__(f"{label} of {task}: {reason}")
@@ -73,11 +73,11 @@ class UnfitError(VlaError):
 
 
 class RedrawError(VlaError):
-    """What was drawn for a variation cannot be had in this scene; another draw may."""
+    """A draw for a variation that this scene cannot have; another draw may fit."""
 
 
 class UnloadedError(VlaError):
-    """A model would have to be loaded, and is not to be loaded here."""
+    """A model that would have to be loaded although loading is not allowed here."""
 
 
 class EpisodeError(VlaError):
@@ -96,7 +96,7 @@ class EpisodeError(VlaError):
 
 
 class WireError(VlaError):
-    """The other side is gone, or does not speak this protocol."""
+    """The other end of a connection is gone, or does not follow this protocol."""
 
 
 GOAL_AT_START = "goal-holds-at-start"

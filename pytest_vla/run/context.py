@@ -34,14 +34,14 @@ class RunFindings:
     """Facts about a run that become known after it has been configured. Each field is set by one module.
 
     Attributes:
-        shard: the shard's table (`Plan.table`) for the run's store. None without a shard, and until the items are known.
+        shard: the shard's table (`Plan.table`) for the run's store; None without a shard, and until the items are known.
             Set by `sharding` during collection; in a controller, by a worker's message.
         uncollected: by node id of a collector that failed, the reason in one line. Set by `sharding`.
         auto_workers: the number of workers of ``-n auto``, if it differs from pytest-xdist's. Set by `xdist.auto`.
         utilisation: samples from the policy's processes, if there are any. Set by `xdist.policy`.
         prices: the time that each metric costs, or None until it is measured. Set by `metrics`.
-        over_cost: by node id, the failure message of an item whose episode cost too much; empty if it did not. Set by the
-            `rollout` fixture.
+        over_cost: by node id, the failure message of an item whose episode cost too much; empty if it did not. Set by
+            the `rollout` fixture.
     """
 
     shard: Mapping[str, Any] | None = None

@@ -218,8 +218,8 @@ def configure(config: pytest.Config, *, late: bool = False) -> None:
 
     Args:
         config: pytest's.
-        late: whether this is called during collection, because a test asks for an episode although no option does. There
-            is no policy then.
+        late: whether this is called during collection, because a test asks for an episode although no option does.
+            There is no policy then.
 
     Raises:
         pytest.UsageError: the options cannot be used.

@@ -95,7 +95,7 @@ def places_of(table: Mapping[str, Any]) -> "tuple[PolicyAddress | NetworkAddress
 
 
 def where_now(far: "FarSide") -> "Places":
-    """Return the present addresses of the policy for a worker of a cluster. Raises VlaError if there are none any more."""
+    """Return the policy's present addresses for a worker of a cluster. Raises VlaError if there are none any more."""
     return places_of(far.policy(ASK_SECONDS) or {})
 
 

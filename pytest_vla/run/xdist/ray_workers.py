@@ -89,9 +89,7 @@ class Incoming:
                 stream.write(whole)
 
     def place(self, worker: str, name: str) -> str:
-        """Return the local name of a trajectory that a worker's record names. Raises VlaError if a file was not
-        written.
-        """
+        """Return the local name of a trajectory that a worker's record names. Raises VlaError for a write error."""
         if self._trouble:
             raise VlaError(self._trouble)
         with self._lock:

@@ -38,8 +38,8 @@ class TurnPool:
 
         Args:
             items: in the order given.
-            is_strict: whether items come exactly in the order of their places; else workers stay with their scenes within
-                a round.
+            is_strict: whether items come exactly in the order of their places; else workers stay with their scenes
+                within a round.
         """
         self._is_strict = is_strict
         # Of each round its queues: one by scene, or one for all.
@@ -121,7 +121,7 @@ QUEUED = 2
 
 
 class VlaScheduling:
-    """The scheduler of episodes, an `xdist.scheduler.Scheduling`. `xdist.dsession.DSession` calls it, from one thread."""
+    """The scheduler of episodes, an `xdist.scheduler.Scheduling`; `xdist.dsession.DSession` calls it, from one thread."""
 
     def __init__(
         self,
