@@ -69,8 +69,8 @@ class PolicyEntry:
     Attributes:
         name: the part before the colon.
         about: one line.
-        load: names a function that returns a policy. It is called with the text after the colon (empty if there is none)
-            and with the arguments of ``NAME:TEXT?NAME=VALUE`` as keywords. Empty if `kind` is given.
+        load: names a function that returns a policy. It is called with the text after the colon (empty if there is
+            none) and with the arguments of ``NAME:TEXT?NAME=VALUE`` as keywords. Empty if `kind` is given.
         kind: names a `pytest_vla.policies.spec.PolicyType`, which can also check and digest the text.
         origin: the package or module that declares it; set by pytest-vla.
     """
@@ -90,7 +90,8 @@ class VariationEntry:
         name: the group's name, such as the dimension of its kinds.
         about: one line.
         load: names a sequence of `pytest_vla.vary.kind.VariationKind`.
-        order: its place; the parts of a joint variation are made in this order. Ours are 10 (the scene) to 100 (actions).
+        order: its place; the parts of a joint variation are made in this order. Ours are 10 (the scene) to 100
+            (actions).
         files: files of a user's data folder that the kinds read: names, up to three folders deep; a pattern such as
             ``*.csv`` means a file that is given by itself.
         origin: the package or module that declares it; set by pytest-vla.
@@ -132,20 +133,20 @@ class MetricEntry:
     Attributes:
         name: the name in records, exports and reports.
         about: one line, with the unit.
-        load: names a function of a `Record` and its `Trajectory`, called when the episode has ended. It returns a number,
-            a `pytest_vla.records.record.MetricResult`, or None if there is no value. It must not change the record, which
-            is compared by other means.
+        load: names a function of a `Record` and its `Trajectory`, called when the episode has ended. It returns a
+            number, a `pytest_vla.records.record.MetricResult`, or None if there is no value. It must not change the
+            record, which is compared by other means.
         origin: the package or module that declares it; set by pytest-vla.
         on_request: whether it is kept only if ``--vla-metrics`` names it or is ``all``; else it is always kept.
         aliases: other names that ``--vla-metrics`` accepts, such as a paper's.
         needs: the recordings that it needs, of `NEEDS`; a recording that no metric needs costs no time.
         beside: names of metrics that are kept whenever this one is.
-        looks_back: the number of control steps whose actions and answers determine the latest value of its series, so that
-            ``--vla-stop-when`` can use it while an episode runs; it is then called with None for the record. 0 if it is
-            known only when the episode is over.
-        padding: by key of its series (``""`` is its own), the number of control steps at the beginning that have a filler
-            instead of a value, as in ``(("", 7),)``. Alarms and failure prediction skip these steps. Steps with nan need
-            no padding.
+        looks_back: the number of control steps whose actions and answers determine the latest value of its series, so
+            that ``--vla-stop-when`` can use it while an episode runs; it is then called with None for the record. 0 if
+            it is known only when the episode is over.
+        padding: by key of its series (``""`` is its own), the number of control steps at the beginning that have a
+            filler instead of a value, as in ``(("", 7),)``. Alarms and failure prediction skip these steps. Steps with
+            nan need no padding.
         within: the least and the largest possible number, by the part of the name after a dot, such as ``paper`` for
             ``NAME.paper``; the empty text is the metric itself. Intervals of means stay within it. A number that is not
             declared is unbounded.
@@ -182,8 +183,8 @@ class SectionEntry:
         load: names a function of `pytest_vla.reports.loaded.Loaded` and the command's options. It returns a
             `pytest_vla.reports.sections.Section`, or None if the records have nothing for it.
         order: its place.
-        schema: names a function without arguments that returns a `pytest_vla.reports.json_schema.SectionSchema`, the part's
-            schema in JSON; empty to allow any keys.
+        schema: names a function without arguments that returns a `pytest_vla.reports.json_schema.SectionSchema`, the
+            part's schema in JSON; empty to allow any keys.
         origin: the package or module that declares it; set by pytest-vla.
     """
 
@@ -218,8 +219,8 @@ class Command:
 
     Attributes:
         declare: called with the command's parser, to which it adds its arguments and an epilog.
-        run: called with the parsed arguments. Its prints are the command's output; it returns the exit code, or None for 0.
-            A `pytest_vla.errors.VlaError` is printed on standard error, and the exit code is then `trouble`.
+        run: called with the parsed arguments. Its prints are the command's output; it returns the exit code, or None
+            for 0. A `pytest_vla.errors.VlaError` is printed on standard error, and the exit code is then `trouble`.
         trouble: the exit code of a failed command; other than 1 if 1 is a result.
     """
 
@@ -252,9 +253,9 @@ class TrackerEntry:
     Attributes:
         name: its name.
         about: one line.
-        load: names a function that is called with a `pytest_vla.track.tracker.TrackedRun` before the first episode, in the
-            process that was started by hand, and returns a `pytest_vla.track.tracker.Tracker`. Its exceptions end the run
-            before it begins.
+        load: names a function that is called with a `pytest_vla.track.tracker.TrackedRun` before the first episode, in
+            the process that was started by hand, and returns a `pytest_vla.track.tracker.Tracker`. Its exceptions end
+            the run before it begins.
         module: the module that has to be installed; empty for none. If it is missing pytest ends before anything runs.
         install: the command that installs the module; empty for pytest-vla's extra of the entry's name.
         takes_files: whether it is given the run's reports at the end, which take time to make.

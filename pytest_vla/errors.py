@@ -60,7 +60,7 @@ class UnchangedError(VlaError):
 
 
 class UnfitError(VlaError):
-    """A task that cannot have a variation: `label` is the variation's (for a joint one, the part's), `reason` says why."""
+    """A task that cannot have a variation: `label` is the variation's or its part's, `reason` tells why."""
 
     def __init__(self, label: str, task: str, reason: str) -> None:
         super().__init__(f"{label} of {task}: {reason}")

@@ -99,12 +99,12 @@ class Evaluation:
 
     @cached_property
     def distinct(self) -> tuple[Record, ...]:
-        """The records that are separate observations: equal starts of a policy that does not sample its actions count once."""
+        """The separate observations: equal starts of a policy that does not sample its actions count once."""
         return observations(self.records)
 
     @cached_property
     def rate(self) -> SuccessRate:
-        """The rate over the unvaried episodes, or over the varied ones if all are. Errors and invalid episodes do not
+        """The rate over the unvaried episodes, or over the varied ones if all are; errors and invalid ones do not
         count.
         """
         return next(iter(self.rates.values()), success_rate("", ()))
@@ -210,8 +210,8 @@ def evaluate(
     before. In distributed training call it on one rank.
 
     Args:
-        policy: a policy in this process, which answers in this thread: a `BatchPolicy`, or a function that is called once
-            per episode and returns a session. Or a text as for ``--vla-model``, loaded as on the command line.
+        policy: a policy in this process, which answers in this thread: a `BatchPolicy`, or a function that is called
+            once per episode and returns a session. Or a text as for ``--vla-model``, loaded as on the command line.
         suite: the name of a suite, or several.
         episodes: episodes per task; None for the ini file's number, or 1.
         tasks: names, parts of names, or patterns; empty for all.
@@ -225,14 +225,14 @@ def evaluate(
         timeout: seconds of wall time for one episode.
         policy_timeout: seconds for one answer; a later one makes its episode an error, and the call continues.
         name: the name of a policy in this process; its records have ``live:NAME``.
-        digest: for a policy in this process, a text that names its weights, or the weights themselves (a torch module, or
-            arrays by name), which are hashed; None: see `pytest_vla.policies.in_memory.live_digest`.
+        digest: for a policy in this process, a text that names its weights, or the weights themselves (a torch module,
+            or arrays by name), which are hashed. The default is that of `pytest_vla.policies.in_memory.live_digest`.
         options: more options of pytest's command line, such as ``--vla-video=failed``.
         progress: whether pytest's output is shown, without tracebacks; without it, its warnings are lost.
 
     Raises:
-        VlaError: the run is not possible, in pytest's words; or pytest or the policy's server died. Episodes that end as
-            errors raise nothing: they are counted in `Evaluation.errors`.
+        VlaError: the run is not possible, in pytest's words; or pytest or the policy's server died. Episodes that end
+            as errors raise nothing: they are counted in `Evaluation.errors`.
         KeyboardInterrupt: Ctrl-C, after pytest has ended: the run is in the store, as stopped.
     """
     _check(workers, options)

@@ -102,11 +102,12 @@ def suite(
         instruction: the instruction of the only task, which gets the suite's name.
         tasks: the instructions of several tasks, by name.
         success: the success criterion: a key of ``info``, `TERMINATED`, or a function.
-        cameras: the source of each camera's pictures: `RENDER`, or the name of an observation that is a picture; or names
-            alone, which are rendered. None for the observation's own pictures, or else ``view``, which is rendered.
+        cameras: the source of each camera's pictures: `RENDER`, or the name of an observation that is a picture; or
+            names alone, which are rendered. None for the observation's own pictures, or else ``view``, which is
+            rendered.
         state: the vectors that form ``state``, in this order; empty for all.
-        action: converts a policy's action to the environment's, if bounds are not enough; it has to be a module's function,
-            so that xdist's workers can import it.
+        action: converts a policy's action to the environment's, if bounds are not enough; it has to be a module's
+            function, so that xdist's workers can import it.
         packages: modules to import first, so that they register the environment.
         options: names and values for ``gymnasium.make``.
         title: the suite's title; its name by default.

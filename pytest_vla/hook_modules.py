@@ -48,7 +48,7 @@ class HookFunction:
 
 
 def functions_of(hook: str) -> Iterator[HookFunction]:
-    """Yield the functions for a hook: from pytest-vla's own rooms, installed packages, ``-p``, then pytest's plugins."""
+    """Yield the functions for a hook, from pytest-vla's own rooms, installed packages, ``-p`` and pytest's plugins."""
     manager, origins = _own_manager()
     known: set[object] = set()
     for implementation in getattr(manager.hook, hook).get_hookimpls():
@@ -229,9 +229,7 @@ def _imported_from(file: Path, name: str) -> Any:
 
 
 def _same(plugin: object) -> object:
-    """Return a key of a plugin, equal for a module that was imported twice, as pytest does with a ``conftest.py`` of
-    -p.
-    """
+    """Return a key of a plugin, equal for a module that was imported twice, as pytest does with a conftest.py of -p."""
     return getattr(plugin, "__file__", None) or id(plugin)
 
 

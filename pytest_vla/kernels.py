@@ -61,7 +61,7 @@ def pin() -> None:
 
 
 def pinned_processes(most: int) -> "ProcessPoolExecutor":
-    """Return a pool of processes with pinned kernels, whatever this process has imported: one per processor, at most `most`."""
+    """Return a pool of processes with pinned kernels: one per processor, at most `most`."""
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 

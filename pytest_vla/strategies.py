@@ -51,7 +51,7 @@ def scenes(
     max_changes: int = MOST_CHANGES,
     data: Path | None = None,
 ) -> "SearchStrategy[Scene]":
-    """Return a strategy for scenes that a suite's tasks can have: up to `max_changes` changes of different dimensions.
+    """Return a strategy for scenes of a suite's tasks: up to `max_changes` changes of different dimensions.
 
     Args:
         suite: the suite's name.
@@ -63,8 +63,8 @@ def scenes(
         data: as for ``--vla-data``.
 
     Raises:
-        VlaError: there is no such suite or task, or it is varied by itself. An unknown dimension, or a task without any of
-            the dimensions, raises it when a scene is drawn.
+        VlaError: there is no such suite or task, or it is varied by itself. For an unknown dimension, or a task without
+            any of the dimensions, it is raised when a scene is drawn.
     """
     if not 0 <= min_changes <= max_changes:
         raise VlaError(

@@ -1,4 +1,4 @@
-r"""Tools for tests of extensions: worlds without a simulator, and a check of a suite's own world.
+"""Tools for tests of extensions: worlds without a simulator, and a check of a suite's own world.
 
 ``pytest -p pytest_vla.testing`` replaces MuJoCo by the point: suites of task files then need neither simulator nor
 data, and an episode takes milliseconds. `point_suite` is a suite with the point as its own world, `check_world` checks
@@ -64,10 +64,11 @@ class LazyObservation(Mapping[str, Any]):
 class World:
     """A point that is pushed about, with those parts of the contract of `pytest_vla.World` that an episode needs.
 
-    Its position is the end effector's; the goal is x beyond 0.2 m. A task's name may select an error.
+    Its position is the end effector's; the goal is x beyond 0.2 m. A world of the task ``put_the_bowl_on_the_plate``
+    cannot be made.
 
-    Init state 13 meets the goal at once; a step with action[6] > 0.999 turns the state into NaN and raises nothing of
-    its own, one with action[5] > 0.999 raises.
+    Init state 13 meets the goal at once. A step with action[5] > 0.999 raises an EpisodeError (``physics-nan``), one
+    with action[4] > 0.999 a ZeroDivisionError.
     """
 
     made = 0
@@ -138,8 +139,8 @@ class World:
 class PointWorld:
     """The point as a suite's own world (`pytest_vla.plan.task.SuiteWorld`), with all optional parts of such a world.
 
-    Each seed, modulo ten, starts at x = -0.01 m times the seed. Actions (2,) push the point along x and y by at most
-    0.05 m, and beyond y = 0.5 m it has fallen. Each step costs its push along y, ``sideways``, m.
+    It starts at x = -0.01 m times the seed modulo ten. Actions (2,) push the point along x and y by at most 0.05 m, and
+    beyond y = 0.5 m it has fallen. Each step costs its push along y, ``sideways``, m.
     """
 
     def __init__(self, task: Task) -> None:

@@ -40,8 +40,8 @@ def check_versions(allow: bool = False) -> dict[str, str]:
     """Return the installed versions of the simulator pair, by package name, after checking that they are supported.
 
     Args:
-        allow: accept another version (``--vla-allow-versions``), but none before `MUJOCO_BEGIN` or from `MUJOCO_END` on,
-            and never a missing package.
+        allow: accept another version (``--vla-allow-versions``), but none before `MUJOCO_BEGIN` or from `MUJOCO_END`
+            on, and never a missing package.
 
     Raises:
         VlaError: the pair is not supported; with the command that installs a supported one.

@@ -34,8 +34,8 @@ class RunFindings:
     """Facts about a run that become known after it has been configured. Each field is set by one module.
 
     Attributes:
-        shard: the shard's table (`Plan.table`) for the run's store; None without a shard, and until the items are known.
-            Set by `sharding` during collection; in a controller, by a worker's message.
+        shard: the shard's table (`Plan.table`) for the run's store; None without a shard, and until the items are
+            known. Set by `sharding` during collection; in a controller, by a worker's message.
         uncollected: by node id of a collector that failed, the reason in one line. Set by `sharding`.
         auto_workers: the number of workers of ``-n auto``, if it differs from pytest-xdist's. Set by `xdist.auto`.
         utilisation: samples from the policy's processes, if there are any. Set by `xdist.policy`.
