@@ -104,10 +104,7 @@ class Evaluation:
 
     @cached_property
     def rate(self) -> SuccessRate:
-        """The rate over the unvaried episodes, or over the varied ones if all are; errors and invalid ones do not
-        count.
-        """
-        return next(iter(self.rates.values()), success_rate("", ()))
+        """The rate over the unvaried episodes, or over the varied ones if all are; only successes and failures count."""
 
     @cached_property
     def rows(self) -> tuple[RateRow, ...]:
@@ -150,7 +147,7 @@ class Evaluation:
 
     @property
     def errors(self) -> int:
-        """The number of episodes in which the policy or the simulator broke, see `Record.reason` and `Record.message`."""
+        """The number of episodes in which the policy or the simulator broke; `Record.reason` tells how."""
         return self._count("error")
 
     @property

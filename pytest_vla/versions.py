@@ -102,7 +102,7 @@ def installed(name: str) -> str | None:
 
 
 def _openblas_kernel(package: str) -> str | None:
-    """Return the kernel that a package's own OpenBLAS chose for this CPU, such as ``SkylakeX``, or None if it has none."""
+    """Return the kernel of a package's own OpenBLAS on this CPU, such as ``SkylakeX``, or None if it has none."""
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
         return None

@@ -121,7 +121,7 @@ QUEUED = 2
 
 
 class VlaScheduling:
-    """The scheduler of episodes, an `xdist.scheduler.Scheduling`; `xdist.dsession.DSession` calls it, from one thread."""
+    """The scheduler of episodes, an `xdist.scheduler.Scheduling`, which `DSession` calls from one thread."""
 
     def __init__(
         self,
