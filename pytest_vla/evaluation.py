@@ -104,7 +104,8 @@ class Evaluation:
 
     @cached_property
     def rate(self) -> SuccessRate:
-        """The rate over the unvaried episodes, or over the varied ones if all are; only successes and failures count."""
+        """The rate over the unvaried episodes, or over the varied ones if all are. Only success and failure count."""
+        return next(iter(self.rates.values()), success_rate("", ()))
 
     @cached_property
     def rows(self) -> tuple[RateRow, ...]:
