@@ -14,8 +14,8 @@ ERROR_REASONS: Mapping[str, str] = {
     "policy-server-died": "The policy's own process ended while the episode ran.",
     "policy-batch-failed": "The policy raised on a batch of several episodes; each of them runs again alone.",
     "policy-privileged": "The policy reads the simulator's state, and was given no world.",
-    "policy-input": "`tiny`: a picture or a state is missing, or is other than the policy takes.",
-    "policy-exhausted": "`replay`: the recorded actions are used up, and the episode goes on.",
+    "policy-input": "`tiny`: a picture or a state is missing, or has another form than the policy takes.",
+    "policy-exhausted": "`replay`: the recorded actions are used up before the end of the episode.",
     "replay-missing": "`replay`: there are no recorded actions of this case.",
     "action-shape": "`World.step` was given an action that is not of shape (7,).",
     "action-dtype": "`World.step` was given something else than seven real numbers.",
@@ -29,7 +29,7 @@ ERROR_REASONS: Mapping[str, str] = {
     "physics-time": "Simulated time did not move on by one control step.",
     "upstream-crashes": "`--vla-protocol=upstream`: the benchmark's own code raises where it judges a goal or a cost.",
     "timeout": "The episode took longer than `--vla-timeout`.",
-    "worker-crashed": "The process in which the episode ran died, twice, or none could be started in its place.",
+    "worker-crashed": "The episode's process died twice, or no other could be started in its place.",
     "world-unusable": "The scene cannot be made: a task file, an init state, an asset or a variation cannot be used.",
     "world-protocol": "A suite's own world shows something else than the suite says: a name, a shape or a type.",
     "world-raised": "The simulation raised an exception that has no code of its own.",
@@ -42,7 +42,7 @@ INVALID_REASONS: Mapping[str, str] = {
     "no-draw": "However the variation was drawn, this scene could not have it.",
     "infeasible": "`--vla-feasible`: the expert could not do the task in the changed scene.",
     "stopped-early": "`--vla-stop-when` stopped the episode: whether the policy would have done the task is not known.",
-    "premise-broken": "What the task takes for granted does not hold under the installed MuJoCo.",
+    "premise-broken": "A precondition of the task does not hold under the installed MuJoCo.",
 }
 """Why an episode is `invalid`, which is in no rate: code -> one line."""
 

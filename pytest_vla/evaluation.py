@@ -345,7 +345,7 @@ def _lent(policy: Any, suite: Texts, name: str) -> "BatchPolicy":
 
 def _seen_in(suite: Texts) -> tuple[str, ...]:
     """Return the names in suites' observations, for a policy that does not tell what it reads. Raises VlaError."""
-    mend = "; a policy says what it reads by an attribute, policy.reads = ('agentview_image', 'state')"
+    mend = "; set the policy's attribute reads, as in policy.reads = ('agentview_image', 'state')"
     names = (suite,) if isinstance(suite, str) else suite
     try:
         found = {
@@ -357,7 +357,7 @@ def _seen_in(suite: Texts) -> tuple[str, ...]:
     except VlaError as error:
         raise VlaError(f"{error}{mend}") from error
     if len(found) > 1:
-        raise VlaError(f"evaluate: observations of {', '.join(names)} have not the same names{mend}")
+        raise VlaError(f"evaluate: observations of {', '.join(names)} have different names{mend}")
     return next(iter(found), ())
 
 
@@ -377,8 +377,7 @@ def _check(workers: int | str, options: Sequence[str]) -> None:
     is_number = isinstance(workers, int) and not isinstance(workers, bool)
     if not (is_number and int(workers) >= 1) and workers not in ("auto", "logical"):
         raise VlaError(
-            f"evaluate: workers is {workers!r}, expected 1 or more, or 'auto': worlds are never in this process, whose "
-            "memory and graphics are yours"
+            f"evaluate: workers is {workers!r}, expected 1 or more, or 'auto': worlds always run in other processes"
         )
     if isinstance(options, str):
         raise VlaError(f"evaluate: options is a text, expected a list: [{options!r}]")
@@ -387,7 +386,7 @@ def _check(workers: int | str, options: Sequence[str]) -> None:
         if flag in _OURS or (flag.startswith("-n") and not flag.startswith("--")):
             raise VlaError(f"evaluate: options has {option}: give it as {_OURS.get(flag, 'workers')}")
         if flag in ("--vla-resume", "--collect-only", "--co"):
-            raise VlaError(f"evaluate: options has {option}, which runs nothing that is of this policy alone")
+            raise VlaError(f"evaluate: options has {option}, which evaluate does not support")
 
 
 def _option(flag: str, value: Any) -> list[str]:

@@ -268,12 +268,12 @@ def _spaces(
         for camera, source in cameras:
             if source != RENDER and source not in pictures:
                 has = ", ".join(pictures) or "none"
-                raise VlaError(f"{made.env}: camera {camera} is to be {source!r}, which is no picture; it has {has}")
+                raise VlaError(f"{made.env}: camera {camera}: {source!r} is not a picture; its pictures are {has}")
         chosen = tuple(state) or tuple(vectors)
         if lacks := [name for name in chosen if name not in vectors]:
             raise VlaError(f"{made.env}: state has {', '.join(lacks)}; its vectors are {', '.join(vectors) or 'none'}")
         if not chosen:
-            raise VlaError(f"{made.env}: it gives pictures alone, and a state is needed beside them")
+            raise VlaError(f"{made.env}: it has only pictures; a state is required too")
         sizes = {**vectors, "state": sum(vectors[name] for name in chosen)}
         spec, rate = env.spec, env.metadata.get("render_fps")
         steps = getattr(spec, "max_episode_steps", None)

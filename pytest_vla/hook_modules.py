@@ -147,7 +147,7 @@ def of_a_conftest() -> str:
         return ""
     if hookspecs.PREFIX.encode() not in file.read_bytes():
         return ""
-    return f" The {file} of this folder may have it: it is read where you say so, pytest-vla -p {_CONFTEST} ..."
+    return f" The {file} of this folder may define it; load it with pytest-vla -p {_CONFTEST} ..."
 
 
 def consented() -> tuple[str, ...]:
@@ -235,7 +235,7 @@ def _same(plugin: object) -> object:
 
 def _plugin(implementation: pluggy.HookImpl, hook: str, origin: str) -> HookFunction:
     if implementation.hookwrapper or implementation.wrapper:
-        raise VlaError(f"{origin}: {hook} is a wrapper; expected a function that gives what the package adds")
+        raise VlaError(f"{origin}: {hook} is a wrapper; expected a function that returns entries")
     return HookFunction(origin, implementation.plugin, implementation.function, tuple(implementation.argnames))
 
 

@@ -73,7 +73,7 @@ def scenes(
     st = _strategies()
     found = select_tasks([load_suite(suite, data=data)], _texts(tasks))
     if varied := next((task for task in found if task.varied), None):
-        raise VlaError(f"{varied.suite} is varied by itself; take the suite {varied.files} for others")
+        raise VlaError(f"{varied.suite} is already varied; use the suite {varied.files} instead")
     wanted, of_seeds = _texts(dimensions), _numbers(seeds)
     # What a task can have is asked where it is drawn: whoever only collects tests does not wait for it.
     kinds = partial(_kinds, wanted)
@@ -245,5 +245,5 @@ def _texts(value: str | Sequence[str]) -> tuple[str, ...]:
 def _numbers(value: int | str | Sequence[int]) -> tuple[int, ...]:
     found = (value,) if isinstance(value, int) else parse_seeds(value) if isinstance(value, str) else tuple(value)
     if not found:
-        raise VlaError(f"seeds={value!r}: there is none in it")
+        raise VlaError(f"seeds={value!r}: it has no seed")
     return found

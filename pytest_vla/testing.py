@@ -240,14 +240,14 @@ def check_world(task: Task, seeds: tuple[int, int] = (0, 1)) -> None:
     said = fresh.provenance()
     world = OwnWorld(task)
     _seen_of(world, seeds[1], drawn)
-    _assert_alike(first, _seen_of(world, seeds[0], drawn), f"seed {seeds[0]} goes otherwise after seed {seeds[1]}")
+    _assert_alike(first, _seen_of(world, seeds[0], drawn), f"seed {seeds[0]} differs after seed {seeds[1]}")
     if (now := world.provenance()) != said:
         raise AssertionError(f"provenance() says {said} of seed {seeds[0]}, and {now} after seed {seeds[1]}")
     if callable(getattr(world.inner, "save", None)) and callable(getattr(world.inner, "restore", None)):
         state, at_end = world.data.qpos, {name: value for name, value in first[-1].items() if "()" not in name}
         world.step(np.ones(task.protocol.action_size))
         shown = world.show(state, _CHECKED_STEPS)
-        _assert_alike([at_end], [{name: shown[name] for name in at_end}], "a restored state looks otherwise")
+        _assert_alike([at_end], [{name: shown[name] for name in at_end}], "a restored state differs")
     world.close()
 
 

@@ -56,7 +56,7 @@ def check_versions(allow: bool = False) -> dict[str, str]:
         pair = f"mujoco {first} (or {', '.join(others)}) with robosuite {DEFAULT['robosuite']}"
         message = f"found {listed}; supported is {pair}. Install it: {sys.executable} -m pip install {pins}"
         if drivable:
-            message += "; or run with --vla-allow-versions: nobody has compared physics and pictures with upstream's"
+            message += "; or run with --vla-allow-versions: physics and pictures are not verified against upstream's"
         elif None not in found.values():
             begin, end = (".".join(map(str, bound)) for bound in (MUJOCO_BEGIN, MUJOCO_END))
             message += f" (--vla-allow-versions does not help: it takes mujoco from {begin} on and before {end})"

@@ -47,7 +47,7 @@ class AllureOfItems:
                     record = parse_record(line)
                     _tell(listener.allure_logger.get_test(None), record, _attach_texts, context_of(item.config).folder)
                 except Exception as error:
-                    warn(f"Allure's result lacks what is known of the episode of {item.nodeid}: {error!r}")
+                    warn(f"Allure's result for {item.nodeid} lacks its episode: {error!r}")
 
 
 class AllureOfRun:
@@ -70,7 +70,7 @@ class AllureOfRun:
         try:
             _write_lost(record, str(report.longrepr))
         except Exception as error:
-            warn(f"Allure has no result of {record.node}, whose worker died: {error!r}")
+            warn(f"Allure has no result for {record.node}, whose worker died: {error!r}")
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:

@@ -22,7 +22,7 @@ def some_text(text: str) -> str:
     """Return the text; an empty one is refused."""
     # An unset variable of a shell makes it empty, and an empty path would be the current folder.
     if not text.strip():
-        raise argparse.ArgumentTypeError("nothing is given")
+        raise argparse.ArgumentTypeError("a value is missing")
     return text
 
 
@@ -30,7 +30,7 @@ def comma_list(text: str) -> tuple[str, ...]:
     """Parse ``a, b`` into names, without duplicates."""
     names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     if not names:
-        raise argparse.ArgumentTypeError(f"{text!r} names nothing")
+        raise argparse.ArgumentTypeError(f"{text!r} has no name in it")
     return names
 
 
@@ -38,7 +38,7 @@ def dimension_list(text: str) -> tuple[str, ...]:
     """Parse names of dimensions, such as ``camera,light``; whether each one exists is checked later."""
     found = comma_list(text)
     if strange := next((name for name in found if re.fullmatch(r"\w{1,80}", name, re.ASCII) is None), None):
-        raise argparse.ArgumentTypeError(f"{strange!r} is no name of a dimension, such as camera")
+        raise argparse.ArgumentTypeError(f"{strange!r} is not the name of a dimension, such as camera")
     return found
 
 
@@ -88,7 +88,7 @@ def folder_of(text: str) -> Path:
         folder.exists()
     except OSError as error:
         # Too long a name, for example.
-        raise argparse.ArgumentTypeError(f"{text[:60]!r}... is no folder: {error.strerror}") from error
+        raise argparse.ArgumentTypeError(f"{text[:60]!r}... is not a folder: {error.strerror}") from error
     return folder
 
 
@@ -130,7 +130,7 @@ def device_list(text: str) -> tuple[str, ...]:
     if wrong:
         raise argparse.ArgumentTypeError(f"{wrong[0]!r} is not a device; write auto, cpu, cuda or cuda:0,cuda:1")
     if len(names) > 1 and AUTO in names:
-        raise argparse.ArgumentTypeError(f"{text!r}: of several devices each is named, as in cuda:0,cuda:1")
+        raise argparse.ArgumentTypeError(f"{text!r}: name each of several devices, as in cuda:0,cuda:1")
     return names
 
 
@@ -141,7 +141,7 @@ def cpu_count(text: str) -> float:
     except ValueError:
         number = 0.0
     if not 0.01 <= number <= 1024:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of processors; write 1, 2 or 0.5")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of processors; write 1, 2 or 0.5")
     return number
 
 
@@ -150,7 +150,7 @@ def ray_address(text: str) -> str:
     host, _, port = text.rpartition(":")
     if text not in ("auto", "local") and not text.startswith("ray://") and not (host and port.isdigit()):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no address of a Ray cluster; write auto, local, or HOST:PORT of the head, after ="
+            f"{text!r} is not the address of a Ray cluster; write auto, local, or HOST:PORT of its head, after ="
         )
     return text
 
@@ -196,12 +196,12 @@ def shard(text: str) -> tuple[int, int]:
     match = re.fullmatch(r"\s*([0-9]{1,6})/([0-9]{1,6})\s*", text)
     number, count = map(int, match.groups()) if match else (0, 0)
     if not match:
-        raise argparse.ArgumentTypeError(f"{text!r} is no shard; write 3/16 for the third of 16")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a shard; write 3/16 for the third of 16")
     if not 1 <= number <= count <= MOST_SHARDS:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no shard: shards are counted from 1, so that of {count} the last is {count}/{count}"
+            f"{text!r} is not a shard: write 1/{count} to {count}/{count}"
             if count
-            else f"{text!r} is no shard: there have to be 1 or more, as in 1/4"
+            else f"{text!r} is not a shard: write at least one, as in 1/4"
         )
     return number, count
 
@@ -255,9 +255,7 @@ def points_of_success(text: str) -> float:
     """Parse percentage points, above 0 and at most 100."""
     points = float(text) if re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,6})?", text) else 0.0
     if not 0.0 < points <= 100.0:
-        raise argparse.ArgumentTypeError(
-            f"{text!r}: expected points of success above 0, at most 100; write 5 where a drop of 5 points is too much"
-        )
+        raise argparse.ArgumentTypeError(f"{text!r}: expected percentage points above 0, at most 100, such as 5")
     return points
 
 
@@ -289,7 +287,8 @@ def gate_labels(text: str) -> tuple[str, ...]:
             from pytest_vla.util.text import did_you_mean
 
             raise argparse.ArgumentTypeError(
-                f"nothing is grouped by {name!r}: expected some of {', '.join(LABELS)}.{did_you_mean(name, LABELS)}"
+                f"{name!r} is not a label to group by: expected some of "
+                f"{', '.join(LABELS)}.{did_you_mean(name, LABELS)}"
             )
     return names
 
@@ -308,7 +307,9 @@ def _names_of(text: str, what: str) -> tuple[str, ...]:
     names = comma_list(text)
     for name in names:
         if re.fullmatch(r"[A-Za-z0-9][\w.-]*", name, re.ASCII) is None:
-            raise argparse.ArgumentTypeError(f"{name!r} is no name of a {what}: expected letters, digits, _, - and .")
+            raise argparse.ArgumentTypeError(
+                f"{name!r} is not the name of a {what}: expected letters, digits, _, - and ."
+            )
     return names
 
 
@@ -383,5 +384,5 @@ def _results(text: str) -> Path:
     try:
         folder = find_project(here).results
     except VlaError as error:
-        raise argparse.ArgumentTypeError(f"where are they? {error}") from error
+        raise argparse.ArgumentTypeError(f"the results folder is unknown: {error}") from error
     return folder.relative_to(here) if folder.is_relative_to(here) else folder

@@ -111,7 +111,7 @@ def left_line(deciding: Deciding) -> str:
     if not deciding.skipped:
         return ""
     reasons = "; ".join(dict.fromkeys(text.removeprefix("decided: ") for text in deciding.skipped.values()))
-    return f"vla: {counted(len(deciding.skipped), 'episode')} of these are skipped (decided): {reasons}"
+    return f"vla: skips {counted(len(deciding.skipped), 'episode')} of these, as the gate has decided: {reasons}"
 
 
 # What a sequential gate has decided, on its way from the process that keeps the run to those that run its items.

@@ -123,8 +123,8 @@ def make_gate(selection: Selection, resumption: Resumption | None, here: Path) -
         flags = [each.flag for each in OPTIONS if each.attribute in _GOES_WITH and each.attribute in settings.typed]
         if flags and settings.baseline is None:
             raise VlaError(
-                f"{', '.join(flags)}: there is nothing to compare the run with; add --vla-baseline=FILE, which "
-                "`pytest-vla baseline save` writes, or --vla-baseline=RUN"
+                f"{', '.join(flags)}: a baseline is required; add --vla-baseline=FILE (from `pytest-vla baseline "
+                "save`) or --vla-baseline=RUN"
             )
         return None
     from pytest_vla.gate.manifest import baseline_digest
@@ -136,8 +136,8 @@ def make_gate(selection: Selection, resumption: Resumption | None, here: Path) -
     _check_measures(measures, settings)
     if settings.gate == SEQUENTIAL and settings.min_success is not None:
         raise VlaError(
-            "--vla-gate=sequential skips what is decided, and --vla-min-success asks for the rate of all episodes: "
-            "leave one of them out"
+            "--vla-gate=sequential skips episodes, but --vla-min-success needs the rate over all of them: leave one of "
+            "the options out"
         )
     agreed = None if resumption is None else _agreed(resumption)
     try:
@@ -149,8 +149,8 @@ def make_gate(selection: Selection, resumption: Resumption | None, here: Path) -
     digest = baseline_digest(baseline)
     if agreed is not None and resumption is not None and digest != agreed.baseline_digest:
         raise VlaError(
-            f"--vla-resume: run {resumption.run} is compared with {name} as that was when the run began, and it was "
-            "changed: bring it back as it was (git checkout), or leave --vla-resume out for a new run"
+            f"--vla-resume: the baseline {name} has changed since run {resumption.run} began: restore it (git "
+            "checkout), or start a new run without --vla-resume"
         )
     terms = Terms(settings.margin, settings.gate_alpha, settings.gate_by, settings.regression)
     if agreed is not None:
@@ -195,8 +195,8 @@ def agree(gate: GateConfig, cases: Mapping[str, "Case"], run_seed: int) -> GateC
     if agreed.is_sequential:
         if given := next((node for node, case in cases.items() if case.given and not case.variation), None):
             raise VlaError(
-                f"--vla-gate=sequential: {given} is in no rate, as --vla-cases names it, and in no round: leave "
-                "--vla-cases out, or say --vla-gate=fixed"
+                f"--vla-gate=sequential: {given} is a given case (--vla-cases), which is in no rate and in no round: "
+                "leave --vla-cases out, or use --vla-gate=fixed"
             )
         agreed = _in_order(agreed, gate, found)
     return dataclasses.replace(gate, agreed=agreed)
@@ -248,7 +248,7 @@ def judge_by(gate: GateConfig, run: Path, nodes: Iterable[str], allow_unfinished
     except VlaError as error:
         return GateVerdicts(None, None, f"the gate was not judged: {error}")
     if cases_digest(found) != gate.agreed.cases_digest:
-        told.append(f"note: {len(found)} cases are of the run, and not the {gate.agreed.cases} that were agreed")
+        told.append(f"note: the run has {len(found)} cases; {gate.agreed.cases} were planned")
     wanted = "" if gate.required == NO_REGRESSION else f" (--vla-gate-require={gate.required})"
     against = f"the gate says {', '.join(judged.against)}{wanted}" if judged.against else ""
     return GateVerdicts(judged.judgement, new, against, tuple(told), judged.measured, judged.by)
@@ -296,8 +296,8 @@ def _check_measures(measures: "tuple[Measure, ...]", settings: Settings) -> None
     flag = f"--vla-gate-measure={','.join(each.text for each in measures)}"
     if measures and settings.gate == SEQUENTIAL:
         raise VlaError(
-            f"{flag}: a sequential gate stops by successes, and bounds of other numbers would not hold: leave it out, "
-            "or say --vla-gate=fixed"
+            f"{flag}: a sequential gate stops by success alone, so intervals of other metrics would not hold: leave it "
+            "out, or use --vla-gate=fixed"
         )
     unbounded = [each.text for each in measures if each.margin is None]
     if unbounded and settings.gate_require != NO_REGRESSION:
@@ -312,10 +312,7 @@ def _agreed(resumption: Resumption) -> "Manifest":
 
     found = read_manifest(resumption.invocation)
     if found is None:
-        raise VlaError(
-            f"--vla-resume: run {resumption.run} does not say on what was agreed before its first episode: leave "
-            "--vla-resume out for a new run"
-        )
+        raise VlaError(f"--vla-resume: run {resumption.run} has no gate plan: start a new run without --vla-resume")
     return found
 
 
@@ -328,16 +325,15 @@ def _groups(gate: GateConfig, cases: Mapping[str, "Case"], run_seed: int) -> tup
             from pytest_vla.gate.measures import check_measures
 
             if not is_paired:
-                raise VlaError("--vla-gate-measure is of pairs, and no case of the run is in the baseline")
+                raise VlaError("--vla-gate-measure compares pairs, but no case of the run is in the baseline")
             ids = {case.id for case in cases.values()}
             check_measures([case for case in gate.baseline.cases if case.case in ids], gate.measures)
     except VlaError as error:
         raise VlaError(f"--vla-baseline={gate.name}: {error}") from error
     if gate.rule == SEQUENTIAL and not is_paired:
         raise VlaError(
-            f"--vla-gate=sequential goes by pairs, and no case of the run is in {gate.name} under the same run seed: "
-            "run the baseline's cases (the same --vla-seeds and --vla-run-seed), or say --vla-gate=fixed, which "
-            "compares tasks over other seeds too"
+            f"--vla-gate=sequential compares pairs, but no case of the run is in {gate.name} under the same run seed: "
+            "use the baseline's --vla-seeds and --vla-run-seed, or --vla-gate=fixed, which can compare other seeds"
         )
     return is_paired, groups
 
@@ -367,7 +363,7 @@ def _place(path: Path, results: Path) -> str:
         found = [(store.results, run.name) for store, runs in open_runs([text], results) for run in runs]
     except VlaError as error:
         raise VlaError(
-            f"{text} is neither a file, such as `pytest-vla baseline save -o base.vla.json` writes, nor a run: {error}"
+            f"{text} is neither a baseline file (from `pytest-vla baseline save -o base.vla.json`) nor a run: {error}"
         ) from error
     if len(found) != 1:
         return text
@@ -385,9 +381,9 @@ def check_summaries(files: Sequence[Path]) -> None:
     """Check the files of ``--vla-gate-summary`` before anything runs. Raises VlaError if one cannot be written."""
     for file in files:
         if file.is_dir() or not file.parent.is_dir():
-            raise VlaError(f"--vla-gate-summary={file}: expected a file, in a folder that is there")
+            raise VlaError(f"--vla-gate-summary={file}: expected a file in an existing folder")
         if not os.access(file if file.exists() else file.parent, os.W_OK):
-            raise VlaError(f"--vla-gate-summary={file}: it may not be written: expected a file that can be")
+            raise VlaError(f"--vla-gate-summary={file}: no permission to write it")
 
 
 def write_summaries(files: Sequence[Path], gated: GateOutcome, replay: Replay, line: str) -> None:

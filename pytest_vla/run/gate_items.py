@@ -68,8 +68,8 @@ class RunGate:
         try:
             if option := lf_option(self._context.config, collected.nodes):
                 raise VlaError(
-                    f"{option} runs what an earlier run picked by how it ended, and against a baseline that says "
-                    "nothing of the policy: leave it out, or run without --vla-baseline (-o vla_baseline=)"
+                    f"{option} selects items by their earlier outcomes, which would bias the comparison with the "
+                    "baseline: leave it out, or run without --vla-baseline (-o vla_baseline=)"
                 )
             self.gate = agree(gate, self._so_far.episodes_of(collected), self._context.settings.run_seed)
         except VlaError as error:

@@ -92,8 +92,8 @@ def check_own_simulators(settings: Settings, run: str) -> None:
         if differing:
             told = ", ".join(f"{name} was {_text(before[name])} and is {_text(now.get(name))}" for name in differing)
             raise VlaError(
-                f"--vla-resume: run {run} has episodes of {suite} in another version of the suite's own world: {told}; "
-                "no rate is of both. Bring that version back, or leave --vla-resume out for a new run"
+                f"--vla-resume: the own world of {suite} has changed since run {run} began: {told}. Restore that "
+                "version, or start a new run without --vla-resume"
             )
 
 
@@ -119,7 +119,7 @@ def _said_now(settings: Settings, record: Record) -> dict[str, str] | None:
 
 
 def _text(value: str | None) -> str:
-    return "not said" if value is None else printable(repr(value)[:80])
+    return "not reported" if value is None else printable(repr(value)[:80])
 
 
 # What pytest keeps of each item until its end, and need not of an episode whose phase has passed.
@@ -195,7 +195,7 @@ _MOST_NOTES = 12
 def pytest_report_header(config: pytest.Config) -> list[str]:
     """Print the notes from before collection."""
     notes = context_of(config).notes
-    more = [f"vla: and {len(notes) - _MOST_NOTES} more such lines; -q has them all"] if len(notes) > _MOST_NOTES else []
+    more = [f"vla: and {len(notes) - _MOST_NOTES} more notes; -q prints them all"] if len(notes) > _MOST_NOTES else []
     return [*(f"vla: {note}" for note in notes[:_MOST_NOTES]), *more]
 
 
@@ -408,13 +408,11 @@ def _allure_of_run(context: RunContext) -> object | None:
 def _check_ray(settings: Settings, config: pytest.Config) -> None:
     alone = [f"--vla-{name}" for name in ("ray-cpus", "ray-replicas") if name.replace("-", "_") in settings.typed]
     if alone and settings.ray is None:
-        raise VlaError(f"{', '.join(alone)}: of a Ray cluster; add --vla-ray, or leave it out")
+        raise VlaError(f"{', '.join(alone)} needs --vla-ray: add it, or leave the option out")
     if settings.ray is None or config.option.collectonly:
         return
     if "ray" in settings.typed and not config.getoption("tx", None):
-        raise VlaError(
-            f"--vla-ray={settings.ray}: the machines run workers of pytest-xdist; say how many by -n, such as -n 64"
-        )
+        raise VlaError(f"--vla-ray={settings.ray} needs a number of workers: add -n, such as -n 64")
 
 
 def _selected(
@@ -439,7 +437,7 @@ def _selected(
 def _check_devices(settings: Settings, config: pytest.Config) -> None:
     if len(settings.device) > 1 and not config.getoption("tx", None) and xdist_worker.handed_over(config) is None:
         raise VlaError(
-            f"--vla-device={','.join(settings.device)}: without workers the policy is in this process, on one device; "
+            f"--vla-device={','.join(settings.device)}: without workers the policy uses one device; "
             f"add -n {len(settings.device)}"
         )
 

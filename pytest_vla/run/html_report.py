@@ -169,11 +169,11 @@ def check_report(file: Path, option: str = "--vla-report") -> None:
     """Check the file of an HTML report before anything runs. Raises VlaError if it has another ending or no folder."""
     if file.suffix.lower() not in ENDINGS:
         raise VlaError(
-            f"{option}={file}: a page is written, and what is there would be overwritten: expected a file that "
-            f"ends in {' or '.join(ENDINGS)}, such as report.html"
+            f"{option}={file}: expected a file that ends in {' or '.join(ENDINGS)}, such as report.html (an existing "
+            "file is overwritten)"
         )
     if file.is_dir() or not file.parent.is_dir():
-        raise VlaError(f"{option}={file}: expected a file, such as report.html, in a folder that is there")
+        raise VlaError(f"{option}={file}: expected a file, such as report.html, in an existing folder")
 
 
 def report_run(run: Path, file: Path, data: Path | None, pictures: int = 0) -> None:

@@ -145,7 +145,7 @@ def read_markers(markers: Iterable[pytest.Mark]) -> Marked:
                 raise VlaError(f"unknown keyword {name!r}.{did_you_mean(name, KEYWORDS)} Known: {', '.join(KEYWORDS)}")
         keywords = {**marker.kwargs, **keywords}
     if keywords.get("suite") is None:
-        raise VlaError(f"which suite? Expected, for example, {EXAMPLE}")
+        raise VlaError(f"no suite is named: expected, for example, {EXAMPLE}")
     tasks, seeds, vary = keywords.get("tasks"), keywords.get("seeds"), keywords.get("vary")
     levels = keywords.get("task_levels")
     return Marked(
@@ -247,7 +247,7 @@ def _seeds(value: object) -> tuple[int, ...]:
     else:
         seeds = (_seed(value, value),)
     if not seeds:
-        raise VlaError(f"seeds={value!r}: there is none in it")
+        raise VlaError(f"seeds={value!r}: it has no seed")
     if len(seeds) > MAX_SEEDS:
         raise VlaError(f"seeds={value!r}: more than {MAX_SEEDS} seeds")
     return seeds

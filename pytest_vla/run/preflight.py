@@ -53,7 +53,8 @@ def check_ready(selection: Selection) -> None:
         check_starts(selection, known_to_draw(settings.spec))
     if model is None:
         raise VlaError(
-            f"{', '.join(selection.named)}: which policy? Add {MODELS} (--collect-only lists the episodes without one)"
+            f"{', '.join(selection.named)}: no policy is given. Add {MODELS} (--collect-only lists episodes without "
+            "one)"
         )
     from pytest_vla.util.files import cache_limit
     from pytest_vla.versions import check_versions
@@ -84,9 +85,9 @@ def notes_before(selection: Selection, has_workers: bool) -> tuple[str, ...]:
     notes = []
     # Too late here is early enough for workers, which import numpy anew.
     if settings.kernels == PINNED and in_force() not in (PINNED, NATIVE, *([TOO_LATE] if has_workers else [])):
-        note = f"kernels are {in_force()}; records may differ from another machine's"
+        note = f"kernels are {in_force()}; records may differ between machines"
         if in_force() == TOO_LATE:
-            note += f". Where a -p or a plugin imports it, begin the command with {how_to_pin()}, or use workers (-n 1)"
+            note += f". If a plugin imports it, put {how_to_pin()} before the command, or use workers (-n 1)"
         notes.append(note)
     notes += _idle_rules(selection)
     notes += _repeated_starts(selection)
@@ -128,7 +129,7 @@ def _idle_rules(selection: Selection) -> list[str]:
     tasks = {suites[name].task(case.task_key) for name, cases in selection.cases.items() for case in cases}
     rules = (rule for rule in read_costs(settings.cost).rules if not any(map(rule.is_of, tasks)))
     return [
-        f"{rule.where}: {rule.name!r} is of none of the tasks that are run ({', '.join(rule.tasks)})" for rule in rules
+        f"{rule.where}: {rule.name!r} applies to none of the run's tasks ({', '.join(rule.tasks)})" for rule in rules
     ]
 
 
@@ -158,13 +159,13 @@ def check_starts(selection: Selection, draws: bool | None) -> tuple[str, ...]:
             "those of other run seeds and add no observation",
         )
     if draws is None or settings.run_seed:
-        known = "does not" if draws is False else "has not said so (traits.draws)"
-        why = f"they are further observations only of a policy that samples its actions, and {settings.model} {known}"
+        known = "does not" if draws is False else "does not declare it (traits.draws)"
+        why = f"they add observations only if the policy samples its actions, and {settings.model} {known}"
         return (*notes, *(f"{each.text}; {why}" for each in repeated))
     if repeated:
         which = "; ".join(each.text for each in repeated)
         raise VlaError(
-            f"--vla-seeds: {which}: {settings.model} does the same again, which counts once. Draw more with "
+            f"--vla-seeds: {which}: {settings.model} would repeat the same episodes, which count once. Add starts with "
             "`pytest-vla init-states --add`"
         )
     return ()
@@ -241,7 +242,7 @@ def _check_data(settings: Settings, suites: Iterable[str]) -> None:
     declared = {name: advice for name in suites if (advice := data_advice(name)) is not None}
     for name, advice in declared.items():
         if not any(holds_suite(root, load_suite(name, data=settings.data).tasks[0]) for root in roots):
-            raise VlaError(f"the task files of {name} are nowhere. {describe_search(roots, 'bddl_files', advice)}")
+            raise VlaError(f"the task files of {name} were not found. {describe_search(roots, 'bddl_files', advice)}")
     if {root.suite for root in roots} >= set(suites) - set(declared):
         # They bring their own.
         return
@@ -249,14 +250,14 @@ def _check_data(settings: Settings, suites: Iterable[str]) -> None:
         if not any(root.folder(kind) for root in roots if root.suite is None):
             advice = None
             if settings.data is not None and not data_bases(settings.data):
-                advice = f"{settings.data} has what tasks are varied by, and not LIBERO's own data: {BESIDE}"
-            raise VlaError(f"LIBERO's {kind} are nowhere. {describe_search(roots, kind, advice)}")
+                advice = f"{settings.data} has only variation files, not LIBERO's own data: {BESIDE}"
+            raise VlaError(f"LIBERO's {kind} were not found. {describe_search(roots, kind, advice)}")
 
 
 def _check_results(results: Path) -> None:
     nearest = next(folder for folder in (results, *results.parents) if folder.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK):
-        raise VlaError(f"--vla-results={results}: no folder can be made there; give one that can be written")
+        raise VlaError(f"--vla-results={results}: the folder cannot be written; give another one")
 
 
 # From how many distinct starts a run's episodes begin, before any of them runs. What a start is, counting says.
@@ -277,10 +278,10 @@ class Repeated(NamedTuple):
 
     @property
     def text(self) -> str:
-        """``tabletop has 200 starts a task; seeds 200-249 are the same ones``."""
+        """``tabletop has 200 starts per task; seeds 200-249 repeat them``."""
         seeds = ranges_text(self.seeds)
-        told = f"seed {seeds} is one of them again" if len(self.seeds) == 1 else f"seeds {seeds} are the same ones"
-        return f"{self.suite} has {counted(self.starts, 'start')} a task; {told}"
+        told = f"seed {seeds} repeats one" if len(self.seeds) == 1 else f"seeds {seeds} repeat them"
+        return f"{self.suite} has {counted(self.starts, 'start')} per task; {told}"
 
 
 def distinct_starts(cases: Sequence[Case], settings: Settings) -> int:

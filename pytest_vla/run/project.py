@@ -102,7 +102,7 @@ def named_models(lines: Sequence[Any], file: Path | None) -> dict[str, str]:
         base = text.partition("?")[0]
         if base in models and base != name:
             raise VlaError(
-                f"{file}: {MODELS_KEY}: {name} = {text}, and {base} is a name here itself; write what that stands for: "
+                f"{file}: {MODELS_KEY}: {name} = {text}, but {base} is itself a name of this file; write its policy: "
                 f"{models[base]}"
             )
     return models

@@ -124,8 +124,8 @@ def judge_run(
         wanted = minimum_text(minimum, by_lower_end)
         against = against_others(others, stopped, any(not record.of_suite for record in records))
         passed = not against
-        already = f"; against it already: {'; '.join(against)}" if against else ""
-        lines = (f"not judged: {wanted} is of all shards; `pytest-vla merge` says how{already}",)
+        already = f"; failed already: {'; '.join(against)}" if against else ""
+        lines = (f"not judged: {wanted} applies to all shards together; run `pytest-vla merge`{already}",)
     elif has_minimum:
         lines, passed = judge(records, minimum, others, stopped, by_lower_end, has_policy)
     else:
@@ -348,7 +348,7 @@ class Results:
         from pytest_vla.run.html_report import NO_REPORT, report_run
 
         if not self._stored.closed.items:
-            self._verdict += (f"{NO_REPORT} no episode was run, and {settings.report} is not written",)
+            self._verdict += (f"{NO_REPORT} no episode was run, so {settings.report} was not written",)
             return
         try:
             report_run(self._context.folder, settings.report, settings.data, settings.report_pictures)

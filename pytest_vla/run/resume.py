@@ -92,28 +92,28 @@ def read_invocation(run: str, stored: Mapping[str, Any]) -> Invocation:
         VlaError: the table has another form, or values that this version does not know.
     """
     if "imported" in stored:
-        raise VlaError(f"--vla-resume: run {run} was imported, and nothing says how to run it")
+        raise VlaError(f"--vla-resume: run {run} was imported, so it cannot be resumed")
     try:
         return _read(stored)
     except VlaError as error:
         raise VlaError(
-            f"--vla-resume: run {run} cannot be gone on with: {error}. It is damaged, or of another version of "
-            "pytest-vla: leave --vla-resume out for a new run"
+            f"--vla-resume: run {run} cannot be resumed: {error}. It is damaged, or another version of pytest-vla "
+            "wrote it: start a new run without --vla-resume"
         ) from error
 
 
 def _read(stored: Mapping[str, Any]) -> Invocation:
     kept = stored.get("settings")
     if not isinstance(kept, dict):
-        raise VlaError("it does not say its settings")
+        raise VlaError("its settings are missing")
     kept = _of_this_version(kept)
     options = taken_over()
     names = [option.attribute for option in options]
     if unknown := sorted(kept.keys() - {*names, "typed", "given", "model_text", "model_folder"}):
-        raise VlaError(f"it has the option {_shown(unknown[0])}, which is not known")
+        raise VlaError(f"its option {_shown(unknown[0])} is unknown")
     for needed in "model", "given", "model_text", "model_folder":
         if kept.get(needed) is None:
-            raise VlaError(f"it does not say its {needed}")
+            raise VlaError(f"its {needed} is missing")
     values = {o.attribute: _value(o, kept[o.attribute]) if o.attribute in kept else o.default for o in options}
     given = _texts("given", kept["given"])
     for each in given:
@@ -255,8 +255,8 @@ def find_resumption(settings: Settings, arguments: Sequence[str]) -> Resumption:
         # They may stand in the ini file, and be given each time.
         if arguments and list(arguments) != run.invocation.get("arguments"):
             raise VlaError(
-                f"--vla-resume goes on with what the run was started with: leave {' '.join(arguments)} out, or write "
-                "--vla-resume=RUN with = where that is the name of a run"
+                f"--vla-resume repeats the run's own arguments: leave {' '.join(arguments)} out. If that is the run's "
+                "name, write --vla-resume=RUN (with =)"
             )
         _check_trust(settings, run, read_invocation(run.name, run.invocation), bool(arguments))
         _check_simulator(run.name, store.records(run.name))
@@ -284,8 +284,8 @@ def _check_trust(settings: Settings, run: "Run", kept: Invocation, paths_typed: 
     if why and not settings.model_typed:
         policy = _named(kept.values["model"], kept)
         raise VlaError(
-            f"--vla-resume: run {run.name} says that the policy {policy} is to be loaded, and {why}: what others wrote "
-            f"is not run unasked. Look at it, and add --vla-model={run.model} to run it all the same"
+            f"--vla-resume: run {run.name} would load the policy {policy}, but {why}, so others may have written it. "
+            f"Inspect it, then add --vla-model={run.model} to run it"
         )
     if paths_typed:
         return
@@ -293,9 +293,8 @@ def _check_trust(settings: Settings, run: "Run", kept: Invocation, paths_typed: 
         path = Path(argument.partition("::")[0])
         if os.path.exists(path) and path.resolve().is_relative_to(results):
             raise VlaError(
-                f"--vla-resume: run {run.name} says that the tests of {path} are to be run, and that lies in the "
-                "results: what others wrote is not run unasked. Look at it, and give the run's paths again to run "
-                f"them all the same: {shlex.join(kept.arguments)}"
+                f"--vla-resume: run {run.name} would run the tests of {path}, which lies in the results, so others may "
+                f"have written it. Inspect it, then give the run's paths again: {shlex.join(kept.arguments)}"
             )
 
 
@@ -309,7 +308,7 @@ def policy_note(settings: Settings, resumption: Resumption) -> str | None:
     plain = settings.model == settings.model_text
     if plain and (":" not in str(settings.model) or str(settings.model_folder) == resumption.invocation["folder"]):
         return None
-    return f"run {resumption.run} goes on with the policy {_named(settings.model, settings)}"
+    return f"run {resumption.run} is resumed with the policy {_named(settings.model, settings)}"
 
 
 def _named(model: str | None, loaded: Settings | Invocation) -> str:
@@ -336,8 +335,8 @@ def _check_simulator(run: str, records: Iterator[Record]) -> None:
         before, now = known.get(name), installed(name)
         if before is not None and now is not None and before != now:
             raise VlaError(
-                f"--vla-resume: run {run} has episodes of {name} {before}, and {now} is installed: no rate is of both."
-                f" Install it (pip install {name}=={before}), or leave --vla-resume out for a new run"
+                f"--vla-resume: run {run} used {name} {before}, but {now} is installed. Install the run's version "
+                f"(pip install {name}=={before}), or start a new run without --vla-resume"
             )
 
 
@@ -351,8 +350,8 @@ def _check_costs(run: "Run", records: Iterator[Record]) -> None:
 
     if read_costs(file).digest != before:
         raise VlaError(
-            f"--vla-resume: run {run.name} charged its episodes by {file} as that was then, and it was changed: bring "
-            "the file back as it was, or leave --vla-resume out for a new run"
+            f"--vla-resume: {file} has changed since run {run.name} charged its episodes by it. Restore the file, or "
+            "start a new run without --vla-resume"
         )
 
 
@@ -371,7 +370,7 @@ def resumed_settings(settings: Settings, resumption: Resumption, config: pytest.
     if kept.values["kernels"] != settings.kernels:
         # They are chosen before anybody can ask the store.
         raise VlaError(
-            f"--vla-resume: run {resumption.run} was started with --vla-kernels={kept.values['kernels']}: add that"
+            f"--vla-resume: run {resumption.run} was started with --vla-kernels={kept.values['kernels']}: add it here"
         )
     values = dict(kept.values)
     typed = kept.typed
@@ -406,8 +405,8 @@ def _check_same(run: str, option: Option[Any], kept: Invocation, settings: Setti
     nothing = before is None or before is False or before in ((), "")
     was = f"without {option.flag}" if nothing else f"with {option.flag}={text(before)}"
     raise VlaError(
-        f"--vla-resume: run {run} was started {was}, and not with {text(now)}: leave {option.flag} out, or leave "
-        "--vla-resume out for a new run"
+        f"--vla-resume: run {run} was started {was}, not with {text(now)}: leave {option.flag} out, or start a new run "
+        "without --vla-resume"
     )
 
 

@@ -179,8 +179,8 @@ class Searches:
             for line in others:
                 terminalreporter.write_line(printable_lines(f"  {line}"))
         if self._written:
-            runs = f"`{replay_command(self._context)}` runs {'it' if self._written == 1 else 'them'}"
-            terminalreporter.write_line(printable_lines(f"{counted(self._written, 'case')}: {runs}"))
+            found, command = counted(self._written, "case"), replay_command(self._context)
+            terminalreporter.write_line(printable_lines(f"{found} found; run again with `{command}`"))
 
     def _in_order(self) -> Iterable[tuple[tuple[str, str], Mapping[str, Any]]]:
         """Return the results in the order of the suites, whichever worker ended first."""
@@ -253,15 +253,15 @@ def declare_search(parser: argparse.ArgumentParser, drawn: str, seeds: str, file
         metavar="FILE",
         type=Path,
         default=file,
-        help=f"the file of cases; what was there is replaced (default: {file})",
+        help=f"file for the cases; an existing one is replaced (default: {file})",
     )
-    parser.add_argument("--json", action="store_true", help="print what was found for programs")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def check_output(output: Path) -> None:
     """Check the output file before anything is loaded. Raises VlaError."""
     if output.is_dir() or not output.absolute().parent.is_dir():
-        raise VlaError(f"{output}: expected a file in a folder that is there (-o)")
+        raise VlaError(f"{output}: expected a file in an existing folder (-o)")
 
 
 def searched_model(options: argparse.Namespace) -> "ModelSpec":
@@ -269,7 +269,7 @@ def searched_model(options: argparse.Namespace) -> "ModelSpec":
     from pytest_vla.run.project import typed_model
 
     if options.vla_model is None:
-        raise VlaError("which policy? Add --vla-model=POLICY, such as --vla-model=tiny")
+        raise VlaError("no policy is given: add --vla-model=POLICY, such as --vla-model=tiny")
     return typed_model(options.vla_model, options.vla_device)
 
 
@@ -281,5 +281,5 @@ def searched_tasks(options: argparse.Namespace) -> "Sequence[Task]":
     names = [name for text in options.vla_suite for name in named_suites(text)]
     tasks = select_tasks([load_suite(name, data=options.vla_data) for name in names], options.vla_tasks)
     if varied := next((task for task in tasks if task.varied), None):
-        raise VlaError(f"{varied.suite} is varied by itself; take the suite {varied.files} for others")
+        raise VlaError(f"{varied.suite} is already varied; use the suite {varied.files} instead")
     return tasks

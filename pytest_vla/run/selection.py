@@ -230,11 +230,11 @@ def select(settings: Settings, arguments: Sequence[str], paths_given: bool, fold
 def searched_tasks(suites: Sequence[Suite], settings: Settings) -> dict[str, tuple[str, ...]]:
     """Return the tasks that ``--vla-fuzz`` searches, by suite. Raises VlaError for no suite, or for a varied one."""
     if not suites:
-        raise VlaError("--vla-fuzz: which suite is to be searched? Add --vla-suite=tabletop, for example")
+        raise VlaError("--vla-fuzz needs a suite: add --vla-suite=tabletop, for example")
     chosen = plan(suites, settings.tasks, (0,), task_levels=settings.task_levels)
     found = {suite.name: tuple(case.task_key for case in chosen if case.suite == suite.name) for suite in suites}
     if varied := next((task for suite in suites for task in suite.tasks if task.varied), None):
-        raise VlaError(f"--vla-fuzz: {varied.suite} is varied by itself; take the suite {varied.files} for others")
+        raise VlaError(f"--vla-fuzz: {varied.suite} is already varied; use the suite {varied.files} instead")
     return {name: keys for name, keys in found.items() if keys}
 
 
@@ -247,9 +247,9 @@ def searched_task(suite: str, key: str, settings: Settings) -> Task:
 def _check_searches(settings: Settings, named: Sequence[str]) -> None:
     """Raise VlaError if the options of searches do not fit each other, or an id names a search without --vla-fuzz."""
     if settings.fuzz is None and named:
-        raise VlaError(f"{named[0]} is a search: add --vla-fuzz=N, in how many scenes")
+        raise VlaError(f"{named[0]} is a search: add --vla-fuzz=N (the number of scenes)")
     if settings.fuzz is None and settings.fuzz_dimensions:
-        raise VlaError("--vla-fuzz-dimensions is of searches: add --vla-fuzz=N, in how many scenes")
+        raise VlaError("--vla-fuzz-dimensions needs --vla-fuzz=N (the number of scenes)")
     if settings.fuzz is not None and settings.vary_typed:
         raise VlaError("--vla-fuzz draws the changes by itself: leave --vla-vary out, or run without --vla-fuzz")
 
@@ -261,7 +261,7 @@ def _why_nothing(suite: Suite, suites: Iterable[Suite], settings: Settings) -> s
     if not meant or (levels and not any(task.task_level in levels for task in meant)):
         asked = [f"--vla-tasks={','.join(settings.tasks)}"] * bool(settings.tasks)
         asked += [f"--vla-task-levels={','.join(levels)}"] * bool(levels)
-        return f"none of its {counted(len(suite.tasks), 'task')} is meant by {' and '.join(asked)}"
+        return f"none of its {counted(len(suite.tasks), 'task')} matches {' and '.join(asked)}"
     if any(task.varied for task in suite.tasks):
         return "its list has no variation of its tasks"
     return f"no task of it can have {', '.join(dict.fromkeys(map(name_of, settings.vary)))}"
@@ -375,6 +375,6 @@ def _check_not_hidden(file: str, paths: Sequence[str], folder: Path) -> None:
         hiding = next((parent for parent in between if (parent / "pyvenv.cfg").is_file()), None)
         if hiding is not None:
             raise VlaError(
-                f"{path} has the environment {hiding} in it, where the suites are installed, and pytest does not look "
-                "into environments: leave the path out, or give the folders of your tests"
+                f"the suites are installed in the environment {hiding} under {path}, and pytest does not collect from "
+                "environments: leave the path out, or give the folders of your tests"
             )

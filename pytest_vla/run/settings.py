@@ -120,7 +120,7 @@ def _ini_text(config: pytest.Config, key: str) -> str:
     value = config.getini(key)
     if not isinstance(value, str):
         # Of pyproject.toml, where a list looks right.
-        raise VlaError(f"{config.inipath}: {key} = {value!r}: expected a text, with commas where several stand in it")
+        raise VlaError(f"{config.inipath}: {key} = {value!r}: expected a text; separate several values by commas")
     return value.strip()
 
 
@@ -151,6 +151,6 @@ def _model_text(model: str, named: Mapping[str, str]) -> str:
 def _check_seeds(seeds: tuple[int, ...] | None, of_episodes: tuple[int, ...] | None) -> None:
     if seeds is not None and of_episodes is not None and sorted(seeds) != list(of_episodes):
         raise VlaError(
-            f"--vla-episodes={len(of_episodes)} means seeds 0 to {len(of_episodes) - 1}, and --vla-seeds says others: "
-            "give one of them"
+            f"--vla-episodes={len(of_episodes)} means seeds 0 to {len(of_episodes) - 1}, but --vla-seeds differs: "
+            "give only one of them"
         )

@@ -35,20 +35,19 @@ def check_shard(settings: Settings, config: pytest.Config) -> None:
     """Raise VlaError if an option cannot work in a shard."""
     if settings.shard is None:
         if settings.shard_durations is not None:
-            raise VlaError("--vla-shard-durations says how shards are balanced: add --vla-shard=N/COUNT")
+            raise VlaError("--vla-shard-durations needs --vla-shard=N/COUNT")
         return
     flag = f"--vla-shard={settings.shard[0]}/{settings.shard[1]}"
     if settings.baseline is not None:
         raise VlaError(
-            f"{flag}: a gate judges all episodes, and a shard has some of them: leave --vla-baseline out "
-            "(-o vla_baseline= where the ini file has it), and run `pytest-vla gate` when `pytest-vla merge` has made "
-            "one run of all shards"
+            f"{flag}: a gate needs all episodes, and a shard has only some: leave --vla-baseline out (-o vla_baseline= "
+            "if the ini file sets it), and run `pytest-vla gate` after `pytest-vla merge`"
         )
     for option, name in ((LAST_FAILED, "lf"), (STEPWISE, "stepwise")):
         if config.getoption(name, False):
             raise VlaError(
-                f"{flag}: {option} runs what failed on this machine, and no other shard would know of it: leave it "
-                "out. --vla-resume goes on with a shard that was stopped"
+                f"{flag}: {option} selects the failures of this machine, which the other shards do not know: leave it "
+                "out. --vla-resume resumes a stopped shard"
             )
 
 
@@ -84,7 +83,7 @@ def shard_line(table: Mapping[str, Any]) -> str:
     whole = counted(table["items"], "item")
     if own or not table["items"]:
         return f"vla: shard {number} of {count}: {own} of {whole}"
-    return f"vla: shard {number} of {count} is empty, as the selection has {whole}"
+    return f"vla: shard {number} of {count} is empty: the selection has {whole}"
 
 
 def shard_end(context: RunContext, has_run: bool) -> str:
@@ -96,7 +95,7 @@ def shard_end(context: RunContext, has_run: bool) -> str:
         return ""
     own = shard_folder(settings.results.parent.parent, settings.shard) == settings.results
     command = "pytest-vla merge" if own else "pytest-vla merge DIR... -o .vla"
-    return f"when all {counted(settings.shard[1], 'shard')} have ended, `{command}` makes one run of them"
+    return f"when all {counted(settings.shard[1], 'shard')} have ended, merge them: `{command}`"
 
 
 def kept_of_shard(context: RunContext) -> dict[str, Any]:

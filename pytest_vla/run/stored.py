@@ -211,7 +211,7 @@ class StoredRun:
         code, resume = code if code % 256 else FAILED, resume_command(self._context.config, self._run.name)
         told = (
             f"\npytest-vla: os._exit was called at {place} while {self._so_far.left} of {len(self._so_far.episodes)} "
-            f"episodes were not run: pytest ends with code {code}; `{resume}` goes on\n"
+            f"episodes were not run: pytest ends with code {code}; resume with `{resume}`\n"
         )
         with suppress(OSError):
             os.write(self._context.stderr, told.encode(errors="replace"))

@@ -63,8 +63,8 @@ def _too_few(gate: GateConfig, tasks: int) -> str:
     if not told:
         return ""
     return (
-        f"too few rounds to find a regression even if every episode is lost: {', '.join(told)}; run more episodes of "
-        "each task (--vla-episodes), or say --vla-gate=fixed"
+        f"too few rounds to detect a regression, even without any success: {', '.join(told)}. Use more --vla-episodes, "
+        "or --vla-gate=fixed"
     )
 
 
@@ -130,7 +130,7 @@ class RunReporter:
 
             order = "the gate's order" if deciding is not None else "an order that is balanced at any time"
             until = duration_text(limit.left(clock()))
-            reporter.write_line(f"vla: ends in {until} ({limit_text(limit, settings)}), in {order}")
+            reporter.write_line(f"vla: stops after {until} ({limit_text(limit, settings)}); episodes run in {order}")
         if gate is not None:
             reporter.write_line(printable_lines(f"vla: {agreed_line(gate)}"))
             planned = so_far.episodes_of(collected)

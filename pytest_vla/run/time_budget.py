@@ -234,16 +234,16 @@ def time_line(sample: TimeLimitSample, limit: TimeLimit, resume: str, ran: int, 
 
     planned = counted(sample.planned, "episode")
     if not sample.planned:
-        return f"vla: time was up ({sample.by}): not all searches were begun; go on with `{resume}`"
+        return f"vla: time limit reached ({sample.by}): not all searches were begun; resume with `{resume}`"
     if not ran:
         longest = f", and an episode may take {duration_text(limit.longest)}" if limit.longest else ""
         return (
-            f"vla: no episode was run: time was up ({sample.by}) before the first could begin: starting took "
+            f"vla: no episode was run: the time limit ({sample.by}) was reached first: starting took "
             f"{duration_text(limit.took or 0.0)}{longest}; give more time"
         )
-    told = f"vla: time was up ({sample.by}): {sample.done} of {planned} ran"
+    told = f"vla: time limit reached ({sample.by}): {sample.done} of {planned} ran"
     if sample.balanced and sample.is_few:
-        told += f", {sample.few_text}: the rate of so short a run may be off by points"
+        told += f", {sample.few_text}: the rate of so short a run can be off by points"
     elif sample.balanced and sample.done < sample.strata:
         told += f", a balanced sample, drawn evenly over {_strata_text(sample)}, some of which have none yet"
     elif sample.balanced:
@@ -252,8 +252,8 @@ def time_line(sample: TimeLimitSample, limit: TimeLimit, resume: str, ran: int, 
     elif by_gate:
         told += ", in the gate's order"
     else:
-        told += ", no balanced sample: not all of it ran in the order of a run with a limit"
-    return f"{told}; go on with `{resume}`"
+        told += ", not a balanced sample: part of it ran in another order"
+    return f"{told}; resume with `{resume}`"
 
 
 def _strata_text(sample: TimeLimitSample) -> str:

@@ -154,7 +154,7 @@ class Tracking:
             except (Exception, SystemExit) as error:
                 told = str(error) if isinstance(error, VlaError) else describe(error)
                 raise VlaError(
-                    f"--vla-track={entry.name}: nothing can be tracked: {without_password(told)}. Mend that, or leave "
+                    f"--vla-track={entry.name}: tracking could not start: {without_password(told)}. Fix this, or leave "
                     f"{entry.name} out"
                 ) from error
 
@@ -238,11 +238,11 @@ class Tracking:
             if what is not None:
                 tracked.unsent.append(what)
                 self._tell(
-                    f"{name} does not track this run: {told}. The run goes on, and its records are whole; at its end "
-                    "all is offered again"
+                    f"{name} does not track this run: {told}. The run continues with complete records; all points "
+                    "are sent again at its end"
                 )
             else:
-                self._tell(f"{name} has not all of this run: {told}. Its records are whole: {self._run.parent}")
+                self._tell(f"{name} lacks part of this run: {told}. The records are complete: {self._run.parent}")
 
     def _texts(self, suites: Sequence[str], episodes: int) -> dict[str, str]:
         settings = self._settings

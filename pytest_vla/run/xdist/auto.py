@@ -107,9 +107,9 @@ def auto_workers(cores: int, episodes: int, room: int | None) -> tuple[int, str]
         room: the number of workers that fit into the memory, or None if not known.
     """
     bounds = {
-        "a core has nothing to do while its worker waits for the policy": WORKERS_A_CORE * cores,
-        f"{episodes} episodes are no work for more": episodes // EPISODES_A_WORKER,
-        "the memory holds no more": WORKERS_A_CORE * cores if room is None else room,
+        "a core is idle while its worker waits for the policy": WORKERS_A_CORE * cores,
+        f"{episodes} episodes do not need more": episodes // EPISODES_A_WORKER,
+        "more do not fit into the memory": WORKERS_A_CORE * cores if room is None else room,
     }
     why = min(bounds, key=bounds.__getitem__)
     return max(cores, bounds[why]), why

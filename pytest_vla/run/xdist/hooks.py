@@ -110,19 +110,19 @@ class Controller:
         how = self._config.getoption("dist")
         if self._runs_episodes and how in BY_SCOPE and self._config.pluginmanager.hasplugin("dsession"):
             raise pytest.UsageError(
-                f"--dist={how}: under it xdist cannot go on when a worker dies, and episodes would be lost. Give "
-                "--dist=load, which keeps a scene on its worker, or --dist=worksteal"
+                f"--dist={how} cannot recover when a worker dies, so episodes would be lost. Use --dist=load (keeps a "
+                "scene on its worker) or --dist=worksteal"
             )
         if self._far is not None and how != "load":
             raise pytest.UsageError(
-                f"--dist={how}: it waits until every worker has come, and one of a cluster may come in an hour: leave "
-                "--dist out (--dist=load keeps a scene on its worker)"
+                f"--dist={how} waits for every worker, and one in a cluster may come an hour later: leave --dist out "
+                "(--dist=load keeps a scene on its worker)"
             )
         settings = self._selection.settings
         if is_gated(self._selection) and settings.gate == SEQUENTIAL and how not in ("no", "load"):
             raise pytest.UsageError(
-                f"--dist={how}: a sequential gate looks at rounds, and only --dist=load (or -n alone) runs them one "
-                "after the other: leave --dist out, or say --vla-gate=fixed"
+                f"--dist={how}: a sequential gate needs its rounds in order, which only --dist=load (or -n alone) "
+                "keeps: leave --dist out, or use --vla-gate=fixed"
             )
         if self._limit is not None and how not in ("no", "load"):
             raise pytest.UsageError(

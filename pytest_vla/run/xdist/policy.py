@@ -180,7 +180,7 @@ class PolicyOfWorkers:
             line.drop()
             narrow_auto(self._context, specs)
             if isinstance(error, NotShared) or time.monotonic() - began > _LONG_LOAD:
-                self._tell(f"{error}: each of the {len(specs)} workers loads it for itself")
+                self._tell(f"{error}: each of the {len(specs)} workers loads its own copy")
         except (VlaError, OSError) as error:
             line.drop()
             raise pytest.UsageError(printable_lines(f"{NO_POLICY}{error}")) from error

@@ -163,20 +163,20 @@ class FarWorkers:
         wanted, largest = self._selection.settings.ray_cpus, self.cluster.largest()
         if wanted > largest:
             raise pytest.UsageError(
-                f"--vla-ray-cpus={wanted:g}: no node has so many processors, the largest has {largest:g}: no worker "
-                "would ever have room"
+                f"--vla-ray-cpus={wanted:g}: no node has that many processors (the largest has {largest:g}), so no "
+                "worker could start"
             )
         room = int(cpus / wanted)
         told = f"Ray: {counted(len(nodes), 'node')}, {cpus:g} processors, {gpus:g} GPUs"
         if room < len(specs):
-            told += f"; {room} of the {len(specs)} workers begin, the others when there is room"
+            told += f"; {room} of the {len(specs)} workers start now, the others when there is room"
         self._tell(told)
         threading.Thread(target=self._look_after, name="vla-far", daemon=True).start()
         for node in nodes:
             if node.ahead:
                 way = "ahead" if node.ahead > 0 else "behind"
                 told = f"the clock of node {node.name} is {abs(node.ahead):.1f} s {way}"
-                self._tell(f"{told}: its episodes' times are set right by that")
+                self._tell(f"{told}: its episodes' times are corrected")
 
     def joined(self) -> "RayCluster":
         """Return the cluster, joined. Raises VlaError if it cannot be joined, or its machines lack something."""
@@ -332,15 +332,16 @@ class FarWorkers:
             if limit is not None and not limit.may_begin(time_budget.clock()):
                 settings = self._selection.settings
                 self._tell(
-                    f"time was up ({time_budget.limit_text(limit, settings)}) before a worker had room", loud=True
+                    f"time limit reached ({time_budget.limit_text(limit, settings)}) before a worker had room",
+                    loud=True,
                 )
                 self._late.end()
                 return
             if idle - told >= _WAITING_SECONDS:
                 told = idle
                 self._tell(
-                    f"no worker has room in the cluster, for {idle:.0f} s: waiting for a node or for processors that "
-                    "others have taken (`ray status`); Ctrl-C ends it",
+                    f"no room for a worker in the cluster for {idle:.0f} s: waiting for a node or for free processors "
+                    "(`ray status`); Ctrl-C stops the run",
                     loud=True,
                 )
 
