@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.gate.choices import NO_REGRESSION, SEQUENTIAL
+from pytest_vla.gate.choices import ANY, NO_REGRESSION, SEQUENTIAL
 from pytest_vla.reports.gates import SCHEMA, Replay, escaped, gate_markdown, gate_table
 from pytest_vla.reports.measures import failed_heading, fails, measures_markdown, measures_table
 from pytest_vla.run.options import OPTIONS, GateOptions
 from pytest_vla.run.resume import Resumption
 from pytest_vla.run.selection import Selection
 from pytest_vla.run.settings import Settings
+from pytest_vla.util.text import counted
 from pytest_vla.util.files import whole_file
 
 if TYPE_CHECKING:
@@ -211,8 +212,34 @@ def kept_of(gate: GateConfig | None) -> dict[str, Any]:
     return {MANIFEST: manifest_table(gate.agreed)}
 
 
+_ENDS = {NO_REGRESSION: "fails on regression", "no-worse": "passes if no worse", "better": "passes if better"}
+"""By the required verdicts, when the gate passes or fails."""
+
+
+def plan_line(gate: GateConfig) -> str:
+    """Return the gate's plan in a line without digests, or an empty text before there is a plan."""
+    plan = gate.agreed
+    if plan is None:
+        return ""
+    groups = f" in {len(plan.groups)} groups" if len(plan.groups) > 1 else ""
+    seeds = "" if plan.is_paired else " (the same tasks, other seeds)"
+    parts = [f"{counted(plan.cases, 'case')}{groups} vs {gate.name}{seeds}", f"margin {plan.margin:g} points"]
+    parts.append(f"alpha {plan.alpha * 100:g}% per side")
+    rounds = sorted({*plan.rounds.values()})
+    if not rounds:
+        parts.append(plan.rule)
+    elif len(rounds) == 1:
+        parts.append(f"{plan.rule}, {counted(rounds[0], 'round')}")
+    else:
+        parts.append(f"{plan.rule}, {rounds[0]} to {rounds[-1]} rounds")
+    if plan.measures:
+        parts.append(f"also judges {', '.join(plan.measures)}")
+    any_loss = " (any loss)" if plan.regression == ANY else ""
+    return f"gate plan: {'; '.join(parts)}; {_ENDS[plan.required]}{any_loss}"
+
+
 def agreed_line(gate: GateConfig) -> str:
-    """Return the gate's plan in a line."""
+    """Return the gate's plan in a line with digests, as `pytest-vla gate` prints it."""
     if gate.agreed is None:
         return ""
     from pytest_vla.gate.manifest import manifest_text

@@ -16,11 +16,14 @@ LOG_EVERY = 60.0
 """Seconds between two lines where output is no terminal, such as CI's log."""
 
 PREPARING_EVERY = 10.0
-"""Likewise between two lines of one kind that tell what has to be prepared before an episode can begin."""
+"""Seconds between two log lines on one kind of preparation before an episode."""
+
+SHORT_LOAD = 1.0
+"""Seconds: a policy that is loaded faster is not announced, except while it loads on a terminal."""
 
 _REDRAW_EVERY = 0.1
 _MOST_TIME = 0.05
-"""Share of this process's time that is spent on a line: of many episodes its rates take long."""
+"""The largest share of this process's time for the line: the rates of many episodes take long."""
 
 
 class ProgressLine:
@@ -175,16 +178,20 @@ class LoadingLine:
         if self._reporter.isatty:
             self._reporter.rewrite(f"vla: loading {self._what}: {seconds:.0f} s", erase=True)
             self._reporter.flush()
+        elif seconds < SHORT_LOAD:
+            return
         elif not self._shown:
             self._reporter.write_line(f"vla: loading {self._what}")
         self._shown = True
 
     def end(self) -> None:
-        """Show that the policy is loaded."""
+        """Show that the policy is loaded, unless it was quick."""
         if self._reporter is None:
             return
         self.drop()
-        self._reporter.write_line(f"vla: loaded {self._what} in {time.monotonic() - self._began:.1f} s")
+        seconds = time.monotonic() - self._began
+        if seconds >= SHORT_LOAD:
+            self._reporter.write_line(f"vla: loaded {self._what} in {seconds:.1f} s")
 
     def drop(self) -> None:
         """Clear the line."""

@@ -75,7 +75,7 @@ def test_groups_margin_and_drop_are_the_users(capsys: pytest.CaptureFixture[str]
     [
         (("--drop=0",), "--drop=0: expected points of success above 0"),
         (("--margin=101",), "margin 101: expected points of success above 0"),
-        (("--by=tasks",), "nothing is grouped by 'tasks'"),
+        (("--by=tasks",), "'tasks' is not a label to group by"),
         (("--seed=-1",), "--seed=-1: expected 0 or more"),
         (("--baseline=missing.json",), "missing.json"),
     ],

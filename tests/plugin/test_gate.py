@@ -248,7 +248,7 @@ def test_a_run_that_was_stopped_is_not_judged_before_it_is_resumed(vla: Run, pro
     project.makepyfile(upto=POLICIES.replace("== 20", "== 21"))
     result = vla("--vla-resume", "-n2")
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["vla: agreed before the first episode: 11 cases * margin 60 points, *"])
+    result.stdout.fnmatch_lines(["vla: gate plan: 11 cases * margin 60 points; *"])
     result.stdout.fnmatch_lines(["gate: no worse (margin 60 *)", "vla: passed (--vla-baseline=base.json)"])
     # Once more: nothing is left, and the verdict is the same.
     result = vla("--vla-resume")
