@@ -19,8 +19,8 @@ from pytest_vla.run.options import OPTIONS, GateOptions
 from pytest_vla.run.resume import Resumption
 from pytest_vla.run.selection import Selection
 from pytest_vla.run.settings import Settings
-from pytest_vla.util.text import counted
 from pytest_vla.util.files import whole_file
+from pytest_vla.util.text import counted
 
 if TYPE_CHECKING:
     from pytest_vla.gate.baseline import Baseline

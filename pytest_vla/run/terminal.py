@@ -235,6 +235,8 @@ class RunReporter:
         if verbosity >= -1 and (told := shard_end(self._context, bool(closed.items))):
             lines = (*lines, Told(told))
         if verbosity >= 0 and (lines or verdict):
+            # pytest has ended its line of dots; it would write an empty line below the heading for it.
+            reporter.currentfspath = None
             reporter.section("vla")
         for text, tone in lines:
             self._write(reporter, text, **LOOKS[tone])

@@ -86,8 +86,8 @@ def test_a_run_ends_in_time_and_goes_on_in_the_same_order(
     result.stdout.fnmatch_lines(
         [
             "vla: stops after 3:00 (--vla-max-hours=3m); episodes run in an order that is balanced at any time",
-            f"vla: time limit reached (--vla-max-hours=3m): {len(first)} of 20 episodes ran, few for 1 worker: the rate of so "
-            f"short a run can be off by points; resume with `pytest --vla-resume={name}*`",
+            f"vla: time limit reached (--vla-max-hours=3m): {len(first)} of 20 episodes ran, few for 1 worker: the "
+            f"rate of so short a run can be off by points; resume with `pytest --vla-resume={name}*`",
         ]
     )
     capsys.readouterr()

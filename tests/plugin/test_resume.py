@@ -255,7 +255,8 @@ def test_the_time_is_estimated_from_earlier_runs(vla: Run, project: pytest.Pytes
     first = vla(*STOVE, MODEL, "--vla-seeds=0-1").stdout.str()
     assert "vla: 2 episodes of libero_goal with breaking:policy, 2 distinct starts\n" in first
     again = vla(*STOVE, MODEL, "--vla-seeds=0-3", "-n2").stdout.str()
-    said = r"vla: 4 episodes of libero_goal with breaking:policy on 2 workers, about \d\S* (s|min|h) by earlier runs, 4 distinct starts\n"
+    said = r"vla: 4 episodes of libero_goal with breaking:policy on 2 workers, about \d\S* (s|min|h) by earlier runs, "
+    said += r"4 distinct starts\n"
     assert re.search(said, again)
 
 

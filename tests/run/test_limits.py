@@ -86,8 +86,8 @@ def test_what_is_said_at_the_end() -> None:
     sample = TimeLimitSample("--vla-max-hours=2", 412, 2000, True, 40, 200, 0.206, 1.0, 8)
     told = time_line(sample, limit, "RESUME", 412, by_gate=False)
     assert told == (
-        "vla: time limit reached (--vla-max-hours=2): 412 of 2000 episodes ran, a balanced sample: each of 200 tasks under "
-        "one kind and level of variation has 20.6% of its episodes, give or take 1.0; resume with `RESUME`"
+        "vla: time limit reached (--vla-max-hours=2): 412 of 2000 episodes ran, a balanced sample: each of 200 tasks "
+        "under one kind and level of variation has 20.6% of its episodes, give or take 1.0; resume with `RESUME`"
     )
     thin = TimeLimitSample("--vla-max-hours=2", 50, 1020, True, 10, 500, 0.05, 1.0, 8)
     assert (
