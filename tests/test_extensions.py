@@ -89,8 +89,9 @@ def pytest_other_hook():
 def __getattr__(name):
     if name != "KINDS":
         raise AttributeError(name)
-    from pytest_vla.vary.kind import Kind
-    return (Kind("lab.glove", "the gripper wears a glove", "my lab", lambda draw: dict(), lambda task, params: None),)
+    from pytest_vla.vary.kind import VariationKind
+    glove = lambda task, params: None
+    return (VariationKind("lab.glove", "the gripper wears a glove", "my lab", lambda draw: dict(), glove),)
 """,
     )
     assert load_suite("lab_goal").tasks[0].name == load_suite("libero_goal").tasks[0].name

@@ -121,13 +121,13 @@ def _repeated_starts(selection: Selection) -> tuple[str, ...]:
 def _idle_rules(selection: Selection) -> list[str]:
     """Return notes on rules of the cost file that apply to none of the run's tasks."""
     settings = selection.settings
-    if settings.cost is None or not selection.cases:
+    if settings.cost_file is None or not selection.cases:
         return []
     from pytest_vla.scene.cost_rules import read_costs
 
     suites = {name: load_suite(name, data=settings.data) for name in selection.cases}
     tasks = {suites[name].task(case.task_key) for name, cases in selection.cases.items() for case in cases}
-    rules = (rule for rule in read_costs(settings.cost).rules if not any(map(rule.is_of, tasks)))
+    rules = (rule for rule in read_costs(settings.cost_file).rules if not any(map(rule.is_of, tasks)))
     return [
         f"{rule.where}: {rule.name!r} applies to none of the run's tasks ({', '.join(rule.tasks)})" for rule in rules
     ]
