@@ -181,7 +181,7 @@ def test_what_cannot_be_run_is_told_in_pytests_words(run: Evaluate, policies: An
         ("tiny", {"workers": True}, "workers is True"),
         ("tiny", {"options": ["--vla-seeds=0"]}, "options has --vla-seeds=0: give it as seeds"),
         ("tiny", {"options": ["-n4"]}, "options has -n4: give it as workers"),
-        ("tiny", {"options": ["--vla-resume"]}, "--vla-resume, which runs nothing that is of this policy alone"),
+        ("tiny", {"options": ["--vla-resume"]}, "--vla-resume, which evaluate does not support"),
         ("tiny", {"options": "--vla-video=all"}, "options is a text, expected a list"),
         (len, {"name": "two\nlines"}, "name is 'two"),
         (len, {"name": ""}, "name is ''"),

@@ -286,7 +286,7 @@ def test_what_a_conftest_may_have_is_told_until_minus_p_names_it(
     typed: list[str], tmp_path: Path, pytest_vla: Any
 ) -> None:
     (tmp_path / "conftest.py").write_text(POINT)
-    assert ". The conftest.py of this folder may have it: it is read where you say so, pytest-vla -p conftest ..." in (
+    assert ". The conftest.py of this folder may define it; load it with pytest-vla -p conftest ..." in (
         pytest_vla(*typed).stderr
     )
     done = pytest_vla("-p", "conftest", *typed)

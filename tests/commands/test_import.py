@@ -245,7 +245,7 @@ def test_a_seed_is_one(tmp_path: Path, seed: str, capsys: pytest.CaptureFixture[
 def test_an_empty_name_of_the_model_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         import_log(log(tmp_path / "m_seed7", {}), "--model=")
-    assert "argument --model: nothing is given" in capsys.readouterr().err
+    assert "argument --model: a value is missing" in capsys.readouterr().err
     assert not Path(".vla").exists()
 
 

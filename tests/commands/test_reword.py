@@ -46,7 +46,7 @@ def reword(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, st
         ((), "which policy? Add --vla-model=POLICY"),
         (("--vla-model=random", "--vla-suite=libero_plus_goal"), "is already varied; use the suite libero_goal"),
         (("--vla-model=random", "--vla-tasks=nothing_like_it"), "no task of tabletop is 'nothing_like_it'"),
-        (("--vla-model=random", "-o", "."), "expected a file in a folder that is there"),
+        (("--vla-model=random", "-o", "."), "expected a file in an existing folder"),
         (("--vla-model=random", "--backend=templates"), "there is no backend 'templates'"),
         (("--vla-model=no_such_module:policy", "--vla-tasks=stove"), "no_such_module"),
     ],

@@ -245,7 +245,7 @@ def test_runs_of_one_name_are_one_only_where_they_are_equal(capsys: pytest.Captu
         ((), "no runs in .vla yet"),
         (("20260101-none",), "no runs in .vla yet"),
         (("--limit=0",), "'0' is not a number of runs, 1 or more"),
-        (("--output=",), "nothing is given"),
+        (("--output=",), "a value is missing"),
         (("--videos=some",), "expected none, failed, all"),
     ],
 )

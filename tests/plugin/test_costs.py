@@ -178,12 +178,10 @@ def test_a_resumed_run_charges_as_it_began(point: Run, pytester: pytest.Pytester
     kept = point(f"--vla-resume={run}")
     kept.stdout.fnmatch_lines([f"vla: nothing is left of run {run}, 1 episode kept"])
     other = point(f"--vla-resume={run}", "--vla-max-cost=2")
-    other.stderr.fnmatch_lines([f"*--vla-resume: run {run} was started with --vla-max-cost=1, and not with 2*"])
+    other.stderr.fnmatch_lines([f"*--vla-resume: run {run} was started with --vla-max-cost=1, not with 2*"])
     costs.write_text('[[cost]]\nname = "b"\nrule = "joint"\nwithin = 0.1\ntasks = "nothing"\n')
     changed = point(f"--vla-resume={run}")
-    changed.stderr.fnmatch_lines(
-        [f"*run {run} charged its episodes by *costs.toml as that was then, and it was changed*"]
-    )
+    changed.stderr.fnmatch_lines([f"*costs.toml has changed since run {run} charged its episodes by it*"])
 
 
 @pytest.mark.slow
@@ -192,7 +190,7 @@ def test_a_bound_is_not_kept_by_what_was_not_measured(pytester: pytest.Pytester)
     given = ("--vla-collision-costs=none", "--vla-max-cost=0", "--vla-cost-file=costs.toml")
     result = pytester.runpytest_subprocess("--vla-suite=tabletop", "--vla-tasks=turn_on", "--vla-model=random", *given)
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*costs.toml:*'a' is of none of the tasks that are run (nothing_[*])*"])
+    result.stdout.fnmatch_lines(["*costs.toml:*'a' applies to none of the run's tasks (nothing_[*])*"])
     assert of_run(pytester).costs == ()
     (pytester.path / "test_one.py").write_text(
         "import pytest\n@pytest.mark.vla(suite='tabletop', tasks='turn_on')\ndef test_one(rollout): rollout.cost()\n"

@@ -45,7 +45,7 @@ def test_what_is_found_fails_the_item_and_is_a_file_to_run_again(vla: Run, here:
             f"  run it: *pytest --vla-cases={shown} --vla-tasks={STOVE} {IMPATIENT} -p pytest_vla.testing",
             "*= vla: searches =*",
             f"tabletop/{STOVE}: * of 2 evenly drawn scenes fail = *",
-            f"2 cases: `*pytest --vla-cases={shown} {IMPATIENT} -p pytest_vla.testing` runs them",
+            f"2 cases found; run again with `*pytest --vla-cases={shown} {IMPATIENT} -p pytest_vla.testing`",
             f"FAILED tabletop::test_fuzz[[]{STOVE}[]]*",
         ]
     )
@@ -69,7 +69,7 @@ def test_where_nothing_is_found_it_passes_and_writes_nothing(vla: Run, here: Pat
     result = vla(*SEARCH, STRAIGHT)
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines([f"tabletop/{STOVE}: 0 of 2 evenly drawn scenes fail = 0.0% *"])
-    result.stdout.no_fnmatch_line("*runs them*")
+    result.stdout.no_fnmatch_line("*run again with*")
     assert not list(here.glob(".vla/**/*.toml"))
 
 
@@ -169,15 +169,18 @@ search.remember_failures = interrupted
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--vla-fuzz=3", STRAIGHT), "*--vla-fuzz: which suite is to be searched? Add --vla-suite=tabletop*"),
+        (("--vla-fuzz=3", STRAIGHT), "*--vla-fuzz needs a suite: add --vla-suite=tabletop*"),
         (("--vla-fuzz=0", "--vla-suite=tabletop", STRAIGHT), "*'0' is not a number of scenes, 1 to 1000000*"),
-        (("--vla-fuzz=3", "--vla-suite=tabletop"), "*tabletop: which policy? Add --vla-model=*"),
+        (("--vla-fuzz=3", "--vla-suite=tabletop"), "*tabletop: no policy is given. Add --vla-model=*"),
         ((*SEARCH, STRAIGHT, "--vla-vary=camera"), "*--vla-fuzz draws the changes by itself: leave --vla-vary out*"),
         (
             (f"tabletop::test_fuzz[{STOVE}]", STRAIGHT),
             f"*tabletop::test_fuzz[[]{STOVE}[]] is a search: add --vla-fuzz=N*",
         ),
-        (("--vla-suite=tabletop", "--vla-fuzz-dimensions=camera", STRAIGHT), "*is of searches: add --vla-fuzz=N*"),
+        (
+            ("--vla-suite=tabletop", "--vla-fuzz-dimensions=camera", STRAIGHT),
+            "*--vla-fuzz-dimensions needs --vla-fuzz=N*",
+        ),
         (
             ("--vla-suite=tabletop", "--vla-fuzz=3", "--vla-fuzz-dimensions=camra", STRAIGHT),
             "*--vla-fuzz-dimensions: no dimension 'camra' can be searched. Did you mean camera?*",

@@ -101,13 +101,13 @@ def test_a_resumed_run_keeps_what_was_agreed(vla: Run, project: pytest.Pytester,
     for option, before, now in (("margin", "5", "10"), ("gate-by", "suite,dimension", "suite")):
         result = vla("--vla-resume", f"--vla-{option}={now}")
         assert result.ret == pytest.ExitCode.USAGE_ERROR
-        result.stderr.fnmatch_lines([f"*run {run} was started with --vla-{option}={before}, and not with {now}: *"])
+        result.stderr.fnmatch_lines([f"*run {run} was started with --vla-{option}={before}, not with {now}: *"])
     changed = base.read_text().replace('"seed9]"', '"seed8]"').replace('"outcome": "success"', '"outcome": "failure"')
     kept = base.read_text()
     base.write_text(changed)
     result = vla("--vla-resume")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: --vla-resume: run {run} is compared with base.json as that was when *"])
+    result.stderr.fnmatch_lines([f"ERROR: --vla-resume: the baseline base.json has changed since run {run} began: *"])
     base.write_text(kept)
     assert vla("--vla-resume").ret == pytest.ExitCode.TESTS_FAILED, "the same error again"
 
@@ -322,7 +322,7 @@ def test_what_earlier_outcomes_picked_is_not_compared(vla: Run, project: pytest.
     vla(*STOVE, FOUR)
     result = vla(*STOVE, ALL, BASELINE, "--lf", workers)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert "--lf runs what an earlier run picked by how it ended" in result.stderr.str() + result.stdout.str()
+    assert "--lf selects items by their earlier outcomes" in result.stderr.str() + result.stdout.str()
     assert len(run_names(project.path / ".vla")) == 1
 
 
@@ -330,11 +330,11 @@ def test_what_earlier_outcomes_picked_is_not_compared(vla: Run, project: pytest.
     ("options", "told"),
     [
         (["--vla-baseline=nowhere.json"], "ERROR: --vla-baseline: there is no baseline *nowhere.json: make one with *"),
-        (["--vla-baseline=nowhere"], "ERROR: --vla-baseline: nowhere is neither a file, *, nor a run: *"),
+        (["--vla-baseline=nowhere"], "ERROR: --vla-baseline: nowhere is neither a baseline file *) nor a run: *"),
         (["--vla-baseline=cut.json"], "ERROR: --vla-baseline: *cut.json: not a baseline: *cut off?*; save it again *"),
         (["--vla-baseline=later.json"], "ERROR: --vla-baseline: *later.json: not a baseline: *schema*"),
-        ([BASELINE, "--vla-margin=0"], "*--vla-margin: '0': expected points of success above 0, at most 100; write *"),
-        ([BASELINE, "--vla-margin=100.1"], "*--vla-margin: '100.1': expected points of success above 0, at most 100*"),
+        ([BASELINE, "--vla-margin=0"], "*--vla-margin: '0': expected percentage points above 0, at most 100*"),
+        ([BASELINE, "--vla-margin=100.1"], "*--vla-margin: '100.1': expected percentage points above 0, at most 100*"),
         ([BASELINE, "--vla-gate-by=suite,dimensions"], "*cannot group by 'dimensions': *Did you mean dimension*"),
         ([BASELINE, "--vla-gate-alpha=.5"], "*--vla-gate-alpha: '.5': expected a share of runs above 0, below .5, *"),
         (
@@ -355,9 +355,9 @@ def test_what_earlier_outcomes_picked_is_not_compared(vla: Run, project: pytest.
             "ERROR: --vla-gate-measure=steps: a sequential gate stops by successes*",
         ),
         ([BASELINE, "--vla-gate=soon"], "*--vla-gate: 'soon': expected 'fixed'*"),
-        (["--vla-margin=5"], "ERROR: --vla-margin: there is nothing to compare the run with; add --vla-baseline=FILE*"),
-        (["--vla-gate-summary=out.md"], "ERROR: --vla-gate-summary: there is nothing to compare the run with; add *"),
-        ([BASELINE, "--vla-gate-summary=no/such.md"], "ERROR: --vla-gate-summary=*no/such.md: expected a file, in *"),
+        (["--vla-margin=5"], "ERROR: --vla-margin: a baseline is required; add --vla-baseline=FILE*"),
+        (["--vla-gate-summary=out.md"], "ERROR: --vla-gate-summary: a baseline is required; add *"),
+        ([BASELINE, "--vla-gate-summary=no/such.md"], "ERROR: --vla-gate-summary=*no/such.md: expected a file in *"),
         ([BASELINE, "--vla-tasks=open_the_middle_drawer"], "ERROR: --vla-baseline=base.json: no task under the same *"),
     ],
     ids=lambda each: each[-1] if isinstance(each, list) else "",

@@ -100,7 +100,7 @@ def test_an_unknown_name_ends_the_run_before_its_first_episode(vla: Run, project
     assert not (project.path / "wishes.txt").exists()
     result = vla(*STOVE, "--vla-metrics=a b")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*'a b' is no name of a metric*"])
+    result.stderr.fnmatch_lines(["*'a b' is not the name of a metric*"])
 
 
 def test_the_list_needs_no_run(vla: Run) -> None:

@@ -262,7 +262,7 @@ def test_a_run_is_not_gone_on_with_in_another_version_of_an_own_world(point: Run
     result = point("--vla-resume")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
-        [f"*run {first.run} has episodes of versioned in another version *: engine was '1.0' and is '2.0';*"]
+        [f"*own world of versioned has changed since run {first.run} began: engine was '1.0' and is '2.0'. *"]
     )
     # What differs between cases is no other version.
     engine.write_text("1.0")

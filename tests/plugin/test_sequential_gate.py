@@ -211,8 +211,10 @@ def test_what_is_decided_is_skipped_again(vla: Run, project: pytest.Pytester, wo
     result = vla("--vla-resume", workers)
     assert result.ret == 0
     result.assert_outcomes(passed=1, skipped=14)
-    told = "vla: 14 episodes of these are skipped (decided): libero_goal[[]benign[]] is no worse after 6 of 20 pairs"
-    result.stdout.fnmatch_lines([told])
+    told = (
+        "vla: skips 14 episodes of these, as the gate has decided: libero_goal[[]benign[]] is no worse after 6 of 20 "
+    )
+    result.stdout.fnmatch_lines([f"{told}pairs"])
     assert verdict_lines(result.stdout.str()) == verdict_lines(first.stdout.str())
     assert statuses(project) == {"decided": 14, "passed": 6}
     result = vla("--vla-resume", "--vla-gate=fixed")
@@ -277,16 +279,19 @@ def test_what_is_left_is_no_baseline(vla: Run, project: pytest.Pytester, capsys:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--vla-seeds=30-39"], "ERROR: --vla-gate=sequential goes by pairs, and no case of the run is in base.json *"),
-        (["--vla-min-success=.5"], "ERROR: --vla-gate=sequential skips what is decided, and --vla-min-success asks *"),
-        (["-n2", "--dist=worksteal"], "ERROR: --dist=worksteal: a sequential gate looks at rounds, and only *"),
+        (
+            ["--vla-seeds=30-39"],
+            "ERROR: --vla-gate=sequential compares pairs, but no case of the run is in base.json *",
+        ),
+        (["--vla-min-success=.5"], "ERROR: --vla-gate=sequential skips episodes, but --vla-min-success needs *"),
+        (["-n2", "--dist=worksteal"], "ERROR: --dist=worksteal: a sequential gate needs its rounds in order*"),
         (
             ["test_own.py"],
             "ERROR: --vla-gate=sequential: test_own.py::* is one of your own tests, and its assertions *",
         ),
         (
             ["--vla-cases=one.toml"],
-            "ERROR: --vla-gate=sequential: libero_goal::*-seed30* is in no rate, as --vla-cases *",
+            "ERROR: --vla-gate=sequential: libero_goal::*-seed30* is a given case (--vla-cases), *",
         ),
     ],
     ids=lambda each: each[-1] if isinstance(each, list) else "",
@@ -316,5 +321,5 @@ def test_bad_input_is_told_before_any_episode(
 @pytest.mark.parametrize(("episodes", "is_told"), [(2, True), (10, False)])
 def test_too_few_rounds_are_told_before_the_first_episode(vla: Run, episodes: int, is_told: bool) -> None:
     result = vla(*TWO, f"--vla-episodes={episodes}", ALL, *GATE)
-    told = f"too few rounds to find a regression even if every episode is lost: libero_goal[benign] has {episodes}"
+    told = f"too few rounds to detect a regression, even without any success: libero_goal[benign] has {episodes}"
     assert (told in result.stdout.str()) == is_told

@@ -81,7 +81,7 @@ def test_several_devices_are_several_processes(vla: Run, project: pytest.Pyteste
     assert loaded(batched) == ["cuda:0"]
     result = vla(*GOAL, "--vla-device=cuda:0,cuda:1")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*without workers the policy is in this process, on one device; add -n 2"])
+    result.stderr.fnmatch_lines(["*without workers the policy uses one device; add -n 2"])
 
 
 def test_nothing_of_the_process_is_left(vla: Run, project: pytest.Pytester, batched: Path, tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_a_line_of_names_that_is_none(vla: Run, project: pytest.Pytester) -> Non
     ("option", "words"),
     [
         ("--vla-device=cuda:zero", "'cuda:zero' is not a device"),
-        ("--vla-device=auto,cpu", "of several devices each is named"),
+        ("--vla-device=auto,cpu", "name each of several devices"),
         ("--vla-max-batch=0", "'0' is not a number of questions"),
         ("--vla-policy-timeout=soon", "'soon' is not a time"),
     ],
@@ -219,7 +219,7 @@ def test_loading_in_vain_is_told_where_it_took_long(vla: Run, project: pytest.Py
     )
     result = vla("--vla-suite=libero_goal", "--vla-tasks=rack", "--vla-model=plain:policy", "-n2")
     result.stdout.fnmatch_lines(
-        ["vla: *this policy does not answer in batches: each of the 2 workers loads it for itself"]
+        ["vla: *this policy does not answer in batches: each of the 2 workers loads its own copy"]
     )
 
 

@@ -103,7 +103,7 @@ def test_what_is_not_there_is_told(vla: Run, arguments: tuple[str, ...], complai
 def test_without_its_data_a_run_says_which_folder_to_give(vla: Run) -> None:
     result = vla(f"--vla-suite={SUITE}", "--vla-model=random")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert f"the task files of {SUITE} are nowhere. Searched: " in result.stderr.str()
+    assert f"the task files of {SUITE} were not found. Searched: " in result.stderr.str()
     assert "Give VLA-Arena's folder" in result.stderr.str()
 
 
