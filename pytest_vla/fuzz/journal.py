@@ -18,7 +18,8 @@ from pytest_vla.errors import VlaError
 from pytest_vla.fuzz.amounts import Component
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.fuzz.found import Found, Searched
-from pytest_vla.fuzz.sampler import EVEN, SOURCES, Proposal, TriedProposal, fuzzed_kinds
+from pytest_vla.fuzz.proposals import fuzzed_kinds
+from pytest_vla.fuzz.sampler import EVEN, SOURCES, Proposal, TriedProposal
 from pytest_vla.fuzz.shares import Counted, Coverage, CoverageTally, DimensionShares, changed, shares_of
 from pytest_vla.fuzz.shrink import Boundary, Shrunk
 from pytest_vla.fuzz.task_search import Job, Result
