@@ -74,11 +74,7 @@ def test_what_was_agreed_is_written_before_the_first_episode(vla: Run, project: 
         "regression": "margin",
         "looks": [],
     }
-    line = (
-        f"agreed before the first episode: 10 cases ({agreed['cases_digest'][:8]}) against base.json "
-        f"({agreed['baseline_digest'][:8]}); 1 group: libero_goal[benign] 10; margin 60 points, alpha 5% each way, "
-        "fixed, no-regression required"
-    )
+    line = "gate plan: 10 cases vs base.json; margin 60 points; alpha 5% per side; fixed; fails on regression"
     said = " ".join(result.stdout.str().split())
     assert said.count(line) == 1, "when the run begins"
 
