@@ -170,7 +170,7 @@ def test_the_smallest_drop_that_is_found_is_told_before_the_first_episode(vla: R
     # Five of ten have to be lost for p = 1/32: of 55 to 65% lost that is seen in four of five runs.
     assert 50 <= int(drop[1]) <= 70
     assert result.stdout.lines.index(line) == 1 + next(
-        place for place, each in enumerate(result.stdout.lines) if each.startswith("vla: agreed")
+        place for place, each in enumerate(result.stdout.lines) if each.startswith("vla: gate plan")
     )
     few = vla(*STOVE[:2], "--vla-episodes=4", ALL, BASELINE)
     few.stdout.fnmatch_lines([f"{about} (simulated from the baseline): libero_goal[[]benign[]] none"])
@@ -182,7 +182,7 @@ def test_the_smallest_drop_that_is_found_is_told_before_the_first_episode(vla: R
 @pytest.mark.usefixtures("base")
 def test_other_seeds_are_compared_by_task(vla: Run) -> None:
     result = vla(*STOVE[:2], "--vla-seeds=30-39", ALL, BASELINE, "--vla-margin=90")
-    result.stdout.fnmatch_lines(["vla: agreed *, the same tasks from other seeds; 1 group: libero_goal[[]benign[]] *"])
+    result.stdout.fnmatch_lines(["vla: gate plan: * (the same tasks, other seeds); *"])
     result.stdout.fnmatch_lines(["compared: the same tasks from other seeds (no case is in both)*", "gate: *"])
 
 
@@ -235,7 +235,7 @@ def test_measures_beside_success_fail_the_run_too(
     files = ("--vla-gate-summary=out.md,gate.json", "--vla-gate-alpha=.04")
     result = vla(*asked, "--vla-model=slower:policy", *files)
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["vla: agreed *alpha 4% each way*, and judged beside success: steps=100"])
+    result.stdout.fnmatch_lines(["vla: gate plan: *alpha 4% per side*also judges steps=100*"])
     result.stdout.fnmatch_lines(["gate: no worse *", "steps (margin 100)*no worse", "vla: passed (*)"])
     strict = ("--vla-gate-measure=steps", "--vla-gate-summary=out.md,gate.json")
     result = vla(*asked[:-1], "--vla-model=slower:policy", *strict)
@@ -274,14 +274,12 @@ def test_tests_of_the_users_are_pairs_of_their_own_and_may_be_grouped(vla: Run, 
     write_baseline(baseline_of(records_of(project.path / "first")), project.path / "base.json")
     result = vla("test_mine.py", ALL, BASELINE, WIDE, "--vla-gate-by=group,test")
     said = " ".join(result.stdout.str().split())
-    assert "2 groups: -,test_mine.py::test_other 10, heat,test_mine.py::test_hot 10;" in said
+    assert "gate plan: 20 cases in 2 groups vs base.json;" in said
     result.stdout.fnmatch_lines(["heat,test_mine.py::test_hot*", "gate: no worse *"])
     # Three items run each episode (--vla-episodes is for the user's tests too): no pair is counted twice.
     result = vla(*STOVE, "test_mine.py", ALL, BASELINE, WIDE)
     assert "30 cases" in result.stdout.str()
-    result.stdout.fnmatch_lines(
-        ["vla: agreed *1 group: libero_goal[[]benign[]] 10;*", "libero_goal[[]benign[]]*0/10 *"]
-    )
+    result.stdout.fnmatch_lines(["vla: gate plan: 10 cases vs *;*", "libero_goal[[]benign[]]*0/10 *"])
     project.makepyfile(
         test_mine="""
         import pytest
@@ -350,7 +348,7 @@ def test_what_earlier_outcomes_picked_is_not_compared(vla: Run, project: pytest.
         ),
         (
             [BASELINE, "--vla-gate=sequential", "--vla-gate-measure=steps"],
-            "ERROR: --vla-gate-measure=steps: a sequential gate stops by successes*",
+            "ERROR: --vla-gate-measure=steps: a sequential gate stops by success alone*",
         ),
         ([BASELINE, "--vla-gate=soon"], "*--vla-gate: 'soon': expected 'fixed'*"),
         (["--vla-margin=5"], "ERROR: --vla-margin: a baseline is required; add --vla-baseline=FILE*"),
