@@ -32,7 +32,7 @@ def make(kind: str, size: str, device: str, compiled: str) -> tuple[Any, str]:
     mend_torchvision()
     from device_networks import faster, parameters
 
-    from pytest_vla.policies.lerobot import read_inputs
+    from pytest_vla.policies.lerobot_inputs import read_inputs
     from pytest_vla.policies.lerobot_policy import make_policy
 
     if kind not in KINDS or size not in SIZES or (size == "tiny" and kind != "smolvla"):

@@ -15,6 +15,7 @@ import numpy as np
 
 from pytest_vla.episode.rollout import Conditions
 from pytest_vla.errors import VlaError
+from pytest_vla.fuzz import FILE, FOLDER, LAST
 from pytest_vla.fuzz.amounts import Component
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.fuzz.found import Found, Searched
@@ -244,12 +245,6 @@ def _read_changes(table: Mapping[str, Mapping[str, Any]]) -> tuple[Change, ...]:
 
 
 # What searches are called, and where they lie.
-
-FOLDER, FILE = "searches", "search.jsonl"
-"""Below the folder of all runs a folder for each search, with its file."""
-
-LAST = "last"
-"""In the place of a search's name: the one that began last."""
 
 
 # Searches that were kept, to be gone on with.

@@ -9,7 +9,6 @@ from pytest_vla.errors import VlaError
 from pytest_vla.policies.in_memory import LIVE as LIVE_NAME
 from pytest_vla.policies.in_memory import live_policy
 from pytest_vla.policies.spec import ModelSpec, PolicyType, file_digest
-from pytest_vla.policies.weightless import check_replay, random_policy, replay_policy
 
 if TYPE_CHECKING:
     from pytest_vla.policies.base import BatchPolicy, Policy
@@ -54,16 +53,19 @@ CHECKPOINTS = (
 
 
 def _random(text: str, spec: ModelSpec) -> "Policy":
+    from pytest_vla.policies.weightless import random_policy
 
     return random_policy
 
 
 def _replay(text: str, spec: ModelSpec) -> "Policy":
+    from pytest_vla.policies.weightless import replay_policy
 
     return replay_policy(spec.folder / text)
 
 
 def _check_replay(text: str, spec: ModelSpec) -> None:
+    from pytest_vla.policies.weightless import check_replay
 
     check_replay(spec.folder / text)
 

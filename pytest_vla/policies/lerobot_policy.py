@@ -18,7 +18,7 @@ from pytest_vla.util.warnings import describe
 if TYPE_CHECKING:
     pass
 
-from pytest_vla.policies.lerobot import ACTION, Inputs
+from pytest_vla.policies.lerobot_inputs import ACTION, Inputs
 
 MOST = 1024
 """The most questions in a batch; the user's limit is ``--vla-max-batch``."""

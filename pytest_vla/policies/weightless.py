@@ -1,8 +1,8 @@
-"""``--vla-model=random``: the baseline that every policy has to beat."""
+"""Policies without weights: ``--vla-model=random``, which every policy has to beat, and ``replay:WHERE``."""
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,6 @@ from pytest_vla.policies.base import Episode, Observation, Policy, Session
 from pytest_vla.policies.fit import ACTION_SIZE
 from pytest_vla.records.trajectory import trajectory_file
 from pytest_vla.util.arrays import Unfit, read_npz
-
-if TYPE_CHECKING:
-    from pytest_vla.policies.base import Policy
 
 
 def random_policy(episode: Episode) -> Session:
