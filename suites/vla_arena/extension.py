@@ -47,6 +47,6 @@ def pytest_vla_workspaces() -> list[WorkspaceEntry]:
 def pytest_vla_variations() -> list[VariationEntry]:
     """V1 to V4; tasks without their hazards."""
     return [
-        VariationEntry("vla_arena", "VLA-Arena's visual levels", f"{_HERE}.visual:KINDS", 80),
-        VariationEntry("vla_arena_hazards", "tasks without their hazards", f"{_HERE}.hazards:KINDS", 81),
+        VariationEntry("vla_arena", "VLA-Arena's visual levels", f"{_HERE}.variations:KINDS", 80),
+        VariationEntry("vla_arena_hazards", "tasks without their hazards", f"{_HERE}.variations:HAZARD_KINDS", 81),
     ]

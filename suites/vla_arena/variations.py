@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from pytest_vla.scene.scene import SceneSpec
 
     Picture = NDArray[np.uint8]
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 DIMENSION = "arena"
 LEVELS = (1, 2, 3, 4)
