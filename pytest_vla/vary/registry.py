@@ -1,4 +1,4 @@
-"""Every variation, registered once: kinds that any suite's tasks can have, and what varied suites consist of."""
+"""The registry of variations: kinds that tasks of any suite can have, and the lists of varied suites."""
 
 import itertools
 import textwrap
@@ -33,7 +33,7 @@ _OF_MUJOCO = "it changes a MuJoCo scene, and the suite brings a world of its own
 
 @hook_modules.until_changed
 def kinds() -> tuple[VariationKind, ...]:
-    """All kinds, in the order of their dimensions. Raises VlaError where a package's cannot be used."""
+    """Return all kinds, in the order of their dimensions. Raises VlaError if a package's kind is invalid."""
     found: dict[str, tuple[VariationKind, str]] = {}
     for entry in extensions.variations():
         for kind in extensions.load(entry):
@@ -51,7 +51,7 @@ def kinds() -> tuple[VariationKind, ...]:
 
 @hook_modules.until_changed
 def listing(name: str) -> VariationListing:
-    """What suites with ``varied = "NAME"`` consist of. Raises VlaError where nobody says."""
+    """Return the list for suites with ``varied = "NAME"``. Raises VlaError if no package has it."""
     entries = extensions.lists()
     if name not in entries:
         raise VlaError(f"a suite is varied by {name!r}, which nobody has.{did_you_mean(name, entries)}")
@@ -63,16 +63,16 @@ def listing(name: str) -> VariationListing:
 
 
 def labels_of(task: Task, vary: Sequence[str] = (), protocol: str = OURS) -> tuple[str, ...]:
-    """The labels of a task's variations; the empty one where there are none to be.
+    """Return the labels of a task's variations; only the empty label if it has none.
 
     Args:
-        task: of any suite.
-        vary: labels that ``--vla-vary`` asks for, from `parse_vary`; a suite that is varied by itself takes none.
-        protocol: one of `pytest_vla.plan.case.PROTOCOLS`: of suites that are varied by themselves; and by `PAPER`
-            and `UPSTREAM` kinds give way to those that are as published, or as upstream's code has them.
+        task: in any suite.
+        vary: labels from `parse_vary`; must be empty if the suite lists its own variations.
+        protocol: one of `pytest_vla.plan.case.PROTOCOLS`: chooses the list of a varied suite. `PAPER` and `UPSTREAM` also
+            replace kinds by their published or upstream counterparts.
 
     Raises:
-        VlaError: the suite's variations cannot be read, or it is varied by itself and is to be varied again.
+        VlaError: the suite's variations cannot be read, or `vary` is given for a suite that lists its own.
     """
     if not task.varied:
         return tuple(dict.fromkeys(_by_protocol(label, protocol) for label in vary)) or ("",)
@@ -84,7 +84,7 @@ def labels_of(task: Task, vary: Sequence[str] = (), protocol: str = OURS) -> tup
 
 
 def _by_protocol(label: str, protocol: str) -> str:
-    """A label with the kinds that a protocol takes in the stead of ours."""
+    """Return a label with our kinds replaced by the protocol's."""
     parts = []
     for part in parts_of(label):
         kind = kind_of(part)
@@ -94,10 +94,10 @@ def _by_protocol(label: str, protocol: str) -> str:
 
 
 def find_variation(task: Task, label: str, seed: int) -> Variation | None:
-    """The variation of a label; None for the empty one.
+    """Return the variation with a label, or None for the empty label.
 
     Raises:
-        VlaError: there is none of that label, with close matches, or the task has none of that kind.
+        VlaError: no variation has that label (close matches are named), or the task cannot have the kind.
     """
     if not label:
         return None
@@ -114,14 +114,14 @@ def find_variation(task: Task, label: str, seed: int) -> Variation | None:
 
 @hook_modules.until_changed
 def _of_upstream(task: Task) -> Mapping[str, Variation]:
-    """As upstream's code does it; ids say so."""
+    """Return a task's variations as upstream's code makes them, under upstream labels."""
     of_suite = listing(task.varied)
     found = of_suite.variations(task, UPSTREAM) if of_suite.two_protocols else {}
     return {upstreams(label): _named(each, upstreams(label)) for label, each in found.items()}
 
 
 def _named(variation: Variation, label: str) -> Variation:
-    """A variation under another label, however often it is drawn."""
+    """Return a variation under another label, which later draws keep."""
     redraw, remade = variation.redraw, variation.remade
     again = None if redraw is None else lambda time: _named(redraw(time), label)
     given = None if remade is None else lambda params: _named(remade(params), label)
@@ -129,7 +129,7 @@ def _named(variation: Variation, label: str) -> Variation:
 
 
 def unavailable(tasks: Sequence[Task]) -> Mapping[str, int]:
-    """How many variations of varied suites cannot be had here, by what they need. Raises as `labels_of`."""
+    """Count the varied suites' variations that are missing here, by requirement. Raises VlaError as `labels_of` does."""
     found: dict[str, list[Task]] = {}
     for task in tasks:
         if task.varied:
@@ -141,14 +141,14 @@ def unavailable(tasks: Sequence[Task]) -> Mapping[str, int]:
 
 
 def dimensions_of(label: str) -> str:
-    """What a label's variation changes: ``camera``, ``camera+light``; the label itself where no kind has it."""
+    """Return the dimensions of a label, such as ``camera`` or ``camera+light``; the label itself if unknown."""
     return parts_told_apart(label)[0]
 
 
 def parts_told_apart(label: str) -> tuple[str, str, str]:
-    """Of a label the dimension, the kind, and what tells it apart within the kind: ``light``, ``light.spot``, ``-L3``.
+    """Split a label into dimension, kind and the rest, such as ``light``, ``light.spot`` and ``-L3``.
 
-    Of a joint one those of its parts, with ``+`` between. Where no kind has it, the label is the dimension.
+    The parts of a joint label are joined by ``+``. If no kind has the label, the label is the dimension.
     """
     parts = [(part, kind_of(part)) for part in parts_of(label)]
     known = [(part, kind) for part, kind in parts if kind is not None]
@@ -163,14 +163,14 @@ def parts_told_apart(label: str) -> tuple[str, str, str]:
 
 
 def name_of(label: str) -> str:
-    """A label without its level or number, such as ``camera.wider``; the label itself where it has none."""
+    """Return a label without its level or number, such as ``camera.wider``; the label itself if it has neither."""
     kind = kind_of(label)
     counted = kind is not None and (kind.levels or label.removeprefix(f"{kind.name}.").isdigit())
     return kind.name if kind is not None and counted else label
 
 
 def evenness_of(labels: Iterable[str]) -> tuple[str, ...]:
-    """What is to be said of the kinds of these labels whose levels do not grow evenly in everything."""
+    """Return notes on the kinds of these labels whose levels do not grow evenly in amount and picture."""
     found = {kind.name: kind for label in labels for part in parts_of(label) if (kind := kind_of(part)) is not None}
     told: dict[str, list[str]] = {}
     for name in sorted(found):
@@ -180,7 +180,7 @@ def evenness_of(labels: Iterable[str]) -> tuple[str, ...]:
 
 
 def compiles_anew(task: Task, label: str, seed: int) -> bool:
-    """Whether under a label the task's scene is another one, which has to be compiled by itself."""
+    """Whether the task's scene changes under a label, so that it has to be compiled separately."""
     if not label:
         return False
     if task.varied:
@@ -241,18 +241,22 @@ def _changes_world(task: Task, variation: Variation) -> bool:
 
 @hook_modules.until_changed
 def kinds_by_label() -> Mapping[str, VariationKind]:
-    """Every label that a single variation can have, with its kind."""
+    """Return every label that a single variation can have, with its kind."""
     return {label: kind for kind in kinds() for label in kind.labels()}
 
 
 def kind_of(label: str) -> VariationKind | None:
-    """The kind of a single variation's label; None where no kind has it."""
+    """Return the kind of a single variation's label, or None if no kind has it."""
     name = chosen_name(label)
     return _kinds_by_name().get(name) if name else kinds_by_label().get(label)
 
 
 def kind_named(name: str) -> VariationKind:
-    """The kind of a name, such as ``camera.azimuth``. Raises VlaError, with close matches, where there is none."""
+    """Return the kind with a name, such as ``camera.azimuth``.
+
+    Raises:
+        VlaError: there is none; close matches are named.
+    """
     found = _kinds_by_name().get(name)
     if found is None:
         raise VlaError(f"there is no kind of variation {name!r}.{did_you_mean(name, _kinds_by_name())}")
@@ -265,7 +269,7 @@ def _kinds_by_name() -> Mapping[str, VariationKind]:
 
 
 def check_joint(label: str, parts: Sequence[str]) -> None:
-    """Refuse what does not go together. Raises VlaError."""
+    """Check that the parts of a joint label can be combined. Raises VlaError if not."""
     if len(parts) == 1:
         return
     found = [kind for kind in map(kind_of, parts) if kind is not None]
@@ -281,13 +285,13 @@ def check_joint(label: str, parts: Sequence[str]) -> None:
 
 
 def in_order(labels: Sequence[str]) -> list[str]:
-    """Parts of a joint variation in the order in which they are done."""
+    """Sort the parts of a joint variation in the order in which they are applied."""
     order = list(dict.fromkeys(kind.dimension for kind in kinds()))
     return sorted(labels, key=lambda label: order.index(dimensions_of(label)) if kind_of(label) else -1)
 
 
 def known_kind(label: str) -> VariationKind:
-    """As `kind_of`. Raises VlaError, with close matches, where no kind has it."""
+    """Return the kind of a label. Raises VlaError, with close matches, if no kind has it."""
     kind = kind_of(label)
     if kind is None:
         known = [name for each in kinds() for name in each.labels()]
@@ -296,7 +300,7 @@ def known_kind(label: str) -> VariationKind:
 
 
 def kinds_table() -> tuple[str, ...]:
-    """Every kind in a line or two: name, levels, what it does, how far the levels go, its source."""
+    """Return a line or two for every kind: name, levels, description, range of the levels, source."""
     lines = []
     for dimension, group in itertools.groupby(kinds(), key=lambda kind: kind.dimension):
         lines.append(dimension)
@@ -321,9 +325,12 @@ PAIRS_LEVEL = 3
 
 
 def parse_vary(text: str) -> tuple[str, ...]:
-    """Labels from ``camera,light:3,noise:1-5``, ``camera+light:3`` or ``pairs``. Raises VlaError, with close matches.
+    """Parse ``camera,light:3,noise:1-5``, ``camera+light:3`` or ``pairs`` into labels.
 
-    A name is a dimension, a kind or a label. The parts of a joint variation have the same level, where none is given.
+    A name is a dimension, a kind or a label. If no level is given, all parts of a joint variation have the same level.
+
+    Raises:
+        VlaError: the text is invalid; close matches are named.
     """
     labels: dict[str, None] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
@@ -341,7 +348,7 @@ def parse_vary(text: str) -> tuple[str, ...]:
 
 
 def _joint(parts: Sequence[str]) -> list[str]:
-    """The labels of one item of ``--vla-vary``."""
+    """Return the labels for one item of ``--vla-vary``."""
     if len(parts) == 1:
         return _expanded(parts[0])
     some_level = any(":" in part for part in parts[:-1]) or any(part in kinds_by_label() for part in parts)
@@ -375,7 +382,7 @@ def _level_of(label: str) -> int:
 
 
 def _expanded(text: str) -> list[str]:
-    """The labels of a dimension, kind or label, of all its levels or of those that stand behind a colon."""
+    """Return the labels of a dimension, kind or label, for all its levels or those after the colon."""
     name, colon, levels = (part.strip() for part in text.partition(":"))
     if not name:
         raise VlaError("a part of a joint variation is missing; expected, for example, camera+light:3")

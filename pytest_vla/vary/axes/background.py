@@ -69,14 +69,14 @@ class Pattern:
     seed: int
 
     def pixels(self, height: int, width: int) -> "Pixels":
-        """The texture, (height, width, 3)."""
+        """Return the texture, (height, width, 3)."""
         from pytest_vla.vary.effects.painting import texture
 
         return texture(self.family, self.colours, self.repeats, self.seed, height, width)
 
 
 def drawn_pattern(generator: random.Random) -> Pattern:
-    """A family of textures, its two colours, how often it repeats and its irregularities."""
+    """Draw a texture family, its two colours, its number of repeats and the seed of its irregularities."""
     family = generator.choice(tuple(_COLOURS))
     colours = []
     for hue, to_hue, saturation, to_saturation, value, to_value in _COLOURS[family]:
@@ -111,12 +111,12 @@ def _only(surface: str, task: Task) -> tuple[str, ...]:
 
 
 def themed(task: Task) -> tuple[str, ...]:
-    """The surfaces of a theme: all that the task has."""
+    """Return the surfaces of a theme: all that the task has."""
     return tuple(surface for surface in SURFACES if surface != TABLE or _place(task).category != "floor")
 
 
 def draw_patterns(surfaces_of: Callable[[Task], tuple[str, ...]], draw: Draw) -> Params:
-    """The texture of each surface, and how much of it is seen."""
+    """Draw a texture for each surface, and set the share of it that is seen."""
     parameters: dict[str, Any] = {SHARE: round(draw.share, 3)}
     for surface in surfaces_of(draw.task):
         # The same for all levels, so that they differ in how much only; and for the surface alone and all at once.
@@ -131,7 +131,7 @@ def draw_patterns(surfaces_of: Callable[[Task], tuple[str, ...]], draw: Draw) ->
 
 
 def patterned(surfaces_of: Callable[[Task], tuple[str, ...]], task: Task, params: Params) -> Edits:
-    """Surfaces with textures of ours, blended with their own."""
+    """Return edits that blend our textures with the surfaces' own."""
     surfaces = surfaces_of(task)
     patterns = {
         surface: Pattern(
@@ -150,7 +150,7 @@ def patterned(surfaces_of: Callable[[Task], tuple[str, ...]], task: Task, params
 
 
 def space_of_patterns(surfaces_of: Callable[[Task], tuple[str, ...]], task: Task) -> tuple[Parameter, ...]:
-    """How much is seen, and of each surface a family, two colours, how often it repeats, and its irregularities."""
+    """Return the parameter space: the share that is seen, and each surface's pattern parameters."""
     return (
         Parameter(SHARE, NUMBER, 0.0, 1.0, 0.0),
         *(parameter for surface in surfaces_of(task) for parameter in pattern_parameters(f"{surface}_")),
@@ -158,7 +158,7 @@ def space_of_patterns(surfaces_of: Callable[[Task], tuple[str, ...]], task: Task
 
 
 def pattern_parameters(prefix: str) -> tuple[Parameter, ...]:
-    """A pattern's parameters, with a prefix of their names."""
+    """Return a pattern's parameters, their names prefixed."""
     return (
         Parameter(f"{prefix}family", CHOICE, choices=tuple(_COLOURS)),
         Parameter(f"{prefix}colours", WHOLE, 0, 255, shape=(2, 3)),
@@ -168,7 +168,11 @@ def pattern_parameters(prefix: str) -> tuple[Parameter, ...]:
 
 
 def draw_file(draw: Draw) -> Params:
-    """A picture of the asset folders' ``textures``. Raises VlaError where there is none, or the surface is not seen."""
+    """Draw a picture from the asset folders' ``textures``.
+
+    Raises:
+        VlaError: there is no picture besides the surface's own, or the surface is not seen.
+    """
     surface = draw.part
     _check_seen(draw.task, surface)
     files = _other_files(draw.task.data, _place(draw.task), surface)
@@ -179,7 +183,7 @@ def draw_file(draw: Draw) -> Params:
 
 
 def from_file(task: Task, params: Params) -> Edits:
-    """A picture on one surface, instead of its own. Raises VlaError where it is not there."""
+    """Return edits that replace a surface's texture by a picture. Raises VlaError if the file is missing."""
     surface = params["surface"]
     _check_seen(task, surface)
     path = _other_files(task.data, _place(task), surface).get(params["file"].removeprefix(_FOLDER))
@@ -203,7 +207,7 @@ def from_file(task: Task, params: Params) -> Edits:
 
 
 def space_of_files(task: Task) -> tuple[Parameter, ...]:
-    """The pictures that are there for some surface."""
+    """Return the parameter space: the pictures that fit some surface, and the surface."""
     place = _place(task)
     names = dict.fromkeys(name for surface in SURFACES for name in _other_files(task.data, place, surface))
     files = tuple(f"{_FOLDER}{name}" for name in sorted(names))
@@ -240,7 +244,7 @@ def _digest(path: Path) -> str:
 
 
 def surface_geoms(model: "mujoco.MjModel", scene: "SceneSpec", surface: str) -> tuple[int, ...]:
-    """The visual geoms of a surface: walls and floor go by name, the table is what else the arena has of bodies."""
+    """Return the visual geoms of a surface: walls and floor by name, the table is the arena's remaining bodies."""
     others = {body.root_body for body in scene.bodies}
     found = []
     for geom in range(model.ngeom):

@@ -48,7 +48,7 @@ def _check_seen(task: Task) -> None:
 
 
 def _moved(task: Task, arrays: tuple[str, ...], apply: _Apply) -> Edits:
-    """What writes in the model's arrays of the front camera."""
+    """Return edits that write to the front camera's entries in the model's arrays."""
     _check_seen(task)
 
     def edit(model: "mujoco.MjModel", scene: "SceneSpec") -> None:
@@ -58,12 +58,12 @@ def _moved(task: Task, arrays: tuple[str, ...], apply: _Apply) -> Edits:
 
 
 def workspace_height(scene: "SceneSpec") -> float:
-    """The height (m) of a scene's table top or floor."""
+    """Return the height (m) of a scene's table top or floor."""
     return workspace(scene.problem, scene.problem).offset[2]
 
 
 def farther_away(task: Task, params: Params) -> Edits:
-    """So many times as far from the look-at point, in the same direction."""
+    """Return edits that multiply the camera's distance from the look-at point by ``factor``."""
 
     def apply(model: "mujoco.MjModel", scene: "SceneSpec", camera: int) -> None:
         from pytest_vla.util.rotations import farther, look_at
@@ -75,12 +75,12 @@ def farther_away(task: Task, params: Params) -> Edits:
 
 
 def draw_azimuth(draw: Draw) -> Params:
-    """The side is drawn."""
+    """Draw the side to which the camera moves."""
     return {"azimuth_deg": round(_sign(draw, "azimuth") * MOST_AZIMUTH * draw.share, 3)}
 
 
 def around(task: Task, params: Params) -> Edits:
-    """Around the table, about the vertical through the look-at point."""
+    """Return edits that move the camera around the table, about the vertical through the look-at point."""
 
     def apply(model: "mujoco.MjModel", scene: "SceneSpec", camera: int) -> None:
         from pytest_vla.util.rotations import VERTICAL, look_at, turned
@@ -94,7 +94,7 @@ def around(task: Task, params: Params) -> Edits:
 
 
 def higher(task: Task, params: Params) -> Edits:
-    """Higher, about the look-at point, at the same distance."""
+    """Return edits that raise the camera about the look-at point, at the same distance."""
 
     def apply(model: "mujoco.MjModel", scene: "SceneSpec", camera: int) -> None:
         from pytest_vla.util.rotations import look_at, raised
@@ -108,12 +108,12 @@ def higher(task: Task, params: Params) -> Edits:
 
 
 def draw_orientation(draw: Draw) -> Params:
-    """The axis is drawn: pitch, yaw and roll mixed, of one total angle."""
+    """Draw the rotation axis, a mixture of pitch, yaw and roll; the total angle follows from the level."""
     return {"angle_deg": round(MOST_TURN * draw.share, 3), "axis_pitch_yaw_roll": _unit_vector(draw)}
 
 
 def turned_in_place(task: Task, params: Params) -> Edits:
-    """Turned about an axis of its own."""
+    """Return edits that rotate the camera in place about ``axis_pitch_yaw_roll``."""
 
     def apply(model: "mujoco.MjModel", scene: "SceneSpec", camera: int) -> None:
         from pytest_vla.util.rotations import reoriented
@@ -125,7 +125,7 @@ def turned_in_place(task: Task, params: Params) -> Edits:
 
 
 def _unit_vector(draw: Draw) -> list[float]:
-    """Evenly over the sphere."""
+    """Draw a unit vector, uniform over the sphere."""
     generator = draw.shared("camera.orientation")
     while True:
         vector = [generator.uniform(-1, 1) for _ in range(3)]
@@ -135,7 +135,7 @@ def _unit_vector(draw: Draw) -> list[float]:
 
 
 def field_of_view(task: Task, params: Params) -> Edits:
-    """A field of view so many times as wide: the wider, the smaller all is, and the more is seen around it."""
+    """Return edits that multiply the camera's field of view by ``factor``."""
 
     def apply(model: "mujoco.MjModel", scene: "SceneSpec", camera: int) -> None:
         model.cam_fovy[camera] *= params["factor"]
@@ -144,10 +144,10 @@ def field_of_view(task: Task, params: Params) -> Edits:
 
 
 def blinded(task: Task, params: Params) -> Edits:
-    """Black pictures, of the cameras that look from outside, of the wrist's, or of all.
+    """Return edits that blacken the pictures of the outside cameras, the wrist camera, or all.
 
     Raises:
-        VlaError: the suite has none of them.
+        VlaError: the suite has none of these cameras.
     """
     view = params["view"]
     cameras = tuple(camera for camera in task.protocol.cameras if view == ALL or _view_of(camera) == view)
@@ -165,7 +165,7 @@ def _view_of(camera: str) -> str:
 
 
 def _of(*parameters: Parameter) -> Space:
-    """The space of a camera's pose, which is any task's that has the camera."""
+    """Return the parameter space for the camera's pose, for any task that has the camera."""
 
     def space(task: Task) -> tuple[Parameter, ...]:
         _check_seen(task)

@@ -1,4 +1,4 @@
-"""The dimension `noise`: what pictures suffer on their way to the policy, graded."""
+"""The dimension `noise`: graded disturbances of the camera pictures that reach the policy."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -37,10 +37,9 @@ _SEED_BITS = 48
 
 @dataclass(frozen=True)
 class _Grade:
-    """A graded kind: what `effects.graded` calls it, and its magnitude, of a name, at each level; see
-    `VariationKind.uneven`.
+    """A graded kind of noise: its name in `EFFECTS`, and its magnitude at each level; see `VariationKind.uneven`.
 
-    `none`: the magnitude that changes nothing.
+    `none` is the magnitude that changes nothing.
     """
 
     effect: str
@@ -204,12 +203,12 @@ _THINNEST_FOG = 0.5
 
 
 def begin_noise(effect: str, magnitude: float, seed: int) -> Frames:
-    """Begins an episode.
+    """Begin an episode: return its function from a picture, a camera and a step to the disturbed picture.
 
     Args:
-        effect: of `EFFECTS`.
-        magnitude: how much, in the unit that `EFFECTS` has for it.
-        seed: with a camera's name and the step it gives all that is drawn for a frame.
+        effect: one of `EFFECTS`.
+        magnitude: in the unit given in `EFFECTS`.
+        seed: determines, with the camera's name and the step, all that is drawn for a frame.
     """
     return EFFECTS[effect](magnitude, seed)
 
@@ -266,7 +265,7 @@ def _begin_fog(share: float, seed: int) -> Frames:
 
 
 def _begin_dropped(probability: float, seed: int) -> Frames:
-    """Whether a frame is dropped hangs on its camera and step only; what is given then is what was read before it."""
+    """Begin dropping frames: the camera and the step decide, and the last frame received replaces a dropped one."""
     given: dict[str, tuple[int, Picture]] = {}
 
     def change(picture: Picture, camera: str, step: int) -> Picture:
