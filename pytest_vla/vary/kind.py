@@ -97,8 +97,9 @@ class VariationKind:
         name: ``DIMENSION.KIND``, as in ``--vla-vary``, and the beginning of its labels.
         about: one line.
         source: the origin of the kind, such as a benchmark.
-        sample: draws the parameters; equal draws give equal ones. ``instruction`` is the text given to the policy. Entries
-            that are not in `space` are facts recorded with the parameters. Raises VlaError if the task cannot have the kind.
+        sample: draws the parameters; equal draws give equal ones. ``instruction`` is the text given to the policy.
+            Entries that are not in `space` are facts recorded with the parameters. Raises VlaError if the task cannot
+            have the kind.
         apply: makes a task's edits from parameters; draws nothing. Raises VlaError if they cannot be had.
         space: a task's parameters, with bounds and benign values; empty if there is nothing to choose.
         levels: the levels in order, or empty.
@@ -112,17 +113,18 @@ class VariationKind:
         by_name: whether it runs only if it is named, though it is ours: a probe, which counts in no rate.
         as_published: for a kind that follows a benchmark with our changes, the name of the kind without them, which
             ``--vla-protocol=paper`` uses instead; empty if there is none.
-        as_upstream: for a kind that follows a paper whose code differs, the name of the kind that follows the code, which
-            ``--vla-protocol=upstream`` uses instead; empty if there is none.
-        uneven: quantities that do not grow evenly from level to level: `AMOUNT` is the quantity in `grades`, `PICTURE` the
-            grey-level difference between camera pictures and benign ones, as measured by ``tests/support/levels.py``.
-            Empty if both grow evenly.
+        as_upstream: for a kind that follows a paper whose code differs, the name of the kind that follows the code,
+            which ``--vla-protocol=upstream`` uses instead; empty if there is none.
+        uneven: quantities that do not grow evenly from level to level: `AMOUNT` is the quantity in `grades`, `PICTURE`
+            the grey-level difference between camera pictures and benign ones, as measured by
+            ``tests/support/levels.py``. Empty if both grow evenly.
         probe: see `Variation.probe`.
         in_sight: see `Variation.in_sight`.
         again: whether another draw may help if a scene cannot have this one.
         recorded: its name in records, without the dimension, if different; ``{part}`` is the label's part.
         part_is: the parameter that the label's part gives, or empty.
-        anywhere: whether it changes only pictures, words or actions, so that a suite with its own world can have it too.
+        anywhere: whether it changes only pictures, words or actions, so that a suite with its own world can have it
+            too.
     """
 
     name: str
@@ -209,8 +211,8 @@ class VariationListing:
             raises VlaError if they cannot be read.
         two_protocols: whether paper and code differ.
         unavailable: the number of these tasks' variations that are missing here, by requirement.
-        by_lot: whether a sample is balanced over dimensions and kinds only, and drawn by lot within a kind: levels
-            and tasks then occur in the proportions of the list.
+        by_lot: whether a sample is balanced over dimensions and kinds only, and drawn by lot within a kind: levels and
+            tasks then occur in the proportions of the list.
     """
 
     variations: Callable[[Task, str], Mapping[str, Variation]]

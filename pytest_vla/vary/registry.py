@@ -68,8 +68,8 @@ def labels_of(task: Task, vary: Sequence[str] = (), protocol: str = OURS) -> tup
     Args:
         task: in any suite.
         vary: labels from `parse_vary`; must be empty if the suite lists its own variations.
-        protocol: one of `pytest_vla.plan.case.PROTOCOLS`: chooses the list of a varied suite. `PAPER` and `UPSTREAM` also
-            replace kinds by their published or upstream counterparts.
+        protocol: one of `pytest_vla.plan.case.PROTOCOLS`: chooses the list of a varied suite. `PAPER` and `UPSTREAM`
+            also replace kinds by their published or upstream counterparts.
 
     Raises:
         VlaError: the suite's variations cannot be read, or `vary` is given for a suite that lists its own.

@@ -33,8 +33,8 @@ class Parameter:
         name: its key in the `Params`.
         form: one of `FORMS`.
         low, high: bounds, both included; a whole circle for an angle.
-        benign: the value that changes nothing, for each number if there are several; None if the parameter sets the manner
-            and not the amount, so that nothing is gained by changing it.
+        benign: the value that changes nothing, for each number if there are several; None if the parameter sets the
+            manner and not the amount, so that nothing is gained by changing it.
         shape: the shape of nested lists; empty for a single value.
         choices: the values to choose from.
         many: whether the value is a list of distinct choices, in any order.

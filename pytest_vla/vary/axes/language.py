@@ -141,7 +141,8 @@ def draw_paraphrase(draw: Draw) -> Params:
     """Draw a paraphrase from our grammar, with the same meaning, in one of LIBERO-Para's 43 cells.
 
     Raises:
-        VlaError: the grammar cannot read the instruction, or every such paraphrase also names another thing in the scene.
+        VlaError: the grammar cannot read the instruction, or every such paraphrase also names another thing in the
+            scene.
     """
     from pytest_vla.language.generator import paraphrases
 

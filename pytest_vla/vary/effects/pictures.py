@@ -26,8 +26,8 @@ def scramble(picture: NDArray[np.uint8], offsets: NDArray[np.int8], delta: int) 
 
     Args:
         picture: (H, W, 3), written.
-        offsets: (iterations, H - 2*delta, W - 2*delta, 2): columns and rows to the source pixel, in [-delta, delta),
-            in the order of the loop.
+        offsets: (iterations, H - 2*delta, W - 2*delta, 2): columns and rows to the source pixel, in [-delta, delta), in
+            the order of the loop.
         delta: the greatest offset (pixels); pixels nearer than that to the edge are left.
     """
     height, width, channels = picture.shape
