@@ -1,4 +1,4 @@
-"""Whether a task's prompt says what its goal asks for, for `pytest-vla lint`."""
+"""Checks of a task's prompt against its goal, for `pytest-vla lint`."""
 
 import difflib
 import re
@@ -81,15 +81,15 @@ class _Mention:
 
 @dataclass(frozen=True)
 class _Prompt:
-    """A task's prompt, and what its words may mean.
+    """A task's prompt, and the possible meanings of its words.
 
     Attributes:
-        task, problem: whose it is.
-        words: of the prompt, spelt right.
-        misspelt: words that are none, and what they stand for.
+        task, problem: the prompt's task.
+        words: the prompt's words, with corrected spelling.
+        misspelt: misspelt words and their corrections.
         declared: the categories of the task's things.
-        names: what things are called, and the categories that each name may mean.
-        catalogue: the categories that are known beside the declared ones.
+        names: names of things, with the categories that each name may mean.
+        catalogue: the known categories besides the declared ones.
         mentions: the things that the prompt names.
     """
 
@@ -103,7 +103,7 @@ class _Prompt:
     mentions: Sequence[_Mention]
 
     def meant(self, mention: _Mention) -> frozenset[str]:
-        """The declared categories that a mention may mean: a white bowl where there is none is any bowl."""
+        """Return the declared categories that a mention may mean: without a white bowl, "white bowl" means any bowl."""
         known = frozenset(self.declared.values())
         if found := mention.categories & known:
             return found
@@ -114,7 +114,7 @@ class _Prompt:
 
 
 def check_prompt(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
-    """What is wrong with :language, beside the goal and the file's name."""
+    """Yield findings about :language, compared with the goal and the file's name."""
     declared = {item.name: item.category for item in (*problem.fixtures, *problem.objects)}
     catalogue = frozenset((*catalogue_of(problem), *known_things()))
     names = _meanings(catalogue | frozenset(declared.values()))
@@ -136,7 +136,7 @@ def _words(text: str) -> list[str]:
 
 @cache
 def _names_of(category: str) -> frozenset[str]:
-    """What a category, or a part of it, is called, one or several of them."""
+    """Return the names of a category or its parts, in singular and plural."""
     words = [word for word in category.split("_") if not word.isdigit()] or [category]
     # Upstream's names for the same mesh in another pose or make.
     if words[-2:] == ["no", "rotation"]:
@@ -159,7 +159,7 @@ def _plural(name: str) -> str:
 
 @lru_cache(512)
 def _meanings(categories: frozenset[str]) -> Mapping[str, frozenset[str]]:
-    """What things of these categories are called, and which of them each name may mean."""
+    """Return the names of things in these categories, with the categories that each name may mean."""
     found: dict[str, set[str]] = {}
     for category in categories:
         for name in _names_of(category):
@@ -168,7 +168,7 @@ def _meanings(categories: frozenset[str]) -> Mapping[str, frozenset[str]]:
 
 
 def _mentions(words: Sequence[str], meanings: Mapping[str, frozenset[str]]) -> list[_Mention]:
-    """The things that a text names, the longest name at each place."""
+    """Return the things that a text names, the longest name at each place."""
     longest = max(len(name.split()) for name in meanings)
     found = []
     start = 0
@@ -184,7 +184,7 @@ def _mentions(words: Sequence[str], meanings: Mapping[str, frozenset[str]]) -> l
 
 
 def _goal_things(prompt: _Prompt) -> list[tuple[Literal, tuple[str, ...]]]:
-    """The goal's literals with the things that they are about; what a region is of stands for it."""
+    """Return the goal's literals with the things that they are about; a region counts as its owner."""
     problem = prompt.problem
     movable = _movable(problem)
     owner = {region.key: region.target for region in problem.regions}
@@ -196,7 +196,7 @@ def _goal_things(prompt: _Prompt) -> list[tuple[Literal, tuple[str, ...]]]:
 
 
 def _movable(problem: Problem) -> frozenset[str]:
-    """The categories of a problem's things but for what all of them stand on."""
+    """Return the categories of a problem's things, except the surface that all of them stand on."""
     targets = {region.target for region in problem.regions if region.ranges}
     return frozenset(
         item.category for item in (*problem.objects, *(each for each in problem.fixtures if each.name not in targets))
@@ -222,7 +222,7 @@ def _unnamed(prompt: _Prompt) -> Iterator[LintFinding]:
 
 
 def _otherwise_named(prompt: _Prompt) -> Iterator[LintFinding]:
-    """Things that the prompt calls by the full name of another category, such as porcelain bowl."""
+    """Yield findings about things that the prompt calls by another category's full name, such as porcelain bowl."""
     known = frozenset(prompt.declared.values())
     goal = {name for _, things in _goal_things(prompt) for name in things}
     for mention in prompt.mentions:
@@ -239,7 +239,7 @@ def _otherwise_named(prompt: _Prompt) -> Iterator[LintFinding]:
 
 
 def _less(prompt: _Prompt) -> Iterator[LintFinding]:
-    """What the prompt asks for and the goal does not."""
+    """Yield findings about requests in the prompt that the goal does not have."""
     goal, words = list(leaves(prompt.problem.goal)), prompt.words
     if not goal:
         return
@@ -263,7 +263,7 @@ def _less(prompt: _Prompt) -> Iterator[LintFinding]:
 
 
 def _moved(words: Sequence[str], mentions: Sequence[_Mention]) -> Iterator[_Mention]:
-    """The things that the prompt says to move: what stands between a verb and where it goes."""
+    """Yield the things that the prompt asks to move: those between a verb and its target place."""
     moving = False
     for index, word in enumerate(words):
         if word in _VERBS:
@@ -275,7 +275,7 @@ def _moved(words: Sequence[str], mentions: Sequence[_Mention]) -> Iterator[_Ment
 
 
 def _all_of_them(prompt: _Prompt, found: Callable[[str, str], LintFinding]) -> Iterator[LintFinding]:
-    """``all of the apples``, ``both moka pots``, ``all of the drawers``."""
+    """Yield findings about ``all of the apples``, ``both moka pots``, ``all of the drawers``."""
     problem, declared, words = prompt.problem, prompt.declared, prompt.words
     named = [name for literal in leaves(problem.goal) for name in names_of(literal)]
     for mention in prompt.mentions:
@@ -302,7 +302,7 @@ def _all_of_them(prompt: _Prompt, found: Callable[[str, str], LintFinding]) -> I
 
 
 def _misspelt(words: Iterable[str], names: Mapping[str, frozenset[str]], declared: Mapping[str, str]) -> dict[str, str]:
-    """Words that are none, and what is meant by them: a word that is close to them, of what is known or declared."""
+    """Return misspelt words with their corrections: the closest known or declared word."""
     vocabulary = {word for name in (*names, *(each.replace("_", " ") for each in declared)) for word in name.split()}
     found = {}
     for word in dict.fromkeys(words):
@@ -320,7 +320,7 @@ def _is_word(word: str) -> bool:
 
 
 def _word(task: TaskText, word: str) -> Atom | None:
-    """Where a word of the prompt stands."""
+    """Return a word's position in the prompt."""
     section = task.sections.get(":language")
     atoms = [item for item in (section.items if section else ()) if isinstance(item, Atom)]
     return next((atom for atom in atoms[1:] if word in _words(atom.text)), None)
@@ -359,5 +359,5 @@ def _file_name(prompt: _Prompt) -> Iterator[LintFinding]:
 
 
 def _lacking(mentions: Iterable[_Mention], others: Sequence[_Mention]) -> list[str]:
-    """The names of what is mentioned, and is nothing of what the others may mean."""
+    """Return the names of mentions that cannot mean the same as any of the others."""
     return sorted({each.name for each in mentions if not any(each.categories & other.categories for other in others)})

@@ -40,7 +40,7 @@ _MOST = 1 + 1e-6
 
 
 def cell_counts() -> dict[tuple[str, str], int]:
-    """How many paraphrases are published, by object type and action type: LIBERO-Para's Table 8."""
+    """Return the number of published paraphrases by object type and action type: LIBERO-Para's Table 8."""
     rows = zip(OBJECT_TYPES, _OF_CELLS, strict=True)
     return {(kind, action): count for kind, row in rows for action, count in zip(ACTION_TYPES, row, strict=True)}
 
@@ -71,16 +71,16 @@ class PublishedParaphrase:
 
     @property
     def key(self) -> tuple[str, str, int, int]:
-        """What tells rows apart; texts do not: 203 rows repeat a text in another cell."""
+        """The identity of a row; texts do not identify rows, because 203 repeat a text in another cell."""
         return self.object_type, self.action_type, self.task, self.batch_idx
 
 
 @dataclass(frozen=True)
 class Published:
-    """The CSV.
+    """The published paraphrases in the CSV.
 
     Attributes:
-        version: names its content.
+        version: identifies its content.
         rows: in the file's order.
         by_key: by (object type, action type, task, batch_idx).
         by_texts: by `texts_key` of original and paraphrase.
@@ -93,12 +93,12 @@ class Published:
 
 
 def texts_key(original: str, paraphrase: str) -> tuple[str, str]:
-    """Two texts as scores see them: lower-cased, with single spaces."""
+    """Return two texts normalised for scores: lower-cased, with single spaces."""
     return " ".join(original.lower().split()), " ".join(paraphrase.lower().split())
 
 
 def cell_of(high: str, low: str) -> tuple[str, str] | None:
-    """Object type and action type of upstream's ``act``, ``obj`` or ``comp`` with its types; None for no such cell."""
+    """Return object type and action type for upstream's ``act``, ``obj`` or ``comp`` with its types, or None."""
     object_type, action_type = {"act": (NONE, low), "obj": (low, NONE)}.get(high, (NONE, NONE))
     if high == "comp":
         object_type, _, action_type = low.partition("+")
@@ -109,7 +109,7 @@ def cell_of(high: str, low: str) -> tuple[str, str] | None:
 
 
 def find_csv(data: Path) -> Path | None:
-    """The CSV in a folder of data or a LIBERO-Para checkout, or the file itself; None where it is not there."""
+    """Return the CSV in a data folder or a LIBERO-Para checkout, or the file itself; None if it does not exist."""
     if data.is_file():
         return data
     places = (data / FILE, data / SUITE / FILE)
@@ -120,10 +120,10 @@ def find_csv(data: Path) -> Path | None:
 
 
 def csv_of(data: Path | None) -> Path | None:
-    """The CSV in a folder that is given by ``--data``, or else by ``PYTEST_VLA_DATA``; None: there is none.
+    """Return the CSV in the folder given by ``--data`` or ``PYTEST_VLA_DATA``, or None if there is none.
 
     Raises:
-        VlaError: there is none where ``--data`` says.
+        VlaError: the folder given by ``--data`` has none.
     """
     if data is not None:
         found = find_csv(data)
@@ -135,12 +135,12 @@ def csv_of(data: Path | None) -> Path | None:
 
 @cache
 def numbered_tasks() -> tuple[Task, ...]:
-    """LIBERO-Para's tasks by its numbers: LIBERO-Goal's ten, by their instructions in alphabetical order."""
+    """Return LIBERO-Para's tasks by its numbers: LIBERO-Goal's ten, in alphabetical order of their instructions."""
     return tuple(sorted(load_suite(SUITE).tasks, key=lambda task: task.language))
 
 
 def missing_paraphrases(published: Published) -> str | None:
-    """What a CSV has too few of, in a line: of which tasks and cells; None where it has as many as are published."""
+    """Return a line on the tasks and cells with too few paraphrases in a CSV, or None if it is complete."""
     languages = [task.language for task in numbered_tasks()]
     of_tasks = Counter(row.original for row in published.rows)
     of_cells = Counter((row.object_type, row.action_type) for row in published.rows)
@@ -169,11 +169,11 @@ def _shortened(parts: list[str], what: str) -> str:
 
 
 def load_published(file: Path) -> Published:
-    """Reads the CSV.
+    """Read the CSV.
 
     Raises:
-        VlaError: it cannot be read or is not what LIBERO-Para publishes; names the line. Rows that are missing do not
-            raise: `missing_paraphrases` tells them.
+        VlaError: it cannot be read or is not as published by LIBERO-Para; names the line. Missing rows do not raise:
+            `missing_paraphrases` reports them.
     """
     try:
         content = file.read_bytes()
@@ -209,7 +209,7 @@ def load_published(file: Path) -> Published:
 
 
 def _lines(file: Path, content: bytes) -> Iterator[tuple[int, list[str]]]:
-    """The rows of the CSV, each with the line on which it begins. Raises VlaError."""
+    """Yield the CSV's rows, each with its first line number. Raises VlaError."""
     try:
         text = content.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
@@ -234,7 +234,7 @@ def _lines(file: Path, content: bytes) -> Iterator[tuple[int, list[str]]]:
 
 
 def _check_tasks(file: Path, rows: Mapping[int, PublishedParaphrase]) -> None:
-    """Raises VlaError for an instruction that is another task's than the row's ``eval``."""
+    """Raise VlaError for an instruction that belongs to another task than the row's ``eval``."""
     languages = [task.language for task in numbered_tasks()]
     numbers = {language: number for number, language in enumerate(languages)}
     found: dict[int, dict[str, int]] = {}
