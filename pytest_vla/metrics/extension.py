@@ -80,7 +80,7 @@ def pytest_vla_metrics() -> list[MetricEntry]:
 
 
 def _economy() -> list[MetricEntry]:
-    """How smoothly and sparingly an episode went, for which no label is needed."""
+    """Return metrics for smooth and economical motion, which need no labels."""
     at = "pytest_vla.metrics.quality"
     return [
         *(
