@@ -250,7 +250,9 @@ def _filler(clauses: Sequence[Clause], rng: random.Random, words: Lexicon) -> Ca
 
 
 def _told(clauses: Sequence[Clause]) -> tuple[Clause, ...]:
-    """Return the clauses for a sentence about things: no lead-in ("pick it up and"), and no "it" if there are two things."""
+    """Return the clauses for a sentence about things: no lead-in ("pick it up and"), and no "it" if there are two
+    things.
+    """
     if clauses[0].action == PICK_UP and len(clauses) == 2 and clauses[1].thing.pronoun:
         return (replace(clauses[1], thing=clauses[0].thing),)
     if len(clauses) == 2 and clauses[1].thing.noun == IT:

@@ -59,9 +59,10 @@ def rate_interval(
 
     This is Wilson's score interval with the effective sample size of survey statistics (Korn and Graubard 1998, Survey
     Methodology 24, 193-201): the number of independent episodes with the same variance, never more than there are. The
-    quantile is Student's t instead of the normal one, for the effective number of clusters. The variance between clusters
-    is that of the linearised ratio, with one more cluster whose episodes are all alike: the variance of a few clusters that
-    happen to agree is far too small. If every cluster is one episode and all weights are equal, it is Wilson's own.
+    quantile is Student's t instead of the normal one, for the effective number of clusters. The variance between
+    clusters is that of the linearised ratio, with one more cluster whose episodes are all alike: the variance of a few
+    clusters that happen to agree is far too small. If every cluster is one episode and all weights are equal, it is
+    Wilson's own.
 
     Args:
         successes: (n,), each 0 or 1.
@@ -177,7 +178,7 @@ def crossed_spread(
 
 
 def _spread(influence: Sequence[float], shares: Sequence[float], alike: float, way: Sequence[Hashable]) -> Spread:
-    """Compute the variance for one kind of cluster: K / (K - 1) sum e^2, or its mean with one more cluster of all alike."""
+    """Compute the variance for one kind of cluster: K / (K - 1) sum e^2, or its mean with one more uniform cluster."""
     errors, weights = sums(influence, way), sums(shares, way)
     number = len(errors)
     between = fsum(error * error for error in errors.values())
@@ -199,9 +200,7 @@ def sums(values: Iterable[float], keys: Iterable[Key]) -> dict[Key, float]:
 
 
 def student_quantile(freedom: float, confidence: float = CONFIDENCE) -> float:
-    """Return Student's t quantile, two-sided; the normal one for infinite `freedom`. Raises ValueError for a bad
-    confidence.
-    """
+    """Return Student's two-sided t quantile; the normal one for infinite `freedom`. Raises ValueError."""
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"confidence {confidence}: expected a number between 0 and 1")
     if freedom == inf:

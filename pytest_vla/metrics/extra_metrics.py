@@ -158,8 +158,8 @@ def _intervals(
 ) -> tuple[Interval | None, Interval | None]:
     """Compute the intervals of a mean over these tasks and over tasks like these.
 
-    If all values are 0 or all are 1, a rate's interval is used: sixteen zeros do not make a rate certain. If other
-    values are all alike, nothing is known about their variance, and the mean has no interval.
+    A share that is 0 or 1 in each episode gets a rate's interval: sixteen zeros do not make it certain. If the values
+    of any other metric are all alike, nothing is known about their variance, and the mean has no interval.
     """
     if within == (0.0, 1.0) and {*values} <= {0.0, 1.0}:
         return rate_intervals(values, units)
@@ -199,7 +199,7 @@ def with_own_name(rule: "AlarmRule", entries: Mapping[str, MetricEntry]) -> "Ala
 
 
 def entry_of(series: str, entries: Mapping[str, MetricEntry]) -> tuple[MetricEntry | None, str]:
-    """Return a series' metric and the metric's own name for the series, or None if no metric has it."""
+    """Return the metric that a series belongs to (None if unknown), and the series' key within the metric."""
     if (whole := entries.get(series)) is not None:
         return whole, ""
     base, _, key = series.partition(".")

@@ -228,8 +228,8 @@ def shadow(task: Task, params: Params) -> Edits:
 
     The main light's unshadowed share moves to a light that is off, at the same place. If no light is off, it moves to
     the light that contributes least to the table, in addition to its own and from a place in between: this shades
-    things approximately as both lights did. If that light is visible as a highlight, the lowest levels change more
-    than shadows.
+    things approximately as both lights did. If that light is visible as a highlight, the lowest levels change more than
+    shadows.
     """
     strength = params["strength"]
 
