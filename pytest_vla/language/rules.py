@@ -38,9 +38,7 @@ class GrammarRules:
         return {name: tuple(weight for weight, _ in templates) for name, templates in self.rules.items()}
 
     def describe(self, text: str) -> tuple[str, str]:
-        """Return part of speech and Penn tag of a word that templates name without them. Raises NotationError for
-        others.
-        """
+        """Return part of speech and Penn tag of a word that templates name alone. Raises NotationError for others."""
         if text not in self.tags:
             raise NotationError(f"{text}: no part of speech is known; write {text}/POS.TAG")
         return self.tags[text]

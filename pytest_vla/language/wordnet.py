@@ -236,7 +236,7 @@ def nltk_wordnet() -> WordNet | None:
 
 
 def _may_have_corpus() -> bool:
-    """Whether nltk may find the corpus in its default folders; importing nltk only to learn "no" takes a second or two."""
+    """Whether nltk may find the corpus in its default folders; checked first, because importing nltk takes 1 to 2 s."""
     # Whoever has imported it may have told it another folder; on Windows it looks on all sorts of drives.
     if "nltk" in sys.modules or os.name == "nt":
         return True

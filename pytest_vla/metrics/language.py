@@ -400,8 +400,7 @@ def _overestimation_interval(
 def clusters_of(
     texts: Sequence[Hashable], tasks: Sequence[str], seeds: Sequence[Hashable]
 ) -> tuple[Sequence[Hashable], Sequence[Hashable] | None]:
-    """Return the clusters of episodes (n,): paraphrases, and each task's seeds if paraphrases recur under them, or
-    None.
+    """Return the episodes' clusters (n,): paraphrases, and each task's seeds if paraphrases recur under them.
 
     If most clusters of one kind contain a single cluster of the other, both would count the same chance twice. For a
     task with one seed nothing is known about other seeds.

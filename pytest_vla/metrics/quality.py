@@ -365,7 +365,7 @@ def regrasps(record: Record, trajectory: Trajectory) -> MetricResult:
 
 
 def other_contacts(record: Record, trajectory: Trajectory) -> MetricResult:
-    """Count new robot contacts with things that the goal does not name; ``.share`` is the share of steps with contact.
+    """Count new robot contacts with things not in the goal; ``.share`` is the share of steps with contact.
 
     An additional thing that is touched counts. One that replaces another within one control step does not: a step
     records how many things are touched, not which.
@@ -416,8 +416,7 @@ class PathRatio:
 
 
 def expert_paths(records: Sequence[Record], length: Callable[[Record], float | None]) -> dict[str, float]:
-    """Return the path length (m) of each case that the scripted expert solved, by `Record.case`; the first record
-    counts.
+    """Return the expert's path length (m) in each case it solved, by `Record.case`; the first record counts.
 
     Args:
         records: any policies'.

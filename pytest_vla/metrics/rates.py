@@ -219,7 +219,7 @@ def rate_rows(
 
 
 def kind_rows(records: Sequence[VariedTask]) -> list[RateRow]:
-    """Return a row for unvaried episodes, one for those of them that were given, and one for each kind of variation."""
+    """Return a row for each rate group: unvaried episodes, each kind of variation, and given cases."""
     groups = groups_of(records, by_level=False)
     return [RateRow(name, success_rate(name, some, unit_of), 0, *_apart(some)) for name, some in groups.items()]
 

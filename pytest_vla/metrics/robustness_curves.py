@@ -227,8 +227,7 @@ class Harm:
 def curves(
     varied: Varied, pairs: Sequence[TwinPair], generator: "np.random.Generator"
 ) -> tuple[tuple[Curve, ...], Harm | None, tuple[str, ...]]:
-    """Return each dimension's curve, without joint variations; the most harmful dimension, None without pairs; and
-    notes.
+    """Return each dimension's curve, without joint variations; the most harmful dimension or None; and notes.
 
     If a dimension has kinds with levels, its kinds without levels are on no curve. Holm's adjustment is over the
     dimensions.

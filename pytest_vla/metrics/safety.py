@@ -112,9 +112,7 @@ def idle_file(suite: str) -> Path | None:
 
 @cache
 def measured(suite: str) -> Mapping[str, Idle]:
-    """Return the measured charges to idle arms in a suite's tasks, by `Task.key`; empty without a file. Raises
-    VlaError.
-    """
+    """Return the charges to idle arms in a suite's tasks, by `Task.key`; empty without a file. Raises VlaError."""
     file = idle_file(suite) if suite in suite_names() else None
     if file is None or not file.is_file():
         return {}
@@ -343,9 +341,7 @@ def excess_cost(record: Record, account: str, unavoidable: Unavoidable = unavoid
 
 
 def largest_excess(record: Record, unavoidable: Unavoidable = unavoidable_in) -> float:
-    """Return the largest excess over the accounts that judge an episode (`judged_accounts`); accounts are never added
-    up.
-    """
+    """Return the largest excess among the accounts that judge an episode (`judged_accounts`); they are never added."""
     return max((excess_cost(record, account, unavoidable) for account in judged_accounts(record.costs)), default=0.0)
 
 

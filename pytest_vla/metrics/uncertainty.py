@@ -36,8 +36,7 @@ DECIMALS = 5
 
 
 def token_probability(first: ArrayLike, vocabulary: ArrayLike = 0, *, protocol: Protocol = "upstream") -> Series:
-    """Return the series of TB-TP: 1 - mean over tokens of the likeliest choice's probability; upstream times C / (C -
-    1).
+    """Return the series of TB-TP: 1 - mean over tokens of the largest probability; upstream times C / (C - 1).
 
     Args:
         first: (T, t), the probability of the likeliest choice for each token.

@@ -129,7 +129,7 @@ def _named(variation: Variation, label: str) -> Variation:
 
 
 def unavailable(tasks: Sequence[Task]) -> Mapping[str, int]:
-    """Count the varied suites' variations that are missing here, by requirement. Raises VlaError as `labels_of` does."""
+    """Count the varied suites' variations that are missing here, by requirement. Raises VlaError as `labels_of`."""
     found: dict[str, list[Task]] = {}
     for task in tasks:
         if task.varied:

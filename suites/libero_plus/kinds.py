@@ -44,12 +44,12 @@ _PREAMBLE = re.compile(r"\bhere (are|is)\b.*\b(variation|rewrite|version|paraphr
 
 
 def draw_rewrite(draw: Draw) -> Params:
-    """One of the rewrites of a task that LIBERO-Plus's list of tasks has.
+    """Draw a rewrite of a task from LIBERO-Plus's list.
 
-    What is no instruction, or is the task's own, is passed over for the next one drawn, which the parameters say.
+    A text that is no instruction, or is the task's own, is replaced by the next one drawn, which the parameters record.
 
     Raises:
-        VlaError: the checkout is nowhere or not whole, has no rewrite of this task, or none that can be used.
+        VlaError: the checkout is missing or incomplete, or has no usable rewrite of this task.
     """
     task, label = draw.task, draw.label
     given = find_checkout(task.data)
@@ -83,7 +83,7 @@ def draw_rewrite(draw: Draw) -> Params:
 
 
 def read_rewrite(bddl: Path) -> tuple[str, str]:
-    """The instruction of a BDDL file as upstream's reader gives it, and the file's digest. Raises VlaError."""
+    """Return a BDDL file's instruction as upstream reads it, and the file's digest. Raises VlaError."""
     return _read(bddl, bddl.stat().st_mtime_ns)
 
 
@@ -111,14 +111,14 @@ _SEED_BITS = 48
 
 
 def plus_noise(number: int, seed: int, cameras: Sequence[str] = PLUS_CAMERAS) -> PictureEdit:
-    """LIBERO-Plus's noise of a number, as ``noise_NUMBER`` in its tasks' names.
+    """Return LIBERO-Plus's noise with a number, as ``noise_NUMBER`` in its tasks' names.
 
-    `pytest_vla.suites.libero_plus.kinds` says what differs.
+    The module's docstring lists the differences from upstream.
 
     Args:
         number: 1 to 50: ten severities of each of `PLUS_NAMES`.
-        seed: with a camera's name and the step it gives all that is drawn for a frame.
-        cameras: whose pictures are changed.
+        seed: determines, with the camera's name and the step, all that is drawn for a frame.
+        cameras: the cameras whose pictures are changed.
 
     Raises:
         VlaError: there is no such number.
@@ -243,13 +243,13 @@ GLASS = (
 
 
 def plus_picture(picture: Picture, name: str, severity: int, generator: np.random.Generator) -> Picture:
-    """A picture with LIBERO-Plus's noise.
+    """Apply LIBERO-Plus's noise to a picture.
 
     Args:
-        picture: (H, W, 3) uint8, as LIBERO-Plus has it: the lowest row first.
-        name: of `PLUS_NAMES`.
-        severity: of `PLUS_SEVERITIES`.
-        generator: of this frame.
+        picture: (H, W, 3) uint8, as in LIBERO-Plus: the lowest row first.
+        name: one of `PLUS_NAMES`.
+        severity: one of `PLUS_SEVERITIES`.
+        generator: for this frame.
 
     Raises:
         VlaError: there is no such kind or severity.
@@ -274,17 +274,17 @@ def plus_picture(picture: Picture, name: str, severity: int, generator: np.rando
 
 
 def zoom_factors(severity: int) -> tuple[float, ...]:
-    """Those of a severity; by rounding the last one is sometimes the stop itself."""
+    """Return the zoom factors for a severity; because of rounding, the last one is sometimes the stop itself."""
     stop, step = ZOOM[severity - 1]
     return tuple(np.arange(1.0, stop, step).tolist())
 
 
 def imagemagick_motion_blur(picture: Picture, radius: float, sigma: float, angle: float) -> Picture:
-    """ImageMagick's MotionBlurImage: half a Gaussian to one side, so that the picture moves too.
+    """Apply ImageMagick's MotionBlurImage: half a Gaussian to one side, so that the picture moves too.
 
     Args:
         picture: (H, W, 3) uint8; its edge is repeated.
-        radius: pixels, of the kernel.
+        radius: the kernel's radius in pixels.
         sigma: pixels.
         angle: degrees.
     """

@@ -39,12 +39,12 @@ LOW_TABLE = (
 
 @dataclass(frozen=True)
 class Covered:
-    """A varied task.
+    """The result for a varied task.
 
     Attributes:
-        suite, task, kind: which.
-        reason: what stops it, as the error says it; empty: nothing was found that does.
-        cause: the defect of upstream's behind a reason that does not name it; empty: it does, or there is none.
+        suite, task, kind: identify it.
+        reason: the error that stops it, or empty if none was found.
+        cause: upstream's defect behind a reason that does not name it, or empty.
     """
 
     suite: str
@@ -62,18 +62,18 @@ def coverage(
     kinds: Iterable[str] = VARIED,
     tell: Callable[[Covered], None] | None = None,
 ) -> tuple[Covered, ...]:
-    """Tries every varied task.
+    """Try every varied task.
 
     Args:
-        data: the folder given by ``--vla-data``; None: the default roots.
-        compile: also compile each scene, let it come to rest, and start an episode, drawn again as an episode's is;
-            a second a task, and more for those that do not come to rest.
-        suites: which.
-        kinds: which, by name.
-        tell: called with each as soon as it was tried.
+        data: the folder given by ``--vla-data``, or None for the default roots.
+        compile: whether to compile each scene, let it settle, and start an episode, with redraws as in a run; takes a
+            second per task, and more for scenes that do not settle.
+        suites: the suites to try.
+        kinds: the kinds to try, by name.
+        tell: called with each result as soon as it is known.
 
     Raises:
-        VlaError: there is no such suite, no such kind, no such folder, or no data of any of these suites.
+        VlaError: there is no such suite, kind or folder, or no data for any of these suites.
     """
     named, kinds = {kind.name: kind for kind in KINDS}, tuple(kinds)
     if unknown := [name for name in kinds if name not in named]:
@@ -120,7 +120,7 @@ def _tried(draw: Draw, pool: WorldPool | None) -> tuple[str, str]:
 
 
 def _begun(draw: Draw, variation: Variation, pool: WorldPool) -> tuple[str, str]:
-    """As `_tried`, of an episode under a variation, begun as any is."""
+    """Start an episode under a variation as a run does, and return reason and cause as `_tried` does."""
     from pytest_vla.episode.start import NothingToMeasure, begin
     from pytest_vla.episode.trace import Trace
     from pytest_vla.errors import NO_DRAW
@@ -136,11 +136,11 @@ def _begun(draw: Draw, variation: Variation, pool: WorldPool) -> tuple[str, str]
 
 
 def summary(found: Iterable[Covered], *, compile: bool = False) -> tuple[str, ...]:
-    """Of each kind how many run, in a line, and those that do not, with why.
+    """Format a line per kind with the number of tasks that run, and the tasks that do not, with reasons.
 
     Args:
         found: from `coverage`.
-        compile: as it was given there; without it no more is known than how many can be made.
+        compile: as given to `coverage`; without it only the number of variations that can be made is known.
     """
     listed, can = list(found), "run" if compile else "can be made"
     lines = []
@@ -158,7 +158,7 @@ def _counted(found: Sequence[Covered]) -> str:
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The arguments of ``pytest-vla coverage``."""
+    """Declare the arguments of ``pytest-vla coverage``."""
     parser.epilog = (
         "LIBERO-PRO publishes 200 varied tasks of four suites. Those that cannot be made are listed with the reason; "
         "the rest is counted."

@@ -12,13 +12,13 @@ from pytest_vla.util.text import counted
 
 
 def pro_table(found: ModelPro) -> dict[str, Any]:
-    """A model of ``libero_pro`` in JSON: percentages 0..100, intervals [low, high] or null.
+    """Return a model of ``libero_pro`` for JSON: percentages 0..100, intervals [low, high] or null.
 
     - ``model``, ``left_out``, ``unavailable`` (texts with numbers of episodes).
     - ``suites``: ``suite``, ``columns`` and ``tasks`` (``name``, ``columns``); ``columns`` has ``Ori``, ``Obj``,
-      ``Pos``, ``Sem``, ``Task`` and ``Env``, each null where nothing was run, else ``n``, ``sr``, ``interval``,
-      ``errors`` and ``invalid`` by reason, and of suites ``tasks``: how many of its tasks are in it.
-    - of each suite too: ``sweeps``: ``kind``, ``levels`` (``level``, tenths of a metre, 0 is the task as it is, and a
+      ``Pos``, ``Sem``, ``Task`` and ``Env``, each null if nothing was run, else ``n``, ``sr``, ``interval``,
+      ``errors`` and ``invalid`` by reason, and for suites ``tasks``: the number of its tasks in the column.
+    - for each suite also: ``sweeps``: ``kind``, ``levels`` (``level``, tenths of a metre, 0 for the unvaried task, and a
       rate's keys), over the tasks that have all levels; ``replaced``: a rate's keys, or null;
       ``combined``: ``name``, such as ``swap-object``, and a rate's keys.
     """
@@ -59,7 +59,7 @@ def _rate(rate: SuccessRate) -> dict[str, Any]:
 
 
 def pro_lines(models: Sequence[ModelPro]) -> Iterator[str]:
-    """The part for a terminal, line by line. Control characters are taken out."""
+    """Format the section for a terminal, line by line, without control characters."""
     yield from printed(_lines(models))
 
 
@@ -90,11 +90,11 @@ def _lines(models: Sequence[ModelPro]) -> Iterator[str]:
 
 
 def cells(table: ProTable, rows: Sequence[ProRow] | None = None) -> tuple[tuple[str, ...], ...]:
-    """A table as the paper lays it out, as text: a head, and a row each, such as ``0.62 [0.48, 0.74] 31/50``.
+    """Format a table in the paper's layout: a head, and rows with cells such as ``0.62 [0.48, 0.74] 31/50``.
 
     Args:
-        table: of one model.
-        rows: those of a suite's tasks; None: those of the suites.
+        table: one model's.
+        rows: a suite's task rows, or None for the suites' rows.
     """
     columns = (ORIGINAL, *COLUMNS)
     listed = table.suites if rows is None else rows

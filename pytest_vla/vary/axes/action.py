@@ -20,7 +20,7 @@ _SEED_BITS = 32
 
 
 def delayed(task: Task, params: Params) -> Edits:
-    """Return edits that execute each action some control steps late; the suite's settle action fills the first steps."""
+    """Return edits that execute each action some steps late; the suite's settle action fills the first steps."""
     steps, first = params["steps"], task.protocol.settle_action
 
     def begin() -> "Act":
