@@ -153,7 +153,7 @@ def children_of(sentence: Sentence) -> list[list[int]]:
 
 @lru_cache(maxsize=65536)
 def tree_edit_distance(first: Tree, second: Tree) -> int:
-    """Compute Zhang and Shasha's distance: inserting, removing or renaming a node costs 1. Raises VlaError without zss."""
+    """Compute Zhang and Shasha's distance: to insert, remove or rename a node costs 1. Raises VlaError without zss."""
     zss = required("zss")
     # Never zss's default label distance: with the package editdist installed it compares letters.
     distance = zss.distance(

@@ -77,7 +77,7 @@ class PrideGroup:
 
     @property
     def overestimation(self) -> float | None:
-        """The excess of the success rate over PRIDE, in percent of the rate; None if PRIDE is undefined or the rate 0."""
+        """The success rate's excess over PRIDE, in percent of the rate; None if PRIDE is undefined or the rate is 0."""
         return None if self.pride is None or self.sr == 0 else 100 * (self.sr - self.pride) / self.sr
 
 

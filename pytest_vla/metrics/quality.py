@@ -347,7 +347,7 @@ def hand_jerk(record: Record, trajectory: Trajectory) -> MetricResult:
 
 
 def near_joint_limits(record: Record, trajectory: Trajectory) -> MetricResult:
-    """Compute the share of steps near a joint limit; ``.margin`` is the smallest margin, as share of the joint's range."""
+    """Compute the share of steps near a joint limit; ``.margin`` is the smallest margin, a share of the range."""
     margins = instability.recorded(trajectory, instability.LIMIT_MARGIN, 1)
     if margins is None:
         return MetricResult(None, missing=NO_HANDLING)
@@ -365,7 +365,7 @@ def regrasps(record: Record, trajectory: Trajectory) -> MetricResult:
 
 
 def other_contacts(record: Record, trajectory: Trajectory) -> MetricResult:
-    """Count new robot contacts with things not in the goal; ``.share`` is the share of steps with contact.
+    """Count new contacts with things not in the goal; ``.share`` is the share of steps with contact.
 
     An additional thing that is touched counts. One that replaces another within one control step does not: a step
     records how many things are touched, not which.
@@ -411,12 +411,12 @@ class PathRatio:
 
     @property
     def ratio(self) -> float | None:
-        """The path relative to the expert's: 1 for equal length; None without an expert's path, or if it has length 0."""
+        """The path relative to the expert's: 1 for equal length; None if the expert's is missing or has length 0."""
         return self.path / self.expert if self.expert else None
 
 
 def expert_paths(records: Sequence[Record], length: Callable[[Record], float | None]) -> dict[str, float]:
-    """Return the expert's path length (m) in each case it solved, by `Record.case`; the first record counts.
+    """Return the expert's path length (m) by solved case (`Record.case`); the first record counts.
 
     Args:
         records: any policies'.

@@ -97,9 +97,7 @@ def _given(file: Path) -> Given:
 
 
 def entries_of(given: Given, task: Task) -> Sequence[PlusTask]:
-    """Return the list's entries for a task of LIBERO, in its order; the file is read once. Raises VlaError as
-    `read_list`.
-    """
+    """Return the list's entries for a task of LIBERO, in order; the file is read once. Raises VlaError."""
     return _by_task(given.file, given.file.stat().st_mtime_ns).get((task.files, task.name), ())
 
 

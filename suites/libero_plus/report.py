@@ -32,13 +32,13 @@ def plus_table(found: ModelPlus) -> dict[str, Any]:
       whole list: by dimension, suite and sub-dimension, each weighted by its number of tasks in the list; null if one
       of them was not run), ``weighted_interval``, ``weighted_tasks_interval``, ``missing`` (number not run),
       ``of_list`` (tasks in the list), ``errors`` and ``invalid`` by reason.
-    - ``total``: the same keys; ``sr`` and its intervals are null if only a part of the list was run, because the mean of
-      a part is no total.
+    - ``total``: the same keys; ``sr`` and its intervals are null if only a part of the list was run, because the mean
+      of a part is no total.
     - ``levels``: ``level`` (null if unknown), a rate. ``cells``: ``dimension``, ``level``, a rate.
       ``suites``: ``dimension``, ``suite`` of LIBERO, ``of_list``, a rate. ``sub_dimensions``: ``dimension``, ``name``,
       a rate. The last three contain only episodes run.
-    - ``entries``: number of entries run, ``of_list``: number in the list, ``unavailable``: number of entries in the suites
-      run that cannot be made here, by requirement; null if the list is not available.
+    - ``entries``: number of entries run, ``of_list``: number in the list, ``unavailable``: number of entries in the
+      suites run that cannot be made here, by requirement; null if the list is not available.
     """
     rates, listed, totals = found.rates, task_counts(), dimension_counts()
     return {

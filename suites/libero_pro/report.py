@@ -18,8 +18,8 @@ def pro_table(found: ModelPro) -> dict[str, Any]:
     - ``suites``: ``suite``, ``columns`` and ``tasks`` (``name``, ``columns``); ``columns`` has ``Ori``, ``Obj``,
       ``Pos``, ``Sem``, ``Task`` and ``Env``, each null if nothing was run, else ``n``, ``sr``, ``interval``,
       ``errors`` and ``invalid`` by reason, and for suites ``tasks``: the number of its tasks in the column.
-    - for each suite also: ``sweeps``: ``kind``, ``levels`` (``level``, tenths of a metre, 0 for the unvaried task, and a
-      rate's keys), over the tasks that have all levels; ``replaced``: a rate's keys, or null;
+    - for each suite also: ``sweeps``: ``kind``, ``levels`` (``level``, tenths of a metre, 0 for the unvaried task, and
+      a rate's keys), over the tasks that have all levels; ``replaced``: a rate's keys, or null;
       ``combined``: ``name``, such as ``swap-object``, and a rate's keys.
     """
     table = found.table

@@ -65,7 +65,7 @@ def swap(task: Task, params: Params) -> Edits:
 
 
 def space_of_swaps(task: Task) -> tuple[Parameter, ...]:
-    """Return the parameter space: each object of interest with its possible partners. Raises VlaError as `draw_swap`."""
+    """Return the parameter space: each object of interest with its possible partners. Raises VlaError."""
     from pytest_vla.suites.libero_pro.choices import partners_of
 
     table = table_of(task, "swap")
@@ -120,7 +120,7 @@ def environment(task: Task, params: Params) -> Edits:
 
 
 def space_of_environments(task: Task) -> tuple[Parameter, ...]:
-    """Return the parameter space: the other environments that fit the scene. Raises VlaError as `draw_environment`."""
+    """Return the parameter space: the other environments that fit the scene. Raises VlaError."""
     from pytest_vla.suites.libero_pro.choices import own_environments
 
     return (Parameter("environment", LISTED, choices=tuple(own_environments(task))),)
@@ -171,7 +171,7 @@ def draw_objects(draw: Draw) -> Params:
 
 
 def replace_objects(task: Task, params: Params) -> Edits:
-    """Return edits that change categories of objects or fixtures of interest. Raises VlaError if the scene lacks them."""
+    """Return edits that change categories of objects or fixtures of interest. Raises VlaError if they are missing."""
     from pytest_vla.suites.libero_pro.edits import replaced
 
     edits = edited(task, partial(replaced, categories=dict(params["categories"])))
@@ -245,9 +245,7 @@ def displace(task: Task, params: Params) -> Edits:
 
 
 def space_of_displacement(axis: str, task: Task) -> tuple[Parameter, ...]:
-    """Return the parameter space: the goal's first object, and its displacement. Raises VlaError as
-    `draw_displacement`.
-    """
+    """Return the parameter space: the goal's first object, and its displacement. Raises VlaError."""
     from pytest_vla.suites.libero_pro.choices import movable
 
     return (
