@@ -61,7 +61,7 @@ def remembered(label: str) -> Change:
     found = _KNOWN.get(label)
     if found is None:
         raise VlaError(
-            f"the parameters of {label} are not known here: run it with the file of cases that has them (--vla-cases)"
+            f"the parameters of {label} are unknown; run it with the file of cases that lists them (--vla-cases)"
         )
     return found
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 LEVELS = (1, 2, 3, 4, 5)
 """Of every kind of ours, even steps, see `Draw.share`; what is not even about them, `VariationKind.uneven` says."""
 
-AMOUNT, PICTURE = "the amount", "what is seen"
-"""What may grow evenly from level to level."""
+AMOUNT, PICTURE = "the amount", "the picture"
+"""Quantities that may grow evenly from level to level."""
 
 SHARE = "share"
 """The parameter of kinds that go so much of the way to level 5."""
@@ -193,7 +193,7 @@ class VariationKind:
         even = [each for each in (AMOUNT, PICTURE) if each not in self.uneven]
         if not self.uneven:
             return ""
-        return f"levels grow evenly in {even[0]}, not in {self.uneven[0]}" if even else "levels do not grow evenly"
+        return f"level steps are even in {even[0]}, not in {self.uneven[0]}" if even else "level steps are not even"
 
     def labels(self, levels: Sequence[int] = ()) -> tuple[str, ...]:
         """Return the labels of all variations, or of some levels."""

@@ -28,7 +28,7 @@ from pytest_vla.vary.kind import Draw, VariationKind, VariationListing
 
 _WIDTH = 100
 
-_OF_MUJOCO = "it changes a MuJoCo scene, and the suite brings a world of its own"
+_OF_MUJOCO = "it changes a MuJoCo scene, and the suite has its own simulator"
 
 
 @hook_modules.until_changed
@@ -42,8 +42,8 @@ def kinds() -> tuple[VariationKind, ...]:
                 raise VlaError(f"{entry.origin}: {entry.load} has {what}, expected pytest_vla.vary.kind.VariationKind")
             if kind.name in found:
                 raise VlaError(
-                    f"two packages have a variation {kind.name!r}: {found[kind.name][1]} and {entry.origin}. Uninstall "
-                    "one of them, or have it renamed"
+                    f"two packages define the variation {kind.name!r}: {found[kind.name][1]} and {entry.origin}. "
+                    "Uninstall or rename one of them"
                 )
             found[kind.name] = kind, entry.origin
     return tuple(kind for kind, _ in found.values())
@@ -54,7 +54,7 @@ def listing(name: str) -> VariationListing:
     """Return the list for suites with ``varied = "NAME"``. Raises VlaError if no package has it."""
     entries = extensions.lists()
     if name not in entries:
-        raise VlaError(f"a suite is varied by {name!r}, which nobody has.{did_you_mean(name, entries)}")
+        raise VlaError(f"a suite has varied = {name!r}, but no package has such a list.{did_you_mean(name, entries)}")
     found = extensions.load(entries[name])
     if not isinstance(found, VariationListing):
         whose = f"{entries[name].origin}: {entries[name].load}"
@@ -77,7 +77,7 @@ def labels_of(task: Task, vary: Sequence[str] = (), protocol: str = OURS) -> tup
     if not task.varied:
         return tuple(dict.fromkeys(_by_protocol(label, protocol) for label in vary)) or ("",)
     if vary:
-        raise VlaError(f"--vla-vary: {task.suite} is varied by itself; take the suite {task.files} for others")
+        raise VlaError(f"--vla-vary: {task.suite} lists its own variations; use it with --vla-suite={task.files}")
     of_suite = listing(task.varied)
     labels = tuple(of_suite.variations(task, PAPER))
     return tuple(map(upstreams, labels)) if protocol == UPSTREAM and of_suite.two_protocols else labels
@@ -275,13 +275,13 @@ def check_joint(label: str, parts: Sequence[str]) -> None:
     found = [kind for kind in map(kind_of, parts) if kind is not None]
     alone = next((kind for kind in found if kind.alone), None)
     if alone is not None:
-        raise VlaError(f"{label}: {alone.name} makes another task of it, and goes with no other variation")
+        raise VlaError(f"{label}: {alone.name} changes the task and cannot be combined")
     dimensions = [kind.dimension for kind in found]
     if len(set(dimensions)) < len(dimensions):
-        raise VlaError(f"{label}: two variations of one dimension do not go together; take them one by one")
+        raise VlaError(f"{label}: two variations of one dimension cannot be combined; run them separately")
     ordered = joint_of(in_order(parts))
     if label != ordered:
-        raise VlaError(f"{label}: there is no such order; what is done first stands first: {ordered}")
+        raise VlaError(f"{label}: the parts are in the wrong order; write {ordered}")
 
 
 def in_order(labels: Sequence[str]) -> list[str]:
@@ -335,7 +335,7 @@ def parse_vary(text: str) -> tuple[str, ...]:
     labels: dict[str, None] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         if item.partition(":")[0].strip() == PAIRS and item != PAIRS:
-            raise VlaError(f"{PAIRS} are of level {PAIRS_LEVEL}: leave {item.removeprefix(PAIRS).strip()} out")
+            raise VlaError(f"{PAIRS} always have level {PAIRS_LEVEL}; leave out {item.removeprefix(PAIRS).strip()}")
         if item == PAIRS:
             pairs = itertools.combinations(PAIRED, 2)
             found = [label for pair in pairs for label in _joint([f"{name}:{PAIRS_LEVEL}" for name in pair])]
@@ -343,7 +343,7 @@ def parse_vary(text: str) -> tuple[str, ...]:
             found = _joint([part.strip() for part in parts_of(item)])
         labels.update(dict.fromkeys(found))
     if not labels:
-        raise VlaError("nothing to vary is given; `--vla-vary=list` lists what there is")
+        raise VlaError("--vla-vary is empty; `--vla-vary=list` lists the variations")
     return tuple(labels)
 
 
@@ -358,7 +358,7 @@ def _joint(parts: Sequence[str]) -> list[str]:
         parts = [part if ":" in part else f"{part}:{shared}" for part in parts]
     choices = [[label for label in _expanded(part) if _goes_with_others(label)] for part in parts]
     if empty := [part for part, found in zip(parts, choices, strict=True) if not found]:
-        raise VlaError(f"{empty[0]} makes another task of it, and goes with no other variation")
+        raise VlaError(f"{empty[0]} changes the task and cannot be combined")
     joint = []
     for chosen in itertools.product(*choices):
         levels = {level for level in map(_level_of, chosen) if level}
@@ -388,7 +388,7 @@ def _expanded(text: str) -> list[str]:
         raise VlaError("a part of a joint variation is missing; expected, for example, camera+light:3")
     if name in kinds_by_label():
         if colon:
-            raise VlaError(f"{name} is of one level: leave :{levels} out")
+            raise VlaError(f"{name} is a single variation; leave out :{levels}")
         return [name]
     named = [kind for kind in kinds() if kind.name == name]
     of_name = [kind for kind in kinds() if kind.dimension == name]
@@ -396,7 +396,7 @@ def _expanded(text: str) -> list[str]:
     of_dimension = [kind for kind in of_name if not (kind.needs_files or kind.published or kind.by_name)] or of_name
     if not named and not of_dimension:
         known = [*dict.fromkeys(kind.dimension for kind in kinds()), *(kind.name for kind in kinds()), PAIRS]
-        raise VlaError(f"no variation is {name!r}.{did_you_mean(name, known)} `--vla-vary=list` lists them")
+        raise VlaError(f"there is no variation {name!r}.{did_you_mean(name, known)} `--vla-vary=list` lists them")
     if named or not colon:
         return [
             label for kind in named or of_dimension for label in kind.labels(_levels(kind, levels) if colon else ())
@@ -411,16 +411,16 @@ def _expanded(text: str) -> list[str]:
         )
     ]
     if not found:
-        raise VlaError(f"{name} has no level {levels}; `--vla-vary=list` lists what there is")
+        raise VlaError(f"{name} has no level {levels}; `--vla-vary=list` lists the levels")
     return found
 
 
 def _levels(kind: VariationKind, text: str) -> tuple[int, ...]:
     if not kind.levels:
-        raise VlaError(f"{kind.name} has no levels: leave :{text} out")
+        raise VlaError(f"{kind.name} has no levels; leave out :{text}")
     levels = _numbers(text)
     if wrong := [level for level in levels if level not in kind.levels]:
-        raise VlaError(f"{kind.name} has levels {kind.levels[0]} to {kind.levels[-1]}, and not {wrong[0]}")
+        raise VlaError(f"{kind.name} has levels {kind.levels[0]} to {kind.levels[-1]}, not {wrong[0]}")
     return levels
 
 
@@ -430,4 +430,4 @@ def _numbers(text: str) -> tuple[int, ...]:
     try:
         return parse_seeds(text)
     except VlaError as error:
-        raise VlaError(f"levels {text!r}: expected a level such as 3, or some such as 1-3") from error
+        raise VlaError(f"levels {text!r}: expected a level such as 3, or a range such as 1-3") from error

@@ -76,7 +76,7 @@ class Parameter:
             return self._of_one(value)
         found = list(_leaves(value, self.shape))
         if len(found) != math.prod(self.shape):
-            return f"expected {' x '.join(map(str, self.shape))} of them, found {_shown(value)}"
+            return f"expected {' x '.join(map(str, self.shape))} values, found {_shown(value)}"
         return next(filter(None, map(self._of_one, found)), "")
 
     def _of_one(self, value: object) -> str:
@@ -132,9 +132,9 @@ def _of_parts(parts: Sequence[Parameter], value: object) -> str:
 
 def _of_many(choices: Sequence[Any], value: object) -> str:
     if not isinstance(value, (list, tuple)) or any(each in value[:at] for at, each in enumerate(value)):
-        return f"expected a list, each thing once, found {_shown(value)}"
+        return f"expected a list without repeats, found {_shown(value)}"
     strange = [each for each in value if each not in choices]
-    return f"{_shown(strange[0])} is none of {', '.join(map(_shown, choices))}" if strange else ""
+    return f"{_shown(strange[0])} is not one of {', '.join(map(_shown, choices))}" if strange else ""
 
 
 def _leaves(value: object, shape: Sequence[int]) -> Iterator[object]:

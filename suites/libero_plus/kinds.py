@@ -163,7 +163,7 @@ def _seen(cameras: Sequence[str], task: Task) -> list[str]:
 
 
 def _space_plus(cameras: Sequence[str], task: Task) -> tuple[Parameter, ...]:
-    """Numbers of LIBERO-Plus's list: ten severities of a kind, one kind after the other."""
+    """Return the parameter space: numbers in LIBERO-Plus's list (ten severities per kind), and a seed."""
     _seen(cameras, task)
     numbers = tuple(range(1, len(PLUS_NAMES) * len(PLUS_SEVERITIES) + 1))
     return Parameter("number", LISTED, choices=numbers), Parameter("seed", SEED, 0, 2**_SEED_BITS - 1)
@@ -188,15 +188,15 @@ def _plus_kind(kind: str, about: str, cameras: Sequence[str]) -> VariationKind:
 
 
 NOISE = (
-    _plus_kind("plus", "LIBERO-Plus's five kinds at ten severities, of agentview", PLUS_CAMERAS),
-    _plus_kind("plus_wrist", "as noise.plus, of the wrist's camera too", WRIST_CAMERAS),
+    _plus_kind("plus", "LIBERO-Plus's five kinds at ten severities, on agentview", PLUS_CAMERAS),
+    _plus_kind("plus_wrist", "as noise.plus, also on the wrist camera", WRIST_CAMERAS),
 )
 """The kinds of noise."""
 
 LANGUAGE = (
     VariationKind(
         "language.plus",
-        "a rewritten instruction of your LIBERO-Plus's BDDL files",
+        "a rewritten instruction from LIBERO-Plus's BDDL files (path from --vla-data)",
         "LIBERO-Plus",
         draw_rewrite,
         told,

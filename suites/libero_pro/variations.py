@@ -339,14 +339,14 @@ def _displacing(axis: str, about: str) -> VariationKind:
 
 _OBJECT = _kind(
     "object",
-    "objects or fixtures of interest are of other categories",
+    "objects or fixtures of interest replaced by other categories",
     draw_objects,
     replace_objects,
     space_of_objects,
 )
 _SWAP = _kind(
     "swap",
-    "objects of interest and others stand in each other's places",
+    "objects of interest exchange places with others",
     draw_swap,
     swap,
     space_of_swaps,
@@ -354,7 +354,7 @@ _SWAP = _kind(
 )
 _SEMANTIC = _kind(
     "semantic",
-    "a paraphrase of your LIBERO-PRO's ood_language.yaml, or of our grammar",
+    "a paraphrase from LIBERO-PRO's ood_language.yaml (path from --vla-data), or from our grammar",
     draw_semantic,
     told,
     space_of_text,
@@ -362,7 +362,7 @@ _SEMANTIC = _kind(
 )
 _ENVIRONMENT = _kind(
     "environment",
-    "the same scene on another of LIBERO's tables or the floor",
+    "the same scene on another of LIBERO's tables or on the floor",
     draw_environment,
     environment,
     space_of_environments,
@@ -371,7 +371,7 @@ _ENVIRONMENT = _kind(
 )
 _UPSTREAMS_ENVIRONMENT = _kind(
     UPSTREAMS,
-    "the same scene on the living room's table, as upstream's code has it",
+    "the same scene on the living room's table, as in upstream's code",
     draw_upstreams_environment,
     environment,
     lambda task: (Parameter("environment", LISTED, choices=(UPSTREAMS_ENVIRONMENT,)),),
@@ -392,11 +392,11 @@ KINDS = (
     ),
     _ENVIRONMENT,
     _UPSTREAMS_ENVIRONMENT,
-    _displacing("x", "the goal's first object stands farther or nearer"),
-    _displacing("y", "the goal's first object stands farther to a side"),
+    _displacing("x", "the goal's first object moved farther or nearer"),
+    _displacing("y", "the goal's first object moved to a side"),
     _kind(
         "combined",
-        "swap, environment, object and semantic, of them at once",
+        "two or more of swap, environment, object and semantic at once",
         draw_combined,
         combined,
         space_of_combined,

@@ -117,8 +117,8 @@ def _moving(camera: str, offset: list[float]) -> Callable[["mujoco.MjModel", "Sc
 
 _SOURCE = "VLA-Arena, V1-V4"
 _GRADES = (
-    f"light (each +-{MOST_ADJUSTED:g}, {TEMPERATURES[0]:g} to {TEMPERATURES[1]:g} K), "
-    f"with colours ({COLOURS[0]:g} to {COLOURS[1]:g}), with the camera (+-{MOST_OFFSET:g} m), with noise"
+    f"1: light (each +-{MOST_ADJUSTED:g}, {TEMPERATURES[0]:g} to {TEMPERATURES[1]:g} K), "
+    f"2: colours ({COLOURS[0]:g} to {COLOURS[1]:g}), 3: camera (+-{MOST_OFFSET:g} m), 4: noise"
 )
 
 
@@ -137,9 +137,9 @@ def _kind(name: str, about: str, variance: float = VARIANCE, once: bool = False)
 
 
 KINDS = (
-    _kind("visual", "light, colours, camera and noise one upon the other, drawn for each episode"),
-    _kind("visual_prose", "the same with the noise that the paper's text names, not its table", PROSE_VARIANCE),
-    _kind("visual_upstream", "the same with light and camera drawn once for a task, as its code does", once=True),
+    _kind("visual", "light, colours, camera and noise, cumulative by level, drawn for each episode"),
+    _kind("visual_prose", "as arena.visual, with the noise from the paper's text instead of its table", PROSE_VARIANCE),
+    _kind("visual_upstream", "as arena.visual, with light and camera drawn once per task, as in its code", once=True),
 )
 
 
@@ -192,7 +192,7 @@ def space_of_without(task: Task) -> tuple[Parameter, ...]:
     found = zip((_OBJECTS, _SWITCHED_OFF), hazards(problem_of(task)), strict=True)
     space = tuple(Parameter(name, CHOICE, choices=names, many=True, benign=()) for name, names in found if names)
     if not space:
-        raise VlaError("no object is named by :cost or :moving_objects alone, so that there is no hazard to take away")
+        raise VlaError("the task has no hazard to remove: no object is named only by :cost or :moving_objects")
     return space
 
 
@@ -282,8 +282,8 @@ def _uncharged(gone: frozenset[str], problem: Problem) -> Problem:
 HAZARD_KINDS = (
     VariationKind(
         f"{HAZARD_DIMENSION}.removed",
-        "the benign twin: what only costs and movers name is not there, and costs nothing",
-        "asked for in VLA-Arena's issue 34",
+        "the benign twin: hazards are removed, with their costs",
+        "requested in VLA-Arena's issue 34",
         draw_without,
         without,
         space_of_without,

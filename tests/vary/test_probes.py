@@ -127,7 +127,7 @@ def test_what_carries_something_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = problem_of(TASK)
     stacked = dataclasses.replace(problem, init=(*problem.init, Literal("on", ("box_1", "bowl_1"), 0, 0, 99)))
     monkeypatch.setattr(layout, "problem_of", lambda task: stacked)
-    with pytest.raises(Exception, match="bowl_1 cannot be taken away, as box_1 stands on it"):
+    with pytest.raises(Exception, match="bowl_1 cannot be removed: box_1 stands on it"):
         layout.KINDS[2].make(Draw(TASK, "layout.removed", 0))
 
 

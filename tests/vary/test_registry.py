@@ -48,7 +48,7 @@ def test_a_joint_variation_has_one_order() -> None:
 
 
 def test_forbidden_pairs_are_refused_by_their_label_too() -> None:
-    with pytest.raises(VlaError, match="makes another task of it, and goes with no other variation"):
+    with pytest.raises(VlaError, match="changes the task and cannot be combined"):
         find_variation(TASK, "language.other_goal+camera.wider-L1", 0)
     with pytest.raises(VlaError, match="two variations of one dimension"):
         find_variation(TASK, "camera.wider-L1+camera.azimuth-L1", 0)

@@ -100,9 +100,9 @@ def _check_seen(task: Task, surface: str) -> None:
         return
     has_table = _place(task).category != "floor"
     if surface == TABLE and not has_table:
-        raise VlaError("the task has no table; take background.floor")
+        raise VlaError("the task has no table; use background.floor")
     if surface == FLOOR and has_table and _OVER_THE_TABLE.issuperset(task.protocol.cameras):
-        raise VlaError("the task's cameras do not see the floor; take background.table or background.wall")
+        raise VlaError("the task's cameras do not see the floor; use background.table or background.wall")
 
 
 def _only(surface: str, task: Task) -> tuple[str, ...]:
@@ -177,7 +177,7 @@ def draw_file(draw: Draw) -> Params:
     _check_seen(draw.task, surface)
     files = _other_files(draw.task.data, _place(draw.task), surface)
     if not files:
-        raise VlaError("no asset folder has textures/*.png besides the surface's own; bring LIBERO's")
+        raise VlaError("no asset folder has another texture in textures/*.png; add LIBERO's textures")
     name = draw.shared(f"{DIMENSION}.file.{surface}").choice(tuple(files))
     return {"file": f"{_FOLDER}{name}", "surface": surface}
 
@@ -188,7 +188,7 @@ def from_file(task: Task, params: Params) -> Edits:
     _check_seen(task, surface)
     path = _other_files(task.data, _place(task), surface).get(params["file"].removeprefix(_FOLDER))
     if path is None:
-        raise VlaError(f"no asset folder has {params['file']}, or it is the {surface}'s own; bring the file anew")
+        raise VlaError(f"{params['file']} is in no asset folder, or is the {surface}'s own texture; restore the file")
 
     def pixels_of(surface: str, height: int, width: int) -> "Pixels":
         import numpy as np
@@ -201,7 +201,7 @@ def from_file(task: Task, params: Params) -> Edits:
                 return stretched(np.array(image.convert("RGB")), height, width)
         except OSError as error:
             what = f"expected a picture for {DIMENSION}.file.{surface}"
-            raise VlaError(f"{path}: {what}: {error}. Bring the file anew.") from error
+            raise VlaError(f"{path}: {what}: {error}. Restore the file.") from error
 
     return Edits(model=(_painting((surface,), pixels_of, 1.0),))
 
@@ -233,7 +233,7 @@ def _table_texture(data: Path | None, place: Workspace) -> str:
     try:
         arena = read_xml(file)
     except (OSError, ValueError, ElementTree.ParseError) as error:
-        raise SceneError(f"{file}: cannot be read as a scene: {error}. Mend the file or bring it anew.") from error
+        raise SceneError(f"{file}: cannot be read as a scene: {error}. Repair or restore the file.") from error
     texture = arena.find("./asset/texture[@name='tex-table']")
     return "" if texture is None else Path(texture.get("file", "")).name
 
@@ -274,7 +274,7 @@ def _painting(surfaces: tuple[str, ...], pixels_of: Callable[[str, int, int], "P
     return painting(tuple(part(surface) for surface in surfaces), share)
 
 
-_GRADES = "20% to 100% of the texture seen, the rest the surface's own"
+_GRADES = "20% to 100% opacity over the surface's own texture"
 _OURS = "ours, after LIBERO-Plus's textures"
 
 
@@ -292,13 +292,13 @@ def _patterned(kind: str, about: str, surfaces_of: Callable[[Task], tuple[str, .
 
 
 KINDS = (
-    _patterned(TABLE, "a texture of ours on the table", partial(_only, TABLE)),
-    _patterned(FLOOR, "a texture of ours on the floor, where it is seen", partial(_only, FLOOR)),
-    _patterned(WALL, "a texture of ours on the walls", partial(_only, WALL)),
-    _patterned("theme", "textures of ours on table, floor and walls at once", themed),
+    _patterned(TABLE, "one of our textures on the table", partial(_only, TABLE)),
+    _patterned(FLOOR, "one of our textures on the floor, if a camera sees it", partial(_only, FLOOR)),
+    _patterned(WALL, "one of our textures on the walls", partial(_only, WALL)),
+    _patterned("theme", "our textures on table, floor and walls at once", themed),
     VariationKind(
         f"{DIMENSION}.file",
-        "a texture of your asset folder's textures/*.png",
+        "a texture from your asset folder's textures/*.png",
         "LIBERO's textures, or yours",
         draw_file,
         from_file,

@@ -44,7 +44,7 @@ def _sign(draw: Draw, kind: str) -> int:
 
 def _check_seen(task: Task) -> None:
     if CAMERA not in task.protocol.cameras:
-        raise VlaError(f"{task.suite} has no pictures of {CAMERA}, so nothing would be another")
+        raise VlaError(f"{task.suite} has no camera {CAMERA}, so nothing would change")
 
 
 def _moved(task: Task, arrays: tuple[str, ...], apply: _Apply) -> Edits:
@@ -177,19 +177,19 @@ def _of(*parameters: Parameter) -> Space:
 KINDS = (
     VariationKind(
         "camera.distance",
-        "the front camera farther from the point it looks at",
+        "the front camera farther from its look-at point",
         "ours, with LIBERO-Plus's range",
         lambda draw: {"factor": round(1 + MOST_FARTHER * draw.share, 3)},
         farther_away,
         _of(Parameter("factor", NUMBER, 1.0, 1 + MOST_FARTHER, 1.0)),
         LEVELS,
-        f"{1 + MOST_FARTHER / 5:g} to {1 + MOST_FARTHER:g} times as far",
+        f"{1 + MOST_FARTHER / 5:g} to {1 + MOST_FARTHER:g} times the distance",
         uneven=(PICTURE,),
         in_sight=True,
     ),
     VariationKind(
         "camera.azimuth",
-        "the front camera moved around the table, to a drawn side",
+        "the front camera moved around the table, to a random side",
         "ours, with LIBERO-Plus's range",
         draw_azimuth,
         around,
@@ -202,8 +202,8 @@ KINDS = (
     ),
     VariationKind(
         "camera.elevation",
-        "the front camera higher, looking down more steeply",
-        "ours; LIBERO-Plus has 15 degrees",
+        "the front camera raised, looking down more steeply",
+        "ours (LIBERO-Plus has 15 degrees)",
         lambda draw: {"elevation_deg": round(MOST_ELEVATION * draw.share, 3)},
         higher,
         _of(Parameter("elevation_deg", NUMBER, 0.0, MOST_ELEVATION, 0.0, unit="deg")),
@@ -214,8 +214,8 @@ KINDS = (
     ),
     VariationKind(
         "camera.orientation",
-        "the front camera turned in place: pitch, yaw and roll in a drawn mixture",
-        "ours, with LIBERO-Plus's range; it has no roll",
+        "the front camera rotated in place, by a random mixture of pitch, yaw and roll",
+        "ours, with LIBERO-Plus's range (LIBERO-Plus has no roll)",
         draw_orientation,
         turned_in_place,
         _of(
@@ -223,39 +223,39 @@ KINDS = (
             Parameter("axis_pitch_yaw_roll", NUMBER, -1.0, 1.0, shape=(3,)),
         ),
         LEVELS,
-        f"{MOST_TURN / 5:g} to {MOST_TURN:g} degrees in all",
+        f"{MOST_TURN / 5:g} to {MOST_TURN:g} degrees in total",
         uneven=(PICTURE,),
         in_sight=True,
         again=always,
     ),
     VariationKind(
         "camera.narrower",
-        "a narrower field of view, so that all is larger",
+        "a narrower field of view: everything looks larger",
         "ours",
         lambda draw: {"factor": round(1 - MOST_NARROWER * draw.share, 3)},
         field_of_view,
         _of(Parameter("factor", NUMBER, 1 - MOST_NARROWER, 1.0, 1.0)),
         LEVELS,
-        f"{MOST_NARROWER / 5:.0%} to {MOST_NARROWER:.0%} less",
+        f"{MOST_NARROWER / 5:.0%} to {MOST_NARROWER:.0%} narrower",
         uneven=(PICTURE,),
         in_sight=True,
     ),
     VariationKind(
         "camera.wider",
-        "a wider field of view, so that all is smaller",
+        "a wider field of view: everything looks smaller",
         "ours",
         lambda draw: {"factor": round(1 + MOST_WIDER * draw.share, 3)},
         field_of_view,
         _of(Parameter("factor", NUMBER, 1.0, 1 + MOST_WIDER, 1.0)),
         LEVELS,
-        f"{MOST_WIDER / 5:.0%} to {MOST_WIDER:.0%} more",
+        f"{MOST_WIDER / 5:.0%} to {MOST_WIDER:.0%} wider",
         uneven=(PICTURE,),
         in_sight=True,
     ),
     VariationKind(
         "camera.blackout",
-        "black pictures, of the cameras from outside, of the wrist's, or of all: what does the policy do unseeing?",
-        "a probe, LIBERO-Plus's",
+        "black pictures from the third-person cameras, the wrist camera, or all: does the policy need vision?",
+        "LIBERO-Plus (probe)",
         lambda draw: {"view": draw.part},
         blinded,
         lambda task: (Parameter("view", CHOICE, choices=VIEWS),),

@@ -151,7 +151,7 @@ def draw_paraphrase(draw: Draw) -> Params:
         task.language, other_instructions(task), draw.generator(), 1, object_type, action_type, names_in(task)
     )
     if not found:
-        raise VlaError(f"there is no such paraphrase of {task.language!r}")
+        raise VlaError(f"our grammar has no such paraphrase of {task.language!r}")
     return params_of_paraphrase(task, object_type, action_type, found[0]) | {"index": draw.seed}
 
 
@@ -185,16 +185,14 @@ def _tasks(task: Task) -> Sequence[Task]:
 def _mates(task: Task) -> tuple[Task, ...]:
     mates = _scene_mates(task)
     if not mates:
-        raise VlaError(
-            f"of {task.suite} no other task can be done in this task's scene whose goal leaves its own undone"
-        )
+        raise VlaError(f"{task.suite} has no other task for this scene whose goal leaves this task's goal unreached")
     return mates
 
 
 def _mate(task: Task, name: str) -> Task:
     found = next((mate for mate in _mates(task) if mate.key == name), None)
     if found is None:
-        raise VlaError(f"of {task.suite} {name!r} cannot be asked for in this task's scene")
+        raise VlaError(f"{task.suite}: {name!r} cannot be asked for in this task's scene")
     return found
 
 
@@ -268,8 +266,8 @@ def _facts(problem: "Problem", names: set[str]) -> "dict[str, object]":
 KINDS = (
     VariationKind(
         "language.blank",
-        "no instruction at all",
-        "a probe of ours",
+        "no instruction",
+        "ours (probe)",
         lambda draw: {},
         lambda task, params: Edits(instruction=""),
         probe=True,
@@ -277,8 +275,8 @@ KINDS = (
     ),
     VariationKind(
         "language.nonsense",
-        "as many words, none of them English",
-        "a probe of ours",
+        "nonsense words, as many as the instruction has",
+        "ours (probe)",
         draw_nonsense,
         told,
         space_of_text,
@@ -287,8 +285,8 @@ KINDS = (
     ),
     VariationKind(
         "language.other_task",
-        "the instruction of another task of the scene, right for no goal here",
-        "a probe of ours",
+        "the instruction of another task in the scene, with this task's goal",
+        "ours (probe)",
         draw_mate,
         told_of_another,
         space_of_mates,
@@ -297,7 +295,7 @@ KINDS = (
     ),
     VariationKind(
         "language.other_goal",
-        "the instruction and the goal of another task of the scene",
+        "the instruction and the goal of another task in the scene",
         "ours",
         draw_mate,
         another_goal,
@@ -307,7 +305,7 @@ KINDS = (
     ),
     VariationKind(
         "language.words",
-        "so many words replaced by neighbours in WordNet that name the same thing, and no other of the scene",
+        "words (1 per level) replaced by WordNet neighbours that name the same thing and no other in the scene",
         "after VLA-Arena's W1-W4",
         partial(draw_words, OURS),
         told,
@@ -318,7 +316,7 @@ KINDS = (
     ),
     VariationKind(
         "language.words_paper",
-        "as language.words, by any neighbour of a noun in its sense: a fishbowl for a bowl",
+        "as language.words, with any neighbour of a noun in its sense (fishbowl for bowl)",
         "VLA-Arena, W1-W4",
         partial(draw_words, PAPER),
         told,
@@ -329,8 +327,8 @@ KINDS = (
     ),
     VariationKind(
         "language.paraphrase",
-        "the same meaning in other words, of each of LIBERO-Para's 43 kinds",
-        "a grammar of ours",
+        "a paraphrase with the same meaning, in each of LIBERO-Para's 43 cells",
+        "our grammar",
         draw_paraphrase,
         told,
         space_of_text,

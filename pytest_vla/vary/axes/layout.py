@@ -173,7 +173,7 @@ def removed(task: Task, params: Params) -> Edits:
     problem, names = problem_of(task), tuple(params["objects"])
     for name in names:
         if others := [other for other in standing_on(problem, name) if other not in names]:
-            raise VlaError(f"{name} cannot be taken away, as {others[0]} stands on it")
+            raise VlaError(f"{name} cannot be removed: {others[0]} stands on it")
     return Edits(removed=names)
 
 
@@ -185,7 +185,7 @@ def all_of_the_goal(draw: Draw) -> Params:
 def _to_remove(task: Task) -> tuple[str, ...]:
     names = _moved_by_goal(problem_of(task))
     if not names:
-        raise VlaError("the goal wants no object somewhere that could be taken away")
+        raise VlaError("the goal places no object that could be removed")
     return names
 
 
@@ -213,7 +213,7 @@ def _free_objects(problem: Problem) -> list[str]:
     }
     found = [item.name for item in problem.objects if item.name in wanted & standing]
     if not found:
-        raise VlaError("the task is about no object that stands on the workspace")
+        raise VlaError("none of the task's objects stands on the workspace")
     return found
 
 
@@ -244,7 +244,7 @@ def _goal_zones(problem: Problem, name: str) -> tuple[str, ...]:
 KINDS = (
     VariationKind(
         "layout.distractors",
-        "further objects stand about, which the task does not need",
+        "additional objects that the task does not need",
         "LIBERO-Plus's range, drawn by us",
         draw_distractors,
         distractors,
@@ -257,7 +257,7 @@ KINDS = (
     ),
     VariationKind(
         "layout.displacement",
-        "an object that the task is about begins elsewhere, and turned",
+        "one of the task's objects moved and turned at the start",
         "LIBERO-Plus's range, with the turn that its files lack",
         draw_displacement,
         displacement,
@@ -269,8 +269,8 @@ KINDS = (
     ),
     VariationKind(
         "layout.removed",
-        "what the goal wants somewhere is not there: does the policy look?",
-        "a probe, LIBERO-PRO's",
+        "the objects to be placed are missing: does the policy look?",
+        "LIBERO-PRO (probe)",
         all_of_the_goal,
         removed,
         lambda task: (Parameter("objects", CHOICE, choices=_to_remove(task), many=True, benign=()),),

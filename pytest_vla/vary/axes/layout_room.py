@@ -177,7 +177,7 @@ def added_categories(problem: Problem, instruction: str, count: int) -> tuple[st
     # New things first, then second ones of what is there.
     ordered = sorted(fit, key=lambda category: category in declared.values())
     if not ordered:
-        raise VlaError(f"none of {', '.join(pool)} can be added: the task is about them all")
+        raise VlaError(f"none of {', '.join(pool)} can be added: the task uses all of them")
     return tuple(ordered[number % len(ordered)] for number in range(count))
 
 
@@ -328,7 +328,7 @@ def place_added(problem: Problem, categories: Sequence[str], drawn: random.Rando
                 placed[number] = found
             else:
                 return tuple(placed[number] for number in range(len(categories)))
-    raise VlaError(f"the workspace has no room for {len(categories)} further objects")
+    raise VlaError(f"the workspace has no room for {len(categories)} more objects")
 
 
 def _next(

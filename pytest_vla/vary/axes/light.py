@@ -237,7 +237,7 @@ def shadow(task: Task, params: Params) -> Edits:
         if strength == 0:
             return
         if model.nlight < 2:
-            raise VlaError("light.shadow: shadows of a given strength need two lights, and the scene has one")
+            raise VlaError("light.shadow needs two lights, and the scene has one")
         level_out(model, scene, strength)
         given = shares(model, scene)
         order = sorted(range(model.nlight), key=lambda light: (_is_directional(model, light), -given[light]))
@@ -295,7 +295,7 @@ def _join(model: "mujoco.MjModel", scene: "SceneSpec", main: int, other: int, pa
 KINDS = (
     VariationKind(
         "light.diffuse",
-        "the lights dimmer or brighter and tinted, as drawn",
+        "the lights dimmer or brighter, and tinted, at random",
         "ours, after LIBERO-Plus's light colour",
         draw_diffuse,
         diffuse,
@@ -305,12 +305,12 @@ KINDS = (
             Parameter(SHARE, NUMBER, 0.0, 1.0, 0.0),
         ),
         LEVELS,
-        f"20% to 100% of the way to {DIMMEST:g} or {BRIGHTEST:g} times as bright, tinted by {TINT:.0%}; "
-        "what is as bright as can be shown is tinted only",
+        f"20% to 100% of the way to {DIMMEST:g} or {BRIGHTEST:g} times the brightness, tint up to {TINT:.0%}; "
+        "saturated scenes are only tinted",
     ),
     VariationKind(
         "light.direction",
-        "the lights turned about the workspace, to a drawn side",
+        "the lights turned about the workspace, to a random side",
         "ours, after LIBERO-Plus's light direction",
         draw_direction,
         direction,
@@ -324,7 +324,7 @@ KINDS = (
     ),
     VariationKind(
         "light.specular",
-        "brighter highlights in a drawn tint, and less of the light spread evenly",
+        "brighter highlights in a random tint, and less diffuse light",
         "ours, after LIBERO-Plus's specular intensity",
         draw_specular,
         specular,
@@ -334,7 +334,7 @@ KINDS = (
             Parameter("gloss", NUMBER, 0.0, 1.0, 0.0),
         ),
         LEVELS,
-        f"{MOST_HIGHLIGHT / 5:g} to {MOST_HIGHLIGHT:g} more specular intensity",
+        f"{MOST_HIGHLIGHT / 5:g} to {MOST_HIGHLIGHT:g} added specular intensity",
         uneven=(PICTURE,),
     ),
     VariationKind(
@@ -345,7 +345,7 @@ KINDS = (
         shadow,
         lambda task: (Parameter("strength", NUMBER, 0.0, 1.0, 0.0),),
         LEVELS,
-        "20% to 100% of its full shadow",
+        "20% to 100% of the full shadow",
         uneven=(PICTURE,),
     ),
 )

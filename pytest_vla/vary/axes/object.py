@@ -146,7 +146,7 @@ def draw_size(draw: Draw) -> Params:
     """
     name = goals_object(draw.task, may_be_fixture=False)
     if others := standing_on(problem_of(draw.task), name):
-        raise VlaError(f"{others[0]} stands on {name}, and would no longer if that were larger or smaller")
+        raise VlaError(f"{others[0]} stands on {name}, whose size can then not change")
     larger = draw.shared("object.size").random() < 0.5
     return {OBJECT: name, "factor": round(1 + (LARGER if larger else -SMALLER) * draw.level, 3)}
 
@@ -171,13 +171,13 @@ def _which(task: Task, may_be_fixture: bool) -> Parameter:
     return Parameter(OBJECT, CHOICE, choices=(goals_object(task, may_be_fixture),))
 
 
-_SOURCE = "LIBERO-PRO's object attributes (Eq. 5), grades ours"
-_GRADES = "20% to 100% of the way to it"
+_SOURCE = "after LIBERO-PRO's object attributes (Eq. 5), levels ours"
+_GRADES = "20% to 100% of the change"
 
 KINDS = (
     VariationKind(
         "object.colour",
-        "the goal's object in a drawn colour",
+        "the goal's object in a random colour",
         _SOURCE,
         draw_colour,
         colour,
@@ -193,7 +193,7 @@ KINDS = (
     ),
     VariationKind(
         "object.texture",
-        "the goal's object with a texture of ours",
+        "the goal's object with one of our textures",
         _SOURCE,
         draw_texture,
         texture,
@@ -204,7 +204,7 @@ KINDS = (
     ),
     VariationKind(
         "object.size",
-        "the goal's object larger or smaller, as drawn",
+        "the goal's object larger or smaller, at random",
         _SOURCE,
         draw_size,
         size,

@@ -117,13 +117,13 @@ def _is_seen(place: Workspace, pose: Sequence[float]) -> bool:
 KINDS = (
     VariationKind(
         "robot.joints",
-        "the arm begins in another pose, the hand in the picture",
+        "the arm starts in another pose, with the hand in the picture",
         "LIBERO-Plus's range, drawn by us",
         draw_joints,
         joints,
         lambda task: (Parameter("offset", NUMBER, -_MOST, _MOST, 0.0, (len(REST_JOINTS),), unit="rad"),),
         levels=LEVELS,
-        grades="0.1 to 0.5 rad away in joint space, the hand 3 to 14 cm on average",
+        grades="0.1 to 0.5 rad in joint space; the hand moves 3 to 14 cm on average",
         again=always,
     ),
 )
