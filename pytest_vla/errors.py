@@ -40,7 +40,7 @@ INVALID_REASONS: Mapping[str, str] = {
     "goal-holds-at-start": "The goal held before the policy did anything.",
     "out-of-sight": "However the variation was drawn, what the task is about was out of sight or out of reach.",
     "no-draw": "However the variation was drawn, this scene could not have it.",
-    "infeasible": "`--vla-feasible`: the expert could not do the task in the changed scene.",
+    "infeasible": "`--vla-check-feasible`: the expert could not do the task in the changed scene.",
     "stopped-early": "`--vla-stop-when` stopped the episode: whether the policy would have done the task is not known.",
     "premise-broken": "What the task takes for granted does not hold under the installed MuJoCo.",
 }

@@ -39,7 +39,7 @@ ACCOUNTS = {
     "paper": "by the paper's rules: every literal; what is terminal once, also without success",
     "upstream": "by its code, bug for bug, as published numbers are: the first expression only, terminal only on "
     "success",
-    "declared": "by your --vla-cost",
+    "declared": "by your --vla-cost-file",
     "collisions": "unintended contacts of the arm and of what it holds, impacts, and what was displaced",
     "": "as the suite's own world says",
 }

@@ -20,7 +20,7 @@ from pytest_vla.records import record
 from pytest_vla.records.checks import OUTCOMES
 from pytest_vla.records.record import SCHEMA, Record
 from pytest_vla.run.constants import MODELS_KEY
-from pytest_vla.run.options import OPTIONS, RESUMED
+from pytest_vla.run.options import OPTIONS, RESUMED, TOPICS
 from pytest_vla.scene.lint.reading import CODES as LINT_CODES
 from pytest_vla.vary.registry import kinds
 
@@ -47,15 +47,19 @@ def write_pages(folder: Path) -> None:
 def options_page() -> Iterator[str]:
     yield from _head(
         "Options",
-        "Every option of `pytest` that pytest-vla adds, and its key in the ini file where it has one. What is typed "
-        "goes before the ini file. Paths in the ini file are relative to it.",
+        "Every option that pytest-vla adds to `pytest`, by topic, and its key in the ini file if it has one. "
+        "Command-line options override the ini file. Paths in the ini file are relative to it.",
     )
+    topic = ""
     for option in OPTIONS:
+        if option.topic != topic:
+            topic = option.topic
+            yield from (f"## {TOPICS[option.topic]}", "")
         value = "" if option.metavar is None else f"={option.metavar}"
         told = f"{_sentence(option.help)} {RESUMED[option.belongs]}".rstrip()
-        yield from (f"## {option.flag}", "", f"`{option.flag}{value}`", "", told, "")
+        yield from (f"### {option.flag}", "", f"`{option.flag}{value}`", "", told, "")
         if option.ini is not None:
-            yield from (f"Ini key `{option.key}`: {option.ini.replace('%%', '%')}.", "")
+            yield from (f"Ini key `{option.key}`: {option.ini_help.replace('%%', '%')}.", "")
     yield from (f"## {MODELS_KEY}", "", "An ini key without an option: your own names for policies, one a line.", "")
     yield from ("```ini", "[pytest]", f"{MODELS_KEY} =", "    ours = my_package.policies:best", "```", "")
     yield from ("## Policies", "", "What `--vla-model` takes:", "")

@@ -89,8 +89,9 @@ def pytest_other_hook():
 def __getattr__(name):
     if name != "KINDS":
         raise AttributeError(name)
-    from pytest_vla.vary.kind import Kind
-    return (Kind("lab.glove", "the gripper wears a glove", "my lab", lambda draw: dict(), lambda task, params: None),)
+    from pytest_vla.vary.kind import VariationKind
+    glove = lambda task, params: None
+    return (VariationKind("lab.glove", "the gripper wears a glove", "my lab", lambda draw: dict(), glove),)
 """,
     )
     assert load_suite("lab_goal").tasks[0].name == load_suite("libero_goal").tasks[0].name
@@ -134,7 +135,7 @@ def test_two_packages_with_the_same_kind_of_variation_are_both_named(site: Path)
     code = "def pytest_vla_variations(): return [VariationEntry({!r}, '', 'pytest_vla.vary.axes.robot:KINDS')]"
     install(site, "my-lab", code.format("lab"))
     with pytest.raises(
-        VlaError, match=re.escape("two packages have a variation 'robot.joints': pytest-vla (pytest_vla")
+        VlaError, match=re.escape("two packages define the variation 'robot.joints': pytest-vla (pytest_vla")
     ):
         kinds()
 

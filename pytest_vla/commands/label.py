@@ -114,7 +114,7 @@ ADDRESS = "127.0.0.1"
 """Nobody else's machine can reach it."""
 
 _MOST = 10_000
-_PAGE = Path(__file__).with_name("labelling.html")
+_PAGE = Path(__file__).with_name("label.html")
 
 
 @dataclass(frozen=True)

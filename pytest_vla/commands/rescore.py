@@ -38,8 +38,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="DIR", type=Path, required=True, help="new results folder: `pytest-vla report DIR`"
     )
-    parser.add_argument("--cost", metavar="FILE", type=Path, help="costs of your own, pytest's --vla-cost")
-    parser.add_argument("--costs", choices=COSTS, default=COSTS[0], help="collisions, pytest's --vla-costs")
+    parser.add_argument("--cost", metavar="FILE", type=Path, help="costs of your own, pytest's --vla-cost-file")
+    parser.add_argument("--costs", choices=COSTS, default=COSTS[0], help="collisions, pytest's --vla-collision-costs")
     parser.add_argument(
         "--rules",
         choices=(PAPER, UPSTREAM),

@@ -56,7 +56,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "--vla-device", metavar="DEVICE", default="auto", help="auto (default: cuda, mps, cpu), or torch's name of it"
     )
     parser.add_argument(
-        "--vla-batch", metavar="N", type=question_count, help="questions answered at once, at most, as pytest's"
+        "--vla-max-batch", metavar="N", type=question_count, help="questions answered at once, at most, as pytest's"
     )
     parser.add_argument(
         "--run-seed",
@@ -90,7 +90,7 @@ def run(options: argparse.Namespace) -> None:
         began = time.monotonic()
         policy = _load(spec)
         took = time.monotonic() - began
-        batch = options.vla_batch or DEFAULT_BATCH
+        batch = options.vla_max_batch or DEFAULT_BATCH
         try:
             server = WebsocketServer(
                 *(policy, listener),

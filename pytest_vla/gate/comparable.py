@@ -66,11 +66,13 @@ CONDITIONS = (
     Condition("parameters", "refuses", "variation's parameters", "the same label was drawn otherwise"),
     Condition("world.", "refuses", "simulator of the suite's own world", "it says that its results depend on it"),
     Condition("provenance.premises", "refuses", "premises (--vla-premises)", "other episodes are invalid"),
-    Condition("provenance.feasible", "refuses", "feasible (--vla-feasible)", "other episodes are invalid"),
+    Condition("provenance.feasible", "refuses", "feasible (--vla-check-feasible)", "other episodes are invalid"),
     Condition("provenance.stop_when", "refuses", "alarm (--vla-stop-when)", "it stops other episodes"),
     Condition("charged", "refuses costs", "costs that were watched", "other things were charged"),
-    Condition("provenance.costs", "refuses costs", "collisions (--vla-costs)", "other contacts were charged"),
-    Condition("provenance.declared_costs", "refuses costs", "your own costs (--vla-cost)", "the file says otherwise"),
+    Condition("provenance.costs", "refuses costs", "collisions (--vla-collision-costs)", "other contacts were charged"),
+    Condition(
+        "provenance.declared_costs", "refuses costs", "your own costs (--vla-cost-file)", "the file says otherwise"
+    ),
     Condition(
         "provenance.ledger", "refuses costs", "ledger", "before, it looked once a control step: impacts were missed"
     ),

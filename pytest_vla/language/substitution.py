@@ -479,7 +479,7 @@ class Screened:
 @cache
 def screened_words() -> Mapping[str, Mapping[str, tuple[str, ...]]]:
     """Return the replacements for ``verbs`` and ``nouns``, as listed in ``screened.toml``."""
-    table = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    table = tomllib.loads((Path(__file__).parent / "screened.toml").read_text(encoding="utf-8"))
     return {part: {word: tuple(others) for word, others in lists.items()} for part, lists in table.items()}
 
 

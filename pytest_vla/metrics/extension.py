@@ -15,6 +15,13 @@ _OF_CHANGE = (("", 1),)
 _UNCERTAINTY = "pytest_vla.metrics.uncertainty"
 _QUALITY = "pytest_vla.metrics.quality"
 _STATIC = "static_robot"
+# The plain name is that of the function of numbers in the same module.
+_OF_EPISODES = frozenset(
+    (
+        *("token_probability", "token_pcs", "token_deepgini", "token_entropy", "execution_variability"),
+        *("trajectory_instability", "optimal_trajectory"),
+    )
+)
 
 _SHARE, _FROM_ZERO = (0.0, 1.0), (0.0, inf)
 _SIZES = dict.fromkeys(("", "paper", "arm"), _FROM_ZERO)
@@ -123,13 +130,13 @@ def _entry(
     padding: tuple[tuple[str, int], ...] = (),
 ) -> MetricEntry:
     name, alias, about = named
-    load, told = f"{module}:{name}", (alias,)
+    load = f"{module}:{'episode_' if name in _OF_EPISODES else ''}{name}"
     return MetricEntry(
         name,
         about,
         load,
         on_request=True,
-        aliases=told,
+        aliases=(alias,),
         needs=needs,
         beside=beside,
         looks_back=looks_back,

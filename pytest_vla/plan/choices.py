@@ -14,7 +14,7 @@ CHECK, IGNORE = PREMISES = ("check", "ignore")
 """What ``--vla-premises`` may say."""
 
 COSTS = COSTS_ALL, COSTS_NONE = "all", "none"
-"""Whether collisions are charged: see ``--vla-costs``."""
+"""Whether collisions are charged: see ``--vla-collision-costs``."""
 
 MOST_SHARDS = 100_000
 """Into which a selection may be shared out."""

@@ -27,7 +27,8 @@ Account = Literal["", "paper", "upstream", "declared", "collisions"]
 """By whose rules is charged.
 
 "": what a suite's own world says; paper, upstream: a benchmark's costs by its paper, and by its code bug for bug;
-declared: what the user's ``--vla-cost`` says; collisions: unintended contacts and displaced bystanders, of any suite.
+declared: what the user's ``--vla-cost-file`` says; collisions: unintended contacts and displaced bystanders, of any
+suite.
 """
 
 ACCOUNTS: tuple[Account, ...] = ("", "paper", "upstream", "declared", "collisions")
@@ -181,7 +182,9 @@ def account_cost(charges: Iterable[Charge], account: str | None = None) -> float
     if found is None:
         known = ", ".join(map(repr, accounts_of(charges)))
         if not known:
-            raise VlaError("nothing is watched in this episode: its suite states no costs, or --vla-costs=none")
+            raise VlaError(
+                "nothing is watched in this episode: its suite states no costs, or --vla-collision-costs=none"
+            )
         raise VlaError(f"this episode has no account {account!r} of costs; it has {known}")
     return found
 

@@ -14,7 +14,7 @@ REQUEST_TIMEOUT = 60.0
 """Seconds that a policy in another process has for an answer, where ``--vla-policy-timeout`` is not given."""
 
 DEFAULT_BATCH = 32
-"""Questions that a policy answers at once, at most, where ``--vla-batch`` is not given."""
+"""Questions that a policy answers at once, at most, where ``--vla-max-batch`` is not given."""
 
 AUTO = "auto"
 """The device that there is: cuda, mps, cpu."""

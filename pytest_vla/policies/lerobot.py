@@ -462,7 +462,7 @@ def _short(error: BaseException) -> str:
 # A loaded lerobot policy as a `BatchPolicy`: batches where that changes no answer, one at a time where it would.
 
 MOST = 1024
-"""Questions that a policy takes at once, where it batches; ``--vla-batch`` is the limit that people set."""
+"""Questions that a policy takes at once, where it batches; ``--vla-max-batch`` is the limit that people set."""
 
 # How far apart two answers to one question may be: asked alone twice, and asked alone and in a batch. A policy whose
 # answers are further apart is asked one at a time.

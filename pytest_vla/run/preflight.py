@@ -120,13 +120,13 @@ def _repeated_starts(selection: Selection) -> tuple[str, ...]:
 def _idle_rules(selection: Selection) -> list[str]:
     """What of a file of costs is of no task of the run."""
     settings = selection.settings
-    if settings.cost is None or not selection.cases:
+    if settings.cost_file is None or not selection.cases:
         return []
     from pytest_vla.scene.cost_rules import read_costs
 
     suites = {name: load_suite(name, data=settings.data) for name in selection.cases}
     tasks = {suites[name].task(case.task_key) for name, cases in selection.cases.items() for case in cases}
-    rules = (rule for rule in read_costs(settings.cost).rules if not any(map(rule.is_of, tasks)))
+    rules = (rule for rule in read_costs(settings.cost_file).rules if not any(map(rule.is_of, tasks)))
     return [
         f"{rule.where}: {rule.name!r} is of none of the tasks that are run ({', '.join(rule.tasks)})" for rule in rules
     ]

@@ -343,7 +343,7 @@ def _check_simulator(run: str, records: Iterator[Record]) -> None:
 
 def _check_costs(run: "Run", records: Iterator[Record]) -> None:
     """Raises VlaError where the run's file of costs says something else now than when its episodes were charged."""
-    file = read_invocation(run.name, run.invocation).values["cost"]
+    file = read_invocation(run.name, run.invocation).values["cost_file"]
     before = next((r.provenance.get(DECLARED) for r in records if is_complete(r.outcome)), None)
     if file is None or before is None:
         return

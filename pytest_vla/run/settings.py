@@ -97,11 +97,11 @@ def read_settings(config: pytest.Config) -> Settings:
     for option in OPTIONS:
         if option.into is not None and option.attribute in typed and option.into not in typed:
             values[option.into] = values[option.attribute]
-    if values["cost"] is not None:
+    if values["cost_file"] is not None:
         from pytest_vla.scene.cost_rules import read_costs
 
         # What is wrong in it is told before anything runs.
-        read_costs(values["cost"])
+        read_costs(values["cost_file"])
     model = values["model"]
     named = named_models(config.getini(MODELS_KEY), config.inipath)
     base = model and model.partition(ARGUMENTS_MARK)[0]

@@ -1,4 +1,4 @@
-"""``--vla-max-hours`` and ``--vla-budget``: which episodes come when, and when none is begun any more.
+"""``--vla-max-hours`` and ``--vla-worker-hours``: which episodes come when, and when none is begun any more.
 
 The process that keeps the run says whether an item is begun; workers ask it over their channel, so that one clock goes
 for all, also on other machines.
@@ -39,19 +39,19 @@ clock: Callable[[], float] = time.monotonic
 
 def make_limit(settings: Settings) -> TimeLimit | None:
     """The limit of this invocation, which begins now; None: it has none."""
-    if settings.model is None or (settings.max_hours is None and settings.budget is None):
+    if settings.model is None or (settings.max_hours is None and settings.worker_hours is None):
         return None
-    return TimeLimit(clock(), settings.max_hours, settings.budget)
+    return TimeLimit(clock(), settings.max_hours, settings.worker_hours)
 
 
 def is_limited(settings: Settings) -> bool:
     """Whether time may end it."""
-    return settings.max_hours is not None or settings.budget is not None
+    return settings.max_hours is not None or settings.worker_hours is not None
 
 
 def limit_text(limit: TimeLimit, settings: Settings) -> str:
     """The option that ends it, as it could be typed."""
-    name = "budget" if limit.by_work else "max_hours"
+    name = "worker_hours" if limit.by_work else "max_hours"
     option = next(each for each in OPTIONS if each.attribute == name)
     return f"{option.flag}={hours_text(getattr(settings, name))}"
 

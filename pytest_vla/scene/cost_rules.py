@@ -1,4 +1,4 @@
-"""Costs that a user declares for any suite, ``--vla-cost=FILE.toml``: literals of CBDDL, and rules with numbers."""
+"""Costs that a user declares for any suite (``--vla-cost-file``): literals of CBDDL, and rules with numbers."""
 
 import hashlib
 import math
@@ -149,7 +149,7 @@ def read_costs(file: Path) -> DeclaredCosts:
         with file.open("rb") as stream:
             data = stream.read(_MOST_BYTES + 1)
     except OSError as error:
-        raise VlaError(f"{file}: costs cannot be read: {error.strerror}; --vla-cost needs a TOML file") from error
+        raise VlaError(f"{file}: costs cannot be read: {error.strerror}; --vla-cost-file needs a TOML file") from error
     if len(data) > _MOST_BYTES:
         raise VlaError(f"{file}: more than {_MOST_BYTES} bytes are too many for costs")
     try:

@@ -9,32 +9,22 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.problem import parse_problem
 from pytest_vla.scene.variation import INSTRUCTION, Edits, Params, PictureEdit
-from pytest_vla.sim.looks import Picture
 from pytest_vla.suites.libero_plus.listing import entries_of, find_checkout, section_of
 from pytest_vla.suites.libero_plus.names import PLUS_NAMES, PLUS_SEVERITIES, SUITES, plus_parts
 from pytest_vla.suites.libero_pro.tables import as_bddl
 from pytest_vla.vary.axes.language import space_of_text, told
-from pytest_vla.vary.effects.pictures import (
-    copied_glass,
-    fog,
-    gaussian_blur,
-    moved_copies,
-    plasma,
-    plasma_side,
-    zoom_blur,
-)
 from pytest_vla.vary.kind import Draw, VariationKind
 from pytest_vla.vary.space import LISTED, SEED, Parameter
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from pytest_vla.sim.looks import Picture
 
 
 # LIBERO-Plus's rewritten instructions as variations of LIBERO's tasks, from the BDDL files of the user's checkout.
@@ -242,7 +232,7 @@ GLASS = (
 """Sigma and delta, pixels, and iterations."""
 
 
-def plus_picture(picture: Picture, name: str, severity: int, generator: np.random.Generator) -> Picture:
+def plus_picture(picture: "Picture", name: str, severity: int, generator: "np.random.Generator") -> "Picture":
     """Apply LIBERO-Plus's noise to a picture.
 
     Args:
@@ -254,6 +244,9 @@ def plus_picture(picture: Picture, name: str, severity: int, generator: np.rando
     Raises:
         VlaError: there is no such kind or severity.
     """
+    # The kinds are listed without the packages that change pictures.
+    from pytest_vla.vary.effects.pictures import copied_glass, fog, gaussian_blur, plasma, plasma_side, zoom_blur
+
     if name not in PLUS_NAMES or severity not in PLUS_SEVERITIES:
         raise VlaError(
             f"LIBERO-Plus's noise is {', '.join(PLUS_NAMES)} with severity 1 to {len(PLUS_SEVERITIES)}, "
@@ -275,11 +268,13 @@ def plus_picture(picture: Picture, name: str, severity: int, generator: np.rando
 
 def zoom_factors(severity: int) -> tuple[float, ...]:
     """Return the zoom factors for a severity; because of rounding, the last one is sometimes the stop itself."""
+    import numpy as np
+
     stop, step = ZOOM[severity - 1]
     return tuple(np.arange(1.0, stop, step).tolist())
 
 
-def imagemagick_motion_blur(picture: Picture, radius: float, sigma: float, angle: float) -> Picture:
+def imagemagick_motion_blur(picture: "Picture", radius: float, sigma: float, angle: float) -> "Picture":
     """Apply ImageMagick's MotionBlurImage: half a Gaussian to one side, so that the picture moves too.
 
     Args:
@@ -288,6 +283,10 @@ def imagemagick_motion_blur(picture: Picture, radius: float, sigma: float, angle
         sigma: pixels.
         angle: degrees.
     """
+    import numpy as np
+
+    from pytest_vla.vary.effects.pictures import moved_copies
+
     along = np.arange(2 * math.ceil(radius) + 1)
     weights = np.exp(-(along**2) / (2.0 * sigma**2))
     rows = np.ceil(along * math.sin(math.radians(angle)) - 0.5).astype(int)

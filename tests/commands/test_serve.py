@@ -120,7 +120,7 @@ def episode(instruction: str = "do it") -> Episode:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_says_what_it_serves_where_and_ends_when_it_is_told_to(number: int) -> None:
-    with serving("--vla-model=my_served:moving", "--vla-batch=3") as command:
+    with serving("--vla-model=my_served:moving", "--vla-max-batch=3") as command:
         loading, loaded, listening, typed = command.said
         assert loading == "pytest-vla: loading my_served:moving"
         assert re.fullmatch(
@@ -237,7 +237,7 @@ def test_what_cannot_be_served_is_told_in_the_policys_own_words(arguments: list[
     assert words in refused("--port=0", *arguments)
 
 
-@pytest.mark.parametrize("argument", ["--port=65536", "--port=x", "--vla-batch=0", "--run-seed=-1"])
+@pytest.mark.parametrize("argument", ["--port=65536", "--port=x", "--vla-max-batch=0", "--run-seed=-1"])
 def test_a_number_that_is_none_is_refused(argument: str, capsys: pytest.CaptureFixture[str]) -> None:
     parser = argparse.ArgumentParser()
     declare(parser)

@@ -7,7 +7,7 @@ import pytest
 
 from pytest_vla.gate.baseline import baseline_of
 from pytest_vla.gate.episodes_needed import smallest_drop, smallest_drops
-from pytest_vla.gate.planning import Kind, PlanGroup, gates_on, groups_of_cases, plan_group
+from pytest_vla.gate.planning import PlanGroup, UnitType, gates_on, groups_of_cases, plan_group
 from pytest_vla.gate.verdicts import Terms
 from pytest_vla.plan.case import Case
 from pytest_vla.records.record import Record
@@ -33,13 +33,20 @@ def drop_of(group: PlanGroup, terms: Terms, groups: int = 1, seed: int = 0) -> i
     return smallest_drop(group, terms, groups, np.random.default_rng(seed))
 
 
-ALONE = (Kind(0, 0, 1), Kind(0, 1, 1), Kind(1, 0, 1))
-TOGETHER = (Kind(0, 0, 2), Kind(0, 0, 3), Kind(0, 2, 3), Kind(1, 0, 2), Kind(1, 1, 3), Kind(3, 0, 3))
+ALONE = (UnitType(0, 0, 1), UnitType(0, 1, 1), UnitType(1, 0, 1))
+TOGETHER = (
+    UnitType(0, 0, 2),
+    UnitType(0, 0, 3),
+    UnitType(0, 2, 3),
+    UnitType(1, 0, 2),
+    UnitType(1, 1, 3),
+    UnitType(3, 0, 3),
+)
 
 
 @pytest.mark.parametrize("margin", [1.0, 5.0, 30.0, 100.0])
 @pytest.mark.parametrize("kinds", [ALONE, TOGETHER])
-def test_many_gates_at_once_say_what_each_says(kinds: Sequence[Kind], margin: float) -> None:
+def test_many_gates_at_once_say_what_each_says(kinds: Sequence[UnitType], margin: float) -> None:
     generator = np.random.default_rng(1)
     rows = generator.integers(0, generator.integers(2, 60, (80, len(kinds))))
     rows = rows[rows.any(1)]

@@ -13,7 +13,7 @@ from pytest_vla.gate.baseline import baseline_of
 from pytest_vla.gate.bounded import changed_p, counted_units, no_worse_p
 from pytest_vla.gate.comparable import paired
 from pytest_vla.gate.evidence import GroupOutcomes, evidence_of
-from pytest_vla.gate.planning import GatePlan, Kind, gates_on, groups_of_cases, groups_of_pairs, plan_group
+from pytest_vla.gate.planning import GatePlan, UnitType, gates_on, groups_of_cases, groups_of_pairs, plan_group
 from pytest_vla.gate.verdicts import Terms, verdict_of
 from pytest_vla.records.record import Record
 from tests.support.varied import varied
@@ -47,7 +47,7 @@ def plan(records: Sequence[Record], drop: float = 0.1, terms: Terms | None = Non
     st.sampled_from([1.0, 5.0, 30.0, 100.0]),
 )
 def test_a_simulated_gate_is_the_gate(units: list[tuple[int, int, int]], margin: float) -> None:
-    kinds = [Kind(lost, gained, lost + gained + others) for lost, gained, others in units]
+    kinds = [UnitType(lost, gained, lost + gained + others) for lost, gained, others in units]
     new, baseline, of = [], [], []
     for seed, (lost, gained, others) in enumerate(units):
         new += [0] * lost + [1] * (gained + others)

@@ -14,11 +14,11 @@ from tests.support.waiting import HANG
 
 PARENT_AND_CHILD = """
 import sys
-from pytest_vla.language.models import remembered
+from pytest_vla.language.models import cached_values
 
 for turn in range(20):
     keys = [f"{turn}-{n}" for n in range(50)]
-    found = remembered("space", keys, lambda keys: [k * 3 for k in keys], str.encode, bytes.decode)
+    found = cached_values("space", keys, lambda keys: [k * 3 for k in keys], str.encode, bytes.decode)
     assert found == {key: key * 3 for key in keys}, found
 """
 

@@ -57,7 +57,7 @@ def test_a_users_test_asks_what_an_episode_cost(pytester: pytest.Pytester, monke
     pytester.makefile(".toml", costs=COSTS)
     pytester.makepyfile(test_mine=MINE)
     pytester.runpytest_subprocess(
-        "--vla-model=expert", "--vla-cost=costs.toml", "-p", "no:hypothesispytest"
+        "--vla-model=expert", "--vla-cost-file=costs.toml", "-p", "no:hypothesispytest"
     ).assert_outcomes(passed=1)
     (record,) = records_of(pytester.path / ".vla")
     assert {charge.account for charge in record.costs} == {"declared", "collisions"}
@@ -68,7 +68,7 @@ def test_a_users_test_asks_what_an_episode_cost(pytester: pytest.Pytester, monke
     assert gentle.bodies == ("table",)
     assert record.provenance["declared_costs"]
     # A run without any account has the same episode.
-    quiet = pytester.runpytest_subprocess(*EXPERT, "--vla-costs=none", "--vla-results=quiet")
+    quiet = pytester.runpytest_subprocess(*EXPERT, "--vla-collision-costs=none", "--vla-results=quiet")
     quiet.assert_outcomes(passed=1)
     (other,) = records_of(pytester.path / "quiet")
     assert other.digest == record.digest
@@ -151,9 +151,9 @@ def test_a_users_own_test_fails_too_but_only_where_it_had_passed(point: Run, pyt
     ("option", "message"),
     [
         ("--vla-max-cost=-1", "*'-1' is not a cost; write 0 or 12.5*"),
-        ("--vla-costs=some", "*'some': expected 'all' or 'none'*"),
-        ("--vla-cost=nowhere.toml", "*nowhere.toml: costs cannot be read: No such file*"),
-        ("--vla-cost=costs.toml", "*costs.toml:3: cost[[]0[]].abov: unknown key 'abov'*Did you mean above?*"),
+        ("--vla-collision-costs=some", "*'some': expected 'all' or 'none'*"),
+        ("--vla-cost-file=nowhere.toml", "*nowhere.toml: costs cannot be read: No such file*"),
+        ("--vla-cost-file=costs.toml", "*costs.toml:3: cost[[]0[]].abov: unknown key 'abov'*Did you mean above?*"),
     ],
 )
 def test_what_cannot_be_used_is_a_usage_error(point: Run, pytester: pytest.Pytester, option: str, message: str) -> None:
@@ -165,7 +165,7 @@ def test_what_cannot_be_used_is_a_usage_error(point: Run, pytester: pytest.Pytes
 
 def test_costs_of_a_simulator_of_ones_own_are_its_own_to_say(point: Run, pytester: pytest.Pytester) -> None:
     Path(pytester.path / "costs.toml").write_text('[[cost]]\nname = "a"\nrule = "joint"\nwithin = 0.1\n')
-    result = point("--vla-cost=costs.toml")
+    result = point("--vla-cost-file=costs.toml")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*costs.toml:1: cost[[]0[]]: point/push_the_point has a simulator of its own*"])
 
@@ -173,7 +173,7 @@ def test_costs_of_a_simulator_of_ones_own_are_its_own_to_say(point: Run, pyteste
 def test_a_resumed_run_charges_as_it_began(point: Run, pytester: pytest.Pytester) -> None:
     costs = Path(pytester.path / "costs.toml")
     costs.write_text('[[cost]]\nname = "a"\nrule = "joint"\nwithin = 0.1\ntasks = "nothing"\n')
-    point("--vla-cost=costs.toml", "--vla-max-cost=1").assert_outcomes(passed=1)
+    point("--vla-cost-file=costs.toml", "--vla-max-cost=1").assert_outcomes(passed=1)
     (run,) = run_names(pytester.path / ".vla")
     kept = point(f"--vla-resume={run}")
     kept.stdout.fnmatch_lines([f"vla: nothing is left of run {run}, 1 episode kept"])
@@ -189,7 +189,7 @@ def test_a_resumed_run_charges_as_it_began(point: Run, pytester: pytest.Pytester
 @pytest.mark.slow
 def test_a_bound_is_not_kept_by_what_was_not_measured(pytester: pytest.Pytester) -> None:
     pytester.makefile(".toml", costs='[[cost]]\nname="a"\nrule="joint"\nwithin=0.02\ntasks="nothing_*"\n')
-    given = ("--vla-costs=none", "--vla-max-cost=0", "--vla-cost=costs.toml")
+    given = ("--vla-collision-costs=none", "--vla-max-cost=0", "--vla-cost-file=costs.toml")
     result = pytester.runpytest_subprocess("--vla-suite=tabletop", "--vla-tasks=turn_on", "--vla-model=random", *given)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*costs.toml:*'a' is of none of the tasks that are run (nothing_[*])*"])
@@ -197,7 +197,7 @@ def test_a_bound_is_not_kept_by_what_was_not_measured(pytester: pytest.Pytester)
     (pytester.path / "test_one.py").write_text(
         "import pytest\n@pytest.mark.vla(suite='tabletop', tasks='turn_on')\ndef test_one(rollout): rollout.cost()\n"
     )
-    result = pytester.runpytest_subprocess("test_one.py", "--vla-model=random", "--vla-costs=none")
+    result = pytester.runpytest_subprocess("test_one.py", "--vla-model=random", "--vla-collision-costs=none")
     result.stdout.fnmatch_lines(["*nothing is watched in this episode*"])
 
 

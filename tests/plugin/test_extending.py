@@ -15,7 +15,7 @@ CONFTEST = """
     from pytest_vla.entries import MetricEntry, PolicyEntry, SuiteEntry, VariationEntry
     from pytest_vla.plan.manifests import suite_folder
     from pytest_vla.scene.variation import Edits
-    from pytest_vla.vary.kind import Kind
+    from pytest_vla.vary.kind import VariationKind
 
     def pytest_vla_suites():
         import pytest_vla.suites
@@ -43,7 +43,7 @@ CONFTEST = """
     def polite(task, params):
         return Edits(instruction=f"please {task.language}")
 
-    KINDS = (Kind("mine.polite", "says please", "a test", lambda draw: {}, polite),)
+    KINDS = (VariationKind("mine.polite", "says please", "a test", lambda draw: {}, polite),)
 
     def first_push(record, trajectory):
         return trajectory.actions[0, 0] if record.task != "open_the_middle_drawer_of_the_cabinet" else None

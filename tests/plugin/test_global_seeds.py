@@ -44,7 +44,7 @@ def test_a_policy_that_draws_from_global_generators_repeats(vla: Run, project: p
         ("policy",),
         ("policy", "-n2"),
         ("batched",),
-        ("batched", "-n2", "--vla-batch=1"),
+        ("batched", "-n2", "--vla-max-batch=1"),
         ("policy", "--vla-run-seed=1"),
     ):
         vla(*EPISODES, f"--vla-model=careless:{model}", *how).assert_outcomes(failed=4)

@@ -1,4 +1,4 @@
-"""``--vla-max-hours`` and ``--vla-budget``: runs end in time, in an order that is balanced, and say what ran.
+"""``--vla-max-hours`` and ``--vla-worker-hours``: runs end in time, in an order that is balanced, and say what ran.
 
 The clock is a file: each episode of the policy makes it longer, a byte a second.
 """
@@ -127,14 +127,14 @@ def test_a_run_ends_in_time_and_goes_on_in_the_same_order(
 
 
 def test_workers_share_a_budget(vla: Run, project: pytest.Pytester) -> None:
-    result = vla(*TEN, ALL, "--vla-budget=4m", "-n2", "-q")
+    result = vla(*TEN, ALL, "--vla-worker-hours=4m", "-n2", "-q")
     ran = begun(project)
     # Both note their time in one file: two minutes of it are six episodes, and a worker may have begun another.
     assert 6 <= len(ran) <= 8
     assert result.ret == 0
     result.assert_outcomes(passed=len(ran))
     result.stdout.fnmatch_lines(
-        [f"vla: time was up (--vla-budget=4m): {len(ran)} of 20 episodes ran, few for 2 workers: *"]
+        [f"vla: time was up (--vla-worker-hours=4m): {len(ran)} of 20 episodes ran, few for 2 workers: *"]
     )
     assert max(by_task(ran).values()) - min(by_task(ran).values()) <= 2
 

@@ -22,12 +22,13 @@ ENTRY = """
         step_count,
         default=1,
         belongs="case",
-        ini="how much it shakes, where --vla-shake is not given",
+        topic="episodes",
+        ini="0 is calm",
     )
-    hush: int | None = option("how quiet it is", "N", step_count, default=None, belongs="resumption")
+    hush: int | None = option("how quiet it is", "N", step_count, default=None, belongs="resumption", topic="output")
 
 
-OPTIONS = """
+_FIRST = """
 SHOWS = """
 from pytest_vla.run.context import context_of
 
@@ -50,8 +51,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for folder in "fixtures", "reports", "suites":
         (package / folder).symlink_to(REPOSITORY / folder)
     text = (package / TABLE).read_text()
-    assert text.count("\n\nOPTIONS = ") == 1
-    (package / TABLE).write_text(text.replace("\n\nOPTIONS = ", ENTRY))
+    assert text.count("\n\n_FIRST = ") == 1
+    (package / TABLE).write_text(text.replace("\n\n_FIRST = ", ENTRY))
     return site
 
 
@@ -91,6 +92,6 @@ def test_it_is_on_the_reference_page(site: Path, tmp_path: Path) -> None:
     script = REPOSITORY / "scripts" / "reference_pages.py"
     subprocess.run([sys.executable, script, tmp_path], cwd=tmp_path, check=True)
     page = (tmp_path / "options.md").read_text()
-    assert "## --vla-shake\n\n`--vla-shake=N`\n\nHow much the table shakes. A resumed run keeps it.\n" in page
-    assert "Ini key `vla_shake`: how much it shakes, where --vla-shake is not given." in page
+    assert "### --vla-shake\n\n`--vla-shake=N`\n\nHow much the table shakes. A resumed run keeps it.\n" in page
+    assert "Ini key `vla_shake`: default of --vla-shake; 0 is calm." in page
     assert "How quiet it is. A resumed run keeps it unless it is given again.\n" in page

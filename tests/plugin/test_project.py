@@ -72,7 +72,7 @@ def test_an_ini_key_that_is_misspelt_is_told(vla: Run, project: pytest.Pytester)
         assert [line for line in result.outlines if line.startswith("vla: ")] == [
             "vla: tox.ini: vla_sute is no ini key of pytest-vla, and changes nothing. Did you mean vla_suite?",
             "vla: tox.ini: vla-rslts is no ini key of pytest-vla, and changes nothing. Did you mean vla_results, "
-            "vla_costs?",
+            "vla_collision_costs?",
             "vla: tox.ini: vla_seeds is no ini key: write --vla-seeds=... into addopts",
             "vla: tox.ini: vla_xyzzy is no ini key of pytest-vla, and changes nothing. `pytest --help` lists them",
         ]

@@ -16,7 +16,7 @@ SEEN = """
 import itertools
 import pytest_vla.run.progress
 import pytest_vla.run.utilisation
-from pytest_vla.serving import replicas, seen
+from pytest_vla.serving import replicas, stats
 
 pytest_vla.run.progress.LOG_EVERY = 0.0
 # It is over in less time than that.
@@ -26,7 +26,7 @@ LOOKS = itertools.count(1)
 def seen_now(self):
     n = next(LOOKS)
     calls = {1: (20 * n, 0.4)}
-    return (seen.Seen(10.0 * n, 8.0 * n, 20 * n, calls, 0.0, (0.1,), (0.1,), n, 1, 2),)
+    return (stats.ServingStats(10.0 * n, 8.0 * n, 20 * n, calls, 0.0, (0.1,), (0.1,), n, 1, 2),)
 
 replicas.Replicas.seen = seen_now
 """

@@ -30,13 +30,13 @@ def batched(project: pytest.Pytester) -> Path:
 @pytest.mark.usefixtures("own_processes")
 def test_weights_are_loaded_once_and_records_are_the_same(vla: Run, project: pytest.Pytester, batched: Path) -> None:
     found: list[dict[str, str]] = []
-    for way in (("-n0",), ("-n1", "--vla-batch=8"), ("-n4",), ("-n2", "--vla-batch=1")):
+    for way in (("-n0",), ("-n1", "--vla-max-batch=8"), ("-n4",), ("-n2", "--vla-max-batch=1")):
         (batched / "loaded.txt").unlink(missing_ok=True)
         (batched / "batches.txt").unlink(missing_ok=True)
         vla(*GOAL, *way, "--vla-seeds=0-5").assert_outcomes(passed=18)
         assert loaded(batched) == ["-"], way
         found.append(digests(project.path / ".vla"))
-        if "--vla-batch=1" in way:
+        if "--vla-max-batch=1" in way:
             assert set((batched / "batches.txt").read_text().split()) == {"1"}
     assert all(other == found[0] for other in found)
     records = last_records(project.path / ".vla").values()
@@ -105,7 +105,7 @@ def test_nothing_of_the_process_is_left(vla: Run, project: pytest.Pytester, batc
 def test_names_of_the_ini_file(vla: Run, project: pytest.Pytester, batched: Path, workers: str) -> None:
     (batched / "below").mkdir()
     names = "vla_models =\n    ours = batched:policy\n    pi0 = policies:straight\n"
-    project.makeini(f"[pytest]\n{names}vla_batch = 4\nvla_device = cpu\n")
+    project.makeini(f"[pytest]\n{names}vla_max_batch = 4\nvla_device = cpu\n")
     arguments = ("--vla-suite=libero_goal", "--vla-tasks=stove", workers)
     vla(*arguments, "--vla-model=ours").assert_outcomes(passed=3)
     assert {record.policy for record in last_records(project.path / ".vla").values()} == {"ours"}
@@ -124,7 +124,7 @@ def test_a_line_of_names_that_is_none(vla: Run, project: pytest.Pytester) -> Non
     [
         ("--vla-device=cuda:zero", "'cuda:zero' is not a device"),
         ("--vla-device=auto,cpu", "of several devices each is named"),
-        ("--vla-batch=0", "'0' is not a number of questions"),
+        ("--vla-max-batch=0", "'0' is not a number of questions"),
         ("--vla-policy-timeout=soon", "'soon' is not a time"),
     ],
 )
@@ -154,7 +154,7 @@ RAISES = """
 def test_an_episode_that_raises_changes_no_other_whatever_the_batches(vla: Run, project: pytest.Pytester) -> None:
     troubled(project, RAISES + "        time.sleep(0.01)\n")
     found = []
-    for way in (("-n0",), ("-n4",), ("-n4", "--vla-batch=1")):
+    for way in (("-n0",), ("-n4",), ("-n4", "--vla-max-batch=1")):
         vla(*GOAL, *way, "--vla-seeds=0-4").assert_outcomes(passed=12, errors=3)
         records = last_records(project.path / ".vla")
         errors = [record for record in records.values() if record.outcome == "error"]

@@ -122,12 +122,12 @@ def test_what_changes_nothing_is_an_error(vla: Run, project: pytest.Pytester) ->
         """
         from pytest_vla.scene.variation import Edits
         from pytest_vla.vary.axes import language
-        from pytest_vla.vary.kind import Kind
+        from pytest_vla.vary.kind import VariationKind
 
         def same(task, params):
             return Edits(instruction=task.language)
 
-        language.KINDS += (Kind("language.same", "the same again", "a test", lambda draw: {}, same),)
+        language.KINDS += (VariationKind("language.same", "the same again", "a test", lambda draw: {}, same),)
         """
     )
     result = vla(*STOVE, "--vla-model=listening:policy", "--vla-vary=language.same")

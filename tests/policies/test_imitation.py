@@ -99,7 +99,7 @@ def test_its_records_are_the_same_whatever_the_workers_and_the_batches(
         if together:
             monkeypatch.setenv("MEET", "1")
         name = f"{number}{workers}-{batch}"
-        assert digests(run_suite(project, name, TASKS, OTHERS, model, workers, f"--vla-batch={batch}")) == expected
+        assert digests(run_suite(project, name, TASKS, OTHERS, model, workers, f"--vla-max-batch={batch}")) == expected
         processes, sizes = zip(*(line.split() for line in noted.read_text().splitlines()), strict=True)
         assert len(set(processes)) == 1, f"{name}: the policy was asked in several processes"
         most = max(map(int, sizes))

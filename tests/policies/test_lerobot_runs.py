@@ -66,9 +66,9 @@ def test_records_repeat_whatever_the_workers_and_batches_change_the_float_order_
     digests = {case: record.digest for case, record in alone.items()}
     assert len(set(digests.values())) == 4
     for workers in ("-n1", "-n4"):
-        records = run(workers[1:], "lerobot:smolvla/policy", workers, "--vla-batch=1")
+        records = run(workers[1:], "lerobot:smolvla/policy", workers, "--vla-max-batch=1")
         assert {case: record.digest for case, record in records.items()} == digests
-    together = run("batch", "noting:policy", "-n4", "--vla-batch=8")
+    together = run("batch", "noting:policy", "-n4", "--vla-max-batch=8")
     sizes = [int(size) for size in (tmp_path / "batches.txt").read_text().split()]
     assert 1 < max(sizes) <= 4, sizes
     apart = [np.abs(actions("alone", alone[case]) - actions("batch", together[case])) for case in digests]

@@ -40,7 +40,7 @@ TYPED = {
     "replan": ("1", "50"),
     "run-seed": ("0", "4294967295"),
     "device": ("cpu", "cuda:0,cuda:1"),
-    "batch": ("1", "9999"),
+    "max-batch": ("1", "9999"),
     "policy-timeout": ("90", "1.5h"),
     "timeout": ("5m", "999999999h"),
     "video": ("failed", "all"),
@@ -58,15 +58,15 @@ TYPED = {
     "report": ("report.html", "/a b/report.html"),
     "track": ("mlflow", "mlflow,tensorboard,none"),
     "report-pictures": ("0", "200"),
-    "costs": ("none", "all"),
-    "cost": ("/my/costs.toml", "/a b"),
+    "collision-costs": ("none", "all"),
+    "cost-file": ("/my/costs.toml", "/a b"),
     "fuzz": ("1", "200"),
     "fuzz-dimensions": ("camera", "camera,light"),
     "cases": ("/my/cases.toml", "/a b"),
     "shard": ("3/16", "1/1", "100000/100000"),
     "shard-durations": ("/a b/durations.json",),
     "max-hours": ("8", "0.5", ".1", "90m", "100s", "0.333"),
-    "budget": ("8", "0.5", "90m", "999999"),
+    "worker-hours": ("8", "0.5", "90m", "999999"),
     "max-cost": ("0", "12.5", "999999999999.000000001"),
     "metrics": ("all", "token_entropy,TB-E,my.own-metric"),
     "stop-when": ["token_entropy>0.3 for 5", "A-PI.arm <= -1e-3"],
@@ -155,8 +155,8 @@ def test_a_run_of_an_earlier_version_is_read() -> None:
 def test_a_table_is_read_from_its_attributes() -> None:
     @dataclasses.dataclass(frozen=True, kw_only=True)
     class More(Options):
-        shake_hands: int = option("shake", "N", int, default=3, belongs="case")
-        wave: bool = switch("wave", belongs="resumption")
+        shake_hands: int = option("shake", "N", int, default=3, belongs="case", topic="main")
+        wave: bool = switch("wave", belongs="resumption", topic="main")
 
     shake, wave = options_of(More)[len(OPTIONS) :]
     assert (shake.flag, shake.key, shake.again, shake.belongs in KEPT) == (
@@ -184,7 +184,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("model_text", 1, "its model_text is 1, no text"),
     ("model_folder", "x" * 100_000, "its model_folder is 'xxx"),
     ("given", ["-pevil"], "its given has '-pevil', no option of an episode"),
-    ("given", ["--vla-feasible=1"], "no option of an episode"),
+    ("given", ["--vla-check-feasible=1"], "no option of an episode"),
     ("given", ["--vla-replan=0"], "no option of an episode"),
     ("given", ["--vla-seeds=0"], "no option of an episode"),
     ("typed", [["model"]], "its typed is ['model'], no text"),
@@ -202,8 +202,8 @@ WRONG: list[tuple[str, Any, str]] = [
     ("tasks", ["\ud800"], "its tasks is"),
     ("vary", ["camera.nothing:1"], "its vary is ['camera.nothing:1'], no value of --vla-vary"),
     ("vary", ["\x1b[31m"], "its vary is"),
-    ("feasible", "yes", "its feasible is 'yes', no value of --vla-feasible"),
-    ("feasible", 1, "its feasible is 1, no value"),
+    ("check_feasible", "yes", "its check_feasible is 'yes', no value of --vla-check-feasible"),
+    ("check_feasible", 1, "its check_feasible is 1, no value"),
     ("timeout", 1e300, "its timeout is 1e+300, no value of --vla-timeout"),
     ("timeout", 10**400, "its timeout is"),
     ("timeout", "5m", "its timeout is '5m', no value"),
@@ -277,7 +277,7 @@ def test_a_value_that_cannot_be_typed_is_none_of_the_table() -> None:
     for each in OPTIONS:
         if each.metavar is not None and each.attribute not in (
             *("model", "data", "results", "resume", "tasks", "suite"),
-            *("cost", "baseline", "gate_summary", "report", "cases", "shard_durations"),
+            *("cost_file", "baseline", "gate_summary", "report", "cases", "shard_durations"),
         ):
             with pytest.raises((VlaError, argparse.ArgumentTypeError)):
                 each.parse("\x1b")

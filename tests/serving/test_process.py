@@ -152,9 +152,9 @@ def test_a_system_without_unix_sockets_says_so_and_each_worker_loads_for_itself(
 # Says what it sees until its pipe is closed, as the desk does, and gives no sign of life.
 TELLS = """
 import sys, time
-from pytest_vla.serving.stats import Seen, seen_line
+from pytest_vla.serving.stats import ServingStats, seen_line
 while True:
-    sys.stdout.buffer.write(seen_line(Seen(1.0, 0.5, int(sys.argv[1]))) + b"{no line of ours\\n")
+    sys.stdout.buffer.write(seen_line(ServingStats(1.0, 0.5, int(sys.argv[1]))) + b"{no line of ours\\n")
     sys.stdout.buffer.write(b"\\n" * int(sys.argv[2]))
     sys.stdout.buffer.flush()
     time.sleep(0.01)

@@ -54,7 +54,7 @@ def test_fifteen_pairs() -> None:
     ("text", "complaint"),
     [
         ("camra", "there is no variation 'camra'. Did you mean camera"),
-        ("camera.wider:6", "camera.wider has levels 1 to 5, and not 6"),
+        ("camera.wider:6", "camera.wider has levels 1 to 5, not 6"),
         ("camera:7", "camera has no level 7"),
         ("pairs:3", "pairs always have level 3; leave out :3"),
         ("camera+", "a part of a joint variation is missing"),
@@ -62,7 +62,7 @@ def test_fifteen_pairs() -> None:
         ("language.words:1.5", "levels '1.5': expected a level such as 3, or a range such as 1-3"),
         ("language.words:", "levels '': expected a level such as 3, or a range such as 1-3"),
         ("language:x", "levels 'x': expected a level such as 3, or a range such as 1-3"),
-        ("camera.wider+camera.azimuth", "two variations of one dimension do not go together"),
+        ("camera.wider+camera.azimuth", "two variations of one dimension cannot be combined"),
         ("language.other_goal+camera.wider:1", "language.other_goal changes the task"),
         ("pro.task+camera.wider:1", "pro.task changes the task"),
     ],

@@ -127,7 +127,7 @@ class Controller:
         if self._limit is not None and how not in ("no", "load"):
             raise pytest.UsageError(
                 f"--dist={how}: a run that time may end has an order, in which only --dist=load (or -n alone) runs "
-                "it: leave --dist out, or --vla-max-hours and --vla-budget"
+                "it: leave --dist out, or --vla-max-hours and --vla-worker-hours"
             )
 
     def pytest_xdist_setupnodes(self, specs: Sequence[Any]) -> None:

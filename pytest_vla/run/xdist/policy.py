@@ -171,7 +171,7 @@ class PolicyOfWorkers:
                 self._replicas = Replicas(
                     settings.spec,
                     settings.device[: len(specs)],
-                    settings.batch,
+                    settings.max_batch,
                     told=line.tell,
                     notice=self._tell,
                     log=self._context.folder / LOG,
@@ -207,7 +207,7 @@ class PolicyOfWorkers:
         return FarReplicas(
             cluster,
             settings.spec,
-            settings.batch,
+            settings.max_batch,
             min(copies, workers),
             gpus=1.0 if gpus >= 1 else 0.0,
             variables=worker_variables(os.environ),

@@ -4,7 +4,7 @@ Pictures are (H, W, 3) uint8 in any size; each function returns a new one and le
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 import cv2
@@ -13,7 +13,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from pytest_vla.sim.looks import WHITE, Floats, Picture, as_floats, as_pixels
+from pytest_vla.sim.looks import WHITE, Floats, Picture, as_floats, as_pixels, frame_generator, gaussian_noise
 from pytest_vla.util.machine_code import keep
 
 # The inner loops of picture noise that neither numpy nor OpenCV does fast: compiled by numba, kept as machine code.
@@ -351,3 +351,119 @@ def _enlarged(side: int, factors: tuple[float, ...], channels: int) -> tuple[NDA
         weights[number] = 1.0 - (at - before), at - before
     wide = channels * places[..., None] + np.arange(channels)
     return wide.reshape(len(factors), 2, -1), np.repeat(weights, channels, axis=2).astype(np.float32)
+
+
+# Graded noise over the pictures of an episode, by the names of the `noise` kinds.
+
+Frames = Callable[[Picture, str, int], Picture]
+"""The disturbed picture, from a picture, its camera and the control step."""
+
+Begin = Callable[[float, int], Frames]
+"""Begins an episode, with a magnitude and a seed."""
+
+ROWS = 256
+"""Rows of the picture to which lengths in pixels refer; for another picture they are scaled by its rows."""
+
+# Enough that at the greatest zoom no edge shows apart from the next.
+_ZOOMS = 24
+_FOG_DECAY = 1.6
+# Fog is not dark where it is thin.
+_THINNEST_FOG = 0.5
+
+
+def begin_noise(effect: str, magnitude: float, seed: int) -> Frames:
+    """Begin an episode: return its function from a picture, a camera and a step to the disturbed picture.
+
+    Args:
+        effect: one of `EFFECTS`.
+        magnitude: in the unit given in `EFFECTS`.
+        seed: determines, with the camera's name and the step, all that is drawn for a frame.
+    """
+    return EFFECTS[effect](magnitude, seed)
+
+
+def _each(change: Callable[[Picture, float, np.random.Generator], Picture]) -> Begin:
+    """Return the start of an episode for a change that is independent of other frames."""
+
+    def begin(magnitude: float, seed: int) -> Frames:
+        return lambda picture, camera, step: change(picture, magnitude, frame_generator(seed, camera, step))
+
+    return begin
+
+
+def _motion(picture: Picture, length: float, generator: np.random.Generator) -> Picture:
+    return motion_blur(picture, _scaled(length, picture), generator.uniform(0.0, 180.0))
+
+
+def _gaussian_blur(picture: Picture, sigma: float, generator: np.random.Generator) -> Picture:
+    return gaussian_blur(picture, _scaled(sigma, picture))
+
+
+def _zoom(picture: Picture, largest: float, generator: np.random.Generator) -> Picture:
+    return zoom_blur(picture, tuple(np.linspace(1.0, largest, _ZOOMS).tolist()))
+
+
+def _glass(picture: Picture, spread: float, generator: np.random.Generator) -> Picture:
+    return frosted_glass(picture, _scaled(spread, picture), generator)
+
+
+def _gaussian(picture: Picture, deviation: float, generator: np.random.Generator) -> Picture:
+    return gaussian_noise(picture, 0.0, deviation**2, generator)
+
+
+def _salt_pepper(picture: Picture, share: float, generator: np.random.Generator) -> Picture:
+    return salt_and_pepper(picture, share / 2.0, generator)
+
+
+def _compression(picture: Picture, quality: float, generator: np.random.Generator) -> Picture:
+    return jpeg(picture, int(quality))
+
+
+def _begin_fog(share: float, seed: int) -> Frames:
+    """Begin fog that drifts by a column per step; each camera's field is drawn once."""
+    fields: dict[tuple[str, int], Floats] = {}
+
+    def change(picture: Picture, camera: str, step: int) -> Picture:
+        side = plasma_side(picture)
+        if (camera, side) not in fields:
+            drawn = plasma(side, _FOG_DECAY, frame_generator(seed, camera, 0))
+            fields[camera, side] = np.float32(_THINNEST_FOG) + np.float32(1.0 - _THINNEST_FOG) * drawn
+        return fog(picture, share / (1.0 - share), np.roll(fields[camera, side], step, axis=1))
+
+    return change
+
+
+def _begin_dropped(probability: float, seed: int) -> Frames:
+    """Begin dropping frames: the camera and the step decide, and the last frame received replaces a dropped one."""
+    given: dict[str, tuple[int, Picture]] = {}
+
+    def change(picture: Picture, camera: str, step: int) -> Picture:
+        before = given.get(camera)
+        dropped = frame_generator(seed, camera, step).random() < probability
+        if before is not None and (dropped or before[0] == step):
+            picture = before[1]
+        given[camera] = (step, picture.copy())
+        return picture.copy()
+
+    return change
+
+
+EFFECTS: Mapping[str, Begin] = {
+    "motion": _each(_motion),
+    "gaussian_blur": _each(_gaussian_blur),
+    "zoom": _each(_zoom),
+    "fog": _begin_fog,
+    "glass": _each(_glass),
+    "gaussian": _each(_gaussian),
+    "salt_pepper": _each(_salt_pepper),
+    "compression": _each(_compression),
+    "dropped": _begin_dropped,
+}
+"""By name. Magnitudes: the path's length in pixels; sigma in pixels; the largest factor; fog's share of the light; the
+spread in pixels; the standard deviation, of values in [0, 1]; a share of the values; libjpeg's quality; a probability.
+"""
+
+
+def _scaled(length: float, picture: Picture) -> float:
+    rows: int = picture.shape[0]
+    return length * rows / ROWS
