@@ -227,16 +227,18 @@ def parse_rule(text: str) -> AlarmRule:
     """
     found = _RULE.fullmatch(text)
     assert found is not None, "each part may be empty"
-    said = f"{text[:100]!r} is no rule such as {EXAMPLE!r}"
+    said = f"{text[:100]!r} is not a rule such as {EXAMPLE!r}"
     if not _METRIC.fullmatch(found["metric"]):
-        raise VlaError(f"{said}: it begins with the name of a metric, and {found['metric'][:40]!r} is none")
+        raise VlaError(f"{said}: expected a metric's name first, got {found['metric'][:40]!r}")
     if found["sign"] not in (">", ">=", "<", "<="):
         raise VlaError(f"{said}: expected >, >=, < or <= after {found['metric']}")
     if not _NUMBER.fullmatch(found["threshold"]) or not math.isfinite(float(found["threshold"])):
         raise VlaError(f"{said}: expected a number after {found['sign']}, got {found['threshold'][:40]!r}")
     steps = _FOR.fullmatch(found["rest"]) if found["rest"] else None
     if found["rest"] and (steps is None or int(steps["steps"]) < 1):
-        raise VlaError(f"{said}: after the number may stand `for STEPS`, 1 or more; got {found['rest'].strip()[:40]!r}")
+        raise VlaError(
+            f"{said}: expected `for STEPS`, 1 or more, or nothing after the number, got {found['rest'].strip()[:40]!r}"
+        )
     return AlarmRule(
         found["metric"], found["sign"], float(found["threshold"]), 1 if steps is None else int(steps["steps"])
     )
@@ -254,7 +256,7 @@ def first_alarm(series: ArrayLike, rule: AlarmRule) -> int | None:
     """
     values = np.asarray(series, dtype=np.float64)
     if values.ndim != 1:
-        raise VlaError(f"series {values.shape}: expected (n,), a number a control step")
+        raise VlaError(f"series {values.shape}: expected (n,), one number per control step")
     held = rule.holds(values)
     # How many steps did not hold by each: unchanged over a spell.
     broken = np.concatenate([[0], np.cumsum(~held)])

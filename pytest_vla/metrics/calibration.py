@@ -93,7 +93,7 @@ def calibration(
     if sure.ndim != 1 or not sure.size or sure.shape != done.shape or len(units) != len(sure):
         raise VlaError(f"{sure.shape} confidences, {done.shape} outcomes and {len(units)} units: expected (n,) of each")
     if not ((sure >= 0) & (sure <= 1)).all():
-        raise VlaError("a confidence is from 0 to 1")
+        raise VlaError("expected confidences from 0 to 1")
     places = np.minimum((sure * BINS).astype(int), BINS - 1)
     brier = ((sure - done) ** 2).tolist()
     bounds = tuple(_within(each) for each in mean_intervals(brier, units))

@@ -213,10 +213,13 @@ def quartets(varied: Varied) -> tuple[dict[tuple[str, str], list[Quartet]], tupl
         drawn += not _drawn_alike(quartet)
         found.setdefault((one, other), []).append(quartet)
     left_out = [
-        (several, "joint episodes that are not of two variations: in no pair"),
-        (incomplete, "joint episodes without the benign twin and both parts alone of the same run seed: in no pair"),
-        (uncounted, "joint episodes of which one of the four is an error or invalid: in no pair"),
-        (drawn, "joint episodes drew other parameters than their parts alone: they are compared nevertheless"),
+        (several, "joint episodes with more than two variations: in no pair"),
+        (
+            incomplete,
+            "joint episodes without benign twin and single variations under the same run seed: in no pair",
+        ),
+        (uncounted, "joint episodes with an error or invalid episode among the four: in no pair"),
+        (drawn, "joint episodes drew different parameters than their single variations: still compared"),
     ]
     return found, tuple(f"{number} {what}" for number, what in left_out if number)
 

@@ -175,7 +175,7 @@ def _clipped(interval: Interval | None, within: Interval) -> Interval | None:
     return max(interval[0], within[0]), min(interval[1], within[1])
 
 
-# Which metric a text means: its own name or a further one, and of what it keeps beside its number which.
+# Names of metrics: a metric's own name or an alias, and the keys of its additional numbers.
 
 
 def names_by_alias(entries: Mapping[str, MetricEntry]) -> dict[str, str]:
@@ -221,13 +221,13 @@ def live_rule(rule: "AlarmRule", entries: Mapping[str, MetricEntry]) -> "tuple[A
         raise VlaError(f"{said}there is no metric {rule.metric}.{guess} Expected one of {', '.join(live)}")
     if not entry.looks_back:
         raise VlaError(
-            f"{said}{entry.name} is known only when an episode is over. Expected one of {', '.join(live)}; what it "
-            "would have done is told by `pytest-vla report --stop-when`"
+            f"{said}{entry.name} is known only after an episode. Use one of {', '.join(live)}; for the others, "
+            "`pytest-vla report --stop-when` computes the effect afterwards"
         )
     return found, entry
 
 
-# Numbers that nobody sees: of records that do not count, and of rules whose metric nobody gave.
+# Notes on numbers that are not shown: metrics of records that do not count, and rules without a metric value.
 
 _MOST_NAMED = 4
 
@@ -288,9 +288,9 @@ def silent_rules(records: Sequence[Record]) -> Iterator[str]:
             continue
         entry = extensions.metrics().get(metric.partition(".")[0])
         needs = (
-            f": it needs {', '.join(entry.needs)}, which this policy or world does not give"
+            f": it needs {', '.join(entry.needs)}, which this policy or world does not provide"
             if entry and entry.needs
             else ""
         )
-        never = f"the rule never had a value in {len(some)} of {counted(len(some), 'episode')}, and stopped none"
+        never = f"no value in {len(some)} of {counted(len(some), 'episode')}, so the rule stopped none"
         yield f"--vla-stop-when={text}: {never}{needs}"

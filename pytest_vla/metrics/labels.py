@@ -79,7 +79,7 @@ def read_labels(file: Path) -> tuple[Label, ...]:
             if line != rows.line_num:
                 raise VlaError(
                     f"{where}: {label.by[:40]!r} labels {label.case[:120]!r} {label.label}, and {before.label} in line "
-                    f"{line}: one person has one label of an episode; take one of the two rows out"
+                    f"{line}: a person may label an episode only once; remove one of the two rows"
                 )
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise VlaError(f"{file}: {error}; {mend}") from error

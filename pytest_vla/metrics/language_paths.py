@@ -113,8 +113,8 @@ OTHER_TASK = "other"
 """The parameter of a probe that names the task whose instruction it is."""
 
 NO_NOISE = (
-    "the listening score of paths, and its noise: no task ran twice under the right text; run it once more without "
-    "variations, from the same seeds, with another --vla-run-seed, such as --vla-run-seed=1"
+    "the path score and its noise: no task ran twice under the right text. Run the same seeds again without variations "
+    "and with another --vla-run-seed, such as --vla-run-seed=1"
 )
 
 
@@ -278,9 +278,9 @@ def listening_score(
         else:
             twins[key][probe] = _run(record, paths, references)
     left_out = [
-        (broken, "under a probe: an error, or invalid"),
-        (alone, "under a probe without a benign twin that was measured (--vla-twins=auto runs it)"),
-        (further, "under a second probe of one kind for the same task and seed"),
+        (broken, "under a probe: error or invalid"),
+        (alone, "under a probe, without a measured benign twin (--vla-twins=auto runs it)"),
+        (further, "under a second probe of the same kind, for the same task and seed"),
     ]
     said = tuple(f"{counted(number, 'episode')} {what}" for number, what in left_out if number)
     if not any(twins.values()):

@@ -157,7 +157,7 @@ def varied_models(records: Iterable[Record]) -> tuple[Varied, ...]:
         episodes = [record for record in varied if not _is_probe(record)]
         if any(dimension_of(each) != LANGUAGE or each.variation.get("level") is not None for each in episodes):
             if probes := len(varied) - len(episodes):
-                left_out = (*left_out, f"{counted(probes, 'probe')}: no dimension of harm")
+                left_out = (*left_out, f"{counted(probes, 'probe')} left out: probes measure no loss")
             benign = tuple(filter(is_plain, counting))
             same = tuple(each for each in selected.same if not each[0].is_given)
             by_protocol = grouped(episodes, protocol_of)
@@ -190,9 +190,13 @@ def twin_pairs(varied: Varied) -> tuple[tuple[TwinPair, ...], tuple[str, ...]]:
             pairs.append(TwinPair(record, twin))
     other = sum(_budget(pair.episode) != _budget(pair.twin) for pair in pairs)
     left_out = [
-        (alone, "episode", "without a benign twin of the same run seed (--vla-twins=auto runs it): in no difference"),
+        (
+            alone,
+            "episode",
+            "without a benign twin under its run seed (--vla-twins=auto runs it): in no difference",
+        ),
         (broken, "episode", "whose benign twin is an error or invalid: in no difference"),
-        (other, "pair", "of which one had another step budget or replan length: they are compared nevertheless"),
+        (other, "pair", "with different step budgets or replan lengths: still compared"),
     ]
     return tuple(pairs), tuple(f"{counted(number, noun)} {what}" for number, noun, what in left_out if number)
 

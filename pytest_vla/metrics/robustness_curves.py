@@ -256,11 +256,11 @@ def curves(
         )
         if dosed and len(dosed) < len(records):
             number = counted(len(records) - len(dosed), "episode")
-            notes.append(f"{dimension}: {number} without a level: on no curve")
+            notes.append(f"{dimension}: {number} without a level: not on the curve")
         if dosed and _common(dosed) < ALIKE:
             mixing.append(dimension)
     if mixing:
-        of_others = "levels were measured on different tasks, seeds and kinds, which the curve mixes"
+        of_others = "the levels mix different tasks, seeds and kinds"
         notes.append(f"{', '.join(mixing)}: {of_others}")
     return tuple(found), _harm(by_dimension, changes), tuple(notes)
 
@@ -345,11 +345,11 @@ def _harm(by_dimension: Mapping[str, Sequence[TwinPair]], changes: Mapping[str, 
     if change.units < FEWEST_UNITS:
         why = f"not determined: fewer than {FEWEST_UNITS} tasks and seeds"
     elif change.interval is None or change.interval[1] >= 0:
-        why = "not determined: it may be none"
+        why = "not determined: its loss may be zero"
     elif not leads:
-        why = "there is no other"
+        why = "it is the only one"
     elif near:
-        why = f"not told apart from {', '.join(near)}"
+        why = f"not distinguishable from {', '.join(near)}"
     else:
         why = ""
     return Harm(worst, change, near, why, _different_levels(by_dimension))

@@ -124,7 +124,7 @@ def measured(suite: str) -> Mapping[str, Idle]:
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise VlaError(
-            f"{file}: cannot be read: {error!r}. Make it anew: python scripts/idle_costs.py {suite}"
+            f"{file}: cannot be read: {error!r}. Make it again: python scripts/idle_costs.py {suite}"
         ) from error
 
 
@@ -145,7 +145,7 @@ def _charges(rows: Iterable[Mapping[str, Any]]) -> Iterable[IdleCharge]:
 
 def _steps(value: Any) -> int:
     if type(value) is not int or value < 1:
-        raise ValueError(f"{value!r} is no number of control steps")
+        raise ValueError(f"{value!r} is not a number of control steps")
     return value
 
 

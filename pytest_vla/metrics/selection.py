@@ -79,7 +79,7 @@ def that_count(records: Sequence[Record]) -> Selected:
     own = [record for record in records if not record.of_suite]
     if any(record.of_suite and record.variation for record in records):
         if number := len(own):
-            left_out.append(f"{counted(number, 'episode')} of your own tests, beside the suite's own items")
+            left_out.append(f"{counted(number, 'episode')} of your own tests: only the suite's own items count")
         records = [record for record in records if record.of_suite]
     found = standings(records, by_test=False)
     counting = [record for record, (how, _) in zip(records, found, strict=True) if how == "counts"]
@@ -89,13 +89,13 @@ def that_count(records: Sequence[Record]) -> Selected:
     if text := copies_text(len(counting) + len(same), len(same)):
         left_out.append(text)
     if len({record.policy_digest for record in counting if is_complete(record.outcome)} - {None}) > 1:
-        left_out.append("these records are of more than one version of the policy's file")
+        left_out.append("these records come from more than one version of the policy's file")
     if text := of_several_simulators(counting):
         left_out.append(text)
     if text := stopped_text(counting):
         left_out.append(text)
     if again := sum(how == "superseded" for how, _ in found):
-        left_out.append(f"{counted(again, 'error')} that a later record of the same episode replaces")
+        left_out.append(f"{counted(again, 'error')} replaced by a later record of the same episode")
     ordered = sorted(counting, key=lambda record: (*run_of(record), record.node))
     return Selected(tuple(ordered), same, tuple(left_out))
 
@@ -126,8 +126,8 @@ def stopped_text(records: Iterable[Record]) -> str:
         return ""
     what = "1 episode was" if number == 1 else f"{number} episodes were"
     return (
-        f"{what} stopped by a rule (--vla-stop-when), which so chose what rates and means are of: rates have no "
-        "interval, and in its place what they were if all that was stopped had failed, and had succeeded"
+        f"{what} stopped by a rule (--vla-stop-when). Rates and means cover only the rest, so rates have no interval: "
+        "the range shown is the rate if all stopped episodes had failed, and if all had succeeded"
     )
 
 
@@ -142,7 +142,7 @@ def of_several_simulators(records: Iterable[Record]) -> str:
     found = sorted({" ".join(f"{name} {each[name]}" for name in names if name in each) for each in known} - {""})
     found = (found if len(found) > 1 else []) + _own_simulators(complete)
     told = [*found[:_MOST_TOLD], *([f"{len(found) - _MOST_TOLD} more"] if len(found) > _MOST_TOLD else [])]
-    return f"these records are of several simulators: {' and '.join(told)}" if told else ""
+    return f"these records come from several simulators: {' and '.join(told)}" if told else ""
 
 
 def _own_simulators(records: Iterable[Record]) -> list[str]:
@@ -178,7 +178,7 @@ def repeats_text(repeats: Repeats) -> str:
     outcome, digest = repeats.other_outcome / number, repeats.other_digest / number
     return (
         f"{counted(number, 'repeat')} of {counted(repeats.cases, 'episode')}, whose first record counts: "
-        f"{repeats.other_outcome} ({outcome:.1%}) ended otherwise, "
+        f"{repeats.other_outcome} ({outcome:.1%}) had another outcome, "
         f"{repeats.other_digest} ({digest:.1%}) with another digest"
     )
 
@@ -190,11 +190,9 @@ def given_text(records: Iterable[Record]) -> str:
         return ""
     done = sum(record.outcome == "success" for record in given)
     broken = sum(not is_counted(record) for record in given)
-    apart = f", {broken} broke or could not be measured" if broken else ""
+    apart = f", {broken} had errors or could not be measured" if broken else ""
     number = counted(len(given), "given case")
-    return (
-        f"{number} (--vla-cases), of which {done} succeeded{apart}: they were chosen, and are in no rate, interval or p"
-    )
+    return f"{number} (--vla-cases), of which {done} succeeded{apart}: chosen cases count in no rate, interval or p"
 
 
 def is_counted(record: Record) -> bool:

@@ -144,7 +144,7 @@ def _counts(vocabulary: ArrayLike, values: NDArray[np.float64]) -> NDArray[np.fl
     """C beside (T, t): a number, or (T, 1)."""
     count = np.asarray(vocabulary, dtype=np.float64)
     if count.ndim > 1 or (count.ndim == 1 and len(count) != len(values)) or (count < 2).any():
-        raise VlaError("upstream's values need the vocabulary's size: one number, or one a step, 2 or more")
+        raise VlaError("upstream's values need the vocabulary's size, 2 or more: one number, or one per step")
     return count[:, None] if count.ndim else count
 
 
@@ -223,7 +223,7 @@ def chosen(actions: Series, dims: str) -> Series:
     if dims != "arm":
         raise VlaError(f"dims {dims!r}: expected all or arm")
     if actions.shape[-1] != ACTION_SIZE and actions.size:
-        raise VlaError(f"dims 'arm' is of actions of {ACTION_SIZE} numbers, of which the last is the gripper's")
+        raise VlaError(f"dims 'arm' needs actions of {ACTION_SIZE} numbers, the last for the gripper")
     return actions[..., : ACTION_SIZE - 1]
 
 

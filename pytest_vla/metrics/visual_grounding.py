@@ -144,8 +144,8 @@ def _looked(probes: Sequence[Record], selected: Selected, paths: Paths) -> tuple
         elif name is not None:
             pairs.setdefault(name, []).append(_Pair(record, twin))
     left_out = [
-        (broken, "under a probe of whether it looks: an error, or invalid"),
-        (alone, "under such a probe without a benign twin that was measured (--vla-twins=auto runs it)"),
+        (broken, "under a visual probe: error or invalid"),
+        (alone, "under a visual probe, without a measured benign twin (--vla-twins=auto runs it)"),
     ]
     distances = _Distances(paths)
     return (
