@@ -73,7 +73,7 @@ def choose_backend(
     if prefer is not None and prefer not in NAMES:
         from pytest_vla.util.text import did_you_mean
 
-        raise VlaError(f"there is no backend {prefer!r}; there are {', '.join(NAMES)}.{did_you_mean(prefer, NAMES)}")
+        raise VlaError(f"there is no backend {prefer!r}, only {', '.join(NAMES)}.{did_you_mean(prefer, NAMES)}")
     known = load_published(csv) if csv is not None else None
     makers: dict[str, Callable[[], Backend]] = {
         PUBLISHED: lambda: _published(known, pairs),
@@ -87,7 +87,7 @@ def choose_backend(
             return BackendChoice(makers[name](), passed_over)
         except VlaError as error:
             if prefer is not None:
-                raise VlaError(f"the backend {name} cannot be had: {error}") from error
+                raise VlaError(f"the backend {name} is not available: {error}") from error
             passed_over[name] = str(error)
     raise AssertionError("the template backend needs nothing")
 
@@ -185,7 +185,7 @@ def parse_texts(parser: Parser, texts: Sequence[str]) -> dict[str, Parsed]:
 
 def _check_length(text: str) -> None:
     if len(text) > LONGEST:
-        raise VlaError(f"a text of {len(text)} characters is no instruction; {LONGEST} at most: {text[:60]!r}...")
+        raise VlaError(f"{len(text)} characters are too many for an instruction (at most {LONGEST}): {text[:60]!r}...")
 
 
 def _published(known: Published | None, pairs: Sequence[Pair]) -> Backend:
@@ -215,7 +215,7 @@ class _Unloaded:
     version: str
 
     def parse(self, texts: Sequence[str]) -> list[Parsed]:
-        raise UnloadedError(f"{self.name} would have to be loaded to parse {texts[0]!r}")
+        raise UnloadedError(f"{self.name} is not loaded, and its cache has no parse of {texts[0]!r}")
 
 
 def _small_parser() -> Parser:

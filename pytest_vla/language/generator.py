@@ -131,7 +131,7 @@ def _check_cell(object_type: str, action_type: str) -> None:
     if (object_type, action_type) not in CELLS:
         raise VlaError(
             f"there is no cell {object_type}/{action_type}. Object types: {', '.join(OBJECT_TYPES)}; action types: "
-            f"{', '.join(ACTION_TYPES)}; not none of both."
+            f"{', '.join(ACTION_TYPES)}; one of the two must not be none."
         )
 
 

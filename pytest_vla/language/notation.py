@@ -89,7 +89,7 @@ def template(text: str) -> tuple[Part, ...]:
             stack.append([])
         elif piece.startswith(")"):
             if len(stack) == 1 or len(piece) == 1:
-                raise NotationError(f"{text}: {piece} closes nothing, or has no label")
+                raise NotationError(f"{text}: {piece} has no opening bracket or no label")
             parts = stack.pop()
             stack[-1].append(PhraseGroup(tuple(parts), piece[1:]))
         else:

@@ -121,7 +121,7 @@ def check_prompt(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
     said = _words(problem.language)
     meant = _misspelt(said, names, declared)
     for word, right in meant.items():
-        message = f"{word!r} is no word; did you mean {right}? Policies are asked as it is written"
+        message = f"{word!r} is not a known word; did you mean {right}? The policy gets the text as written"
         yield task.found("P002", _word(task, word), message)
     # Nothing more follows from a slip of the pen.
     words = [meant.get(word, word) for word in said]
@@ -210,14 +210,12 @@ def _unnamed(prompt: _Prompt) -> Iterator[LintFinding]:
         for name in things:
             if prompt.declared[name] not in meant and name not in told:
                 told.add(name)
-                others = (
-                    ", ".join(dict.fromkeys(mention.name for mention in prompt.mentions)) or "nothing that is known"
-                )
+                others = ", ".join(dict.fromkeys(mention.name for mention in prompt.mentions)) or "nothing known"
                 yield prompt.found(
                     "P001",
                     literal,
                     f"{literal} is about {name}, which the prompt does not name (it names {others}): a policy that "
-                    "does as it is told fails; change the goal or :language",
+                    "follows the prompt fails; change the goal or :language",
                 )
 
 
@@ -234,7 +232,7 @@ def _otherwise_named(prompt: _Prompt) -> Iterator[LintFinding]:
                 "P005",
                 _word(prompt.task, mention.name.split()[0]),
                 f"the prompt calls {called[0]}, a {prompt.declared[called[0]]}, by the name of another category, "
-                f"{exact}: policies may know that one",
+                f"{exact}: a policy may look for that one",
             )
 
 
@@ -246,7 +244,7 @@ def _less(prompt: _Prompt) -> Iterator[LintFinding]:
     about = {prompt.declared[name] for _, things in _goal_things(prompt) for name in things}
 
     def found(asked: str, lacking: str) -> LintFinding:
-        return prompt.found("G004", goal[0], f"the prompt says {asked!r}, and {lacking}; add it to the goal")
+        return prompt.found("G004", goal[0], f"the prompt says {asked!r}, but {lacking}; add it to the goal")
 
     predicates = {literal.predicate for literal in goal}
     for verb, particle, wanted in _STATES:
@@ -254,11 +252,11 @@ def _less(prompt: _Prompt) -> Iterator[LintFinding]:
             said = word == verb and (not particle or particle in words[index + 1 : index + 2])
             # "the open drawer" is no order.
             if said and words[index - 1 : index] != ["the"] and not predicates.intersection(wanted):
-                yield found(f"{verb} {particle}".strip(), f"no literal of the goal is ({wanted[0]} ...)")
+                yield found(f"{verb} {particle}".strip(), f"the goal has no literal ({wanted[0]} ...)")
     for mention in _moved(words, prompt.mentions):
         meant = prompt.meant(mention)
         if meant and not meant & about:
-            yield found(" ".join(words[mention.start - 1 : mention.end]), f"the goal says nothing of a {mention.name}")
+            yield found(" ".join(words[mention.start - 1 : mention.end]), f"the goal does not mention a {mention.name}")
     yield from _all_of_them(prompt, found)
 
 
@@ -298,7 +296,7 @@ def _all_of_them(prompt: _Prompt, found: Callable[[str, str], LintFinding]) -> I
         left = [name for name in members if name not in named]
         wanted = 2 if before[-1] == "both" else len(members)
         if len(members) - len(left) < min(wanted, len(members)):
-            yield found(f"{before[-1]} {mention.name}", f"the goal has nothing of {', '.join(left)}")
+            yield found(f"{before[-1]} {mention.name}", f"the goal lacks {', '.join(left)}")
 
 
 def _misspelt(words: Iterable[str], names: Mapping[str, frozenset[str]], declared: Mapping[str, str]) -> dict[str, str]:
@@ -346,15 +344,15 @@ def _file_name(prompt: _Prompt) -> Iterator[LintFinding]:
             yield prompt.found(
                 "P003",
                 section,
-                f"the file is called {shown!r}, and the prompt is of {', '.join(two)} instead of {', '.join(one)}; "
-                "rename the file or mend :language",
+                f"the file is called {shown!r}, but the prompt has {', '.join(two)} instead of {', '.join(one)}; "
+                "rename the file or change :language",
             )
             return
     yield prompt.found(
         "P004",
         section,
-        f"the file is called {shown!r}, which is LIBERO's instruction, and :language says otherwise: policies are "
-        "asked by one of the two; make them alike",
+        f"the file is called {shown!r}, which is LIBERO's instruction, but :language differs: policies get one of "
+        "the two; make them equal",
     )
 
 

@@ -30,7 +30,7 @@ _OF_CELLS = (
     (74, 100, 98, 100, 97, 94, 95, 98, 100, 100, 95),
 )
 _NAMED = 3
-_REMEDY = f"mend it, or take {FILE} as LIBERO-Para publishes it"
+_REMEDY = f"correct it, or use {FILE} as LIBERO-Para publishes it"
 
 _COLUMNS = ("high", "low", "eval", "batch_idx", "new_instruction", "original_instruction")
 _SIMILARITIES = ("structural_similarity", "keyword_similarity")
@@ -128,7 +128,7 @@ def csv_of(data: Path | None) -> Path | None:
     if data is not None:
         found = find_csv(data)
         if found is None:
-            raise VlaError(f"--data={data}: no {FILE} there; give LIBERO-Para's checkout, or the file itself")
+            raise VlaError(f"--data={data} has no {FILE}; give LIBERO-Para's checkout, or the file itself")
         return found
     return next(filter(None, map(find_csv, variable_folders())), None)
 
@@ -158,8 +158,8 @@ def missing_paraphrases(published: Published) -> str | None:
         return None
     listed = "; ".join(_shortened(parts, what) for parts, what in ((tasks, "tasks"), (cells, "cells")) if parts)
     return (
-        f"{len(published.rows)} paraphrases where {sum(_OF_TASKS)} are published: {listed}. Rates are of those "
-        "that are there; if that is not on purpose, fetch the file again"
+        f"{len(published.rows)} of {sum(_OF_TASKS)} published paraphrases: {listed}. Rates cover only these; "
+        "download the file again unless this is intended"
     )
 
 
@@ -216,7 +216,7 @@ def _lines(file: Path, content: bytes) -> Iterator[tuple[int, list[str]]]:
         line = content.count(b"\n", 0, error.start) + 1
         raise VlaError(
             f"{file}:{line}: cannot be read: byte {content[error.start]:#04x} is not UTF-8; save the file as UTF-8, or "
-            f"take {FILE} as LIBERO-Para publishes it"
+            f"use {FILE} as LIBERO-Para publishes it"
         ) from error
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     while True:
@@ -258,7 +258,7 @@ def _check_tasks(file: Path, rows: Mapping[int, PublishedParaphrase]) -> None:
 def _paraphrase(text: Mapping[str, str], file: Path, line: int) -> PublishedParaphrase:
     cell = cell_of(text["high"], text["low"])
     if cell is None:
-        raise _refused(file, line, f"no cell has high {text['high']!r} with low {text['low']!r}")
+        raise _refused(file, line, f"there is no cell with high {text['high']!r} with low {text['low']!r}")
     for name in ("new_instruction", "original_instruction"):
         if not text[name].strip():
             raise _refused(file, line, f"{name} is empty, expected an instruction")

@@ -40,7 +40,7 @@ class GrammarRules:
     def describe(self, text: str) -> tuple[str, str]:
         """Return part of speech and Penn tag of a word that templates name alone. Raises NotationError for others."""
         if text not in self.tags:
-            raise NotationError(f"{text}: no part of speech is known; write {text}/POS.TAG")
+            raise NotationError(f"{text}: unknown part of speech; write {text}/POS.TAG")
         return self.tags[text]
 
 
@@ -81,7 +81,7 @@ def drawn(rules: GrammarRules, name: str, rng: random.Random) -> list[Hanging]:
 def _words(rules: GrammarRules, name: str) -> tuple[Words, str, tuple[str, ...]]:
     base, _, tag = name.partition(".")
     if base not in rules.words:
-        raise NotationError(f"{name}: no rule and no list of words has this name")
+        raise NotationError(f"{name}: no rule or word list has this name")
     words = rules.words[base]
     # A list without a tag in the slot is taken as it stands: "mixing" is in the form that is meant.
     forms = tuple(inflected(lemma, tag) for lemma in words.lemmas) if tag else words.lemmas

@@ -126,7 +126,7 @@ def ordered_tree(sentence: Sentence) -> Tree:
     for index in order:
         order.extend(children[index])
     if len(order) != len(sentence):
-        raise ValueError(f"{_shown(sentence)}: the heads make a circle")
+        raise ValueError(f"{_shown(sentence)}: the heads form a cycle")
     trees: dict[int, Tree] = {}
     for index in reversed(order):
         token = sentence[index]

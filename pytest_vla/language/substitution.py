@@ -394,7 +394,7 @@ def substitute(
     slots = find_slots(instruction, wordnet, avoid, screen)
     if level > len(slots):
         names = ", ".join(slot.lemma for slot in slots) or "none"
-        most = f"ask for W{min(len(slots), LEVELS[-1])} or lower" if slots else "it has no level of them"
+        most = f"use W{min(len(slots), LEVELS[-1])} or lower" if slots else "no level of word replacement is possible"
         raise VlaError(
             f"W{level} of {instruction!r}: it has {len(slots)} replaceable words ({names}), expected at least {level}; "
             f"{most}"

@@ -178,7 +178,7 @@ def repeats_text(repeats: Repeats) -> str:
     outcome, digest = repeats.other_outcome / number, repeats.other_digest / number
     return (
         f"{counted(number, 'repeat')} of {counted(repeats.cases, 'episode')}, whose first record counts: "
-        f"{repeats.other_outcome} ({outcome:.1%}) had another outcome, "
+        f"{repeats.other_outcome} ({outcome:.1%}) ended differently, "
         f"{repeats.other_digest} ({digest:.1%}) with another digest"
     )
 

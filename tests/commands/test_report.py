@@ -75,7 +75,7 @@ def test_the_first_of_one_case_counts_and_own_tests_do_not(capsys: pytest.Captur
     assert (model["n"], model["sr"], model["runs"]) == (3, pytest.approx(100 / 3), ["a-run", "b-run"])
     assert model["left_out"][:2] == [
         "1 episode of your own tests: only the suite's own items count",
-        "1 repeat of 1 episode, whose first record counts: 1 (100.0%) had another outcome, 0 (0.0%) with another digest",
+        "1 repeat of 1 episode, whose first record counts: 1 (100.0%) ended differently, 0 (0.0%) with another digest",
     ]
     (model,) = models_of(capsys, "--backend=template", "a-run")
     assert (model["n"], model["sr"]) == (2, 50)

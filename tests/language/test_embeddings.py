@@ -127,7 +127,7 @@ def test_weights_that_are_put_together_otherwise_are_refused(
     monkeypatch.setattr(embeddings, "find_model", lambda: other)
     embeddings._model.cache_clear()
     try:
-        with pytest.raises(VlaError, match="has all-MiniLM-L6-v2's weights, but gives other vectors"):
+        with pytest.raises(VlaError, match="has all-MiniLM-L6-v2's weights, but gives different vectors"):
             embed(["stove"])
     finally:
         embeddings._model.cache_clear()

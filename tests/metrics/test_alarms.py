@@ -34,15 +34,15 @@ def test_any_text_is_a_rule_or_a_clear_error(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("", "begins with the name of a metric, and '' is none"),
-        (">3", "begins with the name of a metric"),
+        ("", "expected a metric's name first, got ''"),
+        (">3", "expected a metric's name first"),
         ("token_entropy", "expected >, >=, < or <= after token_entropy"),
         ("token_entropy=3", "expected >, >=, < or <= after token_entropy"),
         ("token_entropy>", "expected a number after >, got ''"),
         ("token_entropy>nan", "expected a number after >, got 'nan'"),
         ("token_entropy>1e999", "expected a number after >, got '1e999'"),
         ("token_entropy>0.3 for", "expected `for STEPS`, 1 or more, or nothing after the number, got 'for'"),
-        ("token_entropy>0.3 for 0", "`for STEPS`, 1 or more; got 'for 0'"),
+        ("token_entropy>0.3 for 0", "`for STEPS`, 1 or more, or nothing after the number, got 'for 0'"),
         ("token_entropy>0.3 and EV>1", "got 'and EV>1'"),
         ("token_entropy>0.3>0.4", "got '>0.4'"),
     ],

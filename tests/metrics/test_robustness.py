@@ -57,7 +57,7 @@ def test_the_first_of_a_case_counts_and_own_tests_do_not() -> None:
     assert (cell.rate.successes, cell.rate.counted) == (0, 2)
     assert one(records).left_out == (
         "1 episode of your own tests: only the suite's own items count",
-        "1 repeat of 1 episode, whose first record counts: 1 (100.0%) had another outcome, 0 (0.0%) with another digest",
+        "1 repeat of 1 episode, whose first record counts: 1 (100.0%) ended differently, 0 (0.0%) with another digest",
     )
 
 

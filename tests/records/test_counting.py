@@ -437,7 +437,7 @@ def test_a_report_says_how_many_repeats_there_are_and_how_many_disagree() -> Non
     selected = that_count(records)
     assert selected.records == (records[0],)
     assert selected.left_out == (
-        "2 repeats of 1 episode, whose first record counts: 1 (50.0%) had another outcome, 1 (50.0%) with another digest",
+        "2 repeats of 1 episode, whose first record counts: 1 (50.0%) ended differently, 1 (50.0%) with another digest",
     )
     same = [of("a", "failure", "1"), of("b", "failure", "1", run_seed=1)]
     selected = that_count(same)

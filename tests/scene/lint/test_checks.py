@@ -31,7 +31,7 @@ CASES = [
      "connective"),
     ("G003", ["(On butter_1 main_table_left) => (On butter_1 plate_1)"], "nothing left to do"),
     ("G004", [f"{PROMPT} => {PROMPT} and close the cabinet"], "'close'"),
-    ("G004", [f"{PROMPT} => Put the plate and the cabinet on the butter"], "the goal says nothing of a cabinet"),
+    ("G004", [f"{PROMPT} => Put the plate and the cabinet on the butter"], "the goal does not mention a cabinet"),
     ("G004", [f"{PROMPT} => Put all of the plates on the butter", "plate_1 - => plate_1 plate_2 -"],
      "nothing of plate_2"),
     ("G005", ["(On butter_1 plate_1)) => (Open plate_1))"], "no joint with such a state"),
