@@ -142,7 +142,7 @@ def read_para_log(folder: Path) -> tuple[ParaEpisode, ...]:
     """
     files = _files(folder)
     if not files:
-        raise VlaError(f"{folder}: no eval0.json or the like; {_EXPECTED}, a file a task")
+        raise VlaError(f"{folder}: no eval0.json or similar; {_EXPECTED}, one file per task")
     episodes: list[ParaEpisode] = []
     for task, file in files:
         episodes.extend(_episodes(file, task))
@@ -167,7 +167,7 @@ def find_para_logs(folder: Path) -> tuple[Path, ...]:
     found = {path.parent for depth in ("*", "*/*") for path in folder.glob(f"{depth}/eval*.json")}
     logs = sorted((each for each in found if _files(each)), key=lambda each: [_natural(part) for part in each.parts])
     if not logs:
-        raise VlaError(f"{folder}: no eval0.json or the like, nor in a folder of it; {_EXPECTED}, a file a task")
+        raise VlaError(f"{folder}: no eval0.json or similar, nor in its subfolders; {_EXPECTED}, one file per task")
     return tuple(logs)
 
 
@@ -262,7 +262,7 @@ def _episodes(file: Path, task: int) -> list[ParaEpisode]:
 
 def _episode(value: Any, task: int, place: str) -> ParaEpisode:
     if not isinstance(value, dict):
-        raise VlaError(f"{place} is no table; {_EXPECTED}")
+        raise VlaError(f"{place} is not a table; {_EXPECTED}")
     name = value.get("bddl_file")
     match = _BDDL.fullmatch(name) if isinstance(name, str) else None
     if match is None:
@@ -280,7 +280,7 @@ def _episode(value: Any, task: int, place: str) -> ParaEpisode:
             raise VlaError(f"{place}: {field} is {said!r}, but {name} says {in_name!r}; {_EXPECTED}")
     cell = cell_of(high, low)
     if cell is None:
-        raise VlaError(f"{place}: no cell of LIBERO-Para has {high} with {low}")
+        raise VlaError(f"{place}: LIBERO-Para has no cell with {high} and {low}")
     instruction, success = value.get("paraphrased_instruction"), value.get("success")
     if not isinstance(instruction, str) or not instruction.strip():
         raise VlaError(f"{place}: paraphrased_instruction is {instruction!r}, expected a text; {_EXPECTED}")

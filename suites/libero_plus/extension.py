@@ -18,7 +18,7 @@ def pytest_vla_suites() -> list[SuiteEntry]:
 def pytest_vla_variations() -> list[VariationEntry | ListEntry]:
     """Return fifty noises, rewritten instructions, and the 10,030 tasks of the suites ``libero_plus_...``."""
     return [
-        VariationEntry("libero_plus_noise", "LIBERO-Plus's noise of pictures", f"{_HERE}.kinds:NOISE", 71, _FILES),
+        VariationEntry("libero_plus_noise", "LIBERO-Plus's picture noise", f"{_HERE}.kinds:NOISE", 71, _FILES),
         VariationEntry("libero_plus_language", "LIBERO-Plus's instructions", f"{_HERE}.kinds:LANGUAGE", 91, _FILES),
         # A level says how many models fail under it.
         ListEntry("libero_plus", "LIBERO-Plus's list", f"{_HERE}.variations:LISTING", graded=False, files=_FILES),

@@ -48,7 +48,7 @@ def draw_rewrite(draw: Draw) -> Params:
     for index in draw.generator().sample(sorted(listed), len(listed)):
         bddl, name = given.bddl(listed[index]), f"{listed[index].file}.bddl"
         if bddl is None:
-            raise VlaError(f"{label}: {given.file} lists {name}, which is not there. Give a whole checkout")
+            raise VlaError(f"{label}: {given.file} lists {name}, which is missing. Use a complete checkout")
         text, digest = read_rewrite(bddl)
         if text == task.language or is_preamble(text):
             passed_over.append(index)
@@ -65,11 +65,11 @@ def draw_rewrite(draw: Draw) -> Params:
         }
     if passed_over:
         raise VlaError(
-            f"{label}: {given.file} has only rewrites of {task.files}/{task.name} that are no instruction, or the "
-            f"task's own: {', '.join(map(str, passed_over))}"
+            f"{label}: all rewrites of {task.files}/{task.name} in {given.file} are unusable (no instruction, or the "
+            f"task's own): {', '.join(map(str, passed_over))}"
         )
-    why = "the list of its checkout has" if task.files in SUITES else f"it has rewrites of {', '.join(SUITES)} alone"
-    raise VlaError(f"{label}: {given.file} lists no rewrite of {task.files}/{task.name}; {why}")
+    why = "a checkout's list has some" if task.files in SUITES else f"it has rewrites only for {', '.join(SUITES)}"
+    raise VlaError(f"{label}: {given.file} has no rewrite of {task.files}/{task.name}; {why}")
 
 
 def read_rewrite(bddl: Path) -> tuple[str, str]:
@@ -147,7 +147,7 @@ def _seen(cameras: Sequence[str], task: Task) -> list[str]:
     seen = [camera for camera in cameras if camera in task.protocol.cameras]
     if not seen:
         raise VlaError(
-            f"it changes pictures of {' and '.join(cameras)}, and {task.suite} has {', '.join(task.protocol.cameras)}"
+            f"it changes pictures from {' and '.join(cameras)}, but {task.suite} has {', '.join(task.protocol.cameras)}"
         )
     return seen
 

@@ -122,7 +122,7 @@ def draw_level(task: Task, entry: PlusTask, time: int = 0) -> dict[str, Any]:
         if all(math.dist(placed[one], placed[other]) >= distance for one, other, distance in kept):
             break
     else:
-        raise VlaError(f"{entry.name}: in {_TRIES} draws things of {task.name} do not stay apart")
+        raise VlaError(f"{entry.name}: no draw in {_TRIES} keeps the things in {task.name} apart")
     whole = {key: _plus(moved.get(key, (0.0, 0.0)), shift) for key, shift in shifts.items()}
     return {"radius": radius, "shifts": [[key, *shift] for key, shift in whole.items()]}
 
@@ -166,7 +166,7 @@ def draw_added(task: Task, entry: PlusTask, available: Sequence[str], time: int 
     categories = [name for name in available if name.removeprefix("new_") not in used]
     slots = _free_slots(task, problem, count)
     if len(slots) < count or not categories:
-        raise VlaError(f"{entry.name}: {task.name} has no room for {count} objects more, or none to add")
+        raise VlaError(f"{entry.name}: {task.name} has no room for {count} more objects, or none are available")
     drawn = entry.generator(time)
     places = drawn.sample(slots, count)
     # One of a kind while there are enough kinds.

@@ -65,7 +65,7 @@ def find_checkout(data: Path | None) -> Given:
         )
     looked = ", ".join(map(str, folders))
     raise VlaError(
-        f"LIBERO-Plus's libero/libero/{LIST} is nowhere: give a checkout of LIBERO-Plus, with its BDDL files, by "
+        f"LIBERO-Plus's libero/libero/{LIST} was not found: give a checkout of LIBERO-Plus, with its BDDL files, by "
         f"--vla-data or PYTEST_VLA_DATA.{f' Looked in {looked}.' if looked else ''}"
     )
 
@@ -113,15 +113,15 @@ def read_list(file: Path) -> Mapping[str, tuple[PlusTask, ...]]:
     except OSError as error:
         raise VlaError(f"{file} cannot be read: {error.strerror}") from error
     except json.JSONDecodeError as error:
-        raise _refused(file, f"line {error.lineno}, column {error.colno} is no JSON: {error.msg}") from error
+        raise _refused(file, f"line {error.lineno}, column {error.colno} is not JSON: {error.msg}") from error
     except UnicodeDecodeError as error:
-        raise _refused(file, "it is not UTF-8, as JSON is") from error
+        raise _refused(file, "it is not UTF-8") from error
     except (ValueError, RecursionError) as error:
         raise _refused(file, "its lists are too deep, or a number in it too long, to be JSON of such a list") from error
     if not isinstance(suites, dict) or not all(isinstance(tasks, list) for tasks in suites.values()):
         raise _refused(file, "expected suites, each with a list of tasks")
     if unknown := sorted(set(suites) - set(SUITES)):
-        raise _refused(file, f"its suite {unknown[0]!r} is none of {', '.join(SUITES)}")
+        raise _refused(file, f"its suite {unknown[0]!r} is not one of {', '.join(SUITES)}")
     found = {}
     for suite, tasks in suites.items():
         parsed = tuple(_entry(file, suite, number, table) for number, table in enumerate(tasks, 1))
@@ -159,7 +159,7 @@ def _entry(file: Path, suite: str, number: int, table: Any) -> PlusTask:
 
 
 def _refused(file: Path, why: str) -> VlaError:
-    return VlaError(f"{file} is not LIBERO-Plus's list of tasks: {why}. Take that of its checkout")
+    return VlaError(f"{file} is not LIBERO-Plus's list of tasks: {why}. Use the one in its checkout")
 
 
 @cache

@@ -232,7 +232,7 @@ def _of_part(counted: Sequence[tuple[Record, PlusTask]]) -> Iterator[str]:
     if lacking := sorted(set(filter(None, LEVELS)) - levels):
         told.append(f"no difficulty {', '.join(map(str, lacking))}")
     if told:
-        yield f"run were {' and '.join(told)}, which 'whole list' takes for the others"
+        yield f"only {' and '.join(told)} were run; 'whole list' assumes the same rates for the rest"
 
 
 def _of_list(counted: Sequence[tuple[Record, PlusTask]]) -> tuple[dict[str, Weighted | None], dict[str, int]]:

@@ -30,7 +30,7 @@ def plus_parts(number: int) -> tuple[str, int]:
     """Return the kind and severity for a number of LIBERO-Plus's noises. Raises VlaError for an unknown number."""
     count = len(PLUS_NAMES) * len(PLUS_SEVERITIES)
     if not 1 <= number <= count:
-        raise VlaError(f"LIBERO-Plus's noise has numbers 1 to {count}, and not {number}")
+        raise VlaError(f"LIBERO-Plus's noise has numbers 1 to {count}, not {number}")
     kind, severity = divmod(number - 1, len(PLUS_SEVERITIES))
     return PLUS_NAMES[kind], PLUS_SEVERITIES[severity]
 
@@ -203,16 +203,16 @@ def parse_name(name: str) -> PlusTask:
     """Parse a task's name.
 
     Raises:
-        VlaError: it is no name of LIBERO-Plus's, or only the name of a task of LIBERO.
+        VlaError: it is not a LIBERO-Plus name, or only the name of a task of LIBERO.
     """
     if not isinstance(name, str):
-        raise VlaError(f"{name!r} is no name of LIBERO-Plus's: expected a text, {_FORMS}")
+        raise VlaError(f"{name!r} is not a LIBERO-Plus name: expected a text, {_FORMS}")
     match = _NAME.fullmatch(name)
     suite = bases().get(match["base"]) if match else None
     if match is None or suite is None:
         base = re.split(r"_(?:table|tb|light|add|language|view)_[0-9]|_moved|_level", name, maxsplit=1)[0]
         raise VlaError(
-            f"{name!r} is no name of LIBERO-Plus's: expected {_FORMS}, where BASE is a task of {', '.join(SUITES)}."
+            f"{name!r} is not a LIBERO-Plus name: expected {_FORMS}, where BASE is a task of {', '.join(SUITES)}."
             f"{'' if base in bases() else did_you_mean(base, bases())}"
         )
     numbers = {key: int(match[key]) for key in _LAST if match[key] is not None}
@@ -221,21 +221,21 @@ def parse_name(name: str) -> PlusTask:
         if key == "tb" and suite == "libero_10":
             last = _LAST_TB_OF_10
         if not first <= number <= last:
-            raise VlaError(f"{name!r} is no name of LIBERO-Plus's: {key} is {number}, expected {first} to {last}")
+            raise VlaError(f"{name!r} is not a LIBERO-Plus name: {key} is {number}, expected {first} to {last}")
     percent = int(match["scale"] or 100)
     if not percent:
-        raise VlaError(f"{name!r} is no name of LIBERO-Plus's: the camera's distance is 0%, expected 1 and on")
+        raise VlaError(f"{name!r} is not a LIBERO-Plus name: the camera's distance is 0%, expected 1% or more")
     if match["moved"] and suite != "libero_goal":
-        raise VlaError(f"{name!r} is no name of LIBERO-Plus's: _moved is of libero_goal alone, not of {suite}")
+        raise VlaError(f"{name!r} is not a LIBERO-Plus name: _moved exists only in libero_goal, not in {suite}")
     if match["level"] and not match["moved"] and suite == "libero_goal":
         expected = f"{match['base']}_moved_level{match['level']}_sample{match['sample']}"
         raise VlaError(
-            f"{name!r} is no name of LIBERO-Plus's: a level of libero_goal's starts from a moved layout, expected "
+            f"{name!r} is not a LIBERO-Plus name: a level of libero_goal's starts from a moved layout, expected "
             f"{expected}"
         )
     found = PlusTask(name, suite, match["base"], moved=bool(match["moved"]), scale=percent / 100, **numbers)
     if not found.parts:
-        raise VlaError(f"{name!r} changes nothing of {found.base}: expected {_FORMS}")
+        raise VlaError(f"{name!r} changes nothing in {found.base}: expected {_FORMS}")
     return found
 
 

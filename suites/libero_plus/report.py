@@ -100,12 +100,12 @@ def _lines(models: Sequence[ModelPlus]) -> Iterator[str]:
         rates, listed = found.rates, sum(task_counts().values())
         yield ""
         yield f"=== {rates.model}: LIBERO-Plus, protocol {rates.protocol} ==="
-        yield f"{found.entries:,} of the {listed:,} entries of its list were run"
+        yield f"{found.entries:,} of the {listed:,} entries in its list were run"
         yield from _unavailable_lines(found.unavailable)
         yield from note_lines(found.left_out)
         for name, rate in {**rates.dimensions, "total": rates.total}.items():
             if name != "total" and (reasons := reasons_text(rate)):
-                yield from wrapped(f"in no rate of {name}: {reasons}")
+                yield from wrapped(f"in no rate for {name}: {reasons}")
         yield ""
         yield from _leaderboard_lines(found)
         yield ""
@@ -135,7 +135,7 @@ def _lines(models: Sequence[ModelPlus]) -> Iterator[str]:
 
 def _unavailable_lines(unavailable: Mapping[str, int] | None) -> Iterator[str]:
     if unavailable is None:
-        yield "how many cannot be made here is not known: LIBERO-Plus's list is not found (PYTEST_VLA_DATA)"
+        yield "the number of unavailable entries is unknown: LIBERO-Plus's list was not found (PYTEST_VLA_DATA)"
         return
     for needs, number in unavailable.items():
         yield from wrapped(f"unavailable in the suites that were run: {number:,}: {needs}")
@@ -163,7 +163,7 @@ def _leaderboard_lines(found: ModelPlus) -> Iterator[str]:
     ]
     rows.append(("number", *(str(rate.counted) for rate in (*rates.dimensions.values(), rates.total))))
     yield from aligned(rows, 1)
-    yield "whole list: by dimension, suite and sub-dimension, each weighed by the tasks that the list has of it"
+    yield "whole list: by dimension, suite and sub-dimension, weighted by the number of tasks in the list"
     if lacking := sum(rates.missing.values()):
         yield from wrapped(
             f"no total: of the list's {len(entry_counts())} suites and sub-dimensions {lacking} were not run, and a "

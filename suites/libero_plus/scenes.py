@@ -102,7 +102,7 @@ def plus_scene(given: Given, entry: PlusTask) -> PlusScene | str:
     problem = max((key for key in WORKSPACES if name.lower().startswith(f"{key}_")), key=len, default="")
     found = next((m for form in _FORMS if (m := form.fullmatch(name[len(problem) + 1 :]))), None) if problem else None
     if found is None:
-        raise VlaError(f"{bddl}: its problem {name!r} is no scene of LIBERO-Plus's. Give an unchanged checkout")
+        raise VlaError(f"{bddl}: its problem {name!r} is not a LIBERO-Plus scene. Use an unchanged checkout")
     said = found.groupdict()
     file = None
     if stem := said.get("light") or said.get("table"):
@@ -191,7 +191,7 @@ def _elements(file: Path) -> Iterator[tuple[tuple[str, str], Mapping[str, str]]]
     try:
         root = read_xml(file)
     except (OSError, ValueError, ElementTree.ParseError) as error:
-        raise VlaError(f"{file} cannot be read as a scene of MuJoCo's: {error}") from error
+        raise VlaError(f"{file} cannot be read as a MuJoCo scene: {error}") from error
     for number, element in enumerate(root.iter()):
         values = {key: " ".join(text.split()) for key, text in element.attrib.items() if key != "model"}
         yield (element.tag, element.get("name") or f"#{number}"), values
@@ -202,7 +202,7 @@ def _picture(scene: Path, name: str) -> Path:
     folders = (scene.parent, *(parent for parent in scene.parents if parent.name == "scenes"))
     found = next((path for folder in folders if (path := folder / name).is_file()), None)
     if found is None:
-        raise VlaError(f"{scene}: there is no picture {name}. Give LIBERO-Plus's assets whole")
+        raise VlaError(f"{scene}: there is no picture {name}. Use LIBERO-Plus's complete assets")
     return found
 
 
@@ -241,7 +241,7 @@ def _read(picture: Path, height: int, width: int, channels: int) -> "NDArray[np.
     try:
         with Image.open(picture) as image:
             if max(image.size) > _PIXELS:
-                raise VlaError(f"{picture}: {image.size[0]}x{image.size[1]} pixels; expected up to {_PIXELS} a side")
+                raise VlaError(f"{picture}: {image.size[0]}x{image.size[1]} pixels; expected {_PIXELS} a side at most")
             colours = image.convert("RGBA" if channels == 4 else "RGB" if channels == 3 else "L")
             fitted = colours if colours.size == (width, height) else colours.resize((width, height))
             return np.asarray(fitted, dtype=np.uint8)

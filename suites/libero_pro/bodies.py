@@ -103,7 +103,7 @@ def _measured(path: Path, changed: int) -> tuple[float, float, frozenset[str]]:
     try:
         root = read_xml(path)
     except (OSError, ValueError, ElementTree.ParseError) as error:
-        raise SceneError(f"{path}: cannot be read as a model: {error}. Mend the file or bring it anew.") from error
+        raise SceneError(f"{path}: cannot be read as a model: {error}. Repair or restore the file.") from error
     sites = {str(site.get("name")): _vector(site) for site in root.iter("site")}
     # robosuite takes this body, and puts it where the placement says, whatever its own pose is.
     body = root.find("./worldbody/body/body[@name='object']")

@@ -69,7 +69,7 @@ def unfit(problem: Problem, old: str, new: str, roots: tuple[DataRoot, ...]) -> 
         return f"{new} has no {', '.join(missing)}"
     articulation = body.kind.articulation
     if missing := sorted(state for state in states if getattr(articulation, STATES[state], None) is None):
-        return f"{new} cannot be told to be {', '.join(missing)}"
+        return f"{new} cannot be asked to be {', '.join(missing)}"
     return ""
 
 
@@ -101,7 +101,7 @@ def own_swaps(task: Task, generator: random.Random) -> tuple[Pair, ...]:
         pairs = swaps(problem, allowed, generator)
         if pairs and (len(pairs) == 1 or has_room(problem, pairs, roots)):
             return pairs
-    raise VlaError("no object of interest can be swapped: nothing of its sort stands where it would have room")
+    raise VlaError("no object of interest can be swapped: there is no partner with room at both places")
 
 
 @cache
@@ -144,7 +144,7 @@ def own_replacements(task: Task) -> tuple[tuple[str, str, str], ...]:
             if told and not unfit(problem, old, new, roots):
                 found.append((old, new, told))
     if not found:
-        raise VlaError("no object of interest has another of like size, with what the task asks of it, in the assets")
+        raise VlaError("the assets have no replacement of similar size that allows what the task asks")
     return tuple(found)
 
 
@@ -159,7 +159,7 @@ def own_environments(task: Task) -> tuple[str, ...]:
     here = workspace(problem.name, problem.source)
     if here.fixture_height >= 0 and _has_fixtures(problem):
         # LIBERO's workspaces put fixtures some centimetres lower, as its own models have it.
-        raise VlaError("its fixtures stand on top of its table, and would sink into those of LIBERO's environments")
+        raise VlaError("its fixtures stand on its table, and would sink into the tables of LIBERO's environments")
     placed = [region for region in workspace_regions(problem).values() if region.key in _places(problem)]
     found = [
         name
@@ -189,7 +189,7 @@ def other_tasks(task: Task) -> tuple[tuple[Task, Problem], ...]:
         if asks_more and other.language != task.language and _same_scene(problem, theirs):
             found.append((other, theirs))
     if not found:
-        raise VlaError(f"no other task of {task.suite} has another goal in this scene")
+        raise VlaError(f"{task.suite} has no task with another goal in this scene")
     return tuple(found)
 
 
@@ -208,7 +208,7 @@ def own_paraphrase(task: Task, drawn: random.Random) -> tuple[str, str, str]:
     for object_type, action_type in drawn.sample(cells, len(cells)):
         if found := paraphrases(task.language, others, drawn, 1, object_type, action_type, scene):
             return found[0], object_type, action_type
-    raise VlaError(f"there is no paraphrase of {task.language!r}")
+    raise VlaError(f"our grammar has no paraphrase of {task.language!r}")
 
 
 def movable(problem: Problem) -> str:
@@ -224,7 +224,7 @@ def movable(problem: Problem) -> str:
     for name in sorted(standing, key=lambda name: name not in objects):
         if here[name].category != workspace(problem.name, problem.source).category:
             return name
-    raise VlaError("nothing that the goal names stands on a region of the workspace, so nothing can be displaced")
+    raise VlaError("nothing in the goal stands on a workspace region, so nothing can be displaced")
 
 
 @cache
@@ -317,7 +317,7 @@ def other_task(task: Task, params: Params) -> Edits:
     edit = next((each for each in found if _other_tasks_told(each) == params[INSTRUCTION]), None)
     if edit is None:
         known = ", ".join(map(_other_tasks_told, found))
-        raise VlaError(f"no other task of this scene is {params[INSTRUCTION]!r}; there are {known}")
+        raise VlaError(f"no other task of this scene is {params[INSTRUCTION]!r}; the other tasks are {known}")
     return replace(edited(task, edit), instruction=params[INSTRUCTION])
 
 
@@ -375,5 +375,5 @@ def _readable(table: OodTable, task: Task, problem: "Problem") -> tuple[list[Any
         strangers = [name for name in entry.objects_of_interest if name not in known]
         left_out += [f"{name}, of interest to {entry.instruction!r}, is not in the scene" for name in strangers]
     if not found:
-        raise VlaError(f"{'; '.join(wrong)}. Mend it in a copy of the file, or select other tasks by --vla-tasks")
+        raise VlaError(f"{'; '.join(wrong)}. Correct a copy of the file, or select other tasks with --vla-tasks")
     return found, [*left_out, *wrong]

@@ -1,7 +1,6 @@
-"""``pytest-vla coverage``: which of LIBERO-PRO's 200 varied tasks can be run, and what stops each of the others.
+"""The command ``pytest-vla coverage``: which of LIBERO-PRO's 200 varied tasks can be run, and why the others cannot.
 
-It prints those that cannot be made, and the counts. Whether a scene that can be made also comes to rest is known only
-with ``--compile``, which tells what runs.
+It prints the tasks that cannot be made, and counts. Only ``--compile`` also checks that the scenes settle.
 """
 
 import argparse
@@ -77,7 +76,7 @@ def coverage(
     """
     named, kinds = {kind.name: kind for kind in KINDS}, tuple(kinds)
     if unknown := [name for name in kinds if name not in named]:
-        raise VlaError(f"no kind is called {', '.join(unknown)}; there are {', '.join(named)}")
+        raise VlaError(f"there is no kind {', '.join(unknown)}; the kinds are {', '.join(named)}")
     tasks = [(suite, task) for suite in suites for task in load_suite(suite, data=data).tasks]
     _require_data([task for _, task in tasks], data)
     pool = WorldPool(allow_versions=False)
@@ -149,7 +148,7 @@ def summary(found: Iterable[Covered], *, compile: bool = False) -> tuple[str, ..
         lines.append(f"{kind}: {_counted(of_kind)} {can}")
         lines += [f"  {each.suite}/{each.task}: {each.reason}" for each in of_kind if each.reason]
         causes = Counter(each.cause for each in of_kind if each.cause)
-        lines += [f"  {number} of these come to no rest: {cause}" for cause, number in causes.items()]
+        lines += [f"  {number} of these do not settle: {cause}" for cause, number in causes.items()]
     return (*lines, f"{_counted(listed)} {can}")
 
 
@@ -160,12 +159,12 @@ def _counted(found: Sequence[Covered]) -> str:
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``pytest-vla coverage``."""
     parser.epilog = (
-        "LIBERO-PRO publishes 200 varied tasks of four suites. Those that cannot be made are listed with the reason; "
+        "LIBERO-PRO publishes 200 varied tasks in four suites. Those that cannot be made are listed with the reason; "
         "the rest is counted."
     )
     parser.add_argument("--data", type=Path, metavar="DIR", help="pytest's --vla-data")
     parser.add_argument(
-        "--compile", action="store_true", help="also compile the scenes and let them come to rest: a second a task"
+        "--compile", action="store_true", help="also compile the scenes and let them settle: about a second per task"
     )
 
 
@@ -179,7 +178,7 @@ def run(options: argparse.Namespace) -> None:
     found = coverage(options.data, compile=options.compile, tell=tell if options.compile else None)
     print("\n".join(summary(found, compile=options.compile)))
     if not options.compile:
-        print("Scenes were not compiled, and some come to no rest: --compile tells which run.")
+        print("Scenes were not compiled. Use --compile to check that they settle.")
 
 
 COMMAND = Command(declare, run)

@@ -31,12 +31,12 @@ def swapped(problem: Problem, pairs: tuple[Pair, ...]) -> Problem:
         raise VlaError(f"{', '.join(names)}: each can be swapped once")
     places = {name: place for name in names if (place := place_of(problem, name)) is not None}
     if lacking := [name for name in names if name not in places]:
-        raise VlaError(f"{', '.join(lacking)} cannot be swapped: no (On ...) fact in :init says where it stands")
+        raise VlaError(f"{', '.join(lacking)} cannot be swapped: :init has no (On ...) fact for it")
     to = {one: places[other] for pair in pairs for one, other in (pair, pair[::-1])}
     if below := [name for name, place in to.items() if place == name]:
-        raise VlaError(f"{', '.join(below)} cannot be swapped with what stands on it")
+        raise VlaError(f"{', '.join(below)} cannot be swapped with a thing that stands on it")
     if all(places[name] == place for name, place in to.items()):
-        raise VlaError(f"{', '.join(names)} stand at one place: swapping them changes nothing")
+        raise VlaError(f"{', '.join(names)} share one place: swapping them changes nothing")
     facts = tuple(
         replace(fact, arguments=(fact.arguments[0], to[name]))
         if (name := str(fact.arguments[0])) in to and _is_on(fact, name)
@@ -77,7 +77,7 @@ def replaced(problem: Problem, categories: Mapping[str, str]) -> Problem:
     declared = (*problem.fixtures, *problem.objects)
     there = {item.category for item in declared}
     if absent := [name for name in categories if name not in there]:
-        raise VlaError(f"nothing of the scene is of category {', '.join(absent)}: replacing it changes nothing")
+        raise VlaError(f"the scene has nothing of category {', '.join(absent)}: replacing it changes nothing")
     if same := [old for old, new in categories.items() if old == new]:
         raise VlaError(f"{', '.join(same)} cannot be replaced by itself: that changes nothing")
     taken = {item.name for item in declared if item.category not in categories}

@@ -20,5 +20,5 @@ def pytest_vla_sections() -> list[SectionEntry]:
 
 def pytest_vla_commands() -> list[CommandEntry]:
     """Return the command ``pytest-vla coverage``."""
-    about = "which of LIBERO-PRO's varied tasks can be run, and what stops the others"
+    about = "which of LIBERO-PRO's varied tasks can be run, and why the others cannot"
     return [CommandEntry("coverage", about, f"{_HERE}.coverage:COMMAND")]

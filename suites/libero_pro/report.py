@@ -122,7 +122,7 @@ def _missing_lines(table: ProTable) -> Iterator[str]:
             if (number := table.tasks_in(row.name, column)) < len(tasks):
                 yield f"{row.name}, {column}: {number} of {counted(len(tasks), 'task')}"
     if any(rate is None for row in table.suites for rate in row.rates.values()):
-        yield "-: nothing was run; `pytest-vla coverage` says what cannot be"
+        yield "-: nothing was run; `pytest-vla coverage` lists tasks that cannot be run"
 
 
 def _stacked(rate: SuccessRate | None) -> str:
@@ -146,7 +146,7 @@ def _sweep_lines(table: ProTable) -> Iterator[str]:
     for (suite, kind), rates in table.sweeps.items():
         rows.append((suite, kind, *(_sweep_cell(rates.get(level)) for level in levels)))
     yield ""
-    yield "Objects displaced along an axis, success, %, over tasks with all levels; 0.0 m: as it is"
+    yield "Objects displaced along an axis, success, %, over tasks with all levels; 0.0 m: unvaried"
     yield from aligned(rows, 2)
     for (suite, kind), rates in table.sweeps.items():
         for level, rate in rates.items():
@@ -161,7 +161,7 @@ def _sweep_cell(rate: SuccessRate | None) -> str:
 
 def _uncounted_lines(name: str, rate: SuccessRate) -> Iterator[str]:
     if reasons := reasons_text(rate):
-        yield from wrapped(f"in no rate of {name}: {reasons}")
+        yield from wrapped(f"in no rate for {name}: {reasons}")
 
 
 def _replaced_lines(table: ProTable) -> Iterator[str]:

@@ -169,7 +169,7 @@ def _complaint(entry: object) -> str:
     if isinstance(entry, dict):
         return f"is a mapping, as ': ' stands in a text without quotes: {reprlib.repr(entry)}"
     if not isinstance(entry, str) or not entry.strip():
-        return f"is no text: {reprlib.repr(entry)}"
+        return f"is not a text: {reprlib.repr(entry)}"
     return "has ( or ) or ;, which no BDDL text can" if _NOT_IN_TEXT & set(entry) else ""
 
 

@@ -52,7 +52,7 @@ def draw_swap(draw: Draw) -> Params:
         allowed = dict(entries_of(table, draw.task))
         pairs = swaps(problem_of(draw.task), allowed, draw.generator())
         if not pairs:
-            raise VlaError(f"{table.file} names no two things that stand in this scene")
+            raise VlaError(f"{table.file} names no two things in this scene")
     return {**source_of(table), "pairs": [list(pair) for pair in pairs]}
 
 
@@ -93,7 +93,7 @@ def _environment_table(task: Task) -> OodTable | None:
     problem, table = problem_of(task), table_of(task, "environment")
     here = workspace(problem.name, problem.source).name
     if table is not None and here not in (named := entries_of(table, task)):
-        raise VlaError(f"{table.file} says that the environment is {', '.join(named)}, but it is {here}")
+        raise VlaError(f"{table.file} gives the environment {', '.join(named)}, but it is {here}")
     return table
 
 
@@ -153,7 +153,7 @@ def draw_objects(draw: Draw) -> Params:
     listed = entries_of(table, draw.task)
     there = {item.category for item in (*problem.fixtures, *problem.objects)}
     if absent := [old for old, _ in listed if old not in there]:
-        raise VlaError(f"{table.file} replaces {', '.join(absent)}, of which the scene has none")
+        raise VlaError(f"{table.file} replaces {', '.join(absent)}, which the scene does not have")
     none_of = []
     for old, news in listed:
         reasons = {new: unfit(problem, old, new, roots) for new in news}

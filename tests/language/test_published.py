@@ -80,7 +80,7 @@ def test_rows_are_kept_as_they_are(tmp_path: Path) -> None:
         (
             2,
             lambda line: line.replace("open it", "turn on the stove"),
-            "is 'turn on the stove', which is that of eval 9; eval is 0; mend it",
+            "is 'turn on the stove', which is that of eval 9; eval is 0; correct it",
         ),
         (
             3,

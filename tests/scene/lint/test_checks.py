@@ -33,7 +33,7 @@ CASES = [
     ("G004", [f"{PROMPT} => {PROMPT} and close the cabinet"], "'close'"),
     ("G004", [f"{PROMPT} => Put the plate and the cabinet on the butter"], "the goal does not mention a cabinet"),
     ("G004", [f"{PROMPT} => Put all of the plates on the butter", "plate_1 - => plate_1 plate_2 -"],
-     "nothing of plate_2"),
+     "lacks plate_2"),
     ("G005", ["(On butter_1 plate_1)) => (Open plate_1))"], "no joint with such a state"),
     ("G005", ["(On butter_1 plate_1)) => (On butter_1 plate_1) (False a b))", "plate_1 - => plate_1 a b -"],
      "always false"),
@@ -90,7 +90,7 @@ CASES = [
     ("P001", [f"{PROMPT} => Put the butter on the stove"], "is about plate_1, which the prompt does not name"),
     ("P002", [f"{PROMPT} => Put the buttter on the plate with butter"], "did you mean butter?"),
     ("P003", [f"{PROMPT} => Put the butter at the left on the plate"], "left instead of right"),
-    ("P004", [f"{PROMPT} => Place the butter on the plate"], "make them alike"),
+    ("P004", [f"{PROMPT} => Place the butter on the plate"], "make them equal"),
     ("P005", [f"{PROMPT} => Put the butter on the plate near the white cabinet",
               "(And (On butter_1 plate_1)) => (And (On butter_1 plate_1) (Close wooden_cabinet_1))"], "white_cabinet"),
 ]  # fmt: skip

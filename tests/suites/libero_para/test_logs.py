@@ -82,7 +82,7 @@ def test_an_episode_is_read_as_it_is(tmp_path: Path) -> None:
                 "bddl_file": "comp_lexical+pragmatical_hint+addition_deletion_eval1_ver3.bddl",
                 "subcategories": ["hint", "addition_deletion"],
             },
-            "no cell of LIBERO-Para has comp with hint+addition_deletion",
+            "LIBERO-Para has no cell with comp and hint+addition_deletion",
         ),
     ],
 )

@@ -98,7 +98,7 @@ def test_composite_names_say_all_that_is_perturbed() -> None:
         (STOVE, "changes nothing"),
         (f"{STOVE}_{PLAIN}", "changes nothing"),
         (f"{CENTRE}", "changes nothing"),
-        ("", "is no name of LIBERO-Plus's: expected BASE_table_N"),
+        ("", "is not a LIBERO-Plus name: expected BASE_table_N"),
         ("turn_on_the_stov_light_3", "Did you mean turn_on_the_stove"),
         (f"KITCHEN_SCENE9_{STOVE}_light_3", "is no name"),
         (f"{STOVE}_light_0", "light is 0, expected 1 to 50"),
@@ -127,9 +127,9 @@ def test_composite_names_say_all_that_is_perturbed() -> None:
         (f"{STOVE}_{PLAIN}_noise_0", "noise is 0, expected 1 to 50"),
         (f"{STOVE}_{PLAIN}_noise_51", "noise is 51, expected 1 to 50"),
         (f"{STOVE}_{PLAIN}_noise_1_{PLAIN}_noise_1", "is no name"),
-        (None, "is no name of LIBERO-Plus's: expected a text"),
-        (3, "is no name of LIBERO-Plus's: expected a text"),
-        (f"{STOVE}_light_8".encode(), "is no name of LIBERO-Plus's: expected a text"),
+        (None, "is not a LIBERO-Plus name: expected a text"),
+        (3, "is not a LIBERO-Plus name: expected a text"),
+        (f"{STOVE}_light_8".encode(), "is not a LIBERO-Plus name: expected a text"),
     ],
 )
 def test_what_is_no_name_is_refused_with_the_reason(name: Any, why: str) -> None:
