@@ -306,7 +306,7 @@ def _with_rewrite(made: Variation, entry: PlusTask, given: Given) -> Variation:
     assert bddl is not None
     text, digest = read_rewrite(bddl)
     # Two files have what a language model said before its list; they were run with that.
-    defect = {"defect": "not an instruction, but the start of a language model's answer"} if is_preamble(text) else {}
+    defect = {"defect": "no instruction, but the beginning of a language model's answer"} if is_preamble(text) else {}
     return _with(made, {"file": bddl.name, "digest": digest, **defect}, instruction=text)
 
 

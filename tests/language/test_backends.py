@@ -96,7 +96,7 @@ def test_what_is_preferred_is_taken_or_refused(bare: None, csv: Path) -> None:
         choose_backend(SMALL, csv)
     with pytest.raises(VlaError, match=r"the backend published is not available: .*was not given"):
         choose_backend(PUBLISHED)
-    with pytest.raises(VlaError, match=f"no backend 'publish'; there are {', '.join(NAMES)}. Did you mean published?"):
+    with pytest.raises(VlaError, match=f"no backend 'publish', only {', '.join(NAMES)}. Did you mean published?"):
         choose_backend("publish")
 
 

@@ -96,14 +96,14 @@ def test_an_episode_that_is_not_upstreams_is_refused(tmp_path: Path, change: dic
     ("make", "trouble"),
     [
         (lambda folder: folder / "nothing", "cannot be read: No such file"),
-        (lambda folder: folder, "no eval0.json or the like"),
+        (lambda folder: folder, "no eval0.json or similar"),
         (lambda folder: write(folder), "has no episode"),
         (lambda folder: write(folder, EPISODE, eval_id=2), "its eval_id is 2, its name says 1"),
         (
             lambda folder: write(folder, EPISODE, EPISODE),
             "paraphrase 3 is there twice for init state 0 and episode_idx 0",
         ),
-        (lambda folder: write(folder, "text"), "episode 0 is no table"),
+        (lambda folder: write(folder, "text"), "episode 0 is not a table"),
     ],
 )
 def test_a_folder_that_is_no_log_is_refused(tmp_path: Path, make: Callable[[Path], Path], trouble: str) -> None:

@@ -173,7 +173,7 @@ def test_difficulty_grows_with_the_noises_severity_as_published(published: dict[
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        ("{", "line 1, column 2 is no JSON: Expecting property name"),
+        ("{", "line 1, column 2 is not JSON: Expecting property name"),
         ("[]", "expected suites, each with a list of tasks"),
         ({"libero_goal": 3}, "expected suites, each with a list of tasks"),
         ({"libero_90": []}, "its suite 'libero_90' is not one of libero_spatial, "),

@@ -105,9 +105,7 @@ def test_a_task_that_is_not_listed_has_none(tmp_path: Path) -> None:
 def test_a_task_of_another_suite_has_none_and_the_message_says_of_which_there_are(tmp_path: Path) -> None:
     checkout(tmp_path, {3: "ignite the stove"}, {3: 1})
     task = load_suite("tabletop", data=tmp_path).tasks[0]
-    with pytest.raises(
-        VlaError, match=f"no rewrite of tabletop/{task.name}; it has rewrites of libero_spatial, .* alone"
-    ):
+    with pytest.raises(VlaError, match=f"no rewrite of tabletop/{task.name}; it has rewrites only for libero_spatial"):
         registry.find_variation(task, LABEL, 0)
 
 

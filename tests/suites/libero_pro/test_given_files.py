@@ -110,7 +110,7 @@ def test_of_several_goals_those_that_can_be_read_are_drawn_and_the_others_are_to
         ("    electric_stove: [yellow_stove]\n", "electric_stove cannot be replaced: no category yellow_stove"),
         ("    electric_stove: [red_bowl]\n", "no category red_bowl, not in LIBERO-PRO's code either"),
         ("    electric_stove: [flat_stove]\n", "electric_stove cannot be replaced: no asset file of flat_stove"),
-        ("    electric_stove: [food_box]\n", "food_box cannot be told to be turnon"),
+        ("    electric_stove: [food_box]\n", "food_box cannot be asked to be turnon"),
         ("    milk: [food_box]\n", "replaces milk, which the scene does not have"),
         ("    electric_stove: [electric_stove]\n", "electric_stove cannot be replaced by itself"),
         ("    electric_stove: []\n", r"electric_stove: expected a list of texts, found \[\]"),

@@ -91,7 +91,7 @@ def test_another_object_is_of_like_size_and_named_in_the_instruction(gift_box: P
         {"food_box": "gift_box"}.get(item.category, item.category) for item in before.objects
     ]
     assert parse_problem_text(format_problem(problem)) == problem
-    with pytest.raises(VlaError, match="no object of interest has another of like size"):
+    with pytest.raises(VlaError, match="no replacement of similar size"):
         drawn("pro.object", gift_box, task="put_the_bowl_on_the_plate")
 
 
