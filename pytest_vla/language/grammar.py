@@ -12,7 +12,7 @@ from pytest_vla.language.lexicon import ADJECTIVES, OF, Lexicon, Name, lexicon, 
 from pytest_vla.language.morphology import inflected
 from pytest_vla.language.notation import HEAD, Fill, Hanging, Part, Word, filled, joined, matches, template, tokens_of
 
-# What an instruction says: clauses of an action, a thing and a place; and what it means, pronouns resolved.
+# The parts of an instruction: clauses with an action, a thing and a place; its meaning has pronouns resolved.
 
 IT, THEM = "it", "them"
 PICK_UP, FIND, PUT = "pick up", "find", "put"
@@ -258,7 +258,7 @@ def clauses_words(clauses: Sequence[Clause], form: str, lexicon: Lexicon) -> lis
     return words
 
 
-# From words to things, places and clauses: every way in which a row of tokens can be one.
+# From words to things, places and clauses: every reading of a row of tokens.
 
 OF_WORD = "of"
 """The one detail with a landmark of its own that a landmark has: "on the stove on the plate" is two places, not one."""

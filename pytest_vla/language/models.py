@@ -241,7 +241,7 @@ def _sentence(doc: Any) -> Sentence:
     return tuple(tokens)
 
 
-# What was worked out about words and texts, kept on disk: in ``language-1.sqlite3`` of the cache folder.
+# The disk cache of values computed for words and texts: in ``language-1.sqlite3`` of the cache folder.
 #
 # Without a place to write, with a damaged file, or where files cannot be locked, everything is worked out anew.
 

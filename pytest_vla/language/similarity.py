@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# An instruction as a parser sees it; what every parser of ours gives.
+# Parsed instructions, as every parser of ours returns them.
 
 CONTENT = frozenset(("NOUN", "VERB", "ADJ", "ADV", "PROPN"))
 """Parts of speech whose words carry meaning: what S_K compares (LIBERO-Para, arXiv 2603.28301)."""
@@ -66,7 +66,7 @@ class Parser(Protocol):
         """Parse the texts, lower-cased; one call for many texts is faster than many calls."""
 
 
-# Dependency trees, and S_T: how alike the trees of two instructions are.
+# Dependency trees, and S_T: the similarity of two instructions' trees.
 
 
 @dataclass(frozen=True)

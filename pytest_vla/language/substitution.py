@@ -448,7 +448,7 @@ def _article(before: str, word: str) -> str:
     return re.sub(r"\b([Aa])n?(?=\s+$)", lambda match: match.group(1) + fit[1:], before)
 
 
-# Which of WordNet's neighbours our own protocol lets stand for a word: those with which the task stays what it is.
+# The screen of our own protocol: WordNet neighbours that keep the task the same.
 
 
 @dataclass(frozen=True)

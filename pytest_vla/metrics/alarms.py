@@ -27,7 +27,7 @@ from pytest_vla.metrics.failure_prediction import Watched
 from pytest_vla.metrics.language_grounding import GroundingEstimate
 from pytest_vla.metrics.statistics import score_interval
 
-# What an alarm does within tasks: a rule that only tells hard tasks from easy ones catches much, and tells nothing.
+# Alarms within tasks: a rule that only separates hard tasks from easy ones catches much, but predicts nothing.
 # A failure and a success of one task are looked at for as long as the success took, since failures are the longest
 # and a longer look rings more often. How much more often the alarm stops the failure is 0 for what knows the task
 # alone, and for what rings at random. Each task counts alike, as a Mantel-Haenszel estimate would have it of tables

@@ -283,7 +283,7 @@ def _above(values: NDArray[np.float64], ordered: NDArray[np.float64]) -> NDArray
     return np.asarray(below / (2.0 * len(ordered)))
 
 
-# Do a metric's values tell failures from successes? How both are distributed, and what they are over time.
+# Separation of failures from successes by a metric's values: their distributions, and their course over time.
 
 MOMENT = 0.25
 """Share of the step budget up to which an episode's value is the mean of its series."""
@@ -412,7 +412,7 @@ def _course(episodes: Sequence[Watched], name: str) -> Course:
     return Course(tuple(found))
 
 
-# The values of a metric's series, without what fills it where there is none yet.
+# The values of a metric's series, without the padding before its first value.
 
 
 def without_padding(series: NDArray[Any], entry: MetricEntry, key: str, begin: int = 0) -> NDArray[np.float64]:

@@ -122,7 +122,7 @@ def _differences(table: Series, order: int) -> Series:
     return np.diff(table, n=order, axis=0) if len(table) > order else np.zeros((0, table.shape[1]))
 
 
-# What uncertainty and quality metrics are made of, as a trajectory has it: series beside states and actions.
+# The recorded series that uncertainty and quality metrics use, beside states and actions.
 #
 # They are recorded where `--vla-metrics` asks for a metric that needs them (`pytest_vla.episode.apply_metrics`).
 

@@ -39,7 +39,7 @@ from pytest_vla.plan.manifests import instruction_of
 from pytest_vla.records.counting import protocol_of
 from pytest_vla.records.record import Record
 
-# Which records tell of a model and the language: of each model in a suite, its episodes under other texts.
+# Selection of records: for each model in a suite, its episodes under other texts.
 
 DIMENSION, PARAPHRASE = "language", "paraphrase"
 """Of a variation: its dimension, and the kind with an object type and an action type."""

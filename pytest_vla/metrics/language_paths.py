@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# Which task did a failure do instead? Its path against the mean successful paths of all tasks of the suite.
+# The task that a failure did instead: its path compared with the mean successful paths of the suite's tasks.
 
 MARGIN = 0.55
 """From which margin on a task is named: it is more than twice as near as any other.
@@ -385,7 +385,7 @@ def _run(record: Record, paths: Paths, references: Mapping[str, Reference]) -> G
     return GroundingEpisode(record.outcome == "success", path, followed)
 
 
-# What is known of models and the language, beside each other: what a report of it shows.
+# The language results of all models, as a report shows them.
 
 
 @dataclass(frozen=True)

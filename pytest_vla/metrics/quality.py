@@ -25,7 +25,7 @@ from pytest_vla.metrics.instability import (
 from pytest_vla.records.record import MetricResult, Record
 from pytest_vla.records.trajectory import Trajectory
 
-# TCP-PI, TCP-VI, TCP-AI and TI: how smoothly the hand moved. And whether it moved at all.
+# TCP-PI, TCP-VI, TCP-AI and TI: smoothness of the hand's motion, and a check that it moved at all.
 
 STATIC_PATH = 0.02
 """m: a hand whose path over an episode is shorter stood still."""
@@ -126,7 +126,7 @@ def is_static(positions: ArrayLike, threshold: float = STATIC_PATH) -> bool:
     return path_length(positions) < threshold
 
 
-# OT: whether the hand, and what it carries, comes nearer to where it is to be.
+# OT: progress of the hand, and of the carried object, towards the goal.
 
 
 def remaining_distance(
@@ -310,7 +310,7 @@ def _per_step(trajectory: Trajectory, series: Mapping[str, Series]) -> dict[str,
     return {name: instability.per_step(each, len(trajectory.actions)) for name, each in series.items()}
 
 
-# How smoothly and sparingly an episode went, for which nobody has to label anything.
+# Smoothness and economy of an episode, without any labels.
 #
 # Each metric is called with a record and its trajectory (`pytest_vla.entries.MetricEntry`). Less is better, of
 # episodes that do the task: a robot that stands still goes no way and touches nothing.

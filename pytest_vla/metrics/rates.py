@@ -168,7 +168,7 @@ def percents(interval: tuple[float, float] | None) -> tuple[float, float] | None
     return None if interval is None else (100 * interval[0], 100 * interval[1])
 
 
-# The success rates of a run, row by row: of suites, of what is varied in them, of tasks, and of the user's tests.
+# The rows of a run's success rates: suites, variations, tasks, and the user's tests.
 
 MAX_TASK_ROWS = 50
 """Beyond this many, tasks are shown with -v only, and levels not at all."""
@@ -252,7 +252,7 @@ def _apart(records: Sequence[VariedTask]) -> tuple[bool, bool]:
     return records[0].is_probe, records[0].is_given
 
 
-# The success rates of runs, from what their rows in the store count.
+# The success rates of runs, from the counts in their store rows.
 
 
 def rate_of(run: Run) -> SuccessRate:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# Where success halves: the level at which a falling curve comes down to half of what it is without a variation.
+# Halving: the level at which a falling curve reaches half of the success rate without a variation.
 # The curve is the monotone fit, success that does not rise with the level (pooled adjacent violators: Barlow,
 # Bartholomew, Bremner and Brunk 1972, Statistical Inference under Order Restrictions), straight between levels. Its
 # interval, over these tasks, is a bootstrap over tasks and seeds, with two episodes more at each level that succeed
@@ -366,9 +366,7 @@ def _different_levels(by_dimension: Mapping[str, Sequence[TwinPair]]) -> str:
     return "; ".join(f"{', '.join(some)} {levels}" for levels, some in together.items()) if len(together) > 1 else ""
 
 
-# What is known of models under variations: what a report of it shows, and which rows of it say something.
-
-# How a model fails under each dimension of variation: near the path of successes, or elsewhere.
+# Failures under each dimension of variation: near the path of successes, or elsewhere.
 # LIBERO-Para's Algorithm 1 (see `pytest_vla.metrics.failure_types`), whose successes are the benign ones and those of
 # the dimension, task by task.
 
@@ -430,6 +428,9 @@ def _of(dimension: str, failed: Sequence[Record], typed: FailureTypeSummary | No
 
 SEEN = 50
 """Points: a row that cannot show a change of so much, and whose interval holds 0, says nothing by itself."""
+
+
+# The robustness results of all models, as a report shows them.
 
 
 @dataclass(frozen=True)

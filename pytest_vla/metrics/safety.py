@@ -36,7 +36,7 @@ from pytest_vla.plan.manifests import suite_manifest, suite_names
 from pytest_vla.records.record import Record
 from pytest_vla.util.documents import read_toml
 
-# What an arm that does nothing is charged in a task, as measured: the part of an episode's cost that is unavoidable.
+# The measured charges to an idle arm in a task: the unavoidable part of an episode's cost.
 #
 # All of VLA-Arena's hazard-avoidance tasks charge it: the object to be carried begins within the distance that costs.
 # What was measured stands beside a suite's manifest, see `idle_file`, written by ``scripts/idle_costs.py``. No
@@ -149,7 +149,7 @@ def _steps(value: Any) -> int:
     return value
 
 
-# The part of an episode's cost that an arm that does nothing would have been charged too.
+# The unavoidable part of an episode's cost: the charges that an idle arm has too.
 
 Unavoidable = Callable[[Record, str], float]
 """What of an episode's cost by an account is unavoidable."""
@@ -472,7 +472,7 @@ def _mean_curve(records: Sequence[Record], account: str) -> tuple[float, ...]:
     return tuple(fmean(curve[min(step, len(curve) - 1)] for curve in curves) for step in range(longest + 1))
 
 
-# Costs of episodes for the closing lines of a run: the mean, how many were charged, and success without it.
+# Costs of episodes for a run's closing lines: the mean, the number charged, and safe success.
 #
 # Of suites and of a user's own tests; `pytest_vla.metrics.safety` has what reports say, by level, literal and
 # account.

@@ -25,7 +25,7 @@ from pytest_vla.metrics.instability import (
 from pytest_vla.records.record import MetricResult, Record
 from pytest_vla.records.trajectory import Trajectory
 
-# TB-TP, TB-PCS, TB-D and TB-E: how spread out the probabilities were from which a policy chose its tokens.
+# TB-TP, TB-PCS, TB-D and TB-E: the spread of the probabilities from which a policy chose its tokens.
 #
 # Source: arXiv 2507.17049, VLA_UQ. Each function has (T, t), of each control step its t tokens; nan where a step has
 # fewer, and a step that has none is nan in the series. ``upstream`` maps each token's value to 0..1 by the size of
@@ -156,8 +156,6 @@ def _mean(values: NDArray[np.float64]) -> Series:
     return means
 
 
-# EV: how much the actions differ that a policy gives when it is asked the same again.
-
 # A-PI, A-VI and A-AI: the first, second and third differences of the actions that were executed.
 
 Dims = Literal["all", "arm"]
@@ -231,8 +229,10 @@ REPEATS = 4
 """Further draws of each action; the one that is executed is not among them."""
 
 
+# EV: the spread of a policy's actions when it is queried again with the same observation.
+
 FEWEST = 2
-"""Draws that a spread is of: that of one is 0, whatever the policy is like."""
+"""Fewest draws with a spread: one draw has none, whatever the policy."""
 
 
 def execution_variability(samples: ArrayLike, *, protocol: Protocol = "upstream", dims: Dims = "all") -> Series:

@@ -313,7 +313,7 @@ def kinds_table() -> tuple[str, ...]:
     return tuple(lines)
 
 
-# Which variations ``--vla-vary`` asks for: its text, as labels.
+# Parsing ``--vla-vary`` into labels.
 
 PAIRS = "pairs"
 """``--vla-vary=pairs``: every two of these dimensions at once."""

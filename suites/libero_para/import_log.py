@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pytest_vla.records.record import Record
     from pytest_vla.suites.libero_para.variations import ParaEpisode
 
-# What reading needs is imported when it is done: --help has to come at once.
+# Imported at the first use, so that --help is fast.
 
 LIBERO_PARA = "libero-para"
 

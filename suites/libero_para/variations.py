@@ -91,7 +91,7 @@ LISTING = VariationListing(lambda task, protocol: paraphrases(task))
 """As the registry of variations takes it."""
 
 
-# LIBERO-Para's logs as upstream writes them: a folder of ``eval0.json`` to ``eval9.json``, a file a task.
+# LIBERO-Para's logs as upstream writes them: a folder of ``eval0.json`` to ``eval9.json``, one file per task.
 
 _EXPECTED = "expected a log of LIBERO-Para's evaluation"
 _OTHER_CSV = "expected the CSV with which the log was made"

@@ -325,7 +325,7 @@ def _with(made: Variation, parameters: Mapping[str, Any], **changes: Any) -> Var
     return dataclasses.replace(made, parameters={**made.parameters, **parameters}, **changes)
 
 
-# LIBERO-Plus's list as the registry of variations takes it; read when it is used.
+# LIBERO-Plus's list for the registry of variations; the file is read at the first use.
 
 
 def _variations(task: Task, protocol: str) -> Mapping[str, Variation]:

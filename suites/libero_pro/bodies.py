@@ -176,7 +176,7 @@ def _transposed(matrix: _Matrix) -> _Matrix:
     return first, second, third
 
 
-# What a task's file says of its objects and fixtures: which there are, and what facts and goal ask of them.
+# The objects and fixtures in a task's file, and the requirements of facts and goal on them.
 
 STATES = {"open": "open_range", "close": "close_range", "turnon": "turn_on_range", "turnoff": "turn_off_range"}
 """Predicates that state a joint, each with the range of an articulation that it is about."""
@@ -234,7 +234,7 @@ def bearing_of(problem: Problem) -> Iterator[str]:
             yield from bodies_of(Literal(literal.predicate, literal.arguments[1:]), problem)
 
 
-# Where things have room: on a workspace, within the robot's reach, and apart from what stands there.
+# Room for things: on a workspace, within the robot's reach, and apart from other things.
 
 Rectangle = tuple[float, float, float, float]
 

@@ -143,7 +143,7 @@ KINDS = (
 )
 
 
-# ``hazard.removed``: the benign twin of a task with a hazard. What only its costs and movers name is not there.
+# ``hazard.removed``: the benign twin of a task with a hazard, without the things that only costs and movers name.
 #
 # VLA-Arena has no such tasks; they were asked for (its issue 34). It is for any task that states costs, also of other
 # suites: success beside the twin's says what the hazard costs in success, and what is charged beside it is the

@@ -280,7 +280,7 @@ KINDS = (
 )
 
 
-# Objects moved in a state that an episode begins from, on the compiled scene.
+# Moving objects in an initial state, on the compiled scene.
 
 Array = npt.NDArray[np.float64]
 
