@@ -6,7 +6,7 @@ from pytest_vla.entries import MANIFEST, SuiteEntry
 
 
 def pytest_vla_suites() -> list[SuiteEntry]:
-    """Every folder that has a manifest; what it says is read when the suite is used."""
+    """Return a suite for every folder with a manifest; the manifest is read when the suite is used."""
     import pytest_vla.suites
 
     # An editable install adds an entry that is no folder.

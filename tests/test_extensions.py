@@ -135,7 +135,7 @@ def test_two_packages_with_the_same_kind_of_variation_are_both_named(site: Path)
     code = "def pytest_vla_variations(): return [VariationEntry({!r}, '', 'pytest_vla.vary.axes.robot:KINDS')]"
     install(site, "my-lab", code.format("lab"))
     with pytest.raises(
-        VlaError, match=re.escape("two packages have a variation 'robot.joints': pytest-vla (pytest_vla")
+        VlaError, match=re.escape("two packages define the variation 'robot.joints': pytest-vla (pytest_vla")
     ):
         kinds()
 

@@ -1,4 +1,4 @@
-"""What compares a paraphrase with its original: the published values, a parser, or the words alone; best first."""
+"""Backends that compare a paraphrase with its original: published values, a parser, or words alone; best first."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -29,13 +29,14 @@ LONGEST = 1000
 
 @dataclass(frozen=True)
 class Backend:
-    """Makes both similarities of a pair.
+    """A method that computes both similarities of a pair.
 
     Attributes:
         name: one of `NAMES`.
-        version: of all that the numbers depend on.
-        low_fidelity: whether its numbers are a makeshift, to be called so wherever they are shown.
-        compare: the similarities of pairs, in their order; many at once are quicker than one by one. Raises VlaError.
+        version: the version of everything that the numbers depend on.
+        low_fidelity: whether its numbers are approximations, to be marked as such wherever they are shown.
+        compare: the similarities of pairs, in their order; one call for many pairs is faster than many calls. Raises
+            VlaError.
     """
 
     name: str
@@ -49,7 +50,7 @@ class Backend:
 
 @dataclass(frozen=True)
 class BackendChoice:
-    """The backend that was taken, and why each better one was not, by name."""
+    """The chosen backend, and the reason against each better one, by name."""
 
     backend: Backend
     passed_over: dict[str, str]
@@ -58,21 +59,21 @@ class BackendChoice:
 def choose_backend(
     prefer: str | None = None, csv: Path | None = None, pairs: Sequence[Pair] = (), *, loading: bool = True
 ) -> BackendChoice:
-    """The best backend that is here and can compare all of the pairs, so that one score never mixes two.
+    """Return the best backend that is available and can compare all pairs, so that one score never mixes two.
 
     Args:
-        prefer: one of `NAMES`: this one or none.
-        csv: LIBERO-Para's ``libero_para_metadata.csv``; None: the published values are not at hand.
-        pairs: what is to be compared.
+        prefer: one of `NAMES`: only this backend is considered.
+        csv: LIBERO-Para's ``libero_para_metadata.csv``, or None if the published values are not available.
+        pairs: the pairs to compare.
         loading: whether parsers and embedding models may be loaded; as for `parser_backend`.
 
     Raises:
-        VlaError: there is no such backend, or the preferred one cannot be had; the CSV is not what it should be.
+        VlaError: there is no such backend, the preferred one is unavailable, or the CSV is invalid.
     """
     if prefer is not None and prefer not in NAMES:
         from pytest_vla.util.text import did_you_mean
 
-        raise VlaError(f"there is no backend {prefer!r}; there are {', '.join(NAMES)}.{did_you_mean(prefer, NAMES)}")
+        raise VlaError(f"there is no backend {prefer!r}, only {', '.join(NAMES)}.{did_you_mean(prefer, NAMES)}")
     known = load_published(csv) if csv is not None else None
     makers: dict[str, Callable[[], Backend]] = {
         PUBLISHED: lambda: _published(known, pairs),
@@ -86,13 +87,13 @@ def choose_backend(
             return BackendChoice(makers[name](), passed_over)
         except VlaError as error:
             if prefer is not None:
-                raise VlaError(f"the backend {name} cannot be had: {error}") from error
+                raise VlaError(f"the backend {name} is not available: {error}") from error
             passed_over[name] = str(error)
     raise AssertionError("the template backend needs nothing")
 
 
 def published_backend(published: Published) -> Backend:
-    """The published values. Its `compare` raises VlaError for a pair that is not among them."""
+    """Return the backend of published values. Its `compare` raises VlaError for an unpublished pair."""
     version = f"libero-para {published.version}"
 
     def compare(pairs: Sequence[Pair]) -> list[Similarity]:
@@ -115,12 +116,12 @@ def published_backend(published: Published) -> Backend:
 
 
 def parser_backend(parser: Parser, *, loading: bool = True) -> Backend:
-    """Dependency trees of a parser and embeddings of its content lemmas. Both are kept in the cache.
+    """Return the backend that uses a parser's dependency trees and embeddings of content lemmas, both cached.
 
     Args:
-        parser: of the texts.
-        loading: whether it and the embedding model may be loaded; else what is not in the cache is an UnloadedError
-            when pairs are compared.
+        parser: parses the texts.
+        loading: whether the parser and the embedding model may be loaded; if not, a pair that is not in the cache
+            raises UnloadedError.
 
     Raises:
         VlaError: zss, sentence-transformers or the embedding model is missing.
@@ -153,7 +154,7 @@ def parser_backend(parser: Parser, *, loading: bool = True) -> Backend:
 
 
 def template_backend() -> Backend:
-    """Words alone, of low fidelity; needs no package."""
+    """Return the backend that compares words alone: low fidelity, no packages needed."""
 
     def compare(pairs: Sequence[Pair]) -> list[Similarity]:
         text = backend_text(TEMPLATE, template.VERSION, low_fidelity=True)
@@ -171,12 +172,12 @@ def template_backend() -> Backend:
 
 
 def backend_text(name: str, version: str, low_fidelity: bool = False) -> str:
-    """A backend in records and tables."""
+    """Format a backend for records and tables."""
     return f"{name} {version}{' (low fidelity)' if low_fidelity else ''}"
 
 
 def parse_texts(parser: Parser, texts: Sequence[str]) -> dict[str, Parsed]:
-    """The texts parsed, from the cache or by the parser. Raises VlaError for a text that is no instruction."""
+    """Return the parsed texts, from the cache or the parser. Raises VlaError for a text that is no instruction."""
     for text in texts:
         _check_length(text)
     return cached_values(f"parses {parser.name} {parser.version}", texts, parser.parse, _encode, _decode)
@@ -184,7 +185,7 @@ def parse_texts(parser: Parser, texts: Sequence[str]) -> dict[str, Parsed]:
 
 def _check_length(text: str) -> None:
     if len(text) > LONGEST:
-        raise VlaError(f"a text of {len(text)} characters is no instruction; {LONGEST} at most: {text[:60]!r}...")
+        raise VlaError(f"{len(text)} characters are too many for an instruction (at most {LONGEST}): {text[:60]!r}...")
 
 
 def _published(known: Published | None, pairs: Sequence[Pair]) -> Backend:
@@ -197,7 +198,7 @@ def _published(known: Published | None, pairs: Sequence[Pair]) -> Backend:
 
 @dataclass(frozen=True)
 class _SmallParser:
-    """Our own parser, loaded when it first parses: spaCy's import takes two seconds."""
+    """Our own parser, loaded at its first use: importing spaCy takes two seconds."""
 
     name: str
     version: str
@@ -208,13 +209,13 @@ class _SmallParser:
 
 @dataclass(frozen=True)
 class _Unloaded:
-    """A parser of which there is what the cache has."""
+    """A parser that is limited to cached trees."""
 
     name: str
     version: str
 
     def parse(self, texts: Sequence[str]) -> list[Parsed]:
-        raise UnloadedError(f"{self.name} would have to be loaded to parse {texts[0]!r}")
+        raise UnloadedError(f"{self.name} is not loaded, and its cache has no parse of {texts[0]!r}")
 
 
 def _small_parser() -> Parser:

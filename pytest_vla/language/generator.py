@@ -1,4 +1,4 @@
-"""Paraphrases of a suite's instructions by LIBERO-Para's two axes (arXiv 2603.28301), made from a grammar, offline."""
+"""Paraphrases of a suite's instructions in LIBERO-Para's two axes (arXiv 2603.28301), from a grammar, offline."""
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -56,13 +56,13 @@ TRIES = 40
 
 @dataclass(frozen=True)
 class GeneratedParaphrase:
-    """A way to say an instruction.
+    """A paraphrase of an instruction.
 
     Attributes:
-        text: as a policy gets it.
+        text: as given to the policy.
         object_type: one of `pytest_vla.metrics.pride.OBJECT_TYPES`.
         action_type: one of its `ACTION_TYPES`.
-        tree: its words as a parser of our habits would have them.
+        tree: its words, parsed in the style of our parsers.
     """
 
     text: str
@@ -80,21 +80,23 @@ def paraphrases(
     action_type: str,
     scene: SceneNames | None = None,
 ) -> list[str]:
-    """Different texts that mean the same as an instruction, in the order drawn; fewer than ``count`` where a cell has
-    fewer.
+    """Draw up to ``count`` different texts in a cell that mean the same as an instruction, in the order drawn.
+
+    A cell may have fewer texts than ``count``.
 
     Args:
-        instruction: of a task.
-        others: of the suite's other tasks; no paraphrase is one of them, and none means what a different one means.
+        instruction: the task's.
+        others: the instructions of the suite's other tasks; no paraphrase equals one or shares the meaning of a
+            different one.
         rng: the same state gives the same texts.
-        count: how many are wanted.
+        count: the number of texts wanted.
         object_type: one of `pytest_vla.metrics.pride.OBJECT_TYPES`.
         action_type: one of its `ACTION_TYPES`; not both ``none``.
-        scene: what its things are called: no paraphrase says another name of a thing by which one there could be meant
-            that is not; None: all names that the lexicon has.
+        scene: the names of the scene's things: no paraphrase uses a name that could also mean another thing there. If
+            None, all names in the lexicon are allowed.
 
     Raises:
-        VlaError: no such cell, or an instruction that the grammar cannot read.
+        VlaError: there is no such cell, or the grammar cannot read the instruction.
     """
     return [variant.text for variant in variants(instruction, others, rng, count, object_type, action_type, scene)]
 
@@ -108,7 +110,7 @@ def variants(
     action_type: str,
     scene: SceneNames | None = None,
 ) -> list[GeneratedParaphrase]:
-    """`paraphrases` with their trees."""
+    """Draw paraphrases as `paraphrases` does, with their trees."""
     _check_cell(object_type, action_type)
     command = read(instruction)
     draws = (said(command, rng, object_type, action_type, scene) for _ in range(count * TRIES))
@@ -118,7 +120,7 @@ def variants(
 def every_variant(
     instruction: str, others: Iterable[str], object_type: str, action_type: str, scene: SceneNames | None = None
 ) -> list[GeneratedParaphrase]:
-    """All that `variants` can draw of a cell, each text once, in one order. Args and raises as there."""
+    """Return all that `variants` can draw in a cell, each text once, in a fixed order. Args and errors as there."""
     _check_cell(object_type, action_type)
     command = read(instruction)
     draws = every_draw(lambda rng: said(command, rng, object_type, action_type, scene))
@@ -129,7 +131,7 @@ def _check_cell(object_type: str, action_type: str) -> None:
     if (object_type, action_type) not in CELLS:
         raise VlaError(
             f"there is no cell {object_type}/{action_type}. Object types: {', '.join(OBJECT_TYPES)}; action types: "
-            f"{', '.join(ACTION_TYPES)}; not none of both."
+            f"{', '.join(ACTION_TYPES)}; one of the two must not be none."
         )
 
 
@@ -140,7 +142,7 @@ def _usable(
     object_type: str,
     action_type: str,
 ) -> Iterator[GeneratedParaphrase]:
-    """Those that mean what the command does, each text once, and none that is known."""
+    """Yield the paraphrases that mean what the command does, each text once, without known texts."""
     taken = {text.lower() for text in known}
     for phrase in draws:
         if phrase is None:
@@ -154,7 +156,7 @@ def _usable(
 
 
 def tree_of(phrase: Phrase) -> Sentence:
-    """A phrase as a parsed sentence, with lemmas and ``ROOT``."""
+    """Return a phrase as a parsed sentence, with lemmas and ``ROOT``."""
     return tuple(
         Token(
             entry.text,
@@ -168,7 +170,7 @@ def tree_of(phrase: Phrase) -> Sentence:
 
 
 def _written(phrase: Phrase, *, plain: bool) -> str:
-    """A plain command is written as suites write theirs, in small letters; a sentence of its own like a sentence."""
+    """Format a phrase: a plain command in lower case, as suites write theirs, any other as a sentence."""
     texts = [entry.text for entry in phrase]
     if plain:
         return text_of(texts)
@@ -179,7 +181,7 @@ def _written(phrase: Phrase, *, plain: bool) -> str:
 def said(
     command: InstructionCommand, rng: random.Random, object_type: str, action_type: str, scene: SceneNames | None = None
 ) -> Phrase | None:
-    """One way to say a command in a cell, at random, with its tree; None where this draw found none."""
+    """Draw one phrasing of a command in a cell, with its tree; None if this draw found none."""
     words = lexicon()
     clauses: Sequence[Clause] | None = command.clauses
     if object_type != NONE:
@@ -203,7 +205,7 @@ def said(
 
 
 def _fits(parts: tuple[Part, ...], clauses: Sequence[Clause], words: Lexicon) -> bool:
-    """Whether a frame can say these clauses."""
+    """Whether a frame can express these clauses."""
     named = set(slots_of(parts))
     told = _told(clauses)
     if not any(name[-1] in "12" for name in named):
@@ -248,7 +250,7 @@ def _filler(clauses: Sequence[Clause], rng: random.Random, words: Lexicon) -> Ca
 
 
 def _told(clauses: Sequence[Clause]) -> tuple[Clause, ...]:
-    """The clauses for a sentence about things: no leading up ("pick it up and"), and no "it" where one tells of two."""
+    """Return the clauses for a sentence about things: no lead-in ("pick it up and"), no "it" for one of two."""
     if clauses[0].action == PICK_UP and len(clauses) == 2 and clauses[1].thing.pronoun:
         return (replace(clauses[1], thing=clauses[0].thing),)
     if len(clauses) == 2 and clauses[1].thing.noun == IT:
@@ -261,7 +263,7 @@ def _told(clauses: Sequence[Clause]) -> tuple[Clause, ...]:
 
 
 def _in_two(clauses: Sequence[Clause], rng: random.Random) -> tuple[Clause, ...]:
-    """The command as two clauses: one that finds or picks up the thing, and what is done to it."""
+    """Split the command into two clauses: finding or picking up the thing, and the action on it."""
     if len(clauses) == 2:
         return tuple(clauses)
     clause = clauses[0]
@@ -279,7 +281,7 @@ def _in_two(clauses: Sequence[Clause], rng: random.Random) -> tuple[Clause, ...]
 def _actions_said_otherwise(
     clauses: Sequence[Clause], rng: random.Random, way: str, words: Lexicon
 ) -> tuple[Clause, ...] | None:
-    """The clauses with an adverb, or with other verbs, in one of them or in both; None where there is no other."""
+    """Return the clauses with an adverb or other verbs in one or both of them, or None if there are no other verbs."""
     if way == ADDITION:
         manners = words.manners
         chosen = rng.randrange(len(clauses))
@@ -302,7 +304,9 @@ def _actions_said_otherwise(
 def _things_said_otherwise(
     clauses: Sequence[Clause], rng: random.Random, way: str, words: Lexicon, scene: SceneNames | None
 ) -> tuple[Clause, ...] | None:
-    """The clauses with other names for some of their things, each the same wherever it is named; None: no other."""
+    """Return the clauses with other names for some things, each name used consistently, or None if there is no other
+    name.
+    """
     choices = {}
     wordnet = best_wordnet() if scene is not None else None
     for noun in dict.fromkeys(thing.noun for clause in clauses for thing in _things_of(clause) if not thing.pronoun):
@@ -339,7 +343,7 @@ def _place_renamed(
 
 
 def _things_of(clause: Clause) -> Iterator[InstructionObject]:
-    """All things that a clause names."""
+    """Yield all things that a clause names."""
     first = [clause.thing]
     if clause.place is not None and clause.place.landmark is not None:
         first.append(clause.place.landmark)

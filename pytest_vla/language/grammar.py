@@ -1,4 +1,4 @@
-"""Instructions as commands: read from a task's instruction, and found again in every way of saying them."""
+"""Instructions as commands: parsed from a task's instruction, and recognised in every phrasing."""
 
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from pytest_vla.language.lexicon import ADJECTIVES, OF, Lexicon, Name, lexicon, 
 from pytest_vla.language.morphology import inflected
 from pytest_vla.language.notation import HEAD, Fill, Hanging, Part, Word, filled, joined, matches, template, tokens_of
 
-# What an instruction says: clauses of an action, a thing and a place; and what it means, pronouns resolved.
+# The parts of an instruction: clauses with an action, a thing and a place; its meaning has pronouns resolved.
 
 IT, THEM = "it", "them"
 PICK_UP, FIND, PUT = "pick up", "find", "put"
@@ -20,16 +20,16 @@ PICK_UP, FIND, PUT = "pick up", "find", "put"
 
 @dataclass(frozen=True)
 class InstructionObject:
-    """What an action is done to, or where.
+    """The object of an action, or a landmark.
 
     Attributes:
-        noun: the lexicon's name for it; `IT` or `THEM`: what was named before.
-        modifiers: what tells it from its like, before its name: middle, black.
-        details: what tells it from its like, behind its name.
+        noun: its name in the lexicon; `IT` or `THEM` for a thing named before.
+        modifiers: distinguishing words before the name: middle, black.
+        details: distinguishing phrases after the name.
         many: several of one name: both moka pots.
-        others: named with it: both the soup and the sauce.
-        called: another name for the same; with a pronoun: "that drawer". No part of the meaning, as what follows.
-        addition: a word more before its name.
+        others: things named together with it: both the soup and the sauce.
+        called: another name for the same noun; with a pronoun: "that drawer". Not part of the meaning, like `addition`.
+        addition: an additional word before its name.
     """
 
     noun: str
@@ -42,7 +42,7 @@ class InstructionObject:
 
     @property
     def plural(self) -> bool:
-        """Whether its verb is in the plural."""
+        """Whether it takes a verb in the plural."""
         return self.many or bool(self.others) or self.noun == THEM
 
     @property
@@ -53,7 +53,7 @@ class InstructionObject:
 
 @dataclass(frozen=True)
 class Detail:
-    """What tells a thing from its like: next to the ramekin; at the back."""
+    """A phrase that distinguishes a thing from others of its name: next to the ramekin; at the back."""
 
     relation: str
     landmarks: tuple[InstructionObject, ...] = ()
@@ -61,7 +61,7 @@ class Detail:
 
 @dataclass(frozen=True)
 class InstructionPlace:
-    """Where a thing goes; no landmark: inside of what was named before."""
+    """The target place of a thing; without a landmark, the inside of the thing named before."""
 
     relation: str
     landmark: InstructionObject | None = None
@@ -72,10 +72,10 @@ class Clause:
     """One action.
 
     Attributes:
-        action: the lexicon's name for it.
-        thing: to what.
-        place: to where, for actions that have it.
-        verb: how it is said, ``pull open``. No part of the meaning, as what follows.
+        action: its name in the lexicon.
+        thing: the object of the action.
+        place: the target, for actions that have one.
+        verb: the wording, ``pull open``. Not part of the meaning, like `manner`.
         manner: an adverb before the verb.
     """
 
@@ -94,8 +94,10 @@ class InstructionCommand:
 
     @property
     def meaning(self) -> tuple[Clause, ...]:
-        """What is to be done, whatever it is called: pronouns resolved, and without clauses that only lead to the
-        next (pick it up, find it)."""
+        """The clauses to be done, independent of wording.
+
+        Pronouns are resolved, and clauses that only lead to the next one (pick it up, find it) are left out.
+        """
         resolved: list[Clause] = []
         for clause in self.clauses:
             resolved.append(_resolved(clause, resolved[-1] if resolved else None))
@@ -107,7 +109,7 @@ class InstructionCommand:
 
 
 def named_before(clause: Clause, before: Clause) -> InstructionObject:
-    """What a clause's "it" or "them" is, by the clause before it."""
+    """Return the object that a clause's "it" or "them" refers to in the clause before it."""
     landmark = before.place.landmark if before.place is not None else None
     if landmark is not None and clause.thing.noun == THEM and not before.thing.plural:
         return replace(before.thing, others=(landmark,))
@@ -137,12 +139,12 @@ TAKES_OBJECT = frozenset(("on", "to"))
 
 
 def word(text: str, pos: str, tag: str, dep: str) -> Hanging:
-    """One word that hangs by a label."""
+    """Return one word with its dependency label."""
     return dep, (Word(text, pos, tag, HEAD, 0),)
 
 
 def thing_words(thing: InstructionObject, lexicon: Lexicon, *, subject: bool = False) -> list[Hanging]:
-    """A thing's words, the name's last as head."""
+    """Return a thing's words, with the last word of the name as head."""
     if thing.noun == IT and thing.called:
         return [word("that", "DET", "DT", "det"), *_name(thing.called, False)]
     if thing.pronoun:
@@ -169,7 +171,7 @@ def thing_words(thing: InstructionObject, lexicon: Lexicon, *, subject: bool = F
 
 
 def _landmarks(things: Sequence[InstructionObject], lexicon: Lexicon) -> Fill:
-    """What goes into a slot for landmarks: their words, joined by "and"."""
+    """Return the content of a landmark slot: the landmarks' words, joined by "and"."""
     words = thing_words(things[0], lexicon) if things else []
     for other in things[1:]:
         words += [word("and", "CCONJ", "CC", "cc"), ("conj", joined(thing_words(other, lexicon)))]
@@ -202,7 +204,7 @@ def _name(name: str, many: bool) -> list[Hanging]:
 
 
 def place_words(place: InstructionPlace | None, lexicon: Lexicon, *, state: bool = False) -> list[Hanging]:
-    """A place's words, with the label by which they hang from the verb; none for no place."""
+    """Return a place's words, labelled by their dependency on the verb; no words for no place."""
     if place is None:
         return []
     relation = lexicon.relations[place.relation]
@@ -212,7 +214,7 @@ def place_words(place: InstructionPlace | None, lexicon: Lexicon, *, state: bool
 
 
 def verb_words(verb: str, tag: str) -> list[Hanging]:
-    """A verb in a form as head, its particle behind it."""
+    """Return a verb in a form, as head, followed by its particle."""
     base, _, particle = verb.partition(" ")
     words = [word(inflected(base, tag), "VERB", tag, HEAD)]
     return [*words, _particle(particle)] if particle else words
@@ -225,7 +227,7 @@ def _particle(particle: str) -> Hanging:
 
 
 def clause_words(clause: Clause, form: str, lexicon: Lexicon) -> list[Hanging]:
-    """A clause in one of `FORMS`, its verb as head."""
+    """Return a clause in one of `FORMS`, with its verb as head."""
     tag = FORMS[form]
     place = place_words(clause.place, lexicon)
     if form in PASSIVE:
@@ -249,14 +251,14 @@ def clause_words(clause: Clause, form: str, lexicon: Lexicon) -> list[Hanging]:
 
 
 def clauses_words(clauses: Sequence[Clause], form: str, lexicon: Lexicon) -> list[Hanging]:
-    """Clauses in a form, joined by "and"; the first one's verb is the head."""
+    """Join clauses in a form by "and"; the first clause's verb is the head."""
     words = clause_words(clauses[0], form, lexicon)
     for clause in clauses[1:]:
         words += [word("and", "CCONJ", "CC", "cc"), ("conj", joined(clause_words(clause, form, lexicon)))]
     return words
 
 
-# From words to things, places and clauses: every way in which a row of tokens can be one.
+# From words to things, places and clauses: every reading of a row of tokens.
 
 OF_WORD = "of"
 """The one detail with a landmark of its own that a landmark has: "on the stove on the plate" is two places, not one."""
@@ -273,7 +275,7 @@ AGREEING = {
 
 @dataclass(frozen=True)
 class Verb:
-    """A verb as it was read; late: its particle is still to come."""
+    """A verb as parsed; `late` means that its particle is still to come."""
 
     action: str
     text: str
@@ -282,7 +284,7 @@ class Verb:
 
 @dataclass(frozen=True)
 class Reader:
-    """A row of tokens, and what its parts can be. All methods give pairs: the end, and what it is."""
+    """A parser over a row of tokens; its methods yield pairs: the end index and the parsed part."""
 
     tokens: tuple[str, ...]
     lexicon: Lexicon
@@ -293,13 +295,13 @@ class Reader:
         return [name for name in self.lexicon.names if known.issuperset(name.words)]
 
     def at(self, index: int, *words: str) -> bool:
-        """Whether these words stand there."""
+        """Whether the tokens at an index are these words."""
         return self.tokens[index : index + len(words)] == words
 
     def things(
         self, start: int, *, subject: bool = False, landmark: bool = False
     ) -> Iterator[tuple[int, InstructionObject]]:
-        """Things: pronouns, "the middle drawer of the cabinet", "both the soup and the sauce"."""
+        """Parse things: pronouns, "the middle drawer of the cabinet", "both the soup and the sauce"."""
         for pronoun in (IT, THEM):
             if self.at(start, "both" if subject and pronoun == THEM else pronoun):
                 yield start + 1, InstructionObject(pronoun)
@@ -359,7 +361,7 @@ class Reader:
                     yield last, (thing, other)
 
     def places(self, start: int, *, state: bool = False) -> Iterator[tuple[int, InstructionPlace]]:
-        """Places: "on top of the cabinet", "inside"."""
+        """Parse places: "on top of the cabinet", "inside"."""
         for relation in self.lexicon.relations.values():
             parts = relation.state if state else relation.parts
             find = lambda _, at: self.things(at, landmark=True)  # noqa: E731
@@ -367,7 +369,7 @@ class Reader:
                 yield end, InstructionPlace(relation.name, values.get("landmark"))
 
     def verbs(self, start: int, tag: str) -> Iterator[tuple[int, Verb]]:
-        """Verbs in a form, with their particle or without it yet."""
+        """Parse verbs in a form, with their particle or with the particle still to come."""
         for base, particle, action in self.lexicon.verbs:
             if start < len(self.tokens) and self.tokens[start] == inflected(base, tag):
                 if not particle:
@@ -378,7 +380,7 @@ class Reader:
                 yield start + 1, Verb(action, f"{base} {particle}", particle)
 
     def clauses(self, start: int, form: str) -> Iterator[tuple[int, tuple[Clause, ...]]]:
-        """One clause or two joined by "and", in one of `FORMS`."""
+        """Parse one clause, or two joined by "and", in one of `FORMS`."""
         for end, clause in self.clause(start, form):
             yield end, (clause,)
             if self.at(end, "and"):
@@ -386,7 +388,7 @@ class Reader:
                     yield last, (clause, other)
 
     def clause(self, start: int, form: str) -> Iterator[tuple[int, Clause]]:
-        """A clause in one of `FORMS`."""
+        """Parse a clause in one of `FORMS`."""
         if form in PASSIVE:
             for after_thing, thing in self.things(start, subject=True):
                 if form == "to_be_done":
@@ -413,7 +415,7 @@ class Reader:
             yield end, Clause(verb.action, thing, place, verb.text, manner)
 
     def states(self, start: int, *, done: bool) -> Iterator[tuple[int, tuple[str, InstructionPlace | None]]]:
-        """What is so when an action is done (open, on the plate), or what is while it is not (closed)."""
+        """Parse an action's goal state (open, on the plate), or its opposite (closed) if `done` is False."""
         for action in self.lexicon.actions.values():
             if action.states and self.at(start, action.states[0 if done else 1]):
                 yield start + 1, (action.name, None)
@@ -426,7 +428,7 @@ class Reader:
         return {}
 
     def slot(self, name: str, start: int) -> Iterator[tuple[int, Any]]:
-        """What a frame's slot can be; see ``frames.toml``. Raises KeyError for an unknown slot."""
+        """Parse a frame's slot; see ``frames.toml``. Raises KeyError for an unknown slot."""
         # Many frames ask for the same at the same word.
         kind = name.removeprefix("first.").removeprefix("second.").rstrip("12")
         key = (kind if name != kind and "." in name else f"{kind}+", start)
@@ -453,7 +455,7 @@ class Reader:
 
 
 def clauses_of(values: dict[str, Any], lexicon: Lexicon) -> tuple[Clause, ...] | None:
-    """The clauses that a frame's slots make; None where they do not fit: an action without the place that it takes."""
+    """Return the clauses made from a frame's slots, or None if they do not fit, such as an action without its place."""
     for form in FORMS:
         if form in values:
             clauses: tuple[Clause, ...] = values[form]
@@ -483,15 +485,16 @@ SAID = "said"
 
 @cache
 def frames() -> Mapping[str, tuple[tuple[Part, ...], ...]]:
-    """The ways of saying a command, by action type; `SAID` for the command itself."""
+    """Return the frames for phrasing a command, by action type; `SAID` for the command itself."""
     table = tomllib.loads((Path(__file__).parent / "frames.toml").read_text(encoding="utf-8"))
     return {name: tuple(template(line) for line in lines) for name, lines in table.items()}
 
 
 def read(instruction: str) -> InstructionCommand:
-    """The command that an instruction is.
+    """Parse an instruction into its command.
 
-    Raises VlaError where the grammar does not know a word of it, has no reading for it, or more than one.
+    Raises:
+        VlaError: the grammar does not know one of its words, or finds no reading or more than one.
     """
     reader = Reader(tuple(tokens_of(instruction)), lexicon())
     size = len(reader.tokens)
@@ -499,8 +502,8 @@ def read(instruction: str) -> InstructionCommand:
     if len(commands) != 1:
         found = "more than one reading" if commands else "no reading" + _unknown(reader)
         raise VlaError(
-            f"the instruction {instruction!r} has {found} in the grammar of pytest_vla.language. Instructions are read "
-            "that put, push, pick up, open, close or turn on and off a thing of lexicon.toml."
+            f"the instruction {instruction!r} has {found} in the grammar of pytest_vla.language. The grammar covers "
+            "putting, pushing, picking up, opening, closing, and turning on or off the things in lexicon.toml."
         )
     return next(iter(commands))
 
@@ -519,7 +522,7 @@ def _unknown(reader: Reader) -> str:
 
 @lru_cache(4096)
 def meanings(text: str) -> frozenset[tuple[Clause, ...]]:
-    """Every meaning that a text has, said in any of the grammar's ways; empty for a text that it does not know."""
+    """Return every meaning of a text in any phrasing of the grammar; empty for a text that it does not know."""
     return frozenset(InstructionCommand(clauses).meaning for clauses in _readings(text))
 
 

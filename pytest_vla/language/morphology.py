@@ -1,4 +1,4 @@
-"""English endings: the forms of a verb or noun, and back from a form to its lemma. Penn tags name the forms."""
+"""English morphology: the forms of a verb or noun, and the lemma of a form. Penn tags name the forms."""
 
 import re
 from functools import cache
@@ -102,7 +102,7 @@ IES = frozenset(("cookies", "movies", "brownies", "smoothies", "pies"))
 
 @cache
 def inflected(lemma: str, tag: str) -> str:
-    """The form of a verb (VB, VBP, VBZ, VBG, VBD, VBN) or noun (NN, NNS); any other tag: the lemma."""
+    """Return the form of a verb (VB, VBP, VBZ, VBG, VBD, VBN) or noun (NN, NNS); the lemma for any other tag."""
     if tag in ("VBZ", "VBD", "VBN") and lemma in IRREGULAR:
         return IRREGULAR[lemma][("VBZ", "VBD", "VBN").index(tag)]
     if tag in ("VBZ", "NNS"):
@@ -123,9 +123,9 @@ def inflected(lemma: str, tag: str) -> str:
 
 @cache
 def lemma(text: str, pos: str, tag: str) -> str:
-    """The dictionary form of a lower-cased word by its part of speech and Penn tag.
+    """Return the dictionary form of a lower-cased word by its part of speech and Penn tag.
 
-    A word whose tag says that it has no ending stays as it is: ``need`` is no past tense.
+    A word whose tag means no ending is returned unchanged: ``need`` is no past tense.
     """
     if (text in LEMMAS and pos in ("AUX", "VERB")) or text == "n't":
         return LEMMAS[text]
@@ -153,7 +153,7 @@ def _without_s(text: str) -> str:
 
 
 def _without_ending(stem: str) -> str:
-    """The verb without -ing or -ed: settl, shov and plac had an e, dropp a p."""
+    """Return the verb without -ing or -ed: settl, shov and plac had an e, dropp a p."""
     if f"{stem}e" in SILENT_E or f"{stem}e" in IRREGULAR:
         return f"{stem}e"
     if len(stem) > 3 and stem[-1] == stem[-2] and stem[-1] in "bdgmnprt":

@@ -1,9 +1,9 @@
-"""Sentences written down with their trees: one notation that is filled in (generation) and matched (reading).
+"""A notation for sentences with their trees: one template is filled in (generation) and matched (parsing).
 
-A template is a row of parts. ``could:aux`` is a word that hangs from the phrase's head by ``aux``; ``put*`` is the
-head; ``( the:det cup* )dobj`` is a phrase of its own; ``{thing}:dobj`` is a slot, filled by whoever asks; a slot
-without a label brings its own. ``can|could:aux`` is either word. ``open/ADJ.JJ`` says the part of speech and the Penn
-tag where the word list's are not meant.
+A template is a row of parts. ``could:aux`` is a word that depends on the phrase's head by ``aux``; ``put*`` is the
+head; ``( the:det cup* )dobj`` is a phrase inside the phrase; ``{thing}:dobj`` is a slot, filled by the caller; a slot
+without a label is filled with labelled words. ``can|could:aux`` is either word. ``open/ADJ.JJ`` gives the part of
+speech and the Penn tag explicitly, instead of the word list's.
 """
 
 import re
@@ -20,14 +20,14 @@ NO_SPACE_BEFORE = frozenset((",", ".", "?", "!", "n't", "'s", "'m", "'d", "'re",
 
 @dataclass(frozen=True)
 class Word:
-    """A word of a phrase.
+    """A word in a phrase.
 
     Attributes:
         text: lower-cased.
         pos: universal part of speech.
         tag: Penn tag.
-        dep: label by which it hangs from its head; `HEAD` for the phrase's own head.
-        head: index in the phrase of the word that it hangs from; its own for the phrase's head.
+        dep: its dependency label; `HEAD` for the phrase's own head.
+        head: index in the phrase of the word that it depends on; its own index for the phrase's head.
     """
 
     text: str
@@ -44,7 +44,7 @@ Hanging = tuple[str, Phrase]
 
 @dataclass(frozen=True)
 class WordChoice:
-    """One of several words with the same label; pos and tag empty: the word list's."""
+    """One of several words with the same label; empty pos and tag mean the word list's."""
 
     texts: tuple[str, ...]
     pos: str
@@ -54,7 +54,7 @@ class WordChoice:
 
 @dataclass(frozen=True)
 class PhraseSlot:
-    """A place for a phrase; dep empty: what comes brings its own label, or several phrases with theirs."""
+    """A place for a phrase; an empty dep means that the content brings its own labels."""
 
     name: str
     dep: str
@@ -77,19 +77,19 @@ Describe = Callable[[str], tuple[str, str]]
 
 
 class NotationError(ValueError):
-    """A template that cannot be read; the text says which and why."""
+    """An invalid template; the text names it and the reason."""
 
 
 @cache
 def template(text: str) -> tuple[Part, ...]:
-    """The parts of a template. Raises NotationError for a bracket without its partner or a word without a label."""
+    """Parse a template into its parts. Raises NotationError for an unmatched bracket or a word without a label."""
     stack: list[list[Part]] = [[]]
     for piece in text.split():
         if piece == "(":
             stack.append([])
         elif piece.startswith(")"):
             if len(stack) == 1 or len(piece) == 1:
-                raise NotationError(f"{text}: {piece} closes nothing, or has no label")
+                raise NotationError(f"{text}: {piece} has no opening bracket or no label")
             parts = stack.pop()
             stack[-1].append(PhraseGroup(tuple(parts), piece[1:]))
         else:
@@ -110,7 +110,7 @@ def _part(piece: str, text: str) -> Part:
 
 
 def filled(parts: Sequence[Part], fill: Fill, choose: Choose, describe: Describe) -> list[Hanging]:
-    """What the parts become when their slots are filled, in order."""
+    """Return the parts with their slots filled, in order."""
     hanging: list[Hanging] = []
     for part in parts:
         if isinstance(part, WordChoice):
@@ -123,7 +123,7 @@ def filled(parts: Sequence[Part], fill: Fill, choose: Choose, describe: Describe
 
 
 def slots_of(parts: Sequence[Part]) -> Iterator[str]:
-    """The names of all slots, those in groups among them."""
+    """Yield the names of all slots, including those in groups."""
     for part in parts:
         if isinstance(part, PhraseSlot):
             yield part.name
@@ -132,7 +132,7 @@ def slots_of(parts: Sequence[Part]) -> Iterator[str]:
 
 
 def labelled(slot: PhraseSlot, hanging: Sequence[Hanging]) -> list[Hanging]:
-    """What came for a slot, with the slot's label where it has one."""
+    """Return the content of a slot, with the slot's label if it has one."""
     return [(slot.dep, joined(hanging))] if slot.dep else list(hanging)
 
 
@@ -142,7 +142,7 @@ def _literal(part: WordChoice, text: str, describe: Describe) -> Hanging:
 
 
 def joined(hanging: Sequence[Hanging]) -> Phrase:
-    """One phrase of several: all hang from the one whose label is `HEAD`. Raises NotationError unless it is one."""
+    """Join words into one phrase whose head is labelled `HEAD`. Raises NotationError unless there is one head."""
     if [dep for dep, _ in hanging].count(HEAD) != 1:
         text = " ".join(word.text for _, phrase in hanging for word in phrase)
         raise NotationError(f"{text!r}: expected one head")
@@ -169,7 +169,7 @@ Find = Callable[[str, int], Iterator[tuple[int, Any]]]
 def matches(
     parts: Sequence[Part], tokens: Sequence[str], start: int, find: Find
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Every way in which the parts are the tokens from ``start`` on: where they end, and what the slots are."""
+    """Yield every match of the parts with the tokens from ``start`` on: the end index, and the slots' values."""
     if not parts:
         yield start, {}
         return
@@ -188,7 +188,7 @@ def matches(
 
 
 def text_of(words: Sequence[str]) -> str:
-    """The words as one writes them: no space before a comma or a contracted ending."""
+    """Join words into text: no space before a comma or a contracted ending."""
     text = ""
     for word in words:
         text += word if not text or word in NO_SPACE_BEFORE else f" {word}"
@@ -196,7 +196,7 @@ def text_of(words: Sequence[str]) -> str:
 
 
 def tokens_of(text: str) -> list[str]:
-    """The words and marks of a text, lower-cased, as spaCy cuts English: ``what's`` is two, ``can't`` is ca and n't."""
+    """Split a text into lower-cased words and marks as spaCy does: ``what's`` is two, ``can't`` is ca and n't."""
     return _TOKEN.findall(text.lower().replace("\u2019", "'"))
 
 

@@ -1,4 +1,4 @@
-"""Whether a task's prompt says what its goal asks for, for `pytest-vla lint`."""
+"""Checks of a task's prompt against its goal, for `pytest-vla lint`."""
 
 import difflib
 import re
@@ -81,15 +81,15 @@ class _Mention:
 
 @dataclass(frozen=True)
 class _Prompt:
-    """A task's prompt, and what its words may mean.
+    """A task's prompt, and the possible meanings of its words.
 
     Attributes:
-        task, problem: whose it is.
-        words: of the prompt, spelt right.
-        misspelt: words that are none, and what they stand for.
+        task, problem: the prompt's task.
+        words: the prompt's words, with corrected spelling.
+        misspelt: misspelt words and their corrections.
         declared: the categories of the task's things.
-        names: what things are called, and the categories that each name may mean.
-        catalogue: the categories that are known beside the declared ones.
+        names: names of things, with the categories that each name may mean.
+        catalogue: the known categories besides the declared ones.
         mentions: the things that the prompt names.
     """
 
@@ -103,7 +103,7 @@ class _Prompt:
     mentions: Sequence[_Mention]
 
     def meant(self, mention: _Mention) -> frozenset[str]:
-        """The declared categories that a mention may mean: a white bowl where there is none is any bowl."""
+        """Return the declared categories that a mention may mean: without a white bowl, "white bowl" means any bowl."""
         known = frozenset(self.declared.values())
         if found := mention.categories & known:
             return found
@@ -114,14 +114,14 @@ class _Prompt:
 
 
 def check_prompt(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
-    """What is wrong with :language, beside the goal and the file's name."""
+    """Yield findings about :language, compared with the goal and the file's name."""
     declared = {item.name: item.category for item in (*problem.fixtures, *problem.objects)}
     catalogue = frozenset((*catalogue_of(problem), *known_things()))
     names = _meanings(catalogue | frozenset(declared.values()))
     said = _words(problem.language)
     meant = _misspelt(said, names, declared)
     for word, right in meant.items():
-        message = f"{word!r} is no word; did you mean {right}? Policies are asked as it is written"
+        message = f"{word!r} is not a known word; did you mean {right}? The policy gets the text as written"
         yield task.found("P002", _word(task, word), message)
     # Nothing more follows from a slip of the pen.
     words = [meant.get(word, word) for word in said]
@@ -136,7 +136,7 @@ def _words(text: str) -> list[str]:
 
 @cache
 def _names_of(category: str) -> frozenset[str]:
-    """What a category, or a part of it, is called, one or several of them."""
+    """Return the names of a category or its parts, in singular and plural."""
     words = [word for word in category.split("_") if not word.isdigit()] or [category]
     # Upstream's names for the same mesh in another pose or make.
     if words[-2:] == ["no", "rotation"]:
@@ -159,7 +159,7 @@ def _plural(name: str) -> str:
 
 @lru_cache(512)
 def _meanings(categories: frozenset[str]) -> Mapping[str, frozenset[str]]:
-    """What things of these categories are called, and which of them each name may mean."""
+    """Return the names of things in these categories, with the categories that each name may mean."""
     found: dict[str, set[str]] = {}
     for category in categories:
         for name in _names_of(category):
@@ -168,7 +168,7 @@ def _meanings(categories: frozenset[str]) -> Mapping[str, frozenset[str]]:
 
 
 def _mentions(words: Sequence[str], meanings: Mapping[str, frozenset[str]]) -> list[_Mention]:
-    """The things that a text names, the longest name at each place."""
+    """Return the things that a text names, the longest name at each place."""
     longest = max(len(name.split()) for name in meanings)
     found = []
     start = 0
@@ -184,7 +184,7 @@ def _mentions(words: Sequence[str], meanings: Mapping[str, frozenset[str]]) -> l
 
 
 def _goal_things(prompt: _Prompt) -> list[tuple[Literal, tuple[str, ...]]]:
-    """The goal's literals with the things that they are about; what a region is of stands for it."""
+    """Return the goal's literals with the things that they are about; a region counts as its owner."""
     problem = prompt.problem
     movable = _movable(problem)
     owner = {region.key: region.target for region in problem.regions}
@@ -196,7 +196,7 @@ def _goal_things(prompt: _Prompt) -> list[tuple[Literal, tuple[str, ...]]]:
 
 
 def _movable(problem: Problem) -> frozenset[str]:
-    """The categories of a problem's things but for what all of them stand on."""
+    """Return the categories of a problem's things, except the surface that all of them stand on."""
     targets = {region.target for region in problem.regions if region.ranges}
     return frozenset(
         item.category for item in (*problem.objects, *(each for each in problem.fixtures if each.name not in targets))
@@ -210,19 +210,17 @@ def _unnamed(prompt: _Prompt) -> Iterator[LintFinding]:
         for name in things:
             if prompt.declared[name] not in meant and name not in told:
                 told.add(name)
-                others = (
-                    ", ".join(dict.fromkeys(mention.name for mention in prompt.mentions)) or "nothing that is known"
-                )
+                others = ", ".join(dict.fromkeys(mention.name for mention in prompt.mentions)) or "nothing known"
                 yield prompt.found(
                     "P001",
                     literal,
                     f"{literal} is about {name}, which the prompt does not name (it names {others}): a policy that "
-                    "does as it is told fails; change the goal or :language",
+                    "follows the prompt fails; change the goal or :language",
                 )
 
 
 def _otherwise_named(prompt: _Prompt) -> Iterator[LintFinding]:
-    """Things that the prompt calls by the full name of another category, such as porcelain bowl."""
+    """Yield findings about things that the prompt calls by another category's full name, such as porcelain bowl."""
     known = frozenset(prompt.declared.values())
     goal = {name for _, things in _goal_things(prompt) for name in things}
     for mention in prompt.mentions:
@@ -234,19 +232,19 @@ def _otherwise_named(prompt: _Prompt) -> Iterator[LintFinding]:
                 "P005",
                 _word(prompt.task, mention.name.split()[0]),
                 f"the prompt calls {called[0]}, a {prompt.declared[called[0]]}, by the name of another category, "
-                f"{exact}: policies may know that one",
+                f"{exact}: a policy may look for that one",
             )
 
 
 def _less(prompt: _Prompt) -> Iterator[LintFinding]:
-    """What the prompt asks for and the goal does not."""
+    """Yield findings about requests in the prompt that the goal does not have."""
     goal, words = list(leaves(prompt.problem.goal)), prompt.words
     if not goal:
         return
     about = {prompt.declared[name] for _, things in _goal_things(prompt) for name in things}
 
     def found(asked: str, lacking: str) -> LintFinding:
-        return prompt.found("G004", goal[0], f"the prompt says {asked!r}, and {lacking}; add it to the goal")
+        return prompt.found("G004", goal[0], f"the prompt says {asked!r}, but {lacking}; add it to the goal")
 
     predicates = {literal.predicate for literal in goal}
     for verb, particle, wanted in _STATES:
@@ -254,16 +252,16 @@ def _less(prompt: _Prompt) -> Iterator[LintFinding]:
             said = word == verb and (not particle or particle in words[index + 1 : index + 2])
             # "the open drawer" is no order.
             if said and words[index - 1 : index] != ["the"] and not predicates.intersection(wanted):
-                yield found(f"{verb} {particle}".strip(), f"no literal of the goal is ({wanted[0]} ...)")
+                yield found(f"{verb} {particle}".strip(), f"the goal has no literal ({wanted[0]} ...)")
     for mention in _moved(words, prompt.mentions):
         meant = prompt.meant(mention)
         if meant and not meant & about:
-            yield found(" ".join(words[mention.start - 1 : mention.end]), f"the goal says nothing of a {mention.name}")
+            yield found(" ".join(words[mention.start - 1 : mention.end]), f"the goal does not mention a {mention.name}")
     yield from _all_of_them(prompt, found)
 
 
 def _moved(words: Sequence[str], mentions: Sequence[_Mention]) -> Iterator[_Mention]:
-    """The things that the prompt says to move: what stands between a verb and where it goes."""
+    """Yield the things that the prompt asks to move: those between a verb and its target place."""
     moving = False
     for index, word in enumerate(words):
         if word in _VERBS:
@@ -275,7 +273,7 @@ def _moved(words: Sequence[str], mentions: Sequence[_Mention]) -> Iterator[_Ment
 
 
 def _all_of_them(prompt: _Prompt, found: Callable[[str, str], LintFinding]) -> Iterator[LintFinding]:
-    """``all of the apples``, ``both moka pots``, ``all of the drawers``."""
+    """Yield findings about ``all of the apples``, ``both moka pots``, ``all of the drawers``."""
     problem, declared, words = prompt.problem, prompt.declared, prompt.words
     named = [name for literal in leaves(problem.goal) for name in names_of(literal)]
     for mention in prompt.mentions:
@@ -298,11 +296,11 @@ def _all_of_them(prompt: _Prompt, found: Callable[[str, str], LintFinding]) -> I
         left = [name for name in members if name not in named]
         wanted = 2 if before[-1] == "both" else len(members)
         if len(members) - len(left) < min(wanted, len(members)):
-            yield found(f"{before[-1]} {mention.name}", f"the goal has nothing of {', '.join(left)}")
+            yield found(f"{before[-1]} {mention.name}", f"the goal lacks {', '.join(left)}")
 
 
 def _misspelt(words: Iterable[str], names: Mapping[str, frozenset[str]], declared: Mapping[str, str]) -> dict[str, str]:
-    """Words that are none, and what is meant by them: a word that is close to them, of what is known or declared."""
+    """Return misspelt words with their corrections: the closest known or declared word."""
     vocabulary = {word for name in (*names, *(each.replace("_", " ") for each in declared)) for word in name.split()}
     found = {}
     for word in dict.fromkeys(words):
@@ -320,7 +318,7 @@ def _is_word(word: str) -> bool:
 
 
 def _word(task: TaskText, word: str) -> Atom | None:
-    """Where a word of the prompt stands."""
+    """Return a word's position in the prompt."""
     section = task.sections.get(":language")
     atoms = [item for item in (section.items if section else ()) if isinstance(item, Atom)]
     return next((atom for atom in atoms[1:] if word in _words(atom.text)), None)
@@ -346,18 +344,18 @@ def _file_name(prompt: _Prompt) -> Iterator[LintFinding]:
             yield prompt.found(
                 "P003",
                 section,
-                f"the file is called {shown!r}, and the prompt is of {', '.join(two)} instead of {', '.join(one)}; "
-                "rename the file or mend :language",
+                f"the file is called {shown!r}, but the prompt has {', '.join(two)} instead of {', '.join(one)}; "
+                "rename the file or change :language",
             )
             return
     yield prompt.found(
         "P004",
         section,
-        f"the file is called {shown!r}, which is LIBERO's instruction, and :language says otherwise: policies are "
-        "asked by one of the two; make them alike",
+        f"the file is called {shown!r}, which is LIBERO's instruction, but :language differs: policies get one of "
+        "the two; make them equal",
     )
 
 
 def _lacking(mentions: Iterable[_Mention], others: Sequence[_Mention]) -> list[str]:
-    """The names of what is mentioned, and is nothing of what the others may mean."""
+    """Return the names of mentions that cannot mean the same as any of the others."""
     return sorted({each.name for each in mentions if not any(each.categories & other.categories for other in others)})

@@ -30,7 +30,7 @@ _OF_CELLS = (
     (74, 100, 98, 100, 97, 94, 95, 98, 100, 100, 95),
 )
 _NAMED = 3
-_REMEDY = f"mend it, or take {FILE} as LIBERO-Para publishes it"
+_REMEDY = f"correct it, or use {FILE} as LIBERO-Para publishes it"
 
 _COLUMNS = ("high", "low", "eval", "batch_idx", "new_instruction", "original_instruction")
 _SIMILARITIES = ("structural_similarity", "keyword_similarity")
@@ -40,7 +40,7 @@ _MOST = 1 + 1e-6
 
 
 def cell_counts() -> dict[tuple[str, str], int]:
-    """How many paraphrases are published, by object type and action type: LIBERO-Para's Table 8."""
+    """Return the number of published paraphrases by object type and action type: LIBERO-Para's Table 8."""
     rows = zip(OBJECT_TYPES, _OF_CELLS, strict=True)
     return {(kind, action): count for kind, row in rows for action, count in zip(ACTION_TYPES, row, strict=True)}
 
@@ -71,16 +71,16 @@ class PublishedParaphrase:
 
     @property
     def key(self) -> tuple[str, str, int, int]:
-        """What tells rows apart; texts do not: 203 rows repeat a text in another cell."""
+        """The identity of a row; texts do not identify rows, because 203 repeat a text in another cell."""
         return self.object_type, self.action_type, self.task, self.batch_idx
 
 
 @dataclass(frozen=True)
 class Published:
-    """The CSV.
+    """The published paraphrases in the CSV.
 
     Attributes:
-        version: names its content.
+        version: identifies its content.
         rows: in the file's order.
         by_key: by (object type, action type, task, batch_idx).
         by_texts: by `texts_key` of original and paraphrase.
@@ -93,12 +93,12 @@ class Published:
 
 
 def texts_key(original: str, paraphrase: str) -> tuple[str, str]:
-    """Two texts as scores see them: lower-cased, with single spaces."""
+    """Return two texts normalised for scores: lower-cased, with single spaces."""
     return " ".join(original.lower().split()), " ".join(paraphrase.lower().split())
 
 
 def cell_of(high: str, low: str) -> tuple[str, str] | None:
-    """Object type and action type of upstream's ``act``, ``obj`` or ``comp`` with its types; None for no such cell."""
+    """Return object type and action type for upstream's ``act``, ``obj`` or ``comp`` with its types, or None."""
     object_type, action_type = {"act": (NONE, low), "obj": (low, NONE)}.get(high, (NONE, NONE))
     if high == "comp":
         object_type, _, action_type = low.partition("+")
@@ -109,7 +109,7 @@ def cell_of(high: str, low: str) -> tuple[str, str] | None:
 
 
 def find_csv(data: Path) -> Path | None:
-    """The CSV in a folder of data or a LIBERO-Para checkout, or the file itself; None where it is not there."""
+    """Return the CSV in a data folder or a LIBERO-Para checkout, or the file itself; None if it does not exist."""
     if data.is_file():
         return data
     places = (data / FILE, data / SUITE / FILE)
@@ -120,27 +120,27 @@ def find_csv(data: Path) -> Path | None:
 
 
 def csv_of(data: Path | None) -> Path | None:
-    """The CSV in a folder that is given by ``--data``, or else by ``PYTEST_VLA_DATA``; None: there is none.
+    """Return the CSV in the folder given by ``--data`` or ``PYTEST_VLA_DATA``, or None if there is none.
 
     Raises:
-        VlaError: there is none where ``--data`` says.
+        VlaError: the folder given by ``--data`` has none.
     """
     if data is not None:
         found = find_csv(data)
         if found is None:
-            raise VlaError(f"--data={data}: no {FILE} there; give LIBERO-Para's checkout, or the file itself")
+            raise VlaError(f"--data={data} has no {FILE}; give LIBERO-Para's checkout, or the file itself")
         return found
     return next(filter(None, map(find_csv, variable_folders())), None)
 
 
 @cache
 def numbered_tasks() -> tuple[Task, ...]:
-    """LIBERO-Para's tasks by its numbers: LIBERO-Goal's ten, by their instructions in alphabetical order."""
+    """Return LIBERO-Para's tasks by its numbers: LIBERO-Goal's ten, in alphabetical order of their instructions."""
     return tuple(sorted(load_suite(SUITE).tasks, key=lambda task: task.language))
 
 
 def missing_paraphrases(published: Published) -> str | None:
-    """What a CSV has too few of, in a line: of which tasks and cells; None where it has as many as are published."""
+    """Return a line on the tasks and cells with too few paraphrases in a CSV, or None if it is complete."""
     languages = [task.language for task in numbered_tasks()]
     of_tasks = Counter(row.original for row in published.rows)
     of_cells = Counter((row.object_type, row.action_type) for row in published.rows)
@@ -158,8 +158,8 @@ def missing_paraphrases(published: Published) -> str | None:
         return None
     listed = "; ".join(_shortened(parts, what) for parts, what in ((tasks, "tasks"), (cells, "cells")) if parts)
     return (
-        f"{len(published.rows)} paraphrases where {sum(_OF_TASKS)} are published: {listed}. Rates are of those "
-        "that are there; if that is not on purpose, fetch the file again"
+        f"{len(published.rows)} of {sum(_OF_TASKS)} published paraphrases: {listed}. Rates cover only these; "
+        "download the file again unless this is intended"
     )
 
 
@@ -169,11 +169,11 @@ def _shortened(parts: list[str], what: str) -> str:
 
 
 def load_published(file: Path) -> Published:
-    """Reads the CSV.
+    """Read the CSV.
 
     Raises:
-        VlaError: it cannot be read or is not what LIBERO-Para publishes; names the line. Rows that are missing do not
-            raise: `missing_paraphrases` tells them.
+        VlaError: it cannot be read or is not as published by LIBERO-Para; names the line. Missing rows do not raise:
+            `missing_paraphrases` reports them.
     """
     try:
         content = file.read_bytes()
@@ -209,14 +209,14 @@ def load_published(file: Path) -> Published:
 
 
 def _lines(file: Path, content: bytes) -> Iterator[tuple[int, list[str]]]:
-    """The rows of the CSV, each with the line on which it begins. Raises VlaError."""
+    """Yield the CSV's rows, each with its first line number. Raises VlaError."""
     try:
         text = content.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise VlaError(
             f"{file}:{line}: cannot be read: byte {content[error.start]:#04x} is not UTF-8; save the file as UTF-8, or "
-            f"take {FILE} as LIBERO-Para publishes it"
+            f"use {FILE} as LIBERO-Para publishes it"
         ) from error
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     while True:
@@ -234,7 +234,7 @@ def _lines(file: Path, content: bytes) -> Iterator[tuple[int, list[str]]]:
 
 
 def _check_tasks(file: Path, rows: Mapping[int, PublishedParaphrase]) -> None:
-    """Raises VlaError for an instruction that is another task's than the row's ``eval``."""
+    """Raise VlaError for an instruction that belongs to another task than the row's ``eval``."""
     languages = [task.language for task in numbered_tasks()]
     numbers = {language: number for number, language in enumerate(languages)}
     found: dict[int, dict[str, int]] = {}
@@ -258,7 +258,7 @@ def _check_tasks(file: Path, rows: Mapping[int, PublishedParaphrase]) -> None:
 def _paraphrase(text: Mapping[str, str], file: Path, line: int) -> PublishedParaphrase:
     cell = cell_of(text["high"], text["low"])
     if cell is None:
-        raise _refused(file, line, f"no cell has high {text['high']!r} with low {text['low']!r}")
+        raise _refused(file, line, f"there is no cell with high {text['high']!r} with low {text['low']!r}")
     for name in ("new_instruction", "original_instruction"):
         if not text[name].strip():
             raise _refused(file, line, f"{name} is empty, expected an instruction")

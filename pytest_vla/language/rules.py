@@ -1,4 +1,4 @@
-"""Rules in the notation of templates, and words: sentences are drawn from them."""
+"""Grammar rules in the template notation, with word lists: sentences are drawn from them."""
 
 import random
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from pytest_vla.language.notation import HEAD, Hanging, NotationError, Part, Wor
 
 @dataclass(frozen=True)
 class Words:
-    """A list of words of one part of speech; a slot asks for a form by a Penn tag, ``{put.VBN}``."""
+    """A list of words with one part of speech; a slot asks for a form by a Penn tag, ``{put.VBN}``."""
 
     pos: str
     tag: str
@@ -24,9 +24,9 @@ class GrammarRules:
     """A grammar.
 
     Attributes:
-        rules: by name, the templates that it can be, each with its weight.
-        words: lists of words by name; a slot may name one like a rule.
-        tags: part of speech and Penn tag of the words that templates name without.
+        rules: weighted templates, by rule name.
+        words: word lists by name; a slot may name one like a rule.
+        tags: part of speech and Penn tag of the words that templates name without them.
     """
 
     rules: Mapping[str, tuple[tuple[int, tuple[Part, ...]], ...]]
@@ -38,15 +38,21 @@ class GrammarRules:
         return {name: tuple(weight for weight, _ in templates) for name, templates in self.rules.items()}
 
     def describe(self, text: str) -> tuple[str, str]:
-        """Part of speech and Penn tag of a word that a template names without. Raises NotationError for others."""
+        """Return part of speech and Penn tag of a word that templates name alone. Raises NotationError for others."""
         if text not in self.tags:
-            raise NotationError(f"{text}: no part of speech is known; write {text}/POS.TAG")
+            raise NotationError(f"{text}: unknown part of speech; write {text}/POS.TAG")
         return self.tags[text]
 
 
 def rules_from(table: Mapping[str, Any]) -> GrammarRules:
-    """A grammar of TOML tables: ``tags`` (``"ADP.IN" = "on in"``), ``words`` (``cup.NOUN.NN = "cup mug"``) and
-    ``rules`` (name to templates, ``"3 | ..."`` with a weight). Raises NotationError for what cannot be read."""
+    """Parse a grammar from TOML tables.
+
+    They are ``tags`` (``"ADP.IN" = "on in"``), ``words`` (``cup.NOUN.NN = "cup mug"``) and ``rules`` (name to
+    templates, ``"3 | ..."`` with a weight).
+
+    Raises:
+        NotationError: a table is invalid.
+    """
     tags: dict[str, tuple[str, str]] = {}
     for key, texts in table["tags"].items():
         pos, tag = key.split(".", 1)
@@ -64,7 +70,7 @@ def rules_from(table: Mapping[str, Any]) -> GrammarRules:
 
 
 def drawn(rules: GrammarRules, name: str, rng: random.Random) -> list[Hanging]:
-    """What a slot of this name becomes, at random by the rules' weights. Raises NotationError for an unknown name."""
+    """Draw a slot's content by the rules' weights. Raises NotationError for an unknown name."""
     if name in rules.rules:
         _, parts = rng.choices(rules.rules[name], rules.weights[name])[0]
         return filled(parts, lambda slot: drawn(rules, slot, rng), rng.choice, rules.describe)
@@ -75,7 +81,7 @@ def drawn(rules: GrammarRules, name: str, rng: random.Random) -> list[Hanging]:
 def _words(rules: GrammarRules, name: str) -> tuple[Words, str, tuple[str, ...]]:
     base, _, tag = name.partition(".")
     if base not in rules.words:
-        raise NotationError(f"{name}: no rule and no list of words has this name")
+        raise NotationError(f"{name}: no rule or word list has this name")
     words = rules.words[base]
     # A list without a tag in the slot is taken as it stands: "mixing" is in the form that is meant.
     forms = tuple(inflected(lemma, tag) for lemma in words.lemmas) if tag else words.lemmas

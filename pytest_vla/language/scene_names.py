@@ -1,4 +1,4 @@
-"""Which things a scene has and what they are called, so that a text of ours never calls one by another's name."""
+"""Names of the things in a scene, so that a generated text never uses one thing's name for another."""
 
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SceneThing:
-    """A thing of a scene, or a part of one, such as a drawer.
+    """A thing in a scene, or a part such as a drawer.
 
     Attributes:
-        names: what it is called; an instruction with one of them means it.
-        others: further words that it could be taken for.
-        unfit: words that others of its names could be said otherwise by, and it could not.
+        names: its names; an instruction that contains one means this thing.
+        others: further words that might be understood as this thing.
+        unfit: words that can replace its name for other things of that name, but not for this one.
     """
 
     names: tuple[str, ...]
@@ -30,14 +30,14 @@ class SceneThing:
 
 @dataclass(frozen=True)
 class SceneNames:
-    """The things of a scene, each category once."""
+    """The things in a scene, each category once."""
 
     things: tuple[SceneThing, ...]
 
     def meant_by(self, phrase: str) -> tuple[SceneThing, ...]:
-        """The things that a noun phrase without its article means: by the longest of its ends that is a name.
+        """Return the things that a noun phrase without its article means, by its longest ending that is a name.
 
-        Empty where it names none of them.
+        Empty if no ending is a name.
         """
         words = phrase.lower().split()
         for start in range(len(words)):
@@ -47,16 +47,16 @@ class SceneNames:
         return ()
 
     def fits(self, word: str, phrase: str, wordnet: WordNet) -> bool:
-        """Whether a word in the place of a phrase's name is right for what the phrase means, and for nothing else here.
+        """Whether a word that replaces a phrase's name fits the thing that the phrase means, and no other thing here.
 
-        It is for something else where it is a name of that, as bottle may be of the ketchup, or ends in one (salad
-        bowl, where a bowl is there too) and the phrase does not; where it stands above one in WordNet, in any sense
-        (container, where a bottle is there); and where it stands below one in its first sense (skillet, and a pan).
+        A word fits another thing if it is a name of it, as bottle may be for the ketchup; if it ends in such a name
+        (salad bowl, if there is a bowl too) and the phrase does not; if it is above such a name in WordNet, in any
+        sense (container, if there is a bottle); or if it is below such a name in its first sense (skillet, and a pan).
 
         Args:
-            word: one, or several: ``dinner plate``.
-            phrase: what the instruction calls the thing, without its article.
-            wordnet: what is above and below.
+            word: one or several: ``dinner plate``.
+            phrase: the instruction's name for the thing, without its article.
+            wordnet: gives the words above and below.
         """
         word, phrase = word.lower(), phrase.lower()
         meant = self.meant_by(phrase)
@@ -74,7 +74,7 @@ class SceneNames:
 
 @cache
 def known_things() -> Mapping[str, tuple[SceneThing, ...]]:
-    """By category, the thing and its parts, as ``scene_names.toml`` lists them."""
+    """Return each category's thing and its parts, as listed in ``scene_names.toml``."""
     table = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
     return {
         category: (
@@ -86,11 +86,11 @@ def known_things() -> Mapping[str, tuple[SceneThing, ...]]:
 
 
 def scene_names(problem: "Problem", added: Iterable[str] = ()) -> SceneNames:
-    """What the things of a problem are called.
+    """Return the names of a problem's things.
 
     Args:
-        problem: of a task; its fixtures, objects and what they stand on.
-        added: categories of things that a variation may put there.
+        problem: its fixtures, objects and the surface that they stand on are named.
+        added: categories of things that a variation may add.
     """
     from pytest_vla.scene.workspaces import workspace
 
@@ -100,26 +100,26 @@ def scene_names(problem: "Problem", added: Iterable[str] = ()) -> SceneNames:
 
 
 def things_of(category: str) -> tuple[SceneThing, ...]:
-    """A category's thing and its parts; of one that nobody has listed by the words of its name."""
+    """Return a category's thing and its parts; an unlisted category is named by the words of its name."""
     return known_things().get(category) or (SceneThing(tuple(_ends(category.split("_")))),)
 
 
 def _ends(words: Sequence[str]) -> Iterator[str]:
-    """``red coffee mug``, ``coffee mug``, ``mug``; numbers are no words."""
+    """Yield ``red coffee mug``, ``coffee mug``, ``mug``; numbers are no words."""
     named = [word for word in words if not word.isdigit()] or list(words)
     return (" ".join(named[start:]) for start in range(len(named)))
 
 
 @lru_cache(4096)
 def _above(name: str, wordnet: WordNet, senses: int | None = None) -> frozenset[str]:
-    """A name, and all that is above it in WordNet, in so many senses, or all: what can be said of other things too."""
+    """Return a name and all words above it in WordNet, in so many senses or all: words that fit other things too."""
     base = wordnet.base_form(name, "noun")
     return frozenset((name,)) | (wordnet.covers(base, "noun", senses) if base is not None else frozenset())
 
 
 @lru_cache(4096)
 def _called(thing: SceneThing) -> frozenset[str]:
-    """What could be said of it. A name's last word is a name too: who has a wine rack has a rack."""
+    """Return the words that may name a thing. A name's last word counts too: a wine rack may be called a rack."""
     return frozenset((*thing.names, *thing.others, *(name.rpartition(" ")[2] for name in thing.names)))
 
 

@@ -1,4 +1,4 @@
-"""S_K: how many of an instruction's content words come again; and a pair's similarities with their parts."""
+"""Similarity of a paraphrase and its original: S_K by content words, S_T by dependency trees, and their parts."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# An instruction as a parser sees it; what every parser of ours gives.
+# Parsed instructions, as every parser of ours returns them.
 
 CONTENT = frozenset(("NOUN", "VERB", "ADJ", "ADV", "PROPN"))
 """Parts of speech whose words carry meaning: what S_K compares (LIBERO-Para, arXiv 2603.28301)."""
@@ -22,7 +22,7 @@ CONTENT = frozenset(("NOUN", "VERB", "ADJ", "ADV", "PROPN"))
 
 @dataclass(frozen=True)
 class Token:
-    """A word or a mark of a sentence.
+    """A word or punctuation mark in a sentence.
 
     Attributes:
         text: lower-cased.
@@ -44,18 +44,18 @@ Sentence = tuple[Token, ...]
 
 @dataclass(frozen=True)
 class Parsed:
-    """A text, parsed: its sentences in order; none for a text without words."""
+    """A parsed text: its sentences in order, none for a text without words."""
 
     text: str
     sentences: tuple[Sentence, ...]
 
 
 class Parser(Protocol):
-    """Parses instructions.
+    """A parser of instructions.
 
     Attributes:
-        name: of the backend, for records and tables.
-        version: of what it is made of; another version may give other trees.
+        name: the backend's, for records and tables.
+        version: identifies its parts; another version may give other trees.
     """
 
     @property
@@ -63,15 +63,15 @@ class Parser(Protocol):
     @property
     def version(self) -> str: ...
     def parse(self, texts: Sequence[str]) -> list[Parsed]:
-        """The texts, lower-cased and parsed; many at once are quicker than one by one."""
+        """Parse the texts, lower-cased; one call for many texts is faster than many calls."""
 
 
-# Dependency trees, and S_T: how alike the trees of two instructions are.
+# Dependency trees, and S_T: the similarity of two instructions' trees.
 
 
 @dataclass(frozen=True)
 class Tree:
-    """A node: its label, (dependency, part of speech), and its children in the labels' order."""
+    """A node: its label (dependency, part of speech), and its children in the order of their labels."""
 
     label: tuple[str, str]
     children: tuple["Tree", ...] = ()
@@ -83,8 +83,8 @@ class TreeComparison:
 
     Attributes:
         original: the first sentence of the original; empty for a text without words.
-        paraphrase: that of the paraphrase.
-        edit_distance: nodes to insert, remove and rename, at least.
+        paraphrase: the first sentence of the paraphrase.
+        edit_distance: the least number of nodes to insert, remove and rename.
     """
 
     original: Sentence
@@ -99,11 +99,11 @@ class TreeComparison:
 
 
 def compare_trees(original: Parsed, paraphrase: Parsed) -> TreeComparison:
-    """The first sentences of two texts, as the paper compares them; the other sentences do not count.
+    """Compare the first sentences of two texts, as the paper does; other sentences do not count.
 
     Raises:
         VlaError: zss is not installed.
-        ValueError: a sentence's heads make no tree.
+        ValueError: a sentence's heads form no tree.
     """
     first, second = (parsed.sentences[0] if parsed.sentences else () for parsed in (original, paraphrase))
     if not first or not second:
@@ -112,10 +112,10 @@ def compare_trees(original: Parsed, paraphrase: Parsed) -> TreeComparison:
 
 
 def ordered_tree(sentence: Sentence) -> Tree:
-    """A sentence's tree. Siblings are sorted by label, so that word order counts for nothing.
+    """Return a sentence's tree with siblings sorted by label, so that word order does not matter.
 
     Raises:
-        ValueError: the heads make no tree.
+        ValueError: the heads form no tree.
     """
     children = children_of(sentence)
     roots = [index for index, token in enumerate(sentence) if token.head == index]
@@ -126,7 +126,7 @@ def ordered_tree(sentence: Sentence) -> Tree:
     for index in order:
         order.extend(children[index])
     if len(order) != len(sentence):
-        raise ValueError(f"{_shown(sentence)}: the heads make a circle")
+        raise ValueError(f"{_shown(sentence)}: the heads form a cycle")
     trees: dict[int, Tree] = {}
     for index in reversed(order):
         token = sentence[index]
@@ -135,7 +135,7 @@ def ordered_tree(sentence: Sentence) -> Tree:
 
 
 def children_of(sentence: Sentence) -> list[list[int]]:
-    """Of each token the indices of its children, sorted by label; those of one label stay in the text's order.
+    """Return the indices of each token's children, sorted by label; equal labels stay in the text's order.
 
     Raises:
         ValueError: a head is outside the sentence.
@@ -153,7 +153,7 @@ def children_of(sentence: Sentence) -> list[list[int]]:
 
 @lru_cache(maxsize=65536)
 def tree_edit_distance(first: Tree, second: Tree) -> int:
-    """Zhang and Shasha's distance: each node inserted, removed or renamed costs 1. Raises VlaError without zss."""
+    """Compute Zhang and Shasha's distance: to insert, remove or rename a node costs 1. Raises VlaError without zss."""
     zss = required("zss")
     # Never zss's default label distance: with the package editdist installed it compares letters.
     distance = zss.distance(
@@ -167,7 +167,7 @@ def tree_edit_distance(first: Tree, second: Tree) -> int:
 
 
 def tree_lines(sentence: Sentence) -> Sequence[str]:
-    """A sentence's tree for people: a line a node, ``word  dep POS``, siblings as they are compared."""
+    """Format a sentence's tree, one line per node, ``word dep POS``, siblings in the order of the comparison."""
     children = children_of(sentence)
     lines: list[str] = []
     stack = [(index, 0) for index, token in enumerate(sentence) if token.head == index]
@@ -185,12 +185,12 @@ def _shown(sentence: Sentence) -> str:
 
 @dataclass(frozen=True)
 class Match:
-    """A content word of the original, and the paraphrase's that is most like it.
+    """A content word of the original, with the most similar one of the paraphrase.
 
     Attributes:
         word: the original's.
-        best: the paraphrase's; empty where the template backend finds none.
-        cosine: of the two.
+        best: the paraphrase's; empty if the template backend finds none.
+        cosine: their similarity.
     """
 
     word: str
@@ -203,9 +203,9 @@ class WordComparison:
     """The words of two instructions side by side, without a parser.
 
     Attributes:
-        original: the original's words, those with a meaning as ``*``.
-        paraphrase: the paraphrase's.
-        edit_distance: words to insert, remove and replace, at least.
+        original: the original's words, content words as ``*``.
+        paraphrase: the paraphrase's words, content words as ``*``.
+        edit_distance: the least number of words to insert, remove and replace.
     """
 
     original: tuple[str, ...]
@@ -221,16 +221,16 @@ class WordComparison:
 
 @dataclass(frozen=True)
 class Similarity:
-    """A paraphrase against its original.
+    """The similarities of a paraphrase and its original.
 
     Attributes:
-        original: as it was given.
-        paraphrase: as it was given.
+        original: as given.
+        paraphrase: as given.
         keyword: S_K, 0..1; a published one up to 1.2e-7 above.
         structural: S_T, 0..1.
-        backend: name and version of what made both.
-        matches: what S_K is the mean of; None where it was published without.
-        structure: what S_T is made of; None where it was published without.
+        backend: name and version of the backend for both.
+        matches: the matches whose mean is S_K; None for published values.
+        structure: the comparison behind S_T; None for published values.
     """
 
     original: str
@@ -243,14 +243,14 @@ class Similarity:
 
 
 def content_lemmas(parsed: Parsed) -> tuple[str, ...]:
-    """The dictionary forms of a text's content words, of all its sentences."""
+    """Return the dictionary forms of a text's content words, in all its sentences."""
     return tuple(token.lemma for sentence in parsed.sentences for token in sentence if token.pos in CONTENT)
 
 
 def best_matches(
     original: Sequence[str], paraphrase: Sequence[str], vectors: "Mapping[str, NDArray[np.float64]]"
 ) -> tuple[Match, ...]:
-    """For each content word of the original the best one of the paraphrase; none where either has none.
+    """Return each content word of the original with its best match in the paraphrase; empty if either has none.
 
     Args:
         original: its content lemmas.
@@ -270,7 +270,7 @@ def best_matches(
 
 
 def keyword_similarity(matches: Sequence[Match]) -> float:
-    """S_K: the mean cosine of the original's words; 0 where either text has no content word."""
+    """Compute S_K: the mean cosine of the original's words; 0 if either text has no content word."""
     return fsum(match.cosine for match in matches) / len(matches) if matches else 0.0
 
 
@@ -297,13 +297,13 @@ _ENDINGS = ("ing", "ed", "es", "s", "e")
 
 
 def compare_words(original: str, paraphrase: str) -> WordComparison:
-    """The first sentences of two texts by Levenshtein's distance over words, in which all content words are alike."""
+    """Compare the first sentences of two texts by Levenshtein distance over words; all content words count as equal."""
     first, second = _frame(original), _frame(paraphrase)
     return WordComparison(first, second, _edit_distance(first, second))
 
 
 def match_words(original: str, paraphrase: str) -> tuple[Match, ...]:
-    """For each content word of the original one of the paraphrase: of the same stem 1, else `UNLIKE`."""
+    """Match each content word of the original with one of the paraphrase: 1 for the same stem, otherwise `UNLIKE`."""
     words, others = (
         [word for word in _words(text) if _is_word(word) and word not in _FUNCTION_WORDS]
         for text in (original, paraphrase)

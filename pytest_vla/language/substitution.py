@@ -1,4 +1,4 @@
-"""VLA-Arena's W0-W4: K of an instruction's verbs and nouns give way to others (`pytest_vla.language.substitution`)."""
+"""VLA-Arena's W0-W4: K verbs and nouns of an instruction are replaced by WordNet neighbours."""
 
 import random
 import re
@@ -111,7 +111,7 @@ _LONGEST = 3
 
 @dataclass(frozen=True)
 class Substitute:
-    """What may stand in a slot: a word, its relation to the one that stood there, and in which sense of that."""
+    """A word that may fill a slot, with its relation to the original word and the sense used."""
 
     word: str
     relation: Relation
@@ -120,15 +120,15 @@ class Substitute:
 
 @dataclass(frozen=True)
 class WordSlot:
-    """A word or collocation of an instruction that has substitutes.
+    """A word or collocation in an instruction that has substitutes.
 
     Attributes:
-        start: of its first character in the instruction.
-        end: behind its last.
+        start: index of its first character in the instruction.
+        end: index after its last character.
         lemma: its base form.
-        part: of speech.
-        choices: its substitutes as they would stand there, plural for a plural; at least one.
-        again: start and end of where it stands again and is replaced by the same, as one slot.
+        part: its part of speech.
+        choices: its substitutes as they would be written there, plural for a plural; at least one.
+        again: start and end of repeats, which are replaced by the same word, as one slot.
     """
 
     start: int
@@ -141,13 +141,13 @@ class WordSlot:
 
 @dataclass(frozen=True)
 class NounPhraseHead:
-    """The head of a noun phrase, all in base form.
+    """The head of a noun phrase, in base form.
 
     Attributes:
-        lemma: as WordNet has it: ``box``.
+        lemma: as in WordNet: ``box``.
         compound: with the nouns before it: ``cookie box``.
-        phrase: with all that stands before it but the article: ``small cookie box``.
-        plural: whether it stands there in the plural.
+        phrase: with all words before it except the article: ``small cookie box``.
+        plural: whether it is in the plural there.
     """
 
     lemma: str
@@ -157,23 +157,24 @@ class NounPhraseHead:
 
 
 class Screen(Protocol):
-    """Which neighbours may stand for a word, where not all that `VERBS` and `NOUN_SENSES` let through."""
+    """A filter for the neighbours that may replace a word, beyond `VERBS` and `NOUN_SENSES`."""
 
     def verbs(self, verb: str) -> Collection[str]:
-        """Of a verb's neighbours those that may."""
+        """Return the neighbours that may replace a verb."""
 
     def nouns(self, noun: NounPhraseHead, wordnet: WordNet) -> Sequence[Substitute]:
-        """Of a noun's neighbours those that may, in the singular."""
+        """Return the neighbours that may replace a noun, in the singular."""
 
 
 def find_slots(
     instruction: str, wordnet: WordNet, avoid: Collection[str] = (), screen: Screen | None = None
 ) -> tuple[WordSlot, ...]:
-    """The instruction's slots in its order: `VERBS` where an order begins, `PARTICIPLES`, the heads of noun phrases.
+    """Return the instruction's slots in order: initial `VERBS`, `PARTICIPLES`, and heads of noun phrases.
 
-    A noun's choices are its neighbours in the sense of `NOUN_SENSES`, in lower case, without names (Achaea, a region)
-    and without those whose last word is another noun of the instruction or one of `avoid`: what is asked for stays
-    what it is. With a screen they are those that it lets stand there, and a noun that stands there twice is one slot.
+    A noun's choices are its neighbours in the sense given by `NOUN_SENSES`, in lower case, without proper names
+    (Achaea, a region) and without words that end in another noun of the instruction or in one of `avoid`, so that the
+    requested thing does not change. With a screen, the choices are those that the screen allows, and a repeated noun is
+    one slot.
     """
     matches = list(_TOKEN.finditer(instruction))
     words = [match.group().lower() for match in matches]
@@ -215,7 +216,7 @@ def find_slots(
 
 
 def _verbs(words: Sequence[str]) -> list[tuple[int, int]]:
-    """Where verbs stand: index of the first word, and number of words."""
+    """Return the positions of verbs: index of the first word, and number of words."""
     found = []
     for index in range(len(words)):
         length = next((n for n in (2, 1) if n <= len(words) - index and " ".join(words[index : index + n]) in VERBS), 0)
@@ -232,7 +233,7 @@ def _verbs(words: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def _participles(words: Sequence[str]) -> list[tuple[int, int]]:
-    """Where participles stand, as `_verbs`; not where something is turned on its side."""
+    """Return the positions of participles, as `_verbs` does; not if something is turned on its side."""
     found = []
     for index in range(len(words)):
         for length in (1, 2):
@@ -244,7 +245,7 @@ def _participles(words: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def _nouns(words: Sequence[str], taken: Collection[int], wordnet: WordNet) -> list[tuple[int, int, NounPhraseHead]]:
-    """The heads of noun phrases: index of the first word, number of words."""
+    """Return the heads of noun phrases: index of the first word, number of words, and the head."""
     found: list[tuple[int, int, NounPhraseHead]] = []
     index = 0
     while index < len(words):
@@ -265,7 +266,7 @@ def _ends_phrase(words: Sequence[str], index: int, taken: Collection[int]) -> bo
 
 
 def _opens_phrase(words: Sequence[str], start: int) -> bool:
-    """Whether what stands before lets a noun phrase begin: an article, a preposition, or ``yellow and`` white."""
+    """Whether a noun phrase can begin after the preceding word: an article, a preposition, or ``yellow and`` white."""
     before = words[start - 1] if start else ""
     if before in ("and", ","):
         return start > 1 and words[start - 2] in _MODIFIERS
@@ -300,7 +301,7 @@ def _verb_choices(verb: str, allowed: Collection[str], wordnet: WordNet) -> list
 
 
 def _noun_choices(noun: str, wordnet: WordNet) -> list[Substitute]:
-    """All neighbours of a noun in the sense of `NOUN_SENSES`, without names."""
+    """Return all neighbours of a noun in the sense given by `NOUN_SENSES`, without proper names."""
     sense = min(NOUN_SENSES.get(noun, 1), wordnet.senses(noun, "noun"))
     return [
         Substitute(neighbour.word.lower(), neighbour.relation, sense)
@@ -310,7 +311,7 @@ def _noun_choices(noun: str, wordnet: WordNet) -> list[Substitute]:
 
 
 def _fitting(choices: Iterable[Substitute], noun: NounPhraseHead, others: Collection[str]) -> list[Substitute]:
-    """The choices as they would stand there, without those that end in one of the other nouns."""
+    """Return the choices as they would be written there, without those that end in one of the other nouns."""
     head, plural = noun.lemma.rpartition(" ")[2], _plural(noun.lemma)
     return [
         replace(choice, word=_plural(choice.word) if noun.plural else choice.word)
@@ -336,7 +337,7 @@ LEVELS = (0, 1, 2, 3, 4)
 
 @dataclass(frozen=True)
 class Substitution:
-    """One replaced word: where it stood, what it was and became, and why that is allowed."""
+    """One replaced word: its position, the original and new word, and the relation that allows it."""
 
     start: int
     original: str
@@ -349,13 +350,13 @@ class Substitution:
 
 @dataclass(frozen=True)
 class Substituted:
-    """An instruction of level K = the number of its substitutions, which are in the order of the original text.
+    """An instruction with replaced words; its level is the number of substitutions, in the original text's order.
 
     Attributes:
-        text: what the policy is told.
-        original: what it is told at level 0.
-        substitutions: what was replaced.
-        source: the WordNet that they come from: name and version.
+        text: as given to the policy.
+        original: the instruction at level 0.
+        substitutions: the replaced words.
+        source: name and version of the WordNet.
     """
 
     text: str
@@ -372,28 +373,28 @@ def substitute(
     avoid: Collection[str] = (),
     screen: Screen | None = None,
 ) -> Substituted:
-    """Replaces `level` of the instruction's slots: each subset equally likely, and each choice of a slot.
+    """Replace `level` of the instruction's slots: each subset is equally likely, and each choice for a slot.
 
-    Two different nouns do not become the same word, as box and drawer might become container, where one of them has
+    Two different nouns do not become the same word, as box and drawer might become container, if one of them has
     another choice.
 
     Args:
-        instruction: any text; what is not replaced stays as it is.
+        instruction: any text; the rest of it is unchanged.
         level: one of `LEVELS`.
         generator: the same state gives the same text.
-        wordnet: where the nouns' neighbours come from.
-        avoid: names of the scene's other things, which no substitute may end in.
+        wordnet: gives the nouns' neighbours.
+        avoid: names of the scene's other things, in which no substitute may end.
         screen: see `find_slots`.
 
     Raises:
-        VlaError: the level is not known, or the instruction has fewer slots.
+        VlaError: the level is unknown, or the instruction has fewer slots.
     """
     if level not in LEVELS:
         raise VlaError(f"substitution level {level}: expected one of {', '.join(map(str, LEVELS))}")
     slots = find_slots(instruction, wordnet, avoid, screen)
     if level > len(slots):
         names = ", ".join(slot.lemma for slot in slots) or "none"
-        most = f"ask for W{min(len(slots), LEVELS[-1])} or lower" if slots else "it has no level of them"
+        most = f"use W{min(len(slots), LEVELS[-1])} or lower" if slots else "no level of word replacement is possible"
         raise VlaError(
             f"W{level} of {instruction!r}: it has {len(slots)} replaceable words ({names}), expected at least {level}; "
             f"{most}"
@@ -403,7 +404,7 @@ def substitute(
 
 
 def every_substitution(instruction: str, level: int, wordnet: WordNet, screen: Screen) -> Iterator[Substituted]:
-    """All that `substitute` can draw, each text once, in one order; none where the instruction has fewer slots."""
+    """Yield all texts that `substitute` can draw, each once, in a fixed order; none if there are too few slots."""
     slots = find_slots(instruction, wordnet, screen=screen)
     if level not in LEVELS or level > len(slots):
         return
@@ -422,7 +423,7 @@ def every_substitution(instruction: str, level: int, wordnet: WordNet, screen: S
 def _substituted(
     instruction: str, slots: Sequence[WordSlot], choose: Callable[[Sequence[Substitute]], Substitute], wordnet: WordNet
 ) -> Substituted:
-    """The instruction with these slots replaced, of which the last in the text stands first."""
+    """Return the instruction with these slots replaced; they are given from last to first in the text."""
     done = []
     became: dict[str, str] = {}
     for slot in slots:
@@ -442,29 +443,29 @@ def _substituted(
 
 
 def _article(before: str, word: str) -> str:
-    """The text before a substitute, its last ``a`` or ``an`` made fit for it."""
+    """Return the text before a substitute, its final ``a`` or ``an`` adapted to the substitute."""
     fit = "an" if word[0].lower() in "aeiou" else "a"
     return re.sub(r"\b([Aa])n?(?=\s+$)", lambda match: match.group(1) + fit[1:], before)
 
 
-# Which of WordNet's neighbours our own protocol lets stand for a word: those with which the task stays what it is.
+# The screen of our own protocol: WordNet neighbours that keep the task the same.
 
 
 @dataclass(frozen=True)
 class Screened:
-    """`pytest_vla.language.substitution.Screen` of a scene: words of ``screened.toml`` that name no other thing there.
+    """A `Screen` for a scene: words in ``screened.toml`` that name no other thing there.
 
-    Of a noun that stands in no list, and has one sense only, those synonyms that say no more than it.
+    A noun that is in no list and has a single sense may be replaced by synonyms that are not more specific.
     """
 
     scene: SceneNames
 
     def verbs(self, verb: str) -> Collection[str]:
-        """Those that the list has of a verb; none of one that it does not have."""
+        """Return the listed replacements for a verb; none for an unlisted verb."""
         return screened_words()["verbs"].get(verb, ())
 
     def nouns(self, noun: NounPhraseHead, wordnet: WordNet) -> Sequence[Substitute]:
-        """Those that the list has of a noun with the nouns before it, and that fit the scene."""
+        """Return the listed replacements for a noun, with the nouns before it, that fit the scene."""
         listed = screened_words()["nouns"].get(noun.compound)
         known = _neighbours(noun.lemma, wordnet)
         if listed is None:
@@ -477,13 +478,13 @@ class Screened:
 
 @cache
 def screened_words() -> Mapping[str, Mapping[str, tuple[str, ...]]]:
-    """``verbs`` and ``nouns``, and of each what may stand for it, as ``screened.toml`` lists them."""
+    """Return the replacements for ``verbs`` and ``nouns``, as listed in ``screened.toml``."""
     table = tomllib.loads((Path(__file__).parent / "screened.toml").read_text(encoding="utf-8"))
     return {part: {word: tuple(others) for word, others in lists.items()} for part, lists in table.items()}
 
 
 def _neighbours(noun: str, wordnet: WordNet) -> dict[str, Substitute]:
-    """A noun's neighbours in all its senses, without names, each by the first sense that has it."""
+    """Return a noun's neighbours in all senses, without proper names, each with its first sense."""
     found: dict[str, Substitute] = {}
     for sense in range(1, wordnet.senses(noun, "noun") + 1):
         for neighbour in wordnet.neighbours(noun, "noun", sense):

@@ -1,7 +1,7 @@
-"""WordNet's nouns and verbs: senses, and the words one edge away. From a table that ships with us, or nltk's corpus.
+"""WordNet's nouns and verbs: senses and neighbouring words, from the table in this package or nltk's corpus.
 
-The table holds WordNet 3.0, whose licence is its first part and ``wordnet.LICENSE``; ``scripts/wordnet_table.py`` made
-it.
+The table holds WordNet 3.0. Its licence is in the first part and in ``wordnet.LICENSE``; ``scripts/wordnet_table.py``
+made it.
 """
 
 import gzip
@@ -41,17 +41,17 @@ _SUFFIXES: Mapping[PartOfSpeech, tuple[tuple[str, ...], ...]] = {
 
 @dataclass(frozen=True)
 class Neighbour:
-    """A word or collocation, its words apart by spaces, as WordNet writes it: some have capitals."""
+    """A word or collocation, words separated by spaces, as WordNet writes it: some have capitals."""
 
     word: str
     relation: Relation
 
 
 class WordNet(Protocol):
-    """What substitution asks. Words are lower-case, those of a collocation apart by spaces.
+    """The WordNet queries that substitution needs. Words are lower-case, those of a collocation separated by spaces.
 
     Attributes:
-        name: of the source, ``table`` or ``nltk``.
+        name: the source, ``table`` or ``nltk``.
         version: WordNet's.
     """
 
@@ -61,28 +61,28 @@ class WordNet(Protocol):
     @property
     def version(self) -> str: ...
     def base_form(self, word: str, part: PartOfSpeech) -> str | None:
-        """The word itself where it has a sense, else its dictionary form; None where it has none."""
+        """Return the word itself if it has a sense, otherwise its dictionary form, or None if it has none."""
 
     def senses(self, word: str, part: PartOfSpeech) -> int:
-        """How many senses a base form has, most frequent first; 0 for an unknown word."""
+        """Return the number of senses of a base form; 0 for an unknown word."""
 
     def neighbours(self, word: str, part: PartOfSpeech, sense: int) -> tuple[Neighbour, ...]:
-        """The other words of the synset of a base form's sense, and those of the synsets one edge above and below.
+        """Return the other words in the synset of a base form's sense, and those one edge above and below.
 
-        Sense 1 is the most frequent. Synonyms first, then hypernyms, then hyponyms, each in the alphabet's order; a
-        word that is reached in two ways is named once. Raises KeyError where the word has no such sense.
+        Sense 1 is the most frequent. Synonyms come first, then hypernyms, then hyponyms, each in alphabetical order; a
+        word that is reached in two ways is named once. Raises KeyError if the word has no such sense.
         """
 
     def covers(self, word: str, part: PartOfSpeech, senses: int | None = None) -> frozenset[str]:
-        """The words of a base form's synsets, and of all synsets above them, in lower case, the word itself among them.
+        """Return the words in a base form's synsets and in all synsets above, in lower case, with the word itself.
 
-        In its so many most frequent senses, or all; empty for an unknown word.
+        Only the most frequent `senses` count, or all; the result is empty for an unknown word.
         """
 
 
 @dataclass(frozen=True)
 class _Part:
-    """One part of speech: synsets by number, and what leads to them."""
+    """One part of speech: synsets by number, and the index of words."""
 
     words: Sequence[tuple[str, ...]]
     hypernyms: Sequence[tuple[int, ...]]
@@ -93,7 +93,7 @@ class _Part:
 
 @dataclass(frozen=True, eq=False)
 class _Table:
-    """`WordNet` in memory; equal to itself alone, so that what is asked of it can be remembered."""
+    """`WordNet` in memory; compared by identity, so that results can be cached by table."""
 
     parts: Mapping[PartOfSpeech, _Part]
     name: str = "table"
@@ -149,13 +149,13 @@ def _ordered(word: str, names: Mapping[Relation, Iterable[str]]) -> tuple[Neighb
 
 @cache
 def shipped_wordnet() -> WordNet:
-    """Reads the table that ships with us: 0.4 s, once a process."""
+    """Load this package's table: 0.4 s, once per process."""
     content = importlib.resources.files("pytest_vla.language").joinpath(TABLE).read_bytes()
     return parse_table(gzip.decompress(content).decode("ascii"))
 
 
 def parse_table(text: str) -> WordNet:
-    """The table of a text; see `TABLE`. Raises ValueError where it is not of that shape."""
+    """Parse a table, see `TABLE`. Raises ValueError if it does not have that format."""
     _licence, *synsets, nouns, verbs = text.rstrip("\n").split("\n\n")
     exceptions = dict(zip(PARTS, (nouns, verbs), strict=True))
     lines = dict(zip(PARTS, synsets, strict=True))
@@ -224,7 +224,7 @@ def _names(synsets: Iterable[Any]) -> Iterator[str]:
 
 
 def nltk_wordnet() -> WordNet | None:
-    """nltk's corpus ``wordnet``; None where nltk or the corpus is not installed whole, or has another version."""
+    """Return nltk's ``wordnet`` corpus, or None if nltk or the corpus is missing, incomplete or of another version."""
     if not _may_have_corpus():
         return None
     try:
@@ -236,7 +236,7 @@ def nltk_wordnet() -> WordNet | None:
 
 
 def _may_have_corpus() -> bool:
-    """Whether nltk may find the corpus where it looks by itself; to import it only for its no takes a second or two."""
+    """Whether nltk may find the corpus in its default folders; checked first, because importing nltk takes 1 to 2 s."""
     # Whoever has imported it may have told it another folder; on Windows it looks on all sorts of drives.
     if "nltk" in sys.modules or os.name == "nt":
         return True
@@ -252,5 +252,5 @@ def _may_have_corpus() -> bool:
 
 
 def best_wordnet() -> WordNet:
-    """nltk's corpus where it is installed, else our table: the same answers."""
+    """Return nltk's corpus if it is installed, otherwise our table; both give the same answers."""
     return nltk_wordnet() or shipped_wordnet()

@@ -27,7 +27,7 @@ from pytest_vla.metrics.failure_prediction import Watched
 from pytest_vla.metrics.language_grounding import GroundingEstimate
 from pytest_vla.metrics.statistics import score_interval
 
-# What an alarm does within tasks: a rule that only tells hard tasks from easy ones catches much, and tells nothing.
+# Alarms within tasks: a rule that only separates hard tasks from easy ones catches much, but predicts nothing.
 # A failure and a success of one task are looked at for as long as the success took, since failures are the longest
 # and a longer look rings more often. How much more often the alarm stops the failure is 0 for what knows the task
 # alone, and for what rings at random. Each task counts alike, as a Mantel-Haenszel estimate would have it of tables
@@ -36,13 +36,13 @@ from pytest_vla.metrics.statistics import score_interval
 
 @dataclass(frozen=True)
 class AlarmResult:
-    """What an alarm did in an episode.
+    """The effect of an alarm on one episode.
 
     Attributes:
-        failed: whether the episode failed; else it succeeded.
+        failed: whether the episode failed; otherwise it succeeded.
         unit: its task and seed.
-        steps: control steps that it took.
-        stopped: the control step, from 1, at which it would have been stopped; None: it would not.
+        steps: its number of control steps.
+        stopped: the control step, from 1, at which the alarm would have stopped it, or None.
     """
 
     failed: bool
@@ -53,14 +53,14 @@ class AlarmResult:
 
 @dataclass(frozen=True)
 class TaskAlarms:
-    """What an alarm did in one task.
+    """The effect of an alarm on one task.
 
     Attributes:
         task: its name.
         failures: episodes that failed.
-        caught: of these those that would have been stopped.
+        caught: failures that would have been stopped.
         successes: episodes that succeeded.
-        cut: of these those that would have been stopped.
+        cut: successes that would have been stopped.
     """
 
     task: str
@@ -72,16 +72,16 @@ class TaskAlarms:
 
 @dataclass(frozen=True)
 class WithinTasks:
-    """What an alarm did in the tasks that have failures and successes, the mean of these.
+    """The effect of an alarm within tasks: means over the tasks that have both failures and successes.
 
     Attributes:
-        tasks: how many they are.
+        tasks: their number.
         caught: share of a task's failures that would have been stopped.
-        in_time: share of its pairs of a failure and a success in which the failure would have been stopped by when the
-            success was done.
-        cut: share of its successes that would have been stopped.
-        more: `in_time` less `cut`: 0, it tells nothing within a task. With intervals over these tasks and over tasks
-            like these.
+        in_time: share of a task's pairs of a failure and a success in which the failure would have been stopped no
+            later than the success was done.
+        cut: share of a task's successes that would have been stopped.
+        more: `in_time` minus `cut`; 0 means that the alarm detects nothing within a task. With intervals over these
+            tasks and over tasks like these.
     """
 
     tasks: int
@@ -92,7 +92,7 @@ class WithinTasks:
 
 
 def task_alarms(watches: Sequence[AlarmResult]) -> tuple[TaskAlarms, ...]:
-    """What an alarm did in each task, in the order in which they come."""
+    """Return the effect of an alarm on each task, in the order of the tasks' first episodes."""
     found = []
     for task, here in _by_task(watches).items():
         failures, successes = ([each for each in here if each.failed == way] for way in (True, False))
@@ -102,10 +102,10 @@ def task_alarms(watches: Sequence[AlarmResult]) -> tuple[TaskAlarms, ...]:
 
 
 def within_tasks(watches: Sequence[AlarmResult]) -> WithinTasks | None:
-    """What an alarm did within tasks; None: no task has both failures and successes.
+    """Compute the effect of an alarm within tasks, or None if no task has both failures and successes.
 
-    The intervals are those of an area under a curve, (1 + `more`) / 2, as `pytest_vla.metrics.failure_prediction` has
-    them: by clusters' influences, of task and seed, and of tasks.
+    The intervals are those of an area under a curve, (1 + `more`) / 2, as in `pytest_vla.metrics.failure_prediction`:
+    from the influences of clusters, by task and seed, and by task.
     """
     both = [
         (failures, successes)
@@ -208,11 +208,11 @@ class AlarmRule:
     steps: int = 1
 
     def __str__(self) -> str:
-        """As it is typed; `parse_rule` reads it."""
+        """Return the rule as typed; `parse_rule` reads it."""
         return f"{self.metric}{self.sign}{self.threshold!r} for {self.steps}"
 
     def holds(self, values: ArrayLike) -> NDArray[np.bool_]:
-        """Of each value whether it is beyond the threshold; nan, of which nothing is known, is not."""
+        """Return which values are beyond the threshold; nan (unknown) is not."""
         numbers = np.asarray(values, dtype=np.float64)
         with np.errstate(invalid="ignore"):
             beyond = numbers > self.threshold if ">" in self.sign else numbers < self.threshold
@@ -220,41 +220,43 @@ class AlarmRule:
 
 
 def parse_rule(text: str) -> AlarmRule:
-    """``METRIC>NUMBER``, ``METRIC<NUMBER``, also with ``=``, and ``for STEPS`` behind it, or 1.
+    """Parse ``METRIC>NUMBER`` or ``METRIC<NUMBER``, also with ``=``, followed by ``for STEPS`` (default 1).
 
     Raises:
-        VlaError: it is none; says which part, and how one looks.
+        VlaError: the text is no rule; names the wrong part and the format.
     """
     found = _RULE.fullmatch(text)
     assert found is not None, "each part may be empty"
-    said = f"{text[:100]!r} is no rule such as {EXAMPLE!r}"
+    said = f"{text[:100]!r} is not a rule such as {EXAMPLE!r}"
     if not _METRIC.fullmatch(found["metric"]):
-        raise VlaError(f"{said}: it begins with the name of a metric, and {found['metric'][:40]!r} is none")
+        raise VlaError(f"{said}: expected a metric's name first, got {found['metric'][:40]!r}")
     if found["sign"] not in (">", ">=", "<", "<="):
         raise VlaError(f"{said}: expected >, >=, < or <= after {found['metric']}")
     if not _NUMBER.fullmatch(found["threshold"]) or not math.isfinite(float(found["threshold"])):
         raise VlaError(f"{said}: expected a number after {found['sign']}, got {found['threshold'][:40]!r}")
     steps = _FOR.fullmatch(found["rest"]) if found["rest"] else None
     if found["rest"] and (steps is None or int(steps["steps"]) < 1):
-        raise VlaError(f"{said}: after the number may stand `for STEPS`, 1 or more; got {found['rest'].strip()[:40]!r}")
+        raise VlaError(
+            f"{said}: expected `for STEPS`, 1 or more, or nothing after the number, got {found['rest'].strip()[:40]!r}"
+        )
     return AlarmRule(
         found["metric"], found["sign"], float(found["threshold"]), 1 if steps is None else int(steps["steps"])
     )
 
 
 def first_alarm(series: ArrayLike, rule: AlarmRule) -> int | None:
-    """The control step, from 1, with which the rule has held long enough for the first time; None: it never has.
+    """Return the control step, from 1, at which the rule has first held long enough, or None if it never has.
 
     Args:
-        series: (n,), a control step each.
-        rule: what rings.
+        series: (n,), one value per control step.
+        rule: the alarm's rule.
 
     Raises:
         VlaError: `series` is no such array.
     """
     values = np.asarray(series, dtype=np.float64)
     if values.ndim != 1:
-        raise VlaError(f"series {values.shape}: expected (n,), a number a control step")
+        raise VlaError(f"series {values.shape}: expected (n,), one number per control step")
     held = rule.holds(values)
     # How many steps did not hold by each: unchanged over a spell.
     broken = np.concatenate([[0], np.cumsum(~held)])
@@ -264,21 +266,21 @@ def first_alarm(series: ArrayLike, rule: AlarmRule) -> int | None:
 
 @dataclass(frozen=True)
 class Intervention:
-    """What stopping at an alarm would have done.
+    """The effect of stopping episodes at an alarm.
 
     Attributes:
-        rule: of the alarm.
+        rule: the alarm's rule.
         failures: episodes that failed.
-        caught: of these the share that would have been stopped.
+        caught: share of failures that would have been stopped.
         successes: episodes that succeeded.
-        cut: of these the share that would have been stopped.
-        in_time: of the failures the share stopped by the time by which half of the successes were done. Failures are
-            the longest, so that an alarm which rings at random rings in them most: this share does not profit from it.
-        lead: control steps between the alarm and the end, median of the failures that it caught; None: of none.
+        cut: share of successes that would have been stopped.
+        in_time: share of failures stopped before half of the successes were done. Failures are the longest episodes, so
+            a random alarm rings mostly in them; this share does not profit from that.
+        lead: control steps between alarm and end, median over the caught failures, or None if none was caught.
         saved: share of all control steps that would not have been run.
-        within: the same within tasks, which a rule that only tells tasks apart has nothing of; None: no task has both
-            failures and successes.
-        by_task: the counts of each task.
+        within: the effect within tasks, to which a rule that only distinguishes tasks contributes nothing; None if no
+            task has both failures and successes.
+        by_task: the counts for each task.
     """
 
     rule: AlarmRule
@@ -300,7 +302,7 @@ class Intervention:
 
 
 def intervention(episodes: Sequence[Watched], rule: AlarmRule) -> Intervention | None:
-    """What a rule would have done to episodes of one policy and suite; None: none has a series of its metric."""
+    """Compute the effect of a rule on one policy's episodes in a suite, or None if no episode has its metric."""
     known = [episode for episode in episodes if rule.metric in episode.series]
     if not known:
         return None

@@ -31,14 +31,14 @@ CHANCE = 0.95
 
 @dataclass(frozen=True)
 class Bin:
-    """Episodes that the policy is about as sure of.
+    """Episodes with similar confidence.
 
     Attributes:
-        low: of the confidence.
-        high: likewise; 1 belongs to the last.
-        episodes: how many.
-        confidence: their mean.
-        success: their rate.
+        low: lower bound of the confidence.
+        high: upper bound of the confidence; 1 belongs to the last bin.
+        episodes: their number.
+        confidence: their mean confidence.
+        success: their success rate.
     """
 
     low: float
@@ -50,19 +50,19 @@ class Bin:
 
 @dataclass(frozen=True)
 class Calibration:
-    """How a confidence goes with success.
+    """The calibration of a confidence against success.
 
     Attributes:
         episodes: successes and failures.
         brier: mean squared difference of confidence and outcome, 0 to 1 (Brier 1950, Monthly Weather Review 78, 1-3).
-        base: Brier's score of who always says the rate of success, which needs no policy: rate (1 - rate).
-        error: expected calibration error, the mean over bins of |confidence - success|, by their episodes (Naeini,
-            Cooper and Hauskrecht 2015, AAAI, 2901-2907). It is above 0 by chance alone, and has no interval: those of
-            resamples hold a small true error in 0 to 80 of 100 cases, by our simulation.
-        error_by_chance: what it exceeds in 5% of draws where each episode succeeds with the probability that the policy
-            is sure by. Episodes of one task and seed come out by one and the same chance, as if nothing but their start
-            decided: where there are several, a larger error is chance in 5% of such draws or fewer.
-        gap: the mean confidence less the rate of success; above 0 it is too sure. Its interval goes by clusters.
+        base: Brier's score of the constant forecast with the success rate, which needs no policy: rate (1 - rate).
+        error: expected calibration error, the mean over bins of |confidence - success|, weighted by episodes (Naeini,
+            Cooper and Hauskrecht 2015, AAAI, 2901-2907). By chance alone it is above 0. It has no interval: intervals
+            from resamples cover a small true error in 0 to 80 of 100 cases, by our simulation.
+        error_by_chance: the 95% quantile of the error if each episode succeeds with the probability given by the
+            confidence. Episodes with one task and seed share one random number, as if only their start decided: if
+            there are several, a larger error occurs by chance in at most 5% of draws.
+        gap: mean confidence minus success rate; above 0 the policy is overconfident. Its interval is by clusters.
         bins: those with episodes.
     """
 
@@ -78,22 +78,22 @@ class Calibration:
 def calibration(
     confidence: ArrayLike, succeeded: ArrayLike, units: Sequence[Unit], rng: np.random.Generator
 ) -> Calibration:
-    """How a confidence goes with success.
+    """Compute the calibration of a confidence against success.
 
     Args:
-        confidence: (n,), 0..1, of each episode; n of 1 or more.
-        succeeded: (n,), truths.
-        units: (n,), the task and seed of each: episodes of one are a cluster.
-        rng: of the draws of `Calibration.error_by_chance`.
+        confidence: (n,), 0..1, for each episode; n of 1 or more.
+        succeeded: (n,), bool.
+        units: (n,), each episode's task and seed, which form a cluster.
+        rng: draws for `Calibration.error_by_chance`.
 
     Raises:
-        VlaError: lengths differ, there is none, or a confidence is not in 0..1.
+        VlaError: lengths differ, there is no episode, or a confidence is not in 0..1.
     """
     sure, done = np.asarray(confidence, dtype=np.float64), np.asarray(succeeded, dtype=np.float64)
     if sure.ndim != 1 or not sure.size or sure.shape != done.shape or len(units) != len(sure):
         raise VlaError(f"{sure.shape} confidences, {done.shape} outcomes and {len(units)} units: expected (n,) of each")
     if not ((sure >= 0) & (sure <= 1)).all():
-        raise VlaError("a confidence is from 0 to 1")
+        raise VlaError("expected confidences from 0 to 1")
     places = np.minimum((sure * BINS).astype(int), BINS - 1)
     brier = ((sure - done) ** 2).tolist()
     bounds = tuple(_within(each) for each in mean_intervals(brier, units))
@@ -112,9 +112,9 @@ def calibration(
 def confidence_at(
     episodes: Sequence[Watched], rng: np.random.Generator, moments: Sequence[float] = MOMENTS
 ) -> tuple[tuple[float, Calibration], ...]:
-    """The calibration at each moment, a share of the step budget, of the episodes that run still.
+    """Compute the calibration at each moment, a share of the step budget, over the episodes still running.
 
-    They are those of `pytest_vla.metrics.failure_prediction`. A moment with fewer than `FEWEST` successes or failures
+    Moments are as in `pytest_vla.metrics.failure_prediction`. A moment with fewer than `FEWEST` successes or failures
     is left out, and so are episodes without a confidence.
     """
     found = []
@@ -184,16 +184,16 @@ ALPHA = 0.10
 
 @dataclass(frozen=True)
 class Conformal:
-    """A threshold of one metric and what it does on seeds that it was not made of.
+    """A threshold for one metric, with its effect on seeds that were not used to set it.
 
     Attributes:
         metric: its name.
         alpha: the share of successes that may be cut.
-        calibrating: successes that the threshold was made of.
-        clusters: tasks and seeds that these are of.
-        threshold: in the metric's unit; None: there are too few of these for this alpha.
-        held_out: what stopping beyond the threshold does on the other seeds; its ``cut`` is to be alpha or less. None:
-            there is no threshold, or no episode of other seeds.
+        calibrating: the number of successes used to set the threshold.
+        clusters: the number of their tasks and seeds.
+        threshold: in the metric's unit, or None if there are too few clusters for this alpha.
+        held_out: the effect of stopping beyond the threshold on the other seeds; its ``cut`` should be alpha or less.
+            None without a threshold or without episodes under other seeds.
     """
 
     metric: str
@@ -207,14 +207,14 @@ class Conformal:
 def conformal_threshold(
     scores: ArrayLike, alpha: float = ALPHA, clusters: Sequence[Hashable] | None = None
 ) -> float | None:
-    """Return the score up to which clusters of a share of (K + 1)(1 - alpha) of K lie; None: it is beyond the largest.
+    """Return the score that at least (K + 1)(1 - alpha) of K clusters do not exceed, or None if no score suffices.
 
-    Of n scores that are each a cluster it is the ceil((n + 1)(1 - alpha))-th smallest.
+    If each of n scores is a cluster, it is the ceil((n + 1)(1 - alpha))-th smallest.
 
     Args:
-        scores: (n,), of successes.
-        alpha: 0..1, neither.
-        clusters: (n,), what each shares with others, such as its task and seed; None: each is one by itself.
+        scores: (n,), successes only.
+        alpha: in (0, 1).
+        clusters: (n,), identifies dependent scores, such as by task and seed; None if all are independent.
 
     Raises:
         VlaError: a score is nan, or alpha is out of range.
@@ -243,14 +243,14 @@ def _numbered(clusters: Sequence[Hashable]) -> list[int]:
 
 
 def fewest_successes(alpha: float) -> int:
-    """Of how many clusters of successes there is a threshold for this alpha."""
+    """Return the smallest number of clusters of successes for which this alpha has a threshold."""
     return math.ceil((1.0 - alpha) / alpha - 1e-9)
 
 
 def score(series: ArrayLike, steps: int = 1) -> float:
-    """The largest value that a series (n,) has for so many control steps one after the other; -inf: it has none.
+    """Return the largest value that a series (n,) keeps for `steps` consecutive control steps, or -inf if none.
 
-    nan, of which nothing is known, ends a spell.
+    nan (unknown) ends a spell.
     """
     values = np.asarray(series, dtype=np.float64)
     if len(values) < steps:
@@ -261,13 +261,13 @@ def score(series: ArrayLike, steps: int = 1) -> float:
 
 
 def conformal(episodes: Sequence[Watched], metric: str, alpha: float = ALPHA, steps: int = 1) -> Conformal:
-    """The threshold by every second seed's successes, and what it does on the other seeds.
+    """Set the threshold from the successes of every second seed, and measure its effect on the other seeds.
 
     Args:
-        episodes: of one policy and suite.
-        metric: with a series in some of them.
-        alpha: as `conformal_threshold`.
-        steps: for which a value has to hold.
+        episodes: one policy's, in one suite.
+        metric: some episodes have a series of it.
+        alpha: as in `conformal_threshold`.
+        steps: number of control steps for which a value has to hold.
 
     Raises:
         VlaError: alpha is out of range.

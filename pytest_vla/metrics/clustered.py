@@ -37,11 +37,11 @@ Key = TypeVar("Key", bound=Hashable)
 
 @dataclass(frozen=True)
 class Spread:
-    """How far a mean strays.
+    """The sampling variance of a mean.
 
     Attributes:
-        variance: of the mean.
-        freedom: degrees of freedom of the variance.
+        variance: the mean's.
+        freedom: the variance's degrees of freedom.
     """
 
     variance: float
@@ -55,26 +55,26 @@ def rate_interval(
     weights: Sequence[float] | None = None,
     confidence: float = CONFIDENCE,
 ) -> Interval | None:
-    """Interval of a rate, sum(weight * success) / sum(weight), over episodes that come in clusters.
+    """Compute the interval of a rate, sum(weight * success) / sum(weight), over clustered episodes.
 
-    Wilson's score interval with as many episodes as would stray as far if they were independent (the effective sample
-    size of survey statistics: Korn and Graubard 1998, Survey Methodology 24, 193-201), never more than there are, and
-    Student's t in the place of the normal quantile, of as many clusters as there effectively are. The variance between
-    clusters is that of the linearised ratio, where one more cluster is counted in whose episodes are all alike: that of
-    a few clusters that happen to agree is far too small. Where every cluster is one episode and none weighs more than
-    another it is Wilson's own.
+    This is Wilson's score interval with the effective sample size of survey statistics (Korn and Graubard 1998, Survey
+    Methodology 24, 193-201): the number of independent episodes with the same variance, never more than there are. The
+    quantile is Student's t instead of the normal one, for the effective number of clusters. The variance between
+    clusters is that of the linearised ratio, with one more cluster whose episodes are all alike: the variance of a few
+    clusters that happen to agree is far too small. If every cluster is one episode and all weights are equal, it is
+    Wilson's own.
 
     Args:
         successes: (n,), each 0 or 1.
-        clusters: (n,), of each episode its cluster.
-        crossed: (n,), clusters of another kind that cross the first, such as seeds that paraphrases recur under; both
-            variances are added, and that within the pairs of both, which they both have, is taken off (Cameron, Gelbach
-            and Miller 2011, Journal of Business & Economic Statistics 29, 238-249).
-        weights: (n,), none below 0, not all 0; None: all alike.
+        clusters: (n,), each episode's cluster.
+        crossed: (n,), clusters of another kind that cross the first, such as seeds under which paraphrases recur; both
+            variances are added, and the variance within the pairs of both, which both contain, is subtracted (Cameron,
+            Gelbach and Miller 2011, Journal of Business & Economic Statistics 29, 238-249).
+        weights: (n,), none below 0, not all 0; None for equal weights.
         confidence: of the two-sided interval, in (0, 1).
 
     Returns:
-        None where there is but one cluster of several episodes: nothing tells how far another would stray.
+        None if there is a single cluster with several episodes: the variance between clusters is then unknown.
 
     Raises:
         ValueError: there is no episode, lengths differ, or the confidence is out of range.
@@ -105,9 +105,9 @@ def rate_interval(
 def rate_intervals(
     successes: Sequence[float], units: Sequence[Unit], weights: Sequence[float] | None = None
 ) -> tuple[Interval | None, Interval | None]:
-    """The intervals of a rate over these tasks and over tasks like these, of episodes of these tasks and starts.
+    """Compute the intervals of a rate over these tasks and over tasks like these, from episodes by task and start.
 
-    Either is None where it cannot be given: that over tasks like these of fewer than `FEWEST_TASKS`.
+    Either is None if it cannot be computed: over tasks like these, with fewer than `FEWEST_TASKS`.
     """
     tasks = [task for task, _ in units]
     enough = len(set(tasks)) >= FEWEST_TASKS
@@ -116,10 +116,10 @@ def rate_intervals(
 
 
 def mean_intervals(values: Sequence[float], units: Sequence[Unit]) -> tuple[Interval | None, Interval | None]:
-    """The intervals of a mean over these tasks and over tasks like these, of episodes of these tasks and starts.
+    """Compute the intervals of a mean over these tasks and over tasks like these, from episodes by task and start.
 
-    Student's t over tasks and starts, and over tasks. Either is None where it cannot be given: of one task and start,
-    and that over tasks like these of fewer than `FEWEST_TASKS`.
+    Student's t over tasks and starts, and over tasks. Either is None if it cannot be computed: the first for a single
+    task and start, the second for fewer than `FEWEST_TASKS`.
     """
     n, tasks = len(values), [task for task, _ in units]
     mean = fsum(values) / n
@@ -137,9 +137,9 @@ def mean_intervals(values: Sequence[float], units: Sequence[Unit]) -> tuple[Inte
 
 
 def no_narrower(tasks_like_these: Interval | None, these_tasks: Interval | None) -> Interval | None:
-    """The first, with what the second has beyond it: of other tasks no more is known than of these.
+    """Extend the first interval by the part of the second beyond it: new tasks are no better known than these.
 
-    Both estimate how far a mean strays, and by luck a few tasks may agree better than their episodes do.
+    Both estimate the same sampling error, and by luck a few tasks may agree better than their episodes do.
     """
     if tasks_like_these is None or these_tasks is None:
         return None
@@ -149,17 +149,17 @@ def no_narrower(tasks_like_these: Interval | None, these_tasks: Interval | None)
 def crossed_spread(
     influence: Sequence[float], shares: Sequence[float], alike: float, ways: Sequence[Sequence[Hashable]]
 ) -> Spread | None:
-    """How far a sum of influences strays, by clusters of one kind or of two that cross.
+    """Compute the variance of a sum of influences, by one kind of cluster or two crossed kinds.
 
     Args:
-        influence: (n,), what each episode adds to the estimate's error; they sum to 0.
+        influence: (n,), each episode's contribution to the estimate's error; they sum to 0.
         shares: (n,), weights, which sum to 1.
-        alike: the variance of one episode: one more cluster of the first kind is counted in whose episodes are all
-            alike; 0: none is.
-        ways: one or two kinds of clusters, (n,) each. One of which there is but one cluster is passed over.
+        alike: the variance of one episode: one more cluster of the first kind is added whose episodes are all alike; 0
+            for no such cluster.
+        ways: one or two kinds of clusters, (n,) each. A kind with a single cluster is skipped.
 
     Returns:
-        None where each kind has but one cluster.
+        None if each kind has a single cluster.
     """
     told = [way for way in ways if len(set(way)) > 1]
     if not told:
@@ -178,7 +178,7 @@ def crossed_spread(
 
 
 def _spread(influence: Sequence[float], shares: Sequence[float], alike: float, way: Sequence[Hashable]) -> Spread:
-    """By clusters of one kind: K / (K - 1) sum e^2, or the mean of it and of one more cluster that is all alike."""
+    """Compute the variance for one kind of cluster: K / (K - 1) sum e^2, or its mean with one more uniform cluster."""
     errors, weights = sums(influence, way), sums(shares, way)
     number = len(errors)
     between = fsum(error * error for error in errors.values())
@@ -192,7 +192,7 @@ def _spread(influence: Sequence[float], shares: Sequence[float], alike: float, w
 
 
 def sums(values: Iterable[float], keys: Iterable[Key]) -> dict[Key, float]:
-    """The sum of the values of each key, in the order in which keys come."""
+    """Sum the values by key, in the order of the keys' first occurrence."""
     found: dict[Key, list[float]] = {}
     for value, key in zip(values, keys, strict=True):
         found.setdefault(key, []).append(value)
@@ -200,7 +200,7 @@ def sums(values: Iterable[float], keys: Iterable[Key]) -> dict[Key, float]:
 
 
 def student_quantile(freedom: float, confidence: float = CONFIDENCE) -> float:
-    """Student's t, two-sided; the normal one where `freedom` is infinite. Raises ValueError for a bad confidence."""
+    """Return Student's two-sided t quantile; the normal one for infinite `freedom`. Raises ValueError."""
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"confidence {confidence}: expected a number between 0 and 1")
     if freedom == inf:

@@ -62,36 +62,35 @@ class Quartet:
 
     @property
     def all(self) -> tuple[Record, Record, Record, Record]:
-        """In the order of the table's cells."""
+        """The four records in the order of the table's cells."""
         return self.benign, self.first, self.second, self.joint
 
 
 @dataclass(frozen=True)
 class DimensionPair:
-    """Two dimensions, over their kinds and levels; rates are 0..1.
+    """The composition of two dimensions, over their kinds and levels; rates are 0..1.
 
     Attributes:
         dimensions: their names.
-        labels: of the joint variations.
+        labels: labels of the joint variations.
         n: quartets.
-        successes: of the n benign episodes, of those with the first, with the second, and with both.
-        gap: see the module's page, in [-1/4, 1/4]; None where nothing succeeded.
-        gap_interval: over these tasks; None of a single task and seed, and where nothing succeeded. So are all that
-            follow.
-        tasks_gap_interval: over tasks like these; None of too few tasks too.
-        chi_square: as the paper prints it, with Yates' correction; None where a margin is 0.
-        p: of it.
+        successes: of the n benign episodes, of those with the first, with the second, and with both variations.
+        gap: see the module, in [-1/4, 1/4]; None if nothing succeeded.
+        gap_interval: over these tasks; None for a single task and seed, and if nothing succeeded, as are all below.
+        tasks_gap_interval: over tasks like these; also None for too few tasks.
+        chi_square: with Yates' correction, as the paper prints it; None if a margin is 0.
+        p: the chi-square's.
         p_adjusted: Holm's, among the pairs of the table.
-        rough: whether a count below `ROUGH` is expected somewhere in the table.
-        joint_interval: of the joint success.
-        product: of the two single success rates.
-        product_interval: of it.
-        expected: the joint success at which the gap is 0; None where nothing succeeded without a variation. Beyond 1
-            where the singles do better than the benign twins.
-        expected_interval: of it.
-        less_product: interval of the joint success less the product.
-        less_expected: interval of the joint success less the expected one.
-        undefined: why there is no chi-square; empty: there is one.
+        rough: whether an expected count in the table is below `ROUGH`.
+        joint_interval: the joint success rate's.
+        product: the product of the two single success rates.
+        product_interval: the product's.
+        expected: the joint success rate at which the gap is 0; None if nothing succeeded without a variation. Above 1
+            if the single variations do better than the benign twins.
+        expected_interval: the expected rate's.
+        less_product: interval of the joint success rate minus the product.
+        less_expected: interval of the joint success rate minus the expected one.
+        undefined: the reason for a missing chi-square, or empty.
     """
 
     dimensions: tuple[str, str]
@@ -132,16 +131,16 @@ class DimensionPair:
 
     @property
     def verdict(self) -> Verdict:
-        """By the gap's interval."""
+        """The verdict that follows from the gap's interval."""
         low, high = self.gap_interval or (-1.0, 1.0)
         return "worse" if high < 0 else "better" if low > 0 else "not determined"
 
 
 def compositional_gap(benign: float, first: float, second: float, joint: float) -> float | None:
-    """P(D_i, D_j | Y) - P(D_i | Y) P(D_j | Y) from success rates, or counts of as many episodes each; see the page.
+    """Compute P(D_i, D_j | Y) - P(D_i | Y) P(D_j | Y) from success rates, or counts over equally many episodes.
 
     Returns:
-        None where all are 0: there is no success to be conditioned on.
+        None if all are 0: there is no success to condition on.
 
     Raises:
         ValueError: one is negative.
@@ -156,7 +155,7 @@ def compositional_gap(benign: float, first: float, second: float, joint: float) 
 
 
 def compositions(varied: Varied) -> tuple[tuple[DimensionPair, ...], tuple[str, ...]]:
-    """Each pair of dimensions with joint episodes, by name; and what is in no quartet, and why."""
+    """Return each pair of dimensions with joint episodes, by name; and notes on episodes that are in no quartet."""
     found, notes = quartets(varied)
     return _tested(found), notes
 
@@ -185,9 +184,9 @@ def _tested(found: Mapping[tuple[str, str], Sequence[Quartet]]) -> tuple[Dimensi
 
 
 def quartets(varied: Varied) -> tuple[dict[tuple[str, str], list[Quartet]], tuple[str, ...]]:
-    """The quartets of each pair of dimensions, of which the first is that of `Quartet.first`; and what is in none.
+    """Return the quartets by pair of dimensions, in the order of `Quartet.first`; and notes on episodes in none.
 
-    A joint variation's label is those of its parts with ``+`` between, in the order of its dimensions.
+    A joint variation's label is its parts' labels joined by ``+``, in the order of its dimensions.
     """
     known = {(*_place(record), _label(record)): record for record in (*varied.benign, *varied.episodes)}
     known |= {(*_place(one), _label(one)): record for one, record in varied.same}
@@ -214,10 +213,13 @@ def quartets(varied: Varied) -> tuple[dict[tuple[str, str], list[Quartet]], tupl
         drawn += not _drawn_alike(quartet)
         found.setdefault((one, other), []).append(quartet)
     left_out = [
-        (several, "joint episodes that are not of two variations: in no pair"),
-        (incomplete, "joint episodes without the benign twin and both parts alone of the same run seed: in no pair"),
-        (uncounted, "joint episodes of which one of the four is an error or invalid: in no pair"),
-        (drawn, "joint episodes drew other parameters than their parts alone: they are compared nevertheless"),
+        (several, "joint episodes with more than two variations: in no pair"),
+        (
+            incomplete,
+            "joint episodes without benign twin and single variations under the same run seed: in no pair",
+        ),
+        (uncounted, "joint episodes with an error or invalid episode among the four: in no pair"),
+        (drawn, "joint episodes drew different parameters than their single variations: still compared"),
     ]
     return found, tuple(f"{number} {what}" for number, what in left_out if number)
 
@@ -247,14 +249,14 @@ def composition(
     units: Sequence[Unit],
     labels: Sequence[str] = (),
 ) -> DimensionPair:
-    """Two dimensions, of quartets' outcomes.
+    """Compute the composition of two dimensions from quartets' outcomes.
 
     Args:
         dimensions: their names.
-        outcomes: (n, 4), whether the benign episode succeeded, those with the first and with the second, and the joint
-            one; at least one quartet.
-        units: (n,), of each quartet its task and seed.
-        labels: of the joint variations.
+        outcomes: (n, 4), success of the benign episode, of those with the first and with the second variation, and of
+            the joint one; at least one quartet.
+        units: (n,), each quartet's task and seed.
+        labels: labels of the joint variations.
     """
     n = len(outcomes)
     benign, first, second, joint = (sum(map(bool, column)) for column in zip(*outcomes, strict=True))
@@ -294,7 +296,7 @@ def _composition(dimensions: tuple[str, str], found: Sequence[Quartet]) -> Dimen
 
 
 def _undefined(dimensions: tuple[str, str], benign: int, first: int, second: int, joint: int) -> str:
-    """Which margin is 0."""
+    """Return a text that names the margin that is 0."""
     one, other = dimensions
     if not benign + first + second + joint:
         return "nothing succeeded"
@@ -310,7 +312,7 @@ def _undefined(dimensions: tuple[str, str], benign: int, first: int, second: int
 def _intervals(
     outcomes: Sequence[Sequence[bool]], clusters: Sequence[Hashable], trials: float | None = None
 ) -> list[Interval | None]:
-    """Of the gap, the product, the expected success, and the joint success less either."""
+    """Compute intervals for the gap, the product, the expected success, and the joint success minus either."""
     import numpy as np
 
     intervals = linearised_intervals(np.array(outcomes, np.float64), clusters, _of_rates, added=1, trials=trials)

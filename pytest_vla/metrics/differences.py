@@ -81,11 +81,11 @@ class Mean:
 
 
 def mean_difference(differences: Sequence[int], units: Sequence[Unit]) -> Mean:
-    """The mean of some pairs' differences.
+    """Compute the mean of paired differences.
 
     Args:
         differences: (n,), each -1, 0 or 1.
-        units: (n,), the task and the seed of each pair.
+        units: (n,), each pair's task and seed.
 
     Raises:
         ValueError: there is no pair, or lengths differ.

@@ -45,14 +45,14 @@ MOST_EXACT, MOST_BOTH = 8, 100
 
 @dataclass(frozen=True)
 class Correlation:
-    """Spearman's, of quality labels and a metric.
+    """Spearman's correlation of quality labels with a metric.
 
     Attributes:
         rho: -1 to 1.
-        p: two-sided: of up to `MOST_ORDERS` episodes the share of all orders of the labels with as large a |rho|, of
-            more by Student's t with n - 2 degrees of freedom.
-        n: of how many episodes.
-        band: of `CORRELATION_BANDS`; None: of so few no order would have a p below `SIGNIFICANT`.
+        p: two-sided: up to `MOST_ORDERS` episodes, the share of all orders of the labels with as large a |rho|; for
+            more, by Student's t with n - 2 degrees of freedom.
+        n: number of episodes.
+        band: one of `CORRELATION_BANDS`, or None if n is too small for any order to have a p below `SIGNIFICANT`.
     """
 
     rho: float
@@ -63,16 +63,16 @@ class Correlation:
 
 @dataclass(frozen=True)
 class Discrimination:
-    """How a metric's values in a group lie beside those in another.
+    """A comparison of a metric's values between a group and another group.
 
     Attributes:
-        a12: how likely one of the group is above one of the other, ties by half; 0.5: they lie alike.
-        p: Mann-Whitney's, two-sided: of up to `MOST_EXACT` in the smaller group and `MOST_BOTH` in both the share of
-            all ways to part both into groups of these sizes that lie as far apart, ties and all; of more by the normal
-            approximation.
-        category: of `EFFECT_BANDS`; None if p is not below `SIGNIFICANT`.
-        group: how many are in the group.
-        other: how many are in the other.
+        a12: the probability that a value from the group is above one from the other, ties counting half; 0.5 means no
+            difference.
+        p: Mann-Whitney's, two-sided: up to `MOST_EXACT` in the smaller group and `MOST_BOTH` in both, the share of all
+            splits into groups of these sizes that differ as much, with ties; for more, by the normal approximation.
+        category: one of `EFFECT_BANDS`, or None if p is not below `SIGNIFICANT`.
+        group: number of values in the group.
+        other: number of values in the other group.
     """
 
     a12: float
@@ -83,12 +83,15 @@ class Discrimination:
 
 
 def correlation(labels: ArrayLike, values: ArrayLike, sign: Sign = "metric") -> Correlation | None:
-    """Spearman's rank correlation of labels with a metric's episode means; None: fewer than 3, or all are alike.
+    """Compute Spearman's rank correlation of labels with a metric's episode means.
 
     Args:
         labels: (n,), a rank of quality for each episode, such as 1 low, 2 medium, 3 high.
-        values: (n,), of the metric.
+        values: (n,), the metric's.
         sign: of rho.
+
+    Returns:
+        None if there are fewer than 3, or all are alike.
 
     Raises:
         VlaError: lengths differ, or a number is not finite.
@@ -140,21 +143,21 @@ def _orders(n: int) -> NDArray[np.int_]:
 
 
 def correlation_band(rho: float) -> str:
-    """What a correlation of this size is called."""
+    """Return the name for a correlation of this size."""
     return next((name for most, name in CORRELATION_BANDS if abs(rho) <= most), STRONG)
 
 
 def discrimination(group: ArrayLike, other: ArrayLike) -> Discrimination | None:
-    """Mann-Whitney's U and A12 of a metric in a group, such as high-quality successes, and another, such as failures.
+    """Compute Mann-Whitney's U and A12 of a metric between two groups, such as good successes and failures.
 
-    A12 = (R - n (n + 1) / 2) / (n m), of the group's rank sum R among both.
+    A12 = (R - n (n + 1) / 2) / (n m), with R the sum of the group's ranks among both.
 
     Args:
         group: (n,), the metric's episode means.
-        other: (m,), likewise.
+        other: (m,), the metric's episode means.
 
     Returns:
-        None where either has fewer than `FEWEST`.
+        None if either has fewer than `FEWEST`.
 
     Raises:
         VlaError: a number is not finite.
@@ -174,7 +177,7 @@ def discrimination(group: ArrayLike, other: ArrayLike) -> Discrimination | None:
 
 
 def _exact_rank_p(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
-    """How many of all choices of as many as the smaller group have a rank sum as far from what is expected."""
+    """Compute the share of all choices of the smaller group's size whose rank sum is as far from its expectation."""
     from scipy.stats import rankdata
 
     small, large = (x, y) if len(x) <= len(y) else (y, x)
@@ -192,7 +195,7 @@ def _exact_rank_p(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
 
 
 def effect_category(a12: float) -> str:
-    """``n``, ``s``, ``m`` or ``L``: how large the effect is, of 2 |A12 - 0.5|."""
+    """Return ``n``, ``s``, ``m`` or ``L``: the size of the effect by 2 |A12 - 0.5|."""
     size = 2 * abs(a12 - 0.5)
     return next((name for below, name in EFFECT_BANDS if size < below), LARGE)
 

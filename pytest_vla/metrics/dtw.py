@@ -30,9 +30,10 @@ class Warping:
 
 
 def resample(path: "NDArray[np.float64]", points: int = POINTS) -> "NDArray[np.float64]":
-    """The path (n, d) at `points` places evenly apart in time, linear between its rows: (points, d).
+    """Interpolate the path (n, d) linearly at `points` places evenly spaced in time: (points, d).
 
-    Raises ValueError where the path has no row, is not finite, or `points` is below 2.
+    Raises:
+        ValueError: the path has no row or is not finite, or `points` is below 2.
     """
     import numpy as np
 
@@ -68,10 +69,10 @@ def exact_dtw(paths: "NDArray[np.float64]", other: "NDArray[np.float64]") -> War
 
 
 def fast_dtw(paths: "NDArray[np.float64]", other: "NDArray[np.float64]") -> Warping:
-    """Warpings of paths (B, n, d) onto another (m, d) by the library fastdtw with radius 1, as LIBERO-Para does.
+    """Warp paths (B, n, d) onto another (m, d) by the fastdtw library with radius 1, as LIBERO-Para does.
 
-    It looks only near the warping of coarser paths: never below the exact distance, and above it by up to a sixth on
-    wild paths. Raises VlaError where fastdtw is not installed.
+    It searches only near the warping of coarser paths: never below the exact distance, and up to a sixth above it on
+    irregular paths. Raises VlaError if fastdtw is not installed.
     """
     import numpy as np
 

@@ -14,7 +14,7 @@ from pytest_vla.util.machine_code import keep
 def warp(
     paths: NDArray[np.float64], other: NDArray[np.float64], distances: NDArray[np.float64], lengths: NDArray[np.int64]
 ) -> None:
-    """Warps paths (B, n, d) onto another (m, d); fills their distances (B,) and how many pairs are matched (B,)."""
+    """Warp paths (B, n, d) onto another (m, d); fill in their distances (B,) and numbers of matched pairs (B,)."""
     n, m, axes = paths.shape[1], other.shape[0], other.shape[1]
     total = np.full((n + 1, m + 1), np.inf)
     length = np.zeros((n + 1, m + 1), np.int64)

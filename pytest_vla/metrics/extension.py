@@ -1,4 +1,4 @@
-"""The metrics that come with pytest-vla, kept where ``--vla-metrics`` asks for them."""
+"""Built-in metrics, recorded if requested with ``--vla-metrics``."""
 
 from collections.abc import Mapping
 from math import inf
@@ -8,7 +8,7 @@ from pytest_vla.entries import HANDLING, REMAINING, SAMPLES, TOKENS, MetricEntry
 # `pytest_vla.metrics.instability.WINDOW`, which brings numpy: every project reads this.
 WINDOW = 8
 
-# Upstream's zeros, where its window is not full, and its 0.5 of the first step, where nothing has changed yet.
+# Upstream's zeros before its window is full, and its 0.5 in the first step, before anything has changed.
 _OF_WINDOW = (("", WINDOW - 1), ("arm", WINDOW - 1))
 _OF_CHANGE = (("", 1),)
 
@@ -25,26 +25,26 @@ _OF_EPISODES = frozenset(
 
 _SHARE, _FROM_ZERO = (0.0, 1.0), (0.0, inf)
 _SIZES = dict.fromkeys(("", "paper", "arm"), _FROM_ZERO)
-"""Of how far something moves or strays: in the paper's way, in its code's, and of the arm alone."""
+"""Ranges of a size by the code's definition, by the paper's, and for the arm alone."""
 
 
 def pytest_vla_metrics() -> list[MetricEntry]:
-    """Eight of uncertainty, five of quality, whether the robot stood still, and five of economy."""
+    """Return eight metrics of uncertainty, five of quality, one for a static robot, and five of economy."""
     tokens = (
-        ("token_probability", "TB-TP", "1 - probability of each token's likeliest choice, 0 (sure) to 1"),
-        ("token_pcs", "TB-PCS", "1 - (first - second choice's probability) of each token, 0 (sure) to 1"),
-        ("token_deepgini", "TB-D", "1 - sum of squared probabilities of each token, 0 (sure) to 1"),
-        ("token_entropy", "TB-E", "entropy of each token's choice over ln of the vocabulary, 0 (sure) to 1"),
+        ("token_probability", "TB-TP", "1 - largest probability, mean over tokens, 0 (certain) to 1"),
+        ("token_pcs", "TB-PCS", "1 - (largest - second largest probability), mean over tokens, 0 (certain) to 1"),
+        ("token_deepgini", "TB-D", "1 - sum of squared probabilities, mean over tokens, 0 (certain) to 1"),
+        ("token_entropy", "TB-E", "entropy / ln(vocabulary size), mean over tokens, 0 (certain) to 1"),
     )
     actions = (
-        ("action_position_instability", "A-PI", "change of actions from step to step, share of their range"),
-        ("action_velocity_instability", "A-VI", "change of that change, share of the actions' range"),
+        ("action_position_instability", "A-PI", "first difference of actions, share of their range"),
+        ("action_velocity_instability", "A-VI", "second difference of actions, share of their range"),
         ("action_acceleration_instability", "A-AI", "third difference of actions, share of their range"),
     )
     hand = (
-        ("tcp_position_instability", "TCP-PI", "how far the hand goes in a step, m, mean of axes"),
-        ("tcp_velocity_instability", "TCP-VI", "change of the hand's step, m, mean of axes"),
-        ("tcp_acceleration_instability", "TCP-AI", "third difference of the hand's position, m, mean of axes"),
+        ("tcp_position_instability", "TCP-PI", "first difference of the hand's position, m, mean over axes"),
+        ("tcp_velocity_instability", "TCP-VI", "second difference of the hand's position, m, mean over axes"),
+        ("tcp_acceleration_instability", "TCP-AI", "third difference of the hand's position, m, mean over axes"),
     )
     jerk = ("trajectory_instability", "TI", "jerk of the hand, m / step^3")
     return [
@@ -61,7 +61,7 @@ def pytest_vla_metrics() -> list[MetricEntry]:
         *(_entry(_UNCERTAINTY, each, _SIZES, looks_back=WINDOW, padding=_OF_WINDOW) for each in actions),
         _entry(
             _UNCERTAINTY,
-            ("execution_variability", "EV", "spread of 4 further draws of each action, share of its range"),
+            ("execution_variability", "EV", "spread of 4 additional draws of each action, share of its range"),
             _SIZES,
             needs=(SAMPLES,),
             looks_back=1,
@@ -70,14 +70,14 @@ def pytest_vla_metrics() -> list[MetricEntry]:
         _entry(_QUALITY, jerk, _SIZES, beside=(_STATIC,)),
         _entry(
             _QUALITY,
-            ("optimal_trajectory", "OT", "below 0.5 the hand and the object come nearer to the goal"),
+            ("optimal_trajectory", "OT", "change of the remaining distance, below 0.5 if it decreases"),
             {},
             needs=(REMAINING,),
             padding=_OF_CHANGE,
         ),
         MetricEntry(
             _STATIC,
-            "1 where the hand's path is shorter than 2 cm: it looks perfect to metrics of motion",
+            "1 if the hand's path is shorter than 2 cm, which motion metrics would rate as perfect",
             f"{_QUALITY}:static_robot",
             on_request=True,
             within={"": _SHARE},
@@ -87,14 +87,14 @@ def pytest_vla_metrics() -> list[MetricEntry]:
 
 
 def _economy() -> list[MetricEntry]:
-    """How smoothly and sparingly an episode went, for which no label is needed."""
+    """Return metrics for smooth and economical motion, which need no labels."""
     at = "pytest_vla.metrics.quality"
     return [
         *(
             MetricEntry(name, about, f"{at}:{name}", on_request=True, within={"": _FROM_ZERO})
             for name, about in (
-                ("hand_path", "m, how far the hand went"),
-                ("hand_jerk", "m/s^3, root mean square of the hand's jerk"),
+                ("hand_path", "length of the hand's path, m"),
+                ("hand_jerk", "root mean square of the hand's jerk, m/s^3"),
             )
         ),
         *(
@@ -102,17 +102,17 @@ def _economy() -> list[MetricEntry]:
             for name, about, within in (
                 (
                     "near_joint_limits",
-                    "share of steps with a joint of the arm within 5% of its range of a limit",
+                    "share of steps with an arm joint close to a limit (within 5% of its range)",
                     {"": _SHARE},
                 ),
                 (
                     "regrasps",
-                    "how often an object was taken that had been held before",
+                    "number of times that an object is grasped again",
                     {"": _FROM_ZERO, "grasps": _FROM_ZERO},
                 ),
                 (
                     "other_contacts",
-                    "how often the robot came to touch what the goal does not name",
+                    "number of new robot contacts with things that the goal does not name",
                     {"": _FROM_ZERO, "share": _SHARE},
                 ),
             )

@@ -76,10 +76,10 @@ class Further:
 
 
 def further(records: Sequence[Record]) -> tuple[Further, ...]:
-    """The models with further numbers, each suite by itself.
+    """Return the models with extra metrics, each suite separately.
 
     Args:
-        records: of any runs, in the order of their ends; which count is `pytest_vla.metrics.selection.that_count`'s.
+        records: from any runs, in the order of their ends; `pytest_vla.metrics.selection.that_count` selects.
     """
     found: list[Further] = []
     if not any(any(further_names(record)) for record in records):
@@ -99,7 +99,7 @@ def further(records: Sequence[Record]) -> tuple[Further, ...]:
 
 
 def by_origin(records: Iterable[Record]) -> dict[str, list[Record]]:
-    """What no mean is over together: each suite's own items, by its name, and then each test of the user's."""
+    """Group records that may share a mean: each suite's own items, by suite, then each of the user's tests."""
     suites: dict[str, list[Record]] = {}
     own: dict[str, list[Record]] = {}
     for record in records:
@@ -111,11 +111,11 @@ def by_origin(records: Iterable[Record]) -> dict[str, list[Record]]:
 
 
 def further_means(records: Sequence[Record], expected: Iterable[str] = ()) -> tuple[FurtherMean, ...]:
-    """The means of all further numbers of some records that count.
+    """Return the means of all extra metrics over records that count.
 
     Args:
-        records: of one model and suite, or of one test.
-        expected: names of numbers that are told of also where no record has them.
+        records: one model's, in one suite or one test.
+        expected: names to report even if no record has them.
     """
     counted = list(filter(is_counted, records))
     names = sorted({*expected, *(name for record in counted for name in further_names(record))})
@@ -128,7 +128,7 @@ def further_means(records: Sequence[Record], expected: Iterable[str] = ()) -> tu
 
 
 def further_names(record: Record) -> Iterator[str]:
-    """The names of a record's numbers that others keep, and not pytest-vla itself."""
+    """Yield the names of a record's metrics that other packages or the user's code gave."""
     return (name for name in record.metrics if not _OURS.fullmatch(name))
 
 
@@ -143,7 +143,7 @@ def _mean_of(name: str, group: str, records: Sequence[Record]) -> FurtherMean:
 
 
 def range_of(name: str) -> Interval:
-    """The least and the largest that a number can be, as who gives it says; of others any."""
+    """Return the least and the largest possible value that the metric declares; unbounded if it declares none."""
     try:
         known = extensions.metrics()
     except VlaError:
@@ -156,10 +156,10 @@ def range_of(name: str) -> Interval:
 def _intervals(
     values: Sequence[float], units: Sequence[Unit], within: Interval
 ) -> tuple[Interval | None, Interval | None]:
-    """Of a mean over these tasks and over tasks like these.
+    """Compute the intervals of a mean over these tasks and over tasks like these.
 
-    A share that is 0 or 1 in each episode has a rate's: sixteen times 0 do not make it sure. Of other numbers that are
-    all alike nothing is known of how far they stray, and the mean has none.
+    A share that is 0 or 1 in each episode gets a rate's interval: sixteen zeros do not make it certain. If the values
+    of any other metric are all alike, nothing is known about their variance, and the mean has no interval.
     """
     if within == (0.0, 1.0) and {*values} <= {0.0, 1.0}:
         return rate_intervals(values, units)
@@ -175,18 +175,20 @@ def _clipped(interval: Interval | None, within: Interval) -> Interval | None:
     return max(interval[0], within[0]), min(interval[1], within[1])
 
 
-# Which metric a text means: its own name or a further one, and of what it keeps beside its number which.
+# Names of metrics: a metric's own name or an alias, and the keys of its additional numbers.
 
 
 def names_by_alias(entries: Mapping[str, MetricEntry]) -> dict[str, str]:
-    """The metric of each name, in lower case, that means one. A metric's own name is that metric's, whatever others
-    are also called."""
+    """Return the metric for each name, in lower case, that means one.
+
+    A metric's own name always means that metric, even if it is also another one's alias.
+    """
     known = {alias.lower(): name for name, entry in entries.items() for alias in entry.aliases}
     return known | {name.lower(): name for name in entries}
 
 
 def with_own_name(rule: "AlarmRule", entries: Mapping[str, MetricEntry]) -> "AlarmRule":
-    """The rule with its metric's own name, of ``TB-E`` or ``TB-E.paper``; as it is where no metric is called so."""
+    """Return the rule with its metric's own name, for ``TB-E`` or ``TB-E.paper``; unchanged for an unknown name."""
     known = names_by_alias(entries)
     base, _, key = rule.metric.partition(".")
     if (whole := known.get(rule.metric.lower())) is not None:
@@ -197,7 +199,7 @@ def with_own_name(rule: "AlarmRule", entries: Mapping[str, MetricEntry]) -> "Ala
 
 
 def entry_of(series: str, entries: Mapping[str, MetricEntry]) -> tuple[MetricEntry | None, str]:
-    """The metric that a series is of, by its own name, and which of that metric's it is; None: nobody's."""
+    """Return the metric that a series belongs to (None if unknown), and the series' key within the metric."""
     if (whole := entries.get(series)) is not None:
         return whole, ""
     base, _, key = series.partition(".")
@@ -205,10 +207,10 @@ def entry_of(series: str, entries: Mapping[str, MetricEntry]) -> tuple[MetricEnt
 
 
 def live_rule(rule: "AlarmRule", entries: Mapping[str, MetricEntry]) -> "tuple[AlarmRule, MetricEntry]":
-    """A rule that can be looked at while an episode runs, with its metric's own name, and that metric.
+    """Return a rule that can be evaluated during an episode, with its metric's own name, and the metric.
 
     Raises:
-        VlaError: there is no such metric, or it is known only when the episode is over; lists those that can be used.
+        VlaError: there is no such metric, or it is known only after the episode; lists the usable ones.
     """
     found = with_own_name(rule, entries)
     entry, _ = entry_of(found.metric, entries)
@@ -219,25 +221,25 @@ def live_rule(rule: "AlarmRule", entries: Mapping[str, MetricEntry]) -> "tuple[A
         raise VlaError(f"{said}there is no metric {rule.metric}.{guess} Expected one of {', '.join(live)}")
     if not entry.looks_back:
         raise VlaError(
-            f"{said}{entry.name} is known only when an episode is over. Expected one of {', '.join(live)}; what it "
-            "would have done is told by `pytest-vla report --stop-when`"
+            f"{said}{entry.name} is known only after an episode. Use one of {', '.join(live)}; for the others, "
+            "`pytest-vla report --stop-when` computes the effect afterwards"
         )
     return found, entry
 
 
-# Numbers that nobody sees: of records that do not count, and of rules whose metric nobody gave.
+# Notes on numbers that are not shown: metrics of records that do not count, and rules without a metric value.
 
 _MOST_NAMED = 4
 
 
 def hidden_notes(records: Sequence[Record], metric: str | None = None) -> Iterator[str]:
-    """A line for each run whose metrics are in no number, and how to see them.
+    """Yield a line for each run whose metrics are in no number, with the command that shows them.
 
-    Of a case the first complete record counts, also where a later run was asked for metrics and the first was not.
+    For each case the first complete record counts, even if metrics were requested only in a later run.
 
     Args:
-        records: of any runs, in the order in which they ended.
-        metric: only this one; None: any.
+        records: from any runs, in the order in which they ended.
+        metric: only this one, or any if None.
     """
     names: dict[str, dict[str, None]] = {}
     episodes: dict[str, int] = {}
@@ -269,10 +271,10 @@ def hidden_notes(records: Sequence[Record], metric: str | None = None) -> Iterat
 
 
 def silent_rules(records: Sequence[Record]) -> Iterator[str]:
-    """A line for each rule of ``--vla-stop-when`` that could never ring, as no episode has its metric.
+    """Yield a line for each rule of ``--vla-stop-when`` that could never ring, because no episode has its metric.
 
     Args:
-        records: of a run.
+        records: one run's.
     """
     ruled: dict[str, list[Record]] = {}
     for record in records:
@@ -286,9 +288,9 @@ def silent_rules(records: Sequence[Record]) -> Iterator[str]:
             continue
         entry = extensions.metrics().get(metric.partition(".")[0])
         needs = (
-            f": it needs {', '.join(entry.needs)}, which this policy or world does not give"
+            f": it needs {', '.join(entry.needs)}, which this policy or world does not provide"
             if entry and entry.needs
             else ""
         )
-        never = f"the rule never had a value in {len(some)} of {counted(len(some), 'episode')}, and stopped none"
+        never = f"no value in {len(some)} of {counted(len(some), 'episode')}, so the rule stopped none"
         yield f"--vla-stop-when={text}: {never}{needs}"

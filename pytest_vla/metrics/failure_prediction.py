@@ -38,14 +38,14 @@ FEWEST = 3
 
 @dataclass(frozen=True)
 class Watched:
-    """An episode, as far as foretelling looks at it.
+    """The data of an episode that failure prediction needs.
 
     Attributes:
-        failed: whether it failed; else it succeeded.
+        failed: whether it failed; otherwise it succeeded.
         unit: its task and seed.
-        budget: control steps that it might have taken.
-        series: (n,) each, of its control steps, by metric; nan where a metric had no value yet.
-        confidence: (n,), how sure the policy was of its tokens, 0..1; None: that was not kept.
+        budget: its limit of control steps.
+        series: (n,) each, one value per control step, by metric; nan before the metric's first value.
+        confidence: (n,), the policy's confidence in its tokens, 0..1, or None if not recorded.
     """
 
     failed: bool
@@ -57,19 +57,19 @@ class Watched:
 
 @dataclass(frozen=True)
 class Foretelling:
-    """How well a metric tells at a moment which episodes will fail.
+    """A metric's prediction, at a moment, of which episodes will fail.
 
     Attributes:
         metric: its name.
         moment: share of the step budget.
-        failures: episodes that fail, and run still.
-        successes: episodes that succeed, and run still.
-        over: episodes that were over by then.
-        unknown: episodes that run still, and of which the metric had no value by then.
-        auroc: 1: all failures have larger values; 0.5: it tells nothing; 0: all have smaller ones. None: there are
-            fewer than `FEWEST` of either.
-        within: the same over pairs of one task; None: of `auroc` there is none, or no task has both.
-        pairs: of how many pairs that is.
+        failures: episodes that fail, and are still running.
+        successes: episodes that succeed, and are still running.
+        over: episodes that had ended by then.
+        unknown: episodes that are still running, but for which the metric had no value by then.
+        auroc: 1 if all failures have larger values, 0.5 if it predicts nothing, 0 if all failures have smaller values.
+            None if there are fewer than `FEWEST` failures or successes.
+        within: the same over pairs in one task; None if `auroc` is None, or if no task has both.
+        pairs: the number of these pairs.
     """
 
     metric: str
@@ -84,14 +84,14 @@ class Foretelling:
 
 
 def foretelling(episodes: Sequence[Watched], moments: Sequence[float] = MOMENTS) -> tuple[Foretelling, ...]:
-    """Each metric at each moment, of episodes of one policy and suite; metrics in the order in which they come.
+    """Return each metric's prediction at each moment, for one policy and suite; metrics in their order of occurrence.
 
     Args:
         episodes: successes and failures.
         moments: shares of the step budget, above 0, at most 1.
 
     Raises:
-        VlaError: a moment is none.
+        VlaError: a moment is out of range.
     """
     if wrong := [moment for moment in moments if not 0 < moment <= 1]:
         raise VlaError(f"moments {wrong}: expected shares of the step budget, above 0 and at most 1")
@@ -100,21 +100,21 @@ def foretelling(episodes: Sequence[Watched], moments: Sequence[float] = MOMENTS)
 
 
 def value_at(series: ArrayLike, step: int) -> float | None:
-    """The mean of a metric's series over its first `step` control steps; None: it had no value by then."""
+    """Compute the mean of a metric's series over its first `step` control steps, or None if it had no value by then."""
     seen = np.asarray(series, dtype=np.float64)[:step]
     seen = seen[np.isfinite(seen)]
     return float(seen.mean()) if seen.size else None
 
 
 def auroc(values: ArrayLike, failed: ArrayLike) -> float | None:
-    """How likely an episode that fails has a larger value than one that succeeds, ties by half.
+    """Compute the probability that a failed episode has a larger value than a successful one, ties counting half.
 
     Args:
-        values: (n,), of each episode.
-        failed: (n,), truths.
+        values: (n,), one for each episode.
+        failed: (n,), bool.
 
     Returns:
-        None where nothing failed, or everything did.
+        None if nothing failed, or everything did.
 
     Raises:
         VlaError: lengths differ, or a value is not finite.
@@ -128,19 +128,20 @@ def auroc(values: ArrayLike, failed: ArrayLike) -> float | None:
 def auroc_intervals(
     values: ArrayLike, failed: ArrayLike, units: Sequence[Unit]
 ) -> tuple[Interval | None, Interval | None]:
-    """The 95% intervals of `auroc` over these tasks and over tasks like these.
+    """Compute the 95% intervals of `auroc` over these tasks and over tasks like these.
 
-    The variance is that of clusters' influences (Obuchowski 1997, Biometrics 53, 567-578): episodes of one task and
-    seed are a cluster, and for tasks like these those of one task. The interval is Wilson's, with as many episodes as
-    would stray as far, and Student's t of as many clusters as there are; it stays within 0..1.
+    The variance comes from the influences of clusters (Obuchowski 1997, Biometrics 53, 567-578): episodes with one task
+    and seed are a cluster, and for tasks like these all episodes in one task. The interval is Wilson's, with the number
+    of independent episodes that has the same variance, and Student's t for the number of clusters; it stays within
+    0..1.
 
     Args:
-        values: (n,), of each episode.
-        failed: (n,), truths.
-        units: (n,), the task and seed of each.
+        values: (n,), one for each episode.
+        failed: (n,), bool.
+        units: (n,), each episode's task and seed.
 
     Returns:
-        Either is None where it cannot be given: of one cluster, and over tasks like these of fewer than
+        Either is None if it cannot be computed: with one cluster, or over tasks like these with fewer than
         `FEWEST_TASKS`.
 
     Raises:
@@ -161,16 +162,17 @@ def auroc_intervals(
 def auroc_within(
     values: ArrayLike, failed: ArrayLike, units: Sequence[Unit]
 ) -> tuple[float, Interval | None, int] | None:
-    """How likely a failure has a larger value than a success of the same task, over all such pairs, ties by half.
+    """Compute the probability that a failure has a larger value than a success in the same task, ties counting half.
 
     Args:
-        values: (n,), of each episode.
-        failed: (n,), truths.
-        units: (n,), the task and seed of each.
+        values: (n,), one for each episode.
+        failed: (n,), bool.
+        units: (n,), each episode's task and seed.
 
     Returns:
-        With its 95% interval over these tasks, as `auroc_intervals` has it, and the number of pairs; None: no task has
-        both. The interval is None where it cannot be given.
+        The probability over all such pairs, its 95% interval over these tasks as in `auroc_intervals`, and the number
+        of
+        pairs; None if no task has both. The interval is None if it cannot be computed.
 
     Raises:
         VlaError: lengths differ, or a value is not finite.
@@ -199,12 +201,12 @@ def auroc_within(
 
 
 def values_at(name: str, moment: float, episodes: Sequence[Watched]) -> tuple[list[Watched], list[float], int, int]:
-    """The episodes that run at a moment still, a metric's value of each, how many are over, and how many have none yet.
+    """Return episodes still running at a moment, a metric's value for each, and the numbers ended and without value.
 
     Args:
-        name: the metric's; episodes without a value of it are in neither.
+        name: the metric's; episodes without a value of it are in neither list.
         moment: share of the step budget.
-        episodes: of one policy and suite.
+        episodes: one policy's, in one suite.
     """
     running, values, over, unknown = [], [], 0, 0
     for episode in episodes:
@@ -276,12 +278,12 @@ def _told_apart(values: ArrayLike, failed: ArrayLike) -> tuple[NDArray[np.float6
 
 
 def _above(values: NDArray[np.float64], ordered: NDArray[np.float64]) -> NDArray[np.float64]:
-    """For each value the share of the ordered ones that it is above, ties by half."""
+    """Compute for each value the share of the ordered ones that it exceeds, ties counting half."""
     below = np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right")
     return np.asarray(below / (2.0 * len(ordered)))
 
 
-# Do a metric's values tell failures from successes? How both are distributed, and what they are over time.
+# Separation of failures from successes by a metric's values: their distributions, and their course over time.
 
 MOMENT = 0.25
 """Share of the step budget up to which an episode's value is the mean of its series."""
@@ -299,11 +301,11 @@ _WIDE = 3.0
 
 @dataclass(frozen=True)
 class Distribution:
-    """Values of failures, or of successes, one of each episode.
+    """The distribution of failures' or successes' values, one per episode.
 
     Attributes:
         counts: episodes in each bin.
-        median: of all of them; None: there are none.
+        median: over all of them, or None if there are none.
     """
 
     counts: tuple[int, ...]
@@ -312,11 +314,11 @@ class Distribution:
 
 @dataclass(frozen=True)
 class Course:
-    """What the values of failures, or of successes, are over time.
+    """The values of failures or successes over time.
 
     Attributes:
-        quartiles: in each part of the step budget the first, second and third, of the episodes that run in it still;
-            None: they are fewer than `FEWEST`.
+        quartiles: for each part of the step budget the first, second and third quartile over the episodes still running
+            in it, or None if they are fewer than `FEWEST`.
     """
 
     quartiles: tuple[tuple[float, float, float] | None, ...]
@@ -328,13 +330,13 @@ class Separation:
 
     Attributes:
         metric: its name.
-        low: where the first bin begins.
-        high: where the last one ends.
-        beyond: episodes whose value is outside of that; they are in the outermost bins.
-        failures: those that run at `MOMENT` still.
-        successes: likewise.
-        failures_course: over time.
-        successes_course: likewise.
+        low: lower bound of the first bin.
+        high: upper bound of the last bin.
+        beyond: episodes whose value is outside of these bounds; they are in the outermost bins.
+        failures: those still running at `MOMENT`.
+        successes: those still running at `MOMENT`.
+        failures_course: their values over time.
+        successes_course: their values over time.
     """
 
     metric: str
@@ -348,10 +350,10 @@ class Separation:
 
 
 def separations(episodes: Sequence[Watched]) -> tuple[Separation, ...]:
-    """Of each metric, in the order in which they come; those without any value at `MOMENT` are left out.
+    """Return each metric's values by outcome, in order of occurrence, without metrics that have no value at `MOMENT`.
 
     Args:
-        episodes: successes and failures of one policy and suite.
+        episodes: one policy's successes and failures in one suite.
     """
     names = dict.fromkeys(name for episode in episodes for name in episode.series)
     return tuple(filter(None, (_separation(name, episodes) for name in names)))
@@ -410,20 +412,20 @@ def _course(episodes: Sequence[Watched], name: str) -> Course:
     return Course(tuple(found))
 
 
-# The values of a metric's series, without what fills it where there is none yet.
+# The values of a metric's series, without the padding before its first value.
 
 
 def without_padding(series: NDArray[Any], entry: MetricEntry, key: str, begin: int = 0) -> NDArray[np.float64]:
-    """A series with nan where its metric has no value yet (`MetricEntry.padding`), else as it is.
+    """Replace a series' values by nan before its metric's first value (`MetricEntry.padding`).
 
-    What is looked at while an episode runs and what a report studies afterwards both come from here, so that an alarm
-    rings at the same step in both.
+    Both the live evaluation during an episode and the report use this function, so that an alarm rings at the same
+    step.
 
     Args:
-        series: (n,), of the control steps from `begin` + 1 on.
-        entry: of the metric.
-        key: which of its series.
-        begin: control steps before the first that `series` is of.
+        series: (n,), for the control steps from `begin` + 1 on.
+        entry: the metric's.
+        key: names the series within the metric.
+        begin: number of control steps before the first one in `series`.
     """
     values = np.array(series, dtype=np.float64)
     values[: max(dict(entry.padding).get(key, 0) - begin, 0)] = np.nan

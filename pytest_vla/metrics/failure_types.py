@@ -58,12 +58,12 @@ STATIC_RADIUS = 0.02
 
 @dataclass(frozen=True)
 class Reference:
-    """What a task's successes have in common.
+    """The common shape of a task's successes.
 
     Attributes:
         mean_path: (50, 3), m: the mean of the resampled successes, the paper's pseudo ground truth.
         longest: rows of the longest success, L_max.
-        reach: m: how far from the mean path a success ever was.
+        reach: m: the largest distance of any success from the mean path.
     """
 
     mean_path: "NDArray[np.float64]"
@@ -92,14 +92,14 @@ class FailureClassification:
 
 @dataclass(frozen=True)
 class FailureTypes:
-    """How a task's failures failed.
+    """The labels of a task's failures.
 
     Attributes:
-        undefined: why there are no labels; None where there are.
+        undefined: the reason for missing labels, or None.
         reference: None without a success.
-        judgement: by the algorithm that was asked for; None where labels are undefined.
-        exact: by exact DTW; None where labels are undefined.
-        remarks: on each failure, in the order given; None: nothing to say.
+        judgement: by the requested algorithm; None if labels are undefined.
+        exact: by exact DTW; None if labels are undefined.
+        remarks: one for each failure, in the order given, or None for no remark.
     """
 
     undefined: Undefined | None
@@ -110,7 +110,7 @@ class FailureTypes:
 
     @property
     def differing(self) -> tuple[int, ...]:
-        """Which failures have another label by exact DTW, at any threshold."""
+        """Indices of the failures that have another label by exact DTW, at any threshold."""
         if self.judgement is None or self.exact is None:
             return ()
         pairs = [(self.judgement.levels[name], self.exact.levels[name]) for name in THRESHOLDS]
@@ -118,7 +118,7 @@ class FailureTypes:
 
 
 def usual_algorithm() -> Algorithm:
-    """The paper's where its library is installed."""
+    """Return the paper's algorithm if its library is installed, otherwise exact DTW."""
     return "fastdtw" if is_installed("fastdtw") else "exact"
 
 
@@ -129,18 +129,18 @@ def failure_types(
     tau: Tau = "paper",
     fewest: int = FEWEST_SUCCESSES,
 ) -> FailureTypes:
-    """Labels the failures of one task and one model.
+    """Label the failures of one model in one task.
 
     Args:
         successes: paths (n, 3) of the end effector, m.
-        failures: likewise; errors and invalid episodes are none.
+        failures: paths (n, 3) of the end effector, m; without errors and invalid episodes.
         algorithm: the paper's, or exact DTW alone.
-        tau: how the threshold is made.
-        fewest: successes, 2 or more, of which ``leave-one-out`` makes labels.
+        tau: the method for the threshold.
+        fewest: the smallest number of successes, 2 or more, for which ``leave-one-out`` makes labels.
 
     Raises:
         ValueError: a path is empty or not finite.
-        VlaError: fastdtw is asked for and not installed.
+        VlaError: fastdtw is requested and not installed.
     """
     if undefined := _undefined(len(successes), tau, fewest):
         known = reference_of(successes) if successes else None
@@ -168,7 +168,7 @@ def reference_of(successes: "Sequence[NDArray[np.float64]]") -> Reference:
 
 
 def _of_others(successes: "Sequence[NDArray[np.float64]]") -> Iterator[Reference]:
-    """Of each success what the others have in common; reach is not asked for."""
+    """Yield for each success the reference made from the other successes, without `reach`."""
     import numpy as np
 
     lengths = [len(path) for path in successes]
@@ -187,7 +187,7 @@ def is_static(path: "NDArray[np.float64]") -> bool:
 
 
 def distances_to(mean_path: "NDArray[np.float64]", path: "NDArray[np.float64]") -> "NDArray[np.float64]":
-    """Of each point of a path (n, 3) the distance (n,) to the nearest place of a mean path (k, 3), m."""
+    """Compute the distances (n,), m, of a path's points (n, 3) to the nearest place on a mean path (k, 3)."""
     import numpy as np
 
     # Straight lines between the mean path's points, ten places on each.
@@ -196,7 +196,7 @@ def distances_to(mean_path: "NDArray[np.float64]", path: "NDArray[np.float64]") 
 
 
 def cut(path: "NDArray[np.float64]", reference: Reference) -> "NDArray[np.float64]":
-    """The path up to the longest success's length, resampled: (50, 3)."""
+    """Cut the path at the longest success's length, and resample it: (50, 3)."""
     return resample(path[: reference.longest])
 
 

@@ -29,19 +29,19 @@ Series = NDArray[np.float64]
 
 
 def windowed_instability(values: ArrayLike, order: Order) -> Series:
-    """Upstream's series: the mean of the last five differences, each the mean over dimensions of its absolute value.
+    """Return upstream's series: the mean of the last five differences, each a mean of absolute values over dimensions.
 
     The nth difference is divided by 2^(n-1).
 
     Args:
-        values: (T, D), a row a control step.
+        values: (T, D), one row per control step.
         order: n, 1 to 3.
 
     Returns:
-        (max(T, 7),): 0 in the first 7 steps, also where there are fewer.
+        (max(T, 7),): 0 in the first 7 steps, also if there are fewer.
 
     Raises:
-        VlaError: `values` is no table of finite numbers, or `order` none of 1, 2, 3.
+        VlaError: `values` is no table of finite numbers, or `order` is not 1, 2 or 3.
     """
     table = checked_table(values)
     series = np.zeros(max(len(table), WINDOW - 1))
@@ -54,53 +54,53 @@ def windowed_instability(values: ArrayLike, order: Order) -> Series:
 
 
 def mean_instability(values: ArrayLike, order: Order) -> Series:
-    """The paper's series for actions: u_t = 1/D sum |nth difference|, of the step at which the difference ends.
+    """Return the paper's series for actions: u_t = 1/D sum |nth difference|, at the step at which the difference ends.
 
     Args:
-        values: (T, D), a row a control step.
+        values: (T, D), one row per control step.
         order: n, 1 to 3.
 
     Returns:
-        (max(T - n, 0),), in the unit of the values.
+        (max(T - n, 0),), in the values' unit.
 
     Raises:
-        VlaError: as `windowed_instability`.
+        VlaError: as in `windowed_instability`.
     """
     sizes: Series = np.abs(_differences(checked_table(values), order)).mean(axis=1)
     return sizes
 
 
 def norm_instability(values: ArrayLike, order: Order) -> Series:
-    """The paper's series for positions: q_t = the Euclidean norm of the nth difference.
+    """Return the paper's series for positions: q_t = the Euclidean norm of the nth difference.
 
     Args:
-        values: (T, D), a row a control step.
+        values: (T, D), one row per control step.
         order: n, 1 to 3.
 
     Returns:
-        (max(T - n, 0),), in the unit of the values.
+        (max(T - n, 0),), in the values' unit.
 
     Raises:
-        VlaError: as `windowed_instability`.
+        VlaError: as in `windowed_instability`.
     """
     sizes: Series = np.linalg.norm(_differences(checked_table(values), order), axis=1)
     return sizes
 
 
 def episode_mean(series: ArrayLike) -> float | None:
-    """The mean of a series, whatever stands in it; None: it is empty, and there is no number."""
+    """Compute the mean of a series, or None if it is empty."""
     values = np.asarray(series, dtype=np.float64)
     return float(values.mean()) if values.size else None
 
 
 def checked_protocol(protocol: str) -> None:
-    """Raises VlaError where it is neither ``upstream`` nor ``paper``."""
+    """Raise VlaError unless the protocol is ``upstream`` or ``paper``."""
     if protocol not in ("upstream", "paper"):
         raise VlaError(f"protocol {protocol!r}: expected upstream or paper")
 
 
 def checked_table(values: ArrayLike, width: int | None = None) -> Series:
-    """Values as a table (T, D) of finite float64, T 0 or more. Raises VlaError."""
+    """Return values as a table (T, D) of finite float64, T 0 or more. Raises VlaError."""
     expected = f"expected a table (T, {'D' if width is None else width}) of finite numbers, a row a control step"
     try:
         table = np.asarray(values, dtype=np.float64)
@@ -122,7 +122,7 @@ def _differences(table: Series, order: int) -> Series:
     return np.diff(table, n=order, axis=0) if len(table) > order else np.zeros((0, table.shape[1]))
 
 
-# What uncertainty and quality metrics are made of, as a trajectory has it: series beside states and actions.
+# The recorded series that uncertainty and quality metrics use, beside states and actions.
 #
 # They are recorded where `--vla-metrics` asks for a metric that needs them (`pytest_vla.episode.apply_metrics`).
 
@@ -158,7 +158,7 @@ OTHERS_TOUCHED = "robot.others_touched"
 
 
 def per_step(series: ArrayLike, steps: int) -> NDArray[np.float64]:
-    """A series as a trajectory's, (steps,): one that begins later has nan before, what is beyond the end is cut off."""
+    """Align a series with a trajectory, (steps,): nan before its first value, values beyond the end cut off."""
     values = np.asarray(series, dtype=np.float64)[: steps or None]
     if not steps:
         return np.zeros(0)
@@ -166,7 +166,7 @@ def per_step(series: ArrayLike, steps: int) -> NDArray[np.float64]:
 
 
 def recorded(trajectory: Trajectory, name: str, dimensions: int) -> NDArray[Any] | None:
-    """A series of so many dimensions with a value in every step; None: it is not there, or a step has no value."""
+    """Return a series with so many dimensions and a value at every step, or None if it or a value is missing."""
     found = trajectory.series.get(name)
     if found is None or found.ndim != dimensions or not len(found):
         return None

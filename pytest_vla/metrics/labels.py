@@ -1,4 +1,4 @@
-"""What people say of episodes' quality, in a CSV file: how far two agree, and which metrics go with it."""
+"""Human labels of episodes' quality, from a CSV file: agreement between people, and metrics that match the labels."""
 
 import csv
 import io
@@ -27,14 +27,14 @@ Episode = tuple[str, str]
 
 @dataclass(frozen=True)
 class Label:
-    """What one person says of one episode.
+    """One person's label for one episode.
 
     Attributes:
-        case: of the episode, `Record.case`.
+        case: the episode's `Record.case`.
         label: one of `CLASSES`.
-        by: who says so.
-        digest: of the episode, `Record.digest`: what was done is labelled, and not what was to be done.
-        run: in which it was labelled, for people.
+        by: the person.
+        digest: the episode's `Record.digest`: the label applies to this execution, not to the case.
+        run: the run in which it was labelled, for people.
     """
 
     case: str
@@ -45,19 +45,19 @@ class Label:
 
     @property
     def episode(self) -> Episode:
-        """What is labelled."""
+        """The labelled episode."""
         return self.case, self.digest
 
 
 def read_labels(file: Path) -> tuple[Label, ...]:
-    """The labels of a file, in its order.
+    """Read the labels in a file, in its order.
 
     Args:
-        file: CSV in UTF-8 (with a byte order mark, as Excel writes it, or without) with the columns of `COLUMNS`;
-            further ones are left alone.
+        file: CSV in UTF-8 (with a byte order mark, as Excel writes it, or without) with the columns of `COLUMNS`; other
+            columns are ignored.
 
     Raises:
-        VlaError: the file cannot be read, lacks a column, or a row lacks a text, has another label, or labels an
+        VlaError: the file cannot be read or lacks a column, or a row lacks a text, has an unknown label, or repeats an
             episode that the same person has labelled in another row.
     """
     mend = f"expected CSV with the columns {', '.join(COLUMNS)}, as `pytest-vla label` writes it"
@@ -83,7 +83,7 @@ def read_labels(file: Path) -> tuple[Label, ...]:
             if line != rows.line_num:
                 raise VlaError(
                     f"{where}: {label.by[:40]!r} labels {label.case[:120]!r} {label.label}, and {before.label} in line "
-                    f"{line}: one person has one label of an episode; take one of the two rows out"
+                    f"{line}: a person may label an episode only once; remove one of the two rows"
                 )
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise VlaError(f"{file}: {error}; {mend}") from error
@@ -112,15 +112,15 @@ def write_labels(file: Path, labels: Iterable[Label]) -> None:
 
 @dataclass(frozen=True)
 class LabelAgreement:
-    """How far two people agree.
+    """The agreement between two people.
 
     Attributes:
-        one: who.
-        other: who.
-        episodes: that both labelled.
+        one: the first person.
+        other: the second person.
+        episodes: number of episodes that both labelled.
         observed: the share of these with the same label.
-        kappa: Cohen's (1960, Educational and Psychological Measurement 20, 37-46): 1: always; 0: as by chance. None:
-            both always say the same one class, so that chance agrees always too.
+        kappa: Cohen's (1960, Educational and Psychological Measurement 20, 37-46): 1 for full agreement, 0 for
+            agreement by chance. None if both always chose the same class, so that chance agrees always too.
     """
 
     one: str
@@ -131,7 +131,7 @@ class LabelAgreement:
 
 
 def agreements(labels: Sequence[Label]) -> tuple[LabelAgreement, ...]:
-    """Of every two people who labelled an episode both."""
+    """Return the agreement between every two people who labelled the same episodes."""
     people: dict[str, dict[Episode, str]] = {}
     for each in labels:
         people.setdefault(each.by, {})[each.episode] = each.label
@@ -145,7 +145,7 @@ def agreements(labels: Sequence[Label]) -> tuple[LabelAgreement, ...]:
 def agreement(
     one: str, other: str, ones: Mapping[Episode, str], others: Mapping[Episode, str]
 ) -> LabelAgreement | None:
-    """How far two agree, by their labels of episodes; None: there is none that both labelled."""
+    """Compute the agreement between two people, or None if no episode has labels from both."""
     pairs = [(ones[episode], others[episode]) for episode in ones if episode in others]
     if not pairs:
         return None
@@ -158,14 +158,14 @@ def agreement(
 
 @dataclass(frozen=True)
 class Labelled:
-    """How a metric goes with labels.
+    """The relation between a metric and labels.
 
     Attributes:
         metric: its name.
-        correlation: of the labels' ranks with it, over labelled episodes (the paper's table III); None: of too few, or
-            all are alike.
-        against_failures: of each class of `CLASSES` the metric beside that of failures (tables V and VII); None: of too
-            few.
+        correlation: with the labels' ranks, over labelled episodes (the paper's table III); None if there are too few,
+            or all are alike.
+        against_failures: for each class in `CLASSES`, the metric compared with that of failures (tables V and VII);
+            None if there are too few.
     """
 
     metric: str
@@ -174,9 +174,9 @@ class Labelled:
 
 
 def combined(labels: Iterable[Label]) -> dict[Episode, str | None]:
-    """By episode its one label: the median of those who labelled it.
+    """Return one label per episode: the median over its labellers.
 
-    None: of an even number the two in the middle differ, and no label is between them that anybody chose.
+    It is None if, for an even number, the two middle labels differ and nobody chose a label between them.
     """
     found: dict[Episode, list[int]] = {}
     for each in labels:
@@ -196,12 +196,12 @@ def labelled(
     failed: Collection[Episode],
     sign: Sign = "metric",
 ) -> Labelled:
-    """How a metric goes with labels.
+    """Relate a metric to labels.
 
     Args:
         metric: its name.
-        values: of the episodes that have it.
-        labels: of `combined`; what has None is in no number.
+        values: by episode, for those that have it.
+        labels: from `combined`; episodes with None are left out.
         failed: the episodes that failed.
         sign: of the correlation.
     """

@@ -1,7 +1,7 @@
-"""What records tell of a model and the language: success and PRIDE over paraphrases, with intervals.
+"""Results of a model under changed instructions: success and PRIDE over paraphrases, with intervals.
 
-Intervals are over paraphrases like these, of these tasks: paraphrases are clusters, and so are seeds where paraphrases
-recur under several (a task's own: seed 3 of one task has nothing in common with seed 3 of another). Those over tasks
+Intervals are over paraphrases like these, for these tasks: paraphrases are clusters, and so are seeds if paraphrases
+recur under several (per task: seed 3 of one task has nothing in common with seed 3 of another). Intervals over tasks
 like these take each task as a cluster. Errors and invalid episodes are in no rate.
 """
 
@@ -39,7 +39,7 @@ from pytest_vla.plan.manifests import instruction_of
 from pytest_vla.records.counting import protocol_of
 from pytest_vla.records.record import Record
 
-# Which records tell of a model and the language: of each model in a suite, its episodes under other texts.
+# Selection of records: for each model in a suite, its episodes under other texts.
 
 DIMENSION, PARAPHRASE = "language", "paraphrase"
 """Of a variation: its dimension, and the kind with an object type and an action type."""
@@ -88,10 +88,10 @@ class Subject:
 
 
 def subjects(records: Iterable[Record]) -> tuple[Subject, ...]:
-    """The models with episodes under another text, each suite and protocol by itself.
+    """Return the models with episodes under other texts, by suite and protocol.
 
     Args:
-        records: of any runs, in the order of their ends; which count is `pytest_vla.metrics.selection.that_count`'s.
+        records: from any runs, in the order of their ends; `pytest_vla.metrics.selection.that_count` selects.
     """
     found: list[Subject] = []
     for name, some in by_model(records).items():
@@ -100,7 +100,7 @@ def subjects(records: Iterable[Record]) -> tuple[Subject, ...]:
 
 
 def pair_of(record: Record) -> tuple[str, str]:
-    """The task's own instruction, and what the policy was told."""
+    """Return the task's own instruction, and the instruction given to the policy."""
     original = record.variation.get("parameters", {}).get("original")
     if not isinstance(original, str):
         original = instruction_of(record.suite, record.task, record.task_level)
@@ -108,13 +108,13 @@ def pair_of(record: Record) -> tuple[str, str]:
 
 
 def probe_of(record: Record) -> Probe | None:
-    """The probe that the record's variation is; None for any other."""
+    """Return the probe in the record's variation, or None for any other variation."""
     kind = str(record.variation.get("kind"))
     return next((probe for probe in PROBES if probe == kind), None)
 
 
 def text_of(record: Record) -> Hashable:
-    """The paraphrase of an episode. Where texts are drawn by seed, one label has many."""
+    """Return the identity of an episode's paraphrase. If texts are drawn by seed, one label has many."""
     return record.task_key, record.variation.get("label", ""), record.instruction
 
 
@@ -127,7 +127,7 @@ def benign_rate(subject: Subject) -> SuccessRate | None:
 
 
 def types_of(record: Record) -> tuple[str, str]:
-    """LIBERO-Para's types of its object and action, as it says them; empty where it says none."""
+    """Return LIBERO-Para's object and action type of a record; empty if it has none."""
     said = record.variation.get("parameters", {})
     return str(said.get("object_type", "")), str(said.get("action_type", ""))
 
@@ -146,7 +146,7 @@ def _subjects(model: str, suite: str, records: Sequence[Record]) -> Iterator[Sub
 
 
 def _subject(model: str, suite: str, records: Sequence[Record]) -> Subject:
-    """Of varied episodes alone."""
+    """Return the subject made from varied episodes only."""
     paraphrases: list[Record] = []
     probes: list[Record] = []
     others: dict[str, list[Record]] = {}
@@ -232,12 +232,12 @@ class Scored:
 def scored(
     records: Sequence[Record], similarities: Mapping[tuple[str, str], tuple[float, float]], backend: str
 ) -> Scored:
-    """Successes and failures with the similarities of their texts.
+    """Return successes and failures with the similarities of their texts.
 
     Args:
-        records: errors and invalid episodes are passed over.
+        records: errors and invalid episodes are skipped.
         similarities: S_K and S_T by `pair_of`.
-        backend: what made them.
+        backend: the backend that computed them.
     """
     counted = [record for record in records if is_counted(record)]
     outcomes = []
@@ -257,7 +257,7 @@ def scored(
 
 
 def measure_paraphrases(found: Scored, alpha: float) -> Paraphrases:
-    """The whole table. Raises ValueError as `pytest_vla.metrics.pride.pride_table` does."""
+    """Compute the whole table. Raises ValueError as `pytest_vla.metrics.pride.pride_table` does."""
     table = pride_table(found.outcomes, alpha)
 
     def of(groups: Mapping[str, PrideGroup], key: str) -> dict[str, LanguageGroup]:
@@ -284,25 +284,25 @@ def measure_paraphrases(found: Scored, alpha: float) -> Paraphrases:
 
 
 def measure(found: Scored, alpha: float) -> LanguageGroup:
-    """The numbers of some episodes, at least one."""
+    """Compute the numbers for a group of episodes, at least one."""
     return _measured(group(found.outcomes, alpha), found, alpha)
 
 
 def of_list(
     found: Scored, alpha: float, counts: Mapping[tuple[str, str], int], tasks: int = 1
 ) -> tuple[GroundingEstimate, GroundingEstimate | None] | None:
-    """Success rate and PRIDE as if all of a list had been told, of which each cell was told in part.
+    """Estimate success rate and PRIDE for a whole list of paraphrases, from a sample in each of its cells.
 
-    Each episode counts as often as its cell has paraphrases in the list for each that was told of it.
+    Each episode's weight is its cell's number of paraphrases in the list per sampled episode.
 
     Args:
         found: episodes.
         alpha: weight of S_K.
-        counts: how many the list has, by object type and action type; 0: none.
-        tasks: how many it has.
+        counts: number of paraphrases in the list by object type and action type; 0 for none.
+        tasks: number of tasks in the list.
 
     Returns:
-        None where a cell or a task of the list was not told: of it nothing is known.
+        None if a cell or a task in the list has no episode, so that nothing is known about it.
     """
     if len({each.task for each in found.outcomes}) < tasks:
         return None
@@ -400,10 +400,10 @@ def _overestimation_interval(
 def clusters_of(
     texts: Sequence[Hashable], tasks: Sequence[str], seeds: Sequence[Hashable]
 ) -> tuple[Sequence[Hashable], Sequence[Hashable] | None]:
-    """Clusters of episodes (n,): paraphrases, and the seeds of each task where paraphrases recur under them; else None.
+    """Return the episodes' clusters (n,): paraphrases, and each task's seeds if paraphrases recur under them.
 
-    Where most of one kind are seen with but one of the other, both would count the same chance twice. Of a task that
-    has one seed nothing is known of others.
+    If most clusters of one kind contain a single cluster of the other, both would count the same chance twice. For a
+    task with one seed nothing is known about other seeds.
     """
     nested = list(zip(tasks, seeds, strict=True))
     numbers = len(set(texts)), len(set(nested))

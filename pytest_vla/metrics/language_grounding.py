@@ -1,8 +1,9 @@
-"""Does a policy listen? Whether it does what it is told, and how far success and paths depend on the instruction.
+"""Language grounding: whether a policy follows its instruction, and how much success and paths depend on it.
 
-Twins are episodes of the same task, init state and seed: one with the right text, others with a probe in its stead. To
-listen is to do what another text says: that is `followed`, and, where the goal is another too, `obeyed`. That success
-is lost without the right text is not: a policy that any odd text breaks loses all of it and listens to none.
+Twins are episodes with the same task, init state and seed: one with the right text, others with a probe instead. To
+follow the language means to do what another text says: that is `followed` and, if the goal is changed too, `obeyed`.
+Losing success without the right text is not enough: a policy that any unusual text breaks loses all success and follows
+no text.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -38,14 +39,14 @@ intervals; where these leave it open it is not determined."""
 
 @dataclass(frozen=True)
 class GroundingEpisode:
-    """What one episode came to.
+    """The result of one episode.
 
     Attributes:
-        success: whether the task was done whose twin it is; None: that was not judged, since the goal was another.
-        path: the end effector's, (n, 3), m; None where it is not known.
-        followed: under another task's text, whether that task's goal was reached (for records that do not say: whether
-            the path is that task's); None where it was not looked at.
-        obeyed: under another task's text and goal, whether that goal was reached; None under any other.
+        success: whether the original task was done; None if not judged, because the goal was changed.
+        path: the end effector's, (n, 3), m, or None if unknown.
+        followed: under another task's text, whether that task's goal was reached (for records without this fact:
+            whether the path is that task's); None if not checked.
+        obeyed: under another task's text and goal, whether that goal was reached; None under any other text.
     """
 
     success: bool | None
@@ -56,13 +57,13 @@ class GroundingEpisode:
 
 @dataclass(frozen=True)
 class Twins:
-    """Episodes of one task, init state and seed.
+    """Episodes with the same task, init state and seed.
 
     Attributes:
-        right: with the right text.
-        probes: with others.
-        again: with the right text once more, and other noise of the policy's; None where there is no such episode.
-        unit: the task and the seed, which several twins share that are of several run seeds; None: they are unlike all
+        right: the episode with the right text.
+        probes: the episodes with other texts.
+        again: a second episode with the right text, under another policy seed, or None.
+        unit: the task and the seed, shared by twins under several run seeds; None if they are independent of all
             others.
     """
 
@@ -83,7 +84,7 @@ class GroundingEstimate:
 
 @dataclass(frozen=True)
 class GroundingShare:
-    """So many of so many, with the intervals of their rate over these tasks and over tasks like these."""
+    """A count out of a total, with the intervals of their rate over these tasks and over tasks like these."""
 
     count: int
     of: int
@@ -93,24 +94,25 @@ class GroundingShare:
 
 @dataclass(frozen=True)
 class Listening:
-    """What one probe, or all of them, tell.
+    """The results for one probe, or for all of them.
 
     Attributes:
         followed: under another task's text, how often that task was done.
         obeyed: under another task's text and goal, how often that goal was reached.
-        told: either of them.
+        told: `followed` and `obeyed` together.
         right: successes with the right text, each twin once.
-        probe: successes with the probe, each pair once; of pairs in which both were judged, as the next three are.
-        lost: pairs in which only the right text did it.
-        gained: pairs in which only the probe did it.
+        probe: successes with the probe, each pair once; this and the next three are over pairs with both judged.
+        lost: pairs in which only the right text succeeded.
+        gained: pairs in which only the probe succeeded.
         score: 1 - successes with the probe / successes with the right text: the share of success that is lost without
-            the right text, 0: none, 1: all. Below 0 where the probe does better. None where the right text never did
-            it: nothing can be lost. It is no listening: who breaks loses as much as who does what it is told instead.
+            the right text, from 0 (none) to 1 (all). Below 0 if the probe does better. None if the right text never
+            succeeded, so that nothing can be lost. It does not show that the policy follows the text: a policy that
+            breaks loses as much as one that does what it is told instead.
         distance: m: mean DTW between the paths of a pair, 50 points each, without an interval; None without paths. The
-            probe's path counts up to the length of its twin's, and so does the second run's in `noise`.
-        noise: m: the same between two runs of the right text, once a pair; None without such runs.
+            probe's path is cut at the length of its twin's, as is the second run's in `noise`.
+        noise: m: the same between two runs with the right text, once per pair; None without such runs.
         path_score: (distance - noise) / the larger one, over twins with both: the share of the paths' distance that
-            noise does not explain, in [-1, 1]. None without such twins: a distance alone has no scale.
+            noise does not explain, in [-1, 1]. None without such twins, because a distance alone has no scale.
     """
 
     followed: GroundingShare
@@ -127,7 +129,7 @@ class Listening:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether it listens, by what it does under other tasks' texts."""
+        """The verdict on whether the policy follows its instruction, from its behaviour under other tasks' texts."""
         success = self.right.count / self.right.of if self.right.of else 0.0
         if self.told.interval is None or not success:
             return "not determined"
@@ -152,10 +154,10 @@ class _Pair:
 
 
 def listening(twins: Sequence[Twins], confidence: float = 0.95) -> tuple[Listening, Mapping[Probe, Listening]]:
-    """What all pairs tell, and what each probe that occurs tells.
+    """Compute the results for all pairs, and for each probe that occurs.
 
-    Twins of a task and seed count together, so that what they have in common (the init state, the run with the right
-    text) is no evidence twice.
+    Twins with one task and seed form a cluster, so that their common parts (the init state, the run with the right
+    text) are not counted as evidence twice.
 
     Args:
         twins: at least one with a probe.
@@ -210,13 +212,13 @@ def _runs(pairs: Sequence[_Pair]) -> tuple[list[GroundingEpisode], list[Groundin
 
 
 def _each_once(pairs: Sequence[_Pair]) -> tuple[list[_Pair], list[bool | None]]:
-    """Of each twin one pair, with what the right text came to."""
+    """Return one pair for each twin, with the result under the right text."""
     once = list({pair.twin: pair for pair in pairs}.values())
     return once, [pair.right.success for pair in once]
 
 
 def _share(pairs: Sequence[_Pair], outcomes: Sequence[bool | None], confidence: float) -> GroundingShare:
-    """Of those that are known."""
+    """Compute the share over the known outcomes."""
     known = [(pair, done) for pair, done in zip(pairs, outcomes, strict=True) if done is not None]
     success, some = [float(done) for _, done in known], [pair for pair, _ in known]
     if not known:

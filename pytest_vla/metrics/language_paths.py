@@ -1,4 +1,4 @@
-"""What the end effector's paths tell of episodes under other texts: failure types, and whether the policy listens."""
+"""Results from the end effector's paths under other texts: failure types, and whether the policy follows its text."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# Which task did a failure do instead? Its path against the mean successful paths of all tasks of the suite.
+# The task that a failure did instead: its path compared with the mean successful paths of the suite's tasks.
 
 MARGIN = 0.55
 """From which margin on a task is named: it is more than twice as near as any other.
@@ -54,15 +54,17 @@ REST_RADIUS = 0.005
 
 @dataclass(frozen=True)
 class NearestTask:
-    """How near a path is to what the tasks' successes have in common.
+    """The distance between a path and the tasks' successes.
 
     Attributes:
-        task: the nearest, where it is nearer than every other by `MARGIN`; None: the path is nobody's.
+        task: the nearest task, if it is nearer than every other by `MARGIN`, otherwise None: the path belongs to no
+            task.
         nearest: the task with the smallest distance.
-        distance: to its mean path: exact DTW of 50 points each, m.
-        margin: 1 - distance / second smallest distance, in [0, 1]: 0 where two tasks are equally near, 1 on the mean
-            path itself. A ratio has no scale: a path far from all tasks is about as far from each, and has none.
-        distances: of all tasks.
+        distance: to its mean path: exact DTW over 50 points each, m.
+        margin: 1 - distance / second smallest distance, in [0, 1]: 0 if two tasks are equally near, 1 on the mean path
+            itself. A ratio has no scale: a path far from all tasks is about equally far from each, so its margin is
+            small.
+        distances: to all tasks.
     """
 
     task: str | None
@@ -73,13 +75,14 @@ class NearestTask:
 
 
 def nearest_task(path: "NDArray[np.float64]", references: Mapping[str, Reference]) -> NearestTask | None:
-    """The task whose successes a path (n, 3), m, is most like; None for a static one, which does nothing.
+    """Return the task whose successes are most like a path (n, 3), m, or None for a static path.
 
-    Pass the path's own task among the others: a failure that is nearest to its own task did no other. Unlike
-    Algorithm 1 this cuts nothing at a task's longest success, since every task begins like some shorter one; only the
-    rest at the path's end is left out (`REST_RADIUS`): who has done another task waits there until the episode is over.
+    Include the path's own task: a failure that is nearest to its own task did no other. Unlike Algorithm 1, nothing is
+    cut at a task's longest success, because every task begins like some shorter one; only the rest at the path's end is
+    left out (`REST_RADIUS`): a policy that has done another task waits there until the episode is over.
 
-    Raises ValueError for fewer than two tasks, and for a path that is empty or not finite.
+    Raises:
+        ValueError: there are fewer than two tasks, or a path is empty or not finite.
     """
     import numpy as np
 
@@ -110,14 +113,14 @@ OTHER_TASK = "other"
 """The parameter of a probe that names the task whose instruction it is."""
 
 NO_NOISE = (
-    "the listening score of paths, and its noise: no task ran twice under the right text; run it once more without "
-    "variations, from the same seeds, with another --vla-run-seed, such as --vla-run-seed=1"
+    "the path score and its noise: no task ran twice under the right text. Run the same seeds again without variations "
+    "and with another --vla-run-seed, such as --vla-run-seed=1"
 )
 
 
 @dataclass(frozen=True)
 class FarFailure:
-    """A planning failure: its `Record.case`, and the task that it is nearest to; None: it is static."""
+    """A planning failure: its `Record.case`, and the task that it is nearest to, or None if it is static."""
 
     case: str
     nearest: NearestTask | None
@@ -125,18 +128,18 @@ class FarFailure:
 
 @dataclass(frozen=True)
 class TaskFailures:
-    """How a task's failures failed.
+    """A task's failures, with their labels and paths.
 
     Attributes:
         task: name.
-        successes: episodes with a path.
-        failures: likewise.
-        types: their labels; in the order of `failure_paths`.
-        far: the far failures; none where no two tasks have successes to compare with.
+        successes: number of successes with a path.
+        failures: number of failures with a path.
+        types: the failures' labels, in the order of `failure_paths`.
+        far: the far failures; empty if no two tasks have successes to compare with.
         success_paths: (n, 3), m.
         failure_paths: (n, 3), m.
         success_cases: `Record.case` of each, in the order of `success_paths`.
-        failure_cases: likewise.
+        failure_cases: `Record.case` of each, in the order of `failure_paths`.
     """
 
     task: str
@@ -164,14 +167,14 @@ class TaskFailures:
         return {task: median(margins) for task, margins in self.instead.items()}
 
     def near_far(self, threshold: Threshold, exact: bool = False) -> tuple[int, int]:
-        """How many failures are near and far, by the report's DTW or by the exact one."""
+        """Count near and far failures, by the report's DTW or by the exact one."""
         judgement = self.types.exact if exact else self.types.judgement
         levels = () if judgement is None else judgement.levels[threshold]
         return levels.count("near"), levels.count("far")
 
     @property
     def remarks(self) -> Mapping[str, int]:
-        """How many failures have which remark, by its name."""
+        """The number of failures with each remark, by its name."""
         known = [remark for remark in self.types.remarks if remark is not None]
         return {remark: known.count(remark) for remark in sorted(set(known))}
 
@@ -254,10 +257,10 @@ def text_failures(
 def listening_score(
     subject: Subject, paths: Paths
 ) -> tuple[tuple[Listening, Mapping[Probe, Listening]] | None, tuple[str, ...]]:
-    """The listening score of a model, None where there are no pairs; and what was left out, and why.
+    """Return a model's listening score, or None without pairs; and notes on records that are left out.
 
-    An episode under a probe is paired with the one of the same task, seed and run seed under the right text; another
-    run seed of that one gives the policy's own noise.
+    An episode under a probe is paired with the one under the right text with the same task, seed and run seed; the
+    right text under another run seed gives the policy's own noise.
     """
     # Of a policy that draws nothing the runs under two run seeds are the same: its noise is known, and is none.
     right = {run: record for run, record in subject.right.items() if is_counted(record)}
@@ -275,9 +278,9 @@ def listening_score(
         else:
             twins[key][probe] = _run(record, paths, references)
     left_out = [
-        (broken, "under a probe: an error, or invalid"),
-        (alone, "under a probe without a benign twin that was measured (--vla-twins=auto runs it)"),
-        (further, "under a second probe of one kind for the same task and seed"),
+        (broken, "under a probe: error or invalid"),
+        (alone, "under a probe, without a measured benign twin (--vla-twins=auto runs it)"),
+        (further, "under a second probe of the same kind, for the same task and seed"),
     ]
     said = tuple(f"{counted(number, 'episode')} {what}" for number, what in left_out if number)
     if not any(twins.values()):
@@ -358,7 +361,7 @@ def _far(
 
 
 def _references(records: Sequence[Record], paths: Paths) -> dict[str, Reference]:
-    """What the successes of each task have in common."""
+    """Return the reference made from each task's successes."""
     done: dict[str, list[NDArray[np.float64]]] = {}
     for record in records:
         path = paths(record) if record.outcome == "success" else None
@@ -382,17 +385,17 @@ def _run(record: Record, paths: Paths, references: Mapping[str, Reference]) -> G
     return GroundingEpisode(record.outcome == "success", path, followed)
 
 
-# What is known of models and the language, beside each other: what a report of it shows.
+# The language results of all models, as a report shows them.
 
 
 @dataclass(frozen=True)
 class Source:
-    """What made the similarities of one score.
+    """The source of one score's similarities.
 
     Attributes:
         backend: name and version.
-        low_fidelity: whether it is a makeshift.
-        passed_over: better ones, and why they were not taken.
+        low_fidelity: whether it is an approximation.
+        passed_over: better backends, with the reasons against them.
     """
 
     backend: str
@@ -410,25 +413,25 @@ class OtherChange:
 
 @dataclass(frozen=True)
 class ModelResults:
-    """What is known of one model in one suite.
+    """The language results of one model in one suite.
 
     Attributes:
         model: the policy's name.
-        suite: the suite's.
-        runs: names of those that it was made from.
-        seeds: of the episodes under paraphrases.
-        benign: success with the right text; None where no benign twin was run.
+        suite: the suite's name.
+        runs: names of the runs used.
+        seeds: seeds of the episodes under paraphrases.
+        benign: success with the right text; None if no benign twin was run.
         counts: episodes under another text that are in no rate, by outcome and reason.
-        paraphrases: those of LIBERO-Para's types alone; None where there are none.
-        of_list: success rate and PRIDE as if all of LIBERO-Para's list had been told; None of other suites, and where a
-            cell of it was not.
-        source: of the similarities of paraphrases; None where there are none.
-        others: by kind.
-        failures: of all that is reworded, probes aside; None where there are no paths.
-        listening: overall and by probe; None where there are no probes.
-        left_out: what is not in the numbers, and why.
-        protocol: as the paper or as upstream's code has it, where the suite has both; else empty.
-        rate: success under paraphrases; None where there are none.
+        paraphrases: those with LIBERO-Para's types only; None without any.
+        of_list: estimated success rate and PRIDE for LIBERO-Para's whole list; None for other suites, and if one of its
+            cells has no episode.
+        source: the source of the paraphrases' similarities; None without paraphrases.
+        others: other texts, by kind.
+        failures: failures under any rewording, without probes; None without paths.
+        listening: overall and by probe; None without probes.
+        left_out: notes on records that are not in the numbers.
+        protocol: paper or upstream's code, if the suite has both; otherwise empty.
+        rate: success under paraphrases; None without any.
     """
 
     model: str

@@ -22,19 +22,19 @@ def linearised_intervals(
     confidence: float = CONFIDENCE,
     trials: float | None = None,
 ) -> list[Interval] | None:
-    """Intervals of numbers of the rows' means, by Student's t with as many degrees of freedom as clusters but one.
+    """Compute intervals for functions of the rows' means, by Student's t with clusters - 1 degrees of freedom.
 
     Args:
         rows: (n, k).
-        clusters: (n,), of each row its cluster.
-        numbers: of the means.
-        added: of rows of 0 and 1: so many zeros and ones more in each column, each column by itself (as Agresti and
-            Caffo 2000, The American Statistician 54, 280-288, for two rates): rates at an end stray too.
+        clusters: (n,), each row's cluster.
+        numbers: the functions of the means.
+        added: for rows of 0 and 1, the number of zeros and of ones to add to each column separately (as Agresti and
+            Caffo 2000, The American Statistician 54, 280-288, for two rates): rates of 0 and 1 have a variance too.
         confidence: of the two-sided intervals, in (0, 1).
-        trials: what is added to so many; None: to as many as the clusters are worth.
+        trials: the number of trials to which `added` is added; None for the effective number of clusters.
 
     Returns:
-        Of each number; None of a single cluster.
+        One interval per number, or None for a single cluster.
     """
     import numpy as np
 
@@ -58,6 +58,6 @@ def linearised_intervals(
 
 
 def worth(clusters: Sequence[Hashable]) -> float:
-    """As how many clusters of one size those of several count (Kish's effective number)."""
+    """Compute Kish's effective number of clusters: the number of equally large clusters with the same variance."""
     counts = Counter(clusters).values()
     return sum(counts) ** 2 / sum(count * count for count in counts)

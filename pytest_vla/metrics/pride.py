@@ -77,7 +77,7 @@ class PrideGroup:
 
     @property
     def overestimation(self) -> float | None:
-        """By how many percent of itself the success rate is above PRIDE; None where either gives no answer."""
+        """The success rate's excess over PRIDE, in percent of the rate; None if PRIDE is undefined or the rate is 0."""
         return None if self.pride is None or self.sr == 0 else 100 * (self.sr - self.pride) / self.sr
 
 
@@ -109,13 +109,13 @@ class Pride:
 
 
 def paraphrase_distance(keyword: float, structural: float, alpha: float = ALPHA) -> float:
-    """PD of one paraphrase, to be shown: 0 below `ROUNDING`. Raises ValueError as `paraphrase_weight` does."""
+    """Compute PD of one paraphrase for display: 0 below `ROUNDING`. Raises ValueError as `paraphrase_weight` does."""
     distance = paraphrase_weight(keyword, structural, alpha)
     return 0.0 if distance < ROUNDING else distance
 
 
 def paraphrase_weight(keyword: float, structural: float, alpha: float = ALPHA) -> float:
-    """PD as scores sum it: 1 - (alpha S_K + (1 - alpha) S_T), with float32's rounding, which may be below 0.
+    """Compute PD as scores sum it: 1 - (alpha S_K + (1 - alpha) S_T), with float32 rounding, possibly below 0.
 
     Raises:
         ValueError: alpha or a similarity is not in 0..1.
@@ -128,7 +128,7 @@ def paraphrase_weight(keyword: float, structural: float, alpha: float = ALPHA) -
 
 
 def pride(outcomes: Iterable[ParaphraseOutcome], alpha: float = ALPHA) -> float | None:
-    """100 * sum(success * PD) / sum(PD); None where their mean is below `ROUNDING`.
+    """Compute 100 * sum(success * PD) / sum(PD), or None if the mean PD is below `ROUNDING`.
 
     Raises ValueError as `pride_table` does.
     """
@@ -138,7 +138,7 @@ def pride(outcomes: Iterable[ParaphraseOutcome], alpha: float = ALPHA) -> float 
 
 
 def group(outcomes: Sequence[ParaphraseOutcome], alpha: float = ALPHA) -> PrideGroup:
-    """The numbers of some episodes, at least one. Raises ValueError as `pride_table` does."""
+    """Compute the numbers for a group of episodes, at least one. Raises ValueError as `pride_table` does."""
     if not outcomes:
         raise ValueError("a group of no episodes has no rate")
     _one_backend(outcomes)
@@ -152,7 +152,7 @@ def group(outcomes: Sequence[ParaphraseOutcome], alpha: float = ALPHA) -> PrideG
 def grouped(
     outcomes: Iterable[ParaphraseOutcome], key: Callable[[ParaphraseOutcome], Key], alpha: float = ALPHA
 ) -> dict[Key, PrideGroup]:
-    """The numbers of each group of episodes, in the order in which the keys come."""
+    """Compute the numbers for each group of episodes, in the order of the keys' first occurrence."""
     members: dict[Key, list[ParaphraseOutcome]] = {}
     for each in outcomes:
         members.setdefault(key(each), []).append(each)
@@ -160,7 +160,7 @@ def grouped(
 
 
 def alpha_sweep(outcomes: Sequence[ParaphraseOutcome]) -> dict[float, float | None]:
-    """PRIDE at each of `ALPHAS`."""
+    """Compute PRIDE at each of `ALPHAS`."""
     return {alpha: pride(outcomes, alpha) for alpha in ALPHAS}
 
 

@@ -1,6 +1,6 @@
-"""How well a robot moved, from the path of its hand: the five quality metrics of arXiv 2507.17049.
+"""Quality of motion, from the path of the robot's hand: the five quality metrics of arXiv 2507.17049, and others.
 
-Each function gives a series, a value for each control step. Smaller is better.
+Each function gives a series, one value per control step. Smaller is better.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ from pytest_vla.metrics.instability import (
 from pytest_vla.records.record import MetricResult, Record
 from pytest_vla.records.trajectory import Trajectory
 
-# TCP-PI, TCP-VI, TCP-AI and TI: how smoothly the hand moved. And whether it moved at all.
+# TCP-PI, TCP-VI, TCP-AI and TI: smoothness of the hand's motion, and a check that it moved at all.
 
 STATIC_PATH = 0.02
 """m: a hand whose path over an episode is shorter stood still."""
@@ -36,22 +36,23 @@ _STENCIL = np.array([0.25, -0.5, 0.0, 0.375, 0.0, -0.125])
 
 
 def tcp_instability(positions: ArrayLike, order: Order, *, protocol: Protocol = "upstream") -> Series:
-    """The series of TCP-PI (order 1), TCP-VI (2) or TCP-AI (3).
+    """Return the series of TCP-PI (order 1), TCP-VI (2) or TCP-AI (3).
 
     Source: arXiv 2507.17049, VLA_UQ. ``upstream``: the mean of the axes' absolute differences in a window, see
     `windowed_instability`. ``paper``: the Euclidean norm of the nth difference.
 
     Args:
-        positions: (T, 3), m, of the tool centre point after each control step.
+        positions: (T, 3), m, the tool centre point after each control step.
         order: of the difference.
-        protocol: whose definition.
+        protocol: the definition to follow.
 
     Returns:
-        In m (a step, step^2 or step^3): (max(T, 7),) upstream, 0 in the first 7 steps; (max(T - order, 0),) of the
+        In m (per step, step^2 or step^3): (max(T, 7),) for upstream, 0 in the first 7 steps; (max(T - order, 0),) for
+        the
         paper.
 
     Raises:
-        VlaError: the positions are no such table of finite numbers, or another argument is none of the above.
+        VlaError: the positions are no such table of finite numbers, or another argument is invalid.
     """
     checked_protocol(protocol)
     path = checked_table(positions, 3)
@@ -59,19 +60,19 @@ def tcp_instability(positions: ArrayLike, order: Order, *, protocol: Protocol = 
 
 
 def trajectory_instability(positions: ArrayLike, *, dt: float = 1.0, protocol: Protocol = "upstream") -> Series:
-    """The series of TI: the norm of the jerk.
+    """Return the series of TI: the norm of the jerk.
 
-    Source: arXiv 2507.17049, VLA_UQ. ``upstream``: of jerk by three `numpy.gradient`s over blocks, with its values at
-    the blocks' edges, in m / step^3: the first 7 positions give 5 values, each later one a value more. ``paper``: of
-    the third difference over dt^3.
+    Source: arXiv 2507.17049, VLA_UQ. ``upstream``: jerk by three `numpy.gradient`s over blocks, with its values at the
+    blocks' edges, in m / step^3: the first 7 positions give 5 values, each later one another value. ``paper``: the
+    third difference over dt^3.
 
     Args:
-        positions: (T, 3), m, of the tool centre point after each control step.
-        dt: s, a control step; 1: jerk is in m / step^3. The paper's only.
-        protocol: whose definition.
+        positions: (T, 3), m, the tool centre point after each control step.
+        dt: s, a control step; with 1, jerk is in m / step^3. Used by the paper's definition only.
+        protocol: the definition to follow.
 
     Returns:
-        (T - 2,) upstream, and empty where T < 7; (max(T - 3, 0),) of the paper.
+        (T - 2,) for upstream, and empty if T < 7; (max(T - 3, 0),) for the paper.
 
     Raises:
         VlaError: the positions are no such table of finite numbers, or `dt` is not above 0.
@@ -99,7 +100,7 @@ def trajectory_instability(positions: ArrayLike, *, dt: float = 1.0, protocol: P
 def trajectory_instability_value(
     positions: ArrayLike, *, dt: float = 1.0, protocol: Protocol = "upstream"
 ) -> float | None:
-    """TI of an episode: upstream the mean of its series, of the paper its root mean square; None: it is too short.
+    """Compute an episode's TI: the series' mean (upstream) or root mean square (paper), or None if it is too short.
 
     Args, Raises: as `trajectory_instability`.
     """
@@ -110,7 +111,7 @@ def trajectory_instability_value(
 
 
 def path_length(positions: ArrayLike) -> float:
-    """How far the tool centre point (T, 3), m, went: the sum of its steps, m; 0 of less than two. Raises VlaError."""
+    """Compute the length (m) of the tool centre point's path (T, 3), m; 0 for less than two rows. Raises VlaError."""
     return float(np.linalg.norm(np.diff(checked_table(positions, 3), axis=0), axis=1).sum())
 
 
@@ -125,7 +126,7 @@ def is_static(positions: ArrayLike, threshold: float = STATIC_PATH) -> bool:
     return path_length(positions) < threshold
 
 
-# OT: whether the hand, and what it carries, comes nearer to where it is to be.
+# OT: progress of the hand, and of the carried object, towards the goal.
 
 
 def remaining_distance(
@@ -136,17 +137,17 @@ def remaining_distance(
     *,
     protocol: Protocol = "upstream",
 ) -> Series:
-    """How far there is to go, at each control step.
+    """Compute the remaining distance at each control step.
 
-    Held, the object has its way to the goal before it. Not held, the hand has its way to the object, and beyond it
-    upstream adds the object's way to the goal, the paper the hand's. Source: arXiv 2507.17049, VLA_UQ.
+    If the object is held, the distance is the object's to the goal. If not, it is the hand's to the object, plus the
+    object's to the goal (upstream) or the hand's to the goal (paper). Source: arXiv 2507.17049, VLA_UQ.
 
     Args:
-        hand: (T, 3), m, of the tool centre point.
-        source: (T, 3), m, of the object that is to be moved.
-        goal: (T, 3), m, where it is to be; None: it is only to be reached or taken.
+        hand: (T, 3), m, the tool centre point.
+        source: (T, 3), m, the object to be moved.
+        goal: (T, 3), m, its target, or None if it is only to be reached or grasped.
         grasped: (T,), whether the object is held.
-        protocol: whose definition.
+        protocol: the definition to follow.
 
     Returns:
         (T,), m.
@@ -169,18 +170,18 @@ def remaining_distance(
 
 
 def optimal_trajectory(distances: ArrayLike, initial: float, *, protocol: Protocol = "upstream") -> Series:
-    """The series of OT: (1 + change of the remaining distance) / 2. Below 0.5 something comes nearer.
+    """Return the series of OT: (1 + change of the remaining distance) / 2. Below 0.5 the distance decreases.
 
-    Its mean upstream is 1/2 + (s_last - s_first) / (2 T) of s, the distance over the initial one: net progress, and
-    nothing of the way between. It is not clipped. Source: arXiv 2507.17049, VLA_UQ.
+    Upstream's mean is 1/2 + (s_last - s_first) / (2 T), with s the distance over the initial one: it measures net
+    progress and nothing in between. It is not clipped. Source: arXiv 2507.17049, VLA_UQ.
 
     Args:
-        distances: (T,), m, what remains after each control step.
-        initial: m, above 0: what remained at the start, by which upstream divides; the paper does not.
-        protocol: whose definition.
+        distances: (T,), m, remaining after each control step.
+        initial: m, above 0: the distance at the start, by which upstream divides; the paper does not.
+        protocol: the definition to follow.
 
     Returns:
-        (T,) upstream, the first 0.5; (max(T - 1, 0),) of the paper.
+        (T,) for upstream, the first 0.5; (max(T - 1, 0),) for the paper.
 
     Raises:
         VlaError: a distance is not finite, or upstream's `initial` is not above 0.
@@ -219,22 +220,22 @@ TOO_SHORT = "7 control steps or more"
 
 
 def tcp_position_instability(record: Record, trajectory: Trajectory) -> MetricResult:
-    """TCP-PI."""
+    """Compute TCP-PI."""
     return _of_hand(trajectory, 1)
 
 
 def tcp_velocity_instability(record: Record, trajectory: Trajectory) -> MetricResult:
-    """TCP-VI."""
+    """Compute TCP-VI."""
     return _of_hand(trajectory, 2)
 
 
 def tcp_acceleration_instability(record: Record, trajectory: Trajectory) -> MetricResult:
-    """TCP-AI."""
+    """Compute TCP-AI."""
     return _of_hand(trajectory, 3)
 
 
 def episode_trajectory_instability(record: Record, trajectory: Trajectory) -> MetricResult:
-    """TI; the paper's in m/s^3, by the suite's control frequency."""
+    """Compute TI; the paper's in m/s^3, with the suite's control frequency."""
     path = path_of(trajectory)
     if path is None:
         return MetricResult(None, missing=NO_PATH)
@@ -249,7 +250,7 @@ def episode_trajectory_instability(record: Record, trajectory: Trajectory) -> Me
 
 
 def episode_optimal_trajectory(record: Record, trajectory: Trajectory) -> MetricResult:
-    """OT, and its ``.net``: the share of the initial distance that is gone at the end, from 1 (there) down."""
+    """Compute OT and its ``.net``: the share of the initial distance gone at the end; 1 means arrived."""
     source, goal, held = (
         instability.recorded(trajectory, name, dimensions)
         for name, dimensions in ((instability.SOURCE, 3), (instability.GOAL, 3), (instability.HELD, 2))
@@ -277,7 +278,7 @@ def episode_optimal_trajectory(record: Record, trajectory: Trajectory) -> Metric
 
 
 def static_robot(record: Record, trajectory: Trajectory) -> MetricResult:
-    """1 where the hand stood still, 0 where it moved."""
+    """Return 1 if the hand stood still, 0 if it moved."""
     path = path_of(trajectory)
     return MetricResult(None, missing=NO_PATH) if path is None else MetricResult(float(is_static(path)))
 
@@ -292,7 +293,7 @@ def _of_hand(trajectory: Trajectory, order: Order) -> MetricResult:
 
 
 def path_of(trajectory: Trajectory) -> NDArray[np.float64] | None:
-    """The hand's positions (n, 3) after each control step; None: there are none, or some are not known."""
+    """Return the hand's positions (n, 3) after each control step, or None if some are unknown."""
     path = trajectory.eef_pos
     if path.ndim != 2 or path.shape[1] != 3 or len(path) < 2 or not np.isfinite(path).all():
         return None
@@ -300,7 +301,7 @@ def path_of(trajectory: Trajectory) -> NDArray[np.float64] | None:
 
 
 def control_step(record: Record) -> float:
-    """s, of the suite's control frequency; 1 where it is not known."""
+    """Return the control step (s) from the suite's control frequency; 1 if unknown."""
     freq = record.protocol.get("control_freq")
     return 1.0 / freq if isinstance(freq, int | float) and freq > 0 else 1.0
 
@@ -309,7 +310,7 @@ def _per_step(trajectory: Trajectory, series: Mapping[str, Series]) -> dict[str,
     return {name: instability.per_step(each, len(trajectory.actions)) for name, each in series.items()}
 
 
-# How smoothly and sparingly an episode went, for which nobody has to label anything.
+# Smoothness and economy of an episode, without any labels.
 #
 # Each metric is called with a record and its trajectory (`pytest_vla.entries.MetricEntry`). Less is better, of
 # episodes that do the task: a robot that stands still goes no way and touches nothing.
@@ -330,14 +331,14 @@ lose it for a step or two."""
 
 
 def hand_path(record: Record, trajectory: Trajectory) -> MetricResult:
-    """m, how far the hand went, from its place after settling to its last."""
+    """Compute the length (m) of the hand's path, from its place after settling to its last."""
     if path_of(trajectory) is None:
         return MetricResult(None, missing=NO_PATH)
     return MetricResult(path_length(trajectory.eef_pos))
 
 
 def hand_jerk(record: Record, trajectory: Trajectory) -> MetricResult:
-    """m/s^3, the root mean square of the third difference over dt^3, as `trajectory_instability.paper`."""
+    """Compute the root mean square of the third difference over dt^3 (m/s^3), as `trajectory_instability.paper`."""
     path = path_of(trajectory)
     if path is None:
         return MetricResult(None, missing=NO_PATH)
@@ -346,7 +347,7 @@ def hand_jerk(record: Record, trajectory: Trajectory) -> MetricResult:
 
 
 def near_joint_limits(record: Record, trajectory: Trajectory) -> MetricResult:
-    """The share of steps near a limit; ``.margin``: how near it came, share of the joint's range."""
+    """Compute the share of steps near a joint limit; ``.margin`` is the smallest margin, a share of the range."""
     margins = instability.recorded(trajectory, instability.LIMIT_MARGIN, 1)
     if margins is None:
         return MetricResult(None, missing=NO_HANDLING)
@@ -355,7 +356,7 @@ def near_joint_limits(record: Record, trajectory: Trajectory) -> MetricResult:
 
 
 def regrasps(record: Record, trajectory: Trajectory) -> MetricResult:
-    """How often an object was taken again; ``.grasps``: how often any was taken."""
+    """Count repeated grasps of an object; ``.grasps`` counts all grasps."""
     holding = instability.recorded(trajectory, instability.HOLDING, 1)
     if holding is None:
         return MetricResult(None, missing=NO_HANDLING)
@@ -364,10 +365,10 @@ def regrasps(record: Record, trajectory: Trajectory) -> MetricResult:
 
 
 def other_contacts(record: Record, trajectory: Trajectory) -> MetricResult:
-    """How often the robot came to touch what the goal does not name; ``.share``: in which share of steps it did.
+    """Count new contacts with things not in the goal; ``.share`` is the share of steps with contact.
 
-    One more that is touched beside others counts. One in the place of another, in one control step, does not: of each
-    step it is known how many are touched, and not which.
+    An additional thing that is touched counts. One that replaces another within one control step does not: a step
+    records how many things are touched, not which.
     """
     touched = instability.recorded(trajectory, instability.OTHERS_TOUCHED, 1)
     if touched is None:
@@ -378,11 +379,11 @@ def other_contacts(record: Record, trajectory: Trajectory) -> MetricResult:
 
 
 def spells(holds: ArrayLike, gap: int = GAP) -> int:
-    """How often something that holds or does not begins to hold, of control steps.
+    """Count how often a condition begins to hold, over control steps.
 
     Args:
-        holds: (n,), truths, a control step each.
-        gap: 1 or more; an interruption of fewer steps is none.
+        holds: (n,), bool, one per control step.
+        gap: 1 or more; shorter interruptions are ignored.
 
     Raises:
         VlaError: `holds` is no such array, or `gap` is below 1.
@@ -396,12 +397,12 @@ def spells(holds: ArrayLike, gap: int = GAP) -> int:
 
 @dataclass(frozen=True)
 class PathRatio:
-    """The hand's path of an episode beside the expert's on the same case.
+    """The hand's path in an episode, compared with the expert's on the same case.
 
     Attributes:
-        record: the policy's, which succeeded.
+        record: the policy's, a success.
         path: m.
-        expert: m, the path of the expert's success; None: none is stored.
+        expert: m, the path of the expert's success, or None if none is stored.
     """
 
     record: Record
@@ -410,16 +411,16 @@ class PathRatio:
 
     @property
     def ratio(self) -> float | None:
-        """1: as far as the expert; None: there is none, or it went no way."""
+        """The path relative to the expert's: 1 for equal length; None if the expert's is missing or has length 0."""
         return self.path / self.expert if self.expert else None
 
 
 def expert_paths(records: Sequence[Record], length: Callable[[Record], float | None]) -> dict[str, float]:
-    """The path of each case that the scripted expert succeeded in, m, by `Record.case`; the first record counts.
+    """Return the expert's path length (m) by solved case (`Record.case`); the first record counts.
 
     Args:
-        records: of any policies.
-        length: gives the path of an episode, m; None: it is not known.
+        records: any policies'.
+        length: returns an episode's path length (m), or None if unknown.
     """
     found: dict[str, float] = {}
     for record in records:
@@ -432,12 +433,12 @@ def expert_paths(records: Sequence[Record], length: Callable[[Record], float | N
 def path_ratios(
     records: Sequence[Record], experts: Mapping[str, float], length: Callable[[Record], float | None]
 ) -> tuple[PathRatio, ...]:
-    """Each success's path beside the expert's. A failure's says nothing: it may have gone no way at all.
+    """Compare each success's path with the expert's. Failures are left out: they may not have moved at all.
 
     Args:
-        records: of one policy and suite.
-        experts: of `expert_paths`.
-        length: as there.
+        records: one policy's, in one suite.
+        experts: from `expert_paths`.
+        length: returns an episode's path length (m), or None if unknown.
     """
     successes = ((record, length(record)) for record in records if record.outcome == "success")
     return tuple(PathRatio(record, path, experts.get(record.case)) for record, path in successes if path is not None)

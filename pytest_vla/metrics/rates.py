@@ -21,33 +21,33 @@ class VariedOutcome(Outcome, Protocol):
 
     @property
     def variation(self) -> Mapping[str, Any]:
-        """As in records; empty: the task as it is."""
+        """The variation as in records; empty for the unvaried task."""
 
     @property
     def is_probe(self) -> bool:
-        """Whether it asks what the policy does, and not whether it does the task."""
+        """Whether the episode tests what the policy does rather than whether it does the task."""
 
     @property
     def is_given(self) -> bool:
-        """Whether a file of cases gave it."""
+        """Whether it comes from a file of cases."""
 
     @property
     def in_no_rate(self) -> bool:
-        """Whether it is a probe, or given."""
+        """Whether it is a probe or a given case."""
 
 
 Ended = TypeVar("Ended", bound=VariedOutcome)
 
 
 def is_plain(record: VariedOutcome) -> bool:
-    """Whether its task is as it is, and it was not chosen."""
+    """Whether the task is unvaried and the case was not given."""
     return not record.variation and not record.is_given
 
 
 def judged_apart(records: Sequence[Ended]) -> dict[str, list[Ended]]:
-    """The records that are in one rate: `BENIGN` and `VARIED`; probes and given cases are in none.
+    """Split records by rate: `BENIGN` and `VARIED`; probes and given cases are in none.
 
-    Where all are benign, all of them by the empty name. No group is empty.
+    If all are benign, they are returned under the empty name. No group is empty.
     """
     if all(map(is_plain, records)):
         return {"": list(records)} if records else {}
@@ -59,7 +59,7 @@ def judged_apart(records: Sequence[Ended]) -> dict[str, list[Ended]]:
 
 
 def group_of(record: VariedOutcome, by_level: bool = True) -> str:
-    """What is not to be in one rate with others: ``benign``, ``language.blank``, ``camera.distance:2``."""
+    """Return the name of a record's rate group: ``benign``, ``language.blank``, ``camera.distance:2``."""
     variation = record.variation
     if not variation:
         return f"{GIVEN}: {BENIGN}" if record.is_given else BENIGN
@@ -75,7 +75,7 @@ def group_of(record: VariedOutcome, by_level: bool = True) -> str:
 
 
 def groups_of(records: Sequence[Ended], *, by_level: bool = True) -> dict[str, list[Ended]]:
-    """The records of each group of `group_of`, the benign ones first."""
+    """Group records by `group_of`, the benign ones first."""
     groups: dict[str, list[Ended]] = {}
     for record in records:
         groups.setdefault(group_of(record, by_level), []).append(record)
@@ -83,14 +83,15 @@ def groups_of(records: Sequence[Ended], *, by_level: bool = True) -> dict[str, l
 
 
 def share_text(rate: SuccessRate) -> str:
-    """``63.6%``; a dash where nothing was counted."""
+    """Format a rate, ``63.6%``; a dash if nothing was counted."""
     return "-" if rate.rate is None else f"{rate.rate:.1%}"
 
 
 def interval_text(rate: SuccessRate) -> str:
-    """``[35.4%, 84.8%]``; a dash where nothing was counted.
+    """Format a rate's interval, ``[35.4%, 84.8%]``; a dash if nothing was counted.
 
-    ``(50.0% to 100.0%)`` where a rule chose what was counted: the rate if all that it stopped had failed or succeeded.
+    If a rule chose what was counted, it is ``(50.0% to 100.0%)``: the rate if all stopped episodes had failed or
+    succeeded.
     """
     if rate.is_chosen and rate.bounds is not None:
         return "({:.1%} to {:.1%})".format(*rate.bounds)
@@ -98,14 +99,14 @@ def interval_text(rate: SuccessRate) -> str:
 
 
 def ends_text(interval: tuple[float, float]) -> str:
-    """``[35.4%, 84.8%]``, of shares."""
+    """Format an interval of shares, ``[35.4%, 84.8%]``."""
     return "[{:.1%}, {:.1%}]".format(*interval)
 
 
 def percents_text(rate: SuccessRate) -> str:
-    """``63.6 [35.4, 84.8]``, for tables of percentages; a dash where nothing was counted.
+    """Format a rate for tables of percentages, ``63.6 [35.4, 84.8]``; a dash if nothing was counted.
 
-    ``100.0 (50.0 to 100.0)`` where a rule chose what was counted, as `interval_text`.
+    If a rule chose what was counted, it is ``100.0 (50.0 to 100.0)``, as in `interval_text`.
     """
     if rate.rate is not None and rate.is_chosen and rate.bounds is not None:
         return "{:.1f} ({:.1f} to {:.1f})".format(100 * rate.rate, *(100 * bound for bound in rate.bounds))
@@ -115,14 +116,14 @@ def percents_text(rate: SuccessRate) -> str:
 
 
 def bounds_text(rate: SuccessRate) -> str:
-    """``66.7% to 83.3%``: the rate if all that is in no rate had failed or succeeded; empty: nothing is left out."""
+    """Format the rate if all uncounted episodes had failed or succeeded, ``66.7% to 83.3%``; empty without any."""
     return "" if rate.bounds is None or not rate.counted else "{:.1%} to {:.1%}".format(*rate.bounds)
 
 
 def left_out_text(rate: SuccessRate) -> str:
-    """``2 errors, 1 invalid: 61.5% to 84.6%``: what is in no rate, and `bounds_text`; empty: nothing is left out.
+    """Format uncounted episodes and `bounds_text`, ``2 errors, 1 invalid: 61.5% to 84.6%``; empty without any.
 
-    Where a rule chose what was counted the bounds stand in the place of the interval, and not here.
+    If a rule chose what was counted, the bounds replace the interval and are not repeated here.
     """
     errors, invalid = sum(rate.errors.values()), sum(rate.invalid.values())
     told = [f"{errors} error{'s' * (errors != 1)}"] * bool(errors) + [f"{invalid} invalid"] * bool(invalid)
@@ -130,22 +131,22 @@ def left_out_text(rate: SuccessRate) -> str:
 
 
 def reasons_text(rate: SuccessRate, bounds: bool = True) -> str:
-    """``1 policy-raised, 2 timeout; with them 61.5% to 84.6%``: what is in no rate, by reason; empty: nothing.
+    """Format uncounted episodes by reason, ``1 policy-raised, 2 timeout; with them 61.5% to 84.6%``; empty without any.
 
     Args:
-        rate: what it is left out of.
-        bounds: with `bounds_text`.
+        rate: the rate that they are left out of.
+        bounds: whether to add `bounds_text`.
     """
     reasons = ", ".join(f"{number} {reason}" for reason, number in {**rate.errors, **rate.invalid}.items())
     return f"{reasons}; with them {bounds_text(rate)}" if bounds and bounds_text(rate) else reasons
 
 
 def rate_table(rate: SuccessRate) -> dict[str, Any]:
-    """For JSON: ``n`` successes and failures, ``sr``, ``interval`` over these tasks and ``tasks_interval`` over tasks
-    like these, in percent, null where there is none.
+    """Return a rate for JSON.
 
-    ``not_counted``: errors and invalid episodes, which are in no rate; ``bounds`` in percent: the rate if all of them
-    had failed, and if all had succeeded; null where there are none.
+    ``n`` is successes and failures; ``sr``, ``interval`` (over these tasks) and ``tasks_interval`` (over tasks like
+    these) are in percent, null if undefined. ``not_counted`` is errors and invalid episodes, which are in no rate;
+    ``bounds`` are in percent the rate if all of them had failed, and if all had succeeded; null without any.
     """
     return {
         "n": rate.counted,
@@ -158,7 +159,7 @@ def rate_table(rate: SuccessRate) -> dict[str, Any]:
 
 
 def percent(share: float | None) -> float | None:
-    """0..100 of 0..1."""
+    """Convert 0..1 to 0..100."""
     return None if share is None else 100 * share
 
 
@@ -167,7 +168,7 @@ def percents(interval: tuple[float, float] | None) -> tuple[float, float] | None
     return None if interval is None else (100 * interval[0], 100 * interval[1])
 
 
-# The success rates of a run, row by row: of suites, of what is varied in them, of tasks, and of the user's tests.
+# The rows of a run's success rates: suites, variations, tasks, and the user's tests.
 
 MAX_TASK_ROWS = 50
 """Beyond this many, tasks are shown with -v only, and levels not at all."""
@@ -179,9 +180,9 @@ class VariedTask(VariedOutcome, SeededOutcome, Protocol):
 
 @dataclass(frozen=True)
 class RateRow:
-    """A row: of what, how deep below others it stands, and its rate; None: it stands over the rows that follow.
+    """A table row: title, depth, and rate; the rate is None in a heading over the rows that follow.
 
-    Rows of probes and of given cases show their counts, and no rate.
+    Rows for probes and given cases show their counts, and no rate.
     """
 
     name: str
@@ -194,14 +195,14 @@ class RateRow:
 def rate_rows(
     records: Sequence[VariedTask], own: Mapping[str, Sequence[VariedTask]], by_task: bool = True
 ) -> list[RateRow]:
-    """A row a suite with a row for each of its tasks, one over all suites, and a row for each own test.
+    """Return rows for each suite and its tasks, a row over all suites, and rows for each of the user's tests.
 
-    Where episodes are varied, no rate is over benign and varied ones, nor over two kinds of variation: each has a row
-    below its suite's or test's.
+    If episodes are varied, no rate mixes benign and varied ones, or two kinds of variation: each has a row below its
+    suite's or test's.
 
     Args:
-        records: of the suites' own items.
-        own: of the user's tests, by test: they may run a suite's cases again, so no rate is over both.
+        records: the suites' own items.
+        own: the user's tests, by test: they may run a suite's cases again, so no rate covers both.
         by_task: whether tasks have rows.
     """
     by_suite: dict[str, list[VariedTask]] = {}
@@ -218,13 +219,13 @@ def rate_rows(
 
 
 def kind_rows(records: Sequence[VariedTask]) -> list[RateRow]:
-    """A row for what is not varied, one for what of it was chosen, and one for each kind of variation."""
+    """Return a row for each rate group: unvaried episodes, each kind of variation, and given cases."""
     groups = groups_of(records, by_level=False)
     return [RateRow(name, success_rate(name, some, unit_of), 0, *_apart(some)) for name, some in groups.items()]
 
 
 def _group_rows(title: str, records: Sequence[VariedTask], by_task: bool) -> list[RateRow]:
-    """A row over all episodes of a suite or test; if some are varied or chosen, one a group below its name."""
+    """Return a row over all episodes of a suite or test; if some are varied or given, one per group below its name."""
     if all(map(is_plain, records)):
         return [RateRow(title, success_rate(title, records, unit_of)), *(_task_rows(records, 1) if by_task else [])]
     groups = groups_of(records)
@@ -238,7 +239,7 @@ def _group_rows(title: str, records: Sequence[VariedTask], by_task: bool) -> lis
 
 
 def _task_rows(records: Sequence[VariedTask], depth: int) -> list[RateRow]:
-    """A row for each task of episodes of one group."""
+    """Return a row for each task in one group's episodes."""
     by_task: dict[str, list[VariedTask]] = {}
     for record in records:
         by_task.setdefault(record.task_key, []).append(record)
@@ -247,24 +248,24 @@ def _task_rows(records: Sequence[VariedTask], depth: int) -> list[RateRow]:
 
 
 def _apart(records: Sequence[VariedTask]) -> tuple[bool, bool]:
-    """Whether a group is of probes, and whether it is of given cases."""
+    """Return whether a group consists of probes, and whether of given cases."""
     return records[0].is_probe, records[0].is_given
 
 
-# The success rates of runs, from what their rows in the store count.
+# The success rates of runs, from the counts in their store rows.
 
 
 def rate_of(run: Run) -> SuccessRate:
-    """The rate over what is not varied, or, where all is, over what is; as `rates_of`."""
+    """Return the rate over unvaried episodes or, if all are varied, over varied ones; see `rates_of`."""
     return next(iter(rates_of(run).values()), success_rate("", []))
 
 
 def rates_of(run: Run) -> dict[str, SuccessRate]:
-    """The rates over the suites' own episodes; over those of the user's tests where the run has no others.
+    """Return the rates over the suites' own episodes, or over those of the user's tests if the run has no others.
 
-    By the names of `pytest_vla.metrics.rates.judged_apart`: no rate is over benign and varied ones, and probes are in
-    none. That of varied ones has no interval, as several are of one task and start, which is not known here; nor has
-    any where episodes may be copies: a report knows which are.
+    Names are as in `judged_apart`: no rate mixes benign and varied episodes, and probes are in none. The rate of varied
+    episodes has no interval, because several share a task and start, which is not known here. Neither has any rate if
+    episodes may be copies: a report knows which are.
     """
     rates = {name: success_rate(name, some) for name, some in judged_apart(_outcomes(run)).items()}
     unknown = {name for name in rates if name == VARIED or run.copies}
@@ -272,12 +273,12 @@ def rates_of(run: Run) -> dict[str, SuccessRate]:
 
 
 def errors_of(run: Run) -> Mapping[str, int]:
-    """Of the same episodes, those that broke, by reason."""
+    """Return the number of errors in the episodes of `rate_of`, by reason."""
     return success_rate("", _outcomes(run)).errors
 
 
 def suites_of(run: Run) -> list[str]:
-    """The suites of its episodes, by name."""
+    """Return the suites of a run's episodes, by name."""
     return sorted({count.suite for count in run.counts})
 
 

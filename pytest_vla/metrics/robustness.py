@@ -1,8 +1,8 @@
-"""What records tell of a model under variations: success by dimension, kind and level, against benign twins.
+"""Results of a model under variations: success by dimension, kind and level, compared with benign twins.
 
 A pair is an episode and its twin: the same task, seed and run seed, without the variation. Errors and invalid episodes
-are in no rate and in no pair; percentages are 0..100, differences percentage points, below 0 where success is lost.
-Differences are those of `pytest_vla.metrics.differences`, wherever they are shown.
+are in no rate and in no pair; percentages are 0..100, differences are percentage points, below 0 if success is lost.
+Differences are computed by `pytest_vla.metrics.differences`, wherever they are shown.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -64,7 +64,7 @@ class TwinPair:
 
     @property
     def difference(self) -> int:
-        """1: only the varied one succeeded; -1: only the twin did; 0: both or none."""
+        """1 if only the varied episode succeeded, -1 if only the twin did, 0 if both or none did."""
         return int(self.episode.outcome == "success") - int(self.twin.outcome == "success")
 
     @property
@@ -75,22 +75,23 @@ class TwinPair:
 
 @dataclass(frozen=True)
 class Difference:
-    """Varied episodes against their benign twins.
+    """Varied episodes compared with their benign twins.
 
     Attributes:
-        pairs: how many.
-        units: of how many tasks and seeds.
-        benign: percent of the twins that succeeded, each as often as it is in a pair.
+        pairs: their number.
+        units: the number of tasks and seeds.
+        benign: success rate of the twins in percent, each counted as often as it is in a pair.
         lost: pairs in which only the twin succeeded.
-        gained: pairs in which only the varied episode did.
-        value: success of the varied ones less that of the twins, points.
-        interval: over these tasks, points; None of a single task and seed.
-        tasks_interval: over tasks like these, points; None of too few tasks.
-        p: of the same t as the interval; None of a single task and seed.
-        detectable: points: the smallest difference that such a run shows in four of five cases, by Holm's correction
-            among the table; None: none is so large.
-        telling: about how many pairs show one of ten points as often, likewise; None of a single task and seed.
-        p_adjusted: Holm's, among all p of the table.
+        gained: pairs in which only the varied episode succeeded.
+        value: success of the varied episodes minus that of the twins, points.
+        interval: over these tasks, points; None for a single task and seed.
+        tasks_interval: over tasks like these, points; None for too few tasks.
+        p: from the same t as the interval; None for a single task and seed.
+        detectable: points: the smallest difference that such a run detects with 80% power, after Holm's correction in
+            the table; None if none is large enough.
+        telling: about how many pairs detect a difference of ten points with the same power and correction; None for a
+            single task and seed.
+        p_adjusted: Holm's, among all p in the table.
     """
 
     pairs: int
@@ -113,12 +114,12 @@ class Difference:
 
     @property
     def drop(self) -> float:
-        """How much success is lost, points."""
+        """The loss of success, points."""
         return -self.value
 
     @property
     def drop_interval(self) -> Interval | None:
-        """Of the drop, over these tasks."""
+        """The 95% interval of the loss of success, over these tasks."""
         return None if self.interval is None else (-self.interval[1], -self.interval[0])
 
 
@@ -139,12 +140,12 @@ class RobustnessCell:
 
 
 def varied_models(records: Iterable[Record]) -> tuple[Varied, ...]:
-    """The models with varied episodes, each suite and protocol by itself.
+    """Return the models with varied episodes, by suite and protocol.
 
-    What has no other variations than ungraded ones of the language is left to `pytest_vla.metrics.language`.
+    A model whose only variations are ungraded ones of language is left to `pytest_vla.metrics.language`.
 
     Args:
-        records: of any runs, in the order of their ends; which count is `pytest_vla.metrics.selection.that_count`'s.
+        records: from any runs, in the order of their ends; `pytest_vla.metrics.selection.that_count` selects.
     """
     found: list[Varied] = []
     for (model, suite), some in by_model(records).items():
@@ -156,7 +157,7 @@ def varied_models(records: Iterable[Record]) -> tuple[Varied, ...]:
         episodes = [record for record in varied if not _is_probe(record)]
         if any(dimension_of(each) != LANGUAGE or each.variation.get("level") is not None for each in episodes):
             if probes := len(varied) - len(episodes):
-                left_out = (*left_out, f"{counted(probes, 'probe')}: no dimension of harm")
+                left_out = (*left_out, f"{counted(probes, 'probe')} left out: probes measure no loss")
             benign = tuple(filter(is_plain, counting))
             same = tuple(each for each in selected.same if not each[0].is_given)
             by_protocol = grouped(episodes, protocol_of)
@@ -171,12 +172,12 @@ def varied_models(records: Iterable[Record]) -> tuple[Varied, ...]:
 
 
 def dimension_of(record: Record) -> str:
-    """What the record's variation changes; of a joint one all that is, with ``+`` between."""
+    """Return the dimension of a record's variation; for a joint one its dimensions joined by ``+``."""
     return str(record.variation.get("dimension"))
 
 
 def twin_pairs(varied: Varied) -> tuple[tuple[TwinPair, ...], tuple[str, ...]]:
-    """The pairs, and what is in none, and why."""
+    """Return the pairs, and notes on episodes that are in none."""
     twins = {run_of(record): record for record in varied.benign} | {run_of(one): of for one, of in varied.same}
     pairs, alone, broken = [], 0, 0
     for record in filter(is_counted, varied.episodes):
@@ -189,9 +190,13 @@ def twin_pairs(varied: Varied) -> tuple[tuple[TwinPair, ...], tuple[str, ...]]:
             pairs.append(TwinPair(record, twin))
     other = sum(_budget(pair.episode) != _budget(pair.twin) for pair in pairs)
     left_out = [
-        (alone, "episode", "without a benign twin of the same run seed (--vla-twins=auto runs it): in no difference"),
+        (
+            alone,
+            "episode",
+            "without a benign twin under its run seed (--vla-twins=auto runs it): in no difference",
+        ),
         (broken, "episode", "whose benign twin is an error or invalid: in no difference"),
-        (other, "pair", "of which one had another step budget or replan length: they are compared nevertheless"),
+        (other, "pair", "with different step budgets or replan lengths: still compared"),
     ]
     return tuple(pairs), tuple(f"{counted(number, noun)} {what}" for number, noun, what in left_out if number)
 
@@ -212,7 +217,7 @@ def cells(varied: Varied, pairs: Sequence[TwinPair]) -> tuple[RobustnessCell, ..
 
 
 def adjusted(found: Sequence[RobustnessCell]) -> tuple[RobustnessCell, ...]:
-    """The cells with Holm's adjustment over those that are large enough to be tested."""
+    """Return the cells with Holm's adjustment over those that are large enough to be tested."""
     tested = {
         index: cell.difference
         for index, cell in enumerate(found)
@@ -258,12 +263,12 @@ def difference_between(pairs: Sequence[TwinPair], among: int = 1) -> Difference:
 
 
 def mean_of(pairs: Sequence[TwinPair]) -> Mean:
-    """The mean difference of some pairs, before it has an interval."""
+    """Return the pairs' mean difference, before its interval is computed."""
     return mean_difference([pair.difference for pair in pairs], [pair.unit for pair in pairs])
 
 
 def outcomes(pairs: Iterable[TwinPair]) -> tuple[int, int, int, int]:
-    """Pairs in which both succeeded, only the twin, only the varied one, none."""
+    """Count pairs in which both succeeded, only the twin, only the varied episode, or none."""
     found = [(pair.twin.outcome == "success", pair.episode.outcome == "success") for pair in pairs]
     ways = ((True, True), (True, False), (False, True), (False, False))
     both, lost, gained, neither = (found.count(way) for way in ways)
@@ -271,7 +276,7 @@ def outcomes(pairs: Iterable[TwinPair]) -> tuple[int, int, int, int]:
 
 
 def grouped(values: Iterable[Value], key: Callable[[Value], Key]) -> dict[Key, list[Value]]:
-    """The values by their keys, in the order in which they come."""
+    """Group values by their keys, in the order of the keys' first occurrence."""
     groups: dict[Key, list[Value]] = {}
     for value in values:
         groups.setdefault(key(value), []).append(value)

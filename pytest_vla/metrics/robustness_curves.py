@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# Where success halves: the level at which a falling curve comes down to half of what it is without a variation.
+# Halving: the level at which a falling curve reaches half of the success rate without a variation.
 # The curve is the monotone fit, success that does not rise with the level (pooled adjacent violators: Barlow,
 # Bartholomew, Bremner and Brunk 1972, Statistical Inference under Order Restrictions), straight between levels. Its
 # interval, over these tasks, is a bootstrap over tasks and seeds, with two episodes more at each level that succeed
@@ -56,12 +56,12 @@ _MORE = 2
 
 @dataclass(frozen=True)
 class Halving:
-    """Where success is half of the benign twins'.
+    """The level at which success is half of the benign twins'.
 
     Attributes:
-        level: interpolated on the monotone fit; None where that is not determined.
-        interval: of the level; None likewise.
-        why: that it is not determined, or not reached; empty where it is.
+        level: interpolated on the monotone fit; None if undetermined.
+        interval: the level's; None if undetermined.
+        why: the reason that it is undetermined or not reached; empty otherwise.
     """
 
     level: float | None
@@ -70,13 +70,13 @@ class Halving:
 
 
 def halving(rows: Sequence[tuple[Unit, int, bool]], generator: "np.random.Generator") -> Halving:
-    """Where success halves, or why that is not known.
+    """Estimate the level at which success halves, or give the reason that it is unknown.
 
-    It is given where the resamples agree that it is reached, all but one tail of them; it is said not to be reached
-    where they agree on that.
+    It is given if all resamples but one tail agree that it is reached, and reported as not reached if they agree on
+    that.
 
     Args:
-        rows: of each episode its task and seed, its level, 0 for a benign twin, and whether it succeeded.
+        rows: each episode's task and seed, its level (0 for a benign twin), and its success.
         generator: draws the resamples.
     """
     import numpy as np
@@ -112,14 +112,14 @@ def halving(rows: Sequence[tuple[Unit, int, bool]], generator: "np.random.Genera
 
 
 def falling_fit(successes: "NDArray[np.float64]", episodes: "NDArray[np.float64]") -> "NDArray[np.float64]":
-    """Rates that do not rise from one level to the next, as near to the measured ones as such rates can be.
+    """Fit rates that do not rise from one level to the next, as near as possible to the measured ones.
 
     Args:
         successes: (..., k).
         episodes: (..., k), above 0.
 
     Returns:
-        (..., k): of each level i the least, over a <= i, of the largest, over b >= i, of the rates of levels a to b.
+        (..., k): for each level i the least, over a <= i, of the largest, over b >= i, of the rates of levels a to b.
     """
     import numpy as np
 
@@ -147,7 +147,9 @@ def _resampled(
 
 
 def _half(fit: "NDArray[np.float64]", levels: Sequence[int]) -> "NDArray[np.float64]":
-    """Where each of the fits (..., k) first comes down to half of its beginning, (...,) at least 1-d; else infinite."""
+    """Return the level at which each fit (..., k) first falls to half of its beginning, (...,) at least 1-d; else
+    infinite.
+    """
     import numpy as np
 
     fit = np.atleast_2d(fit)
@@ -205,14 +207,14 @@ class Curve:
 
 @dataclass(frozen=True)
 class Harm:
-    """The dimension that loses most.
+    """The dimension with the largest loss.
 
     Attributes:
         dimension: name.
-        change: of its success, points.
-        not_told_apart: others whose loss may be as large.
-        why: that it is not called the most harmful; empty: it is.
-        levels: which levels each dimension's change is of, where they differ; else empty.
+        change: change of its success, points.
+        not_told_apart: other dimensions whose loss may be as large.
+        why: the reason that it is not called the most harmful; empty if it is.
+        levels: the levels behind each dimension's change, if they differ; otherwise empty.
     """
 
     dimension: str
@@ -225,14 +227,15 @@ class Harm:
 def curves(
     varied: Varied, pairs: Sequence[TwinPair], generator: "np.random.Generator"
 ) -> tuple[tuple[Curve, ...], Harm | None, tuple[str, ...]]:
-    """Each dimension, joint variations aside; the most harmful one, None without pairs; what to know of them.
+    """Return each dimension's curve, without joint variations; the most harmful dimension or None; and notes.
 
-    Where a dimension has kinds with levels, those without are on no curve. Holm's adjustment is over the dimensions.
+    If a dimension has kinds with levels, its kinds without levels are on no curve. Holm's adjustment is over the
+    dimensions.
 
     Args:
-        varied: of one model.
+        varied: one model's.
         pairs: its pairs.
-        generator: draws the resamples of where success halves.
+        generator: draws the resamples for the level at which success halves.
     """
     single = [record for record in varied.episodes if not is_joint(dimension_of(record))]
     by_dimension = _by_dimension(pairs)
@@ -253,17 +256,17 @@ def curves(
         )
         if dosed and len(dosed) < len(records):
             number = counted(len(records) - len(dosed), "episode")
-            notes.append(f"{dimension}: {number} without a level: on no curve")
+            notes.append(f"{dimension}: {number} without a level: not on the curve")
         if dosed and _common(dosed) < ALIKE:
             mixing.append(dimension)
     if mixing:
-        of_others = "levels were measured on different tasks, seeds and kinds, which the curve mixes"
+        of_others = "the levels mix different tasks, seeds and kinds"
         notes.append(f"{', '.join(mixing)}: {of_others}")
     return tuple(found), _harm(by_dimension, changes), tuple(notes)
 
 
 def most_harmful(pairs: Sequence[TwinPair]) -> Harm | None:
-    """The dimension that loses most, joint variations aside; None without pairs. The same as that of `curves`."""
+    """Return the dimension with the largest loss, without joint variations, as `curves` does; None without pairs."""
     by_dimension = _by_dimension(pairs)
     return _harm(by_dimension, _changes(by_dimension))
 
@@ -342,11 +345,11 @@ def _harm(by_dimension: Mapping[str, Sequence[TwinPair]], changes: Mapping[str, 
     if change.units < FEWEST_UNITS:
         why = f"not determined: fewer than {FEWEST_UNITS} tasks and seeds"
     elif change.interval is None or change.interval[1] >= 0:
-        why = "not determined: it may be none"
+        why = "not determined: its loss may be zero"
     elif not leads:
-        why = "there is no other"
+        why = "it is the only one"
     elif near:
-        why = f"not told apart from {', '.join(near)}"
+        why = f"not distinguishable from {', '.join(near)}"
     else:
         why = ""
     return Harm(worst, change, near, why, _different_levels(by_dimension))
@@ -363,9 +366,7 @@ def _different_levels(by_dimension: Mapping[str, Sequence[TwinPair]]) -> str:
     return "; ".join(f"{', '.join(some)} {levels}" for levels, some in together.items()) if len(together) > 1 else ""
 
 
-# What is known of models under variations: what a report of it shows, and which rows of it say something.
-
-# How a model fails under each dimension of variation: near the path of successes, or elsewhere.
+# Failures under each dimension of variation: near the path of successes, or elsewhere.
 # LIBERO-Para's Algorithm 1 (see `pytest_vla.metrics.failure_types`), whose successes are the benign ones and those of
 # the dimension, task by task.
 
@@ -396,10 +397,10 @@ class DimensionFailures:
 def dimension_failures(
     varied: Varied, paths: Paths, algorithm: Algorithm, tau: Tau = USUAL_TAU
 ) -> tuple[DimensionFailures, ...]:
-    """Of each dimension with failures, in the order in which they came; probes are in none.
+    """Label the failures of each dimension that has any, in order of occurrence, without probes.
 
     Raises:
-        VlaError: fastdtw is asked for and not installed.
+        VlaError: fastdtw is requested and not installed.
     """
     done = [record for record in varied.benign if record.outcome == "success"]
     by_dimension: dict[str, list[Record]] = {}
@@ -429,23 +430,26 @@ SEEN = 50
 """Points: a row that cannot show a change of so much, and whose interval holds 0, says nothing by itself."""
 
 
+# The robustness results of all models, as a report shows them.
+
+
 @dataclass(frozen=True)
 class ModelRobustness:
-    """What is known of one model in one suite.
+    """The robustness results of one model in one suite.
 
     Attributes:
         model: the policy's name.
-        suite: the suite's.
-        runs: names of those that it was made from.
+        suite: the suite's name.
+        runs: names of the runs used.
         cells: success by dimension, kind and level.
         curves: by dimension.
-        harm: the largest drop; None without pairs.
-        pairs: of dimensions, with their compositional gap.
-        left_out: what is not in the numbers, and why.
-        protocol: as the paper or as upstream's code has it, where the suite has both; else empty.
-        failures: how it failed, of each dimension in which it did.
-        algorithm: what tells near failures from far ones.
-        tau: how its threshold is made.
+        harm: the largest loss; None without pairs.
+        pairs: pairs of dimensions, with their compositional gap.
+        left_out: notes on records that are not in the numbers.
+        protocol: paper or upstream's code, if the suite has both; otherwise empty.
+        failures: labelled failures, by dimension.
+        algorithm: the algorithm that separates near failures from far ones.
+        tau: the method for its threshold.
         pooled: the pairs of dimensions over all suites of the model; empty if fewer than two suites have any.
         pooled_suites: the names of these suites.
     """

@@ -1,8 +1,8 @@
-"""What a policy's success cost: cumulative cost beside success rate, safe success, cost by literal and over an episode.
+"""Safety: cumulative cost beside success rate, safe success, cost by literal and over an episode.
 
-Cumulative cost is the sum of an episode's charges by one account (`pytest_vla.plan.costs`), its mean over successes and
-failures that have that account, as in VLA-Arena's Table 1. What an arm that does nothing would have been charged in the
-same number of steps is unavoidable, the rest is the excess: safe success is success with an excess up to a threshold.
+Cumulative cost is the sum of an episode's charges in one account (`pytest_vla.plan.costs`); its mean is over successes
+and failures that have that account, as in VLA-Arena's Table 1. The charges that an arm at rest would have had in the
+same number of steps are unavoidable, the rest is the excess: safe success is success with an excess up to a threshold.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,7 +36,7 @@ from pytest_vla.plan.manifests import suite_manifest, suite_names
 from pytest_vla.records.record import Record
 from pytest_vla.util.documents import read_toml
 
-# What an arm that does nothing is charged in a task, as measured: the part of an episode's cost that is unavoidable.
+# The measured charges to an idle arm in a task: the unavoidable part of an episode's cost.
 #
 # All of VLA-Arena's hazard-avoidance tasks charge it: the object to be carried begins within the distance that costs.
 # What was measured stands beside a suite's manifest, see `idle_file`, written by ``scripts/idle_costs.py``. No
@@ -47,12 +47,12 @@ FILE = "idle.toml"
 
 @dataclass(frozen=True)
 class IdleCharge:
-    """What an arm at rest is charged in a span of control steps.
+    """A charge to an arm at rest over a span of control steps.
 
     Attributes:
         account, name, kind: see `pytest_vla.plan.costs.Charge`.
         first, last: control steps, from 1, after the suite's settle steps.
-        amount: a step; of a `terminal` charge once, where the episode ends at one of these steps.
+        amount: per step; for a `terminal` charge once, if the episode ends at one of these steps.
     """
 
     account: str
@@ -80,10 +80,10 @@ class Idle:
         return charge.last == self.steps and 2 * (charge.last - charge.first + 1) >= self.steps
 
     def cost(self, account: str, steps: int) -> dict[str, float]:
-        """What an episode of so many control steps is charged, by name; what is charged nothing is left out.
+        """Compute the charges of an episode of so many control steps, by name; zero charges are left out.
 
         Args:
-            account: of the ledger.
+            account: the ledger's.
             steps: from 0.
         """
         found: dict[str, float] = {}
@@ -99,7 +99,7 @@ class Idle:
 
 
 def idle_file(suite: str) -> Path | None:
-    """Where what idle arms are charged in a suite's tasks is, by one of `suite_names()`; None: it has no manifest.
+    """Return the file with the charges to idle arms in a suite's tasks, or None if the suite has no manifest.
 
     Beside ``suite.toml`` it is ``idle.toml``, beside ``vla_arena_hazard_avoidance.toml`` it is
     ``vla_arena_hazard_avoidance.idle.toml``.
@@ -112,7 +112,7 @@ def idle_file(suite: str) -> Path | None:
 
 @cache
 def measured(suite: str) -> Mapping[str, Idle]:
-    """What was measured of a suite's tasks, by `Task.key`; nothing where it has no such file. Raises VlaError."""
+    """Return the charges to idle arms in a suite's tasks, by `Task.key`; empty without a file. Raises VlaError."""
     file = idle_file(suite) if suite in suite_names() else None
     if file is None or not file.is_file():
         return {}
@@ -124,7 +124,7 @@ def measured(suite: str) -> Mapping[str, Idle]:
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise VlaError(
-            f"{file}: cannot be read: {error!r}. Make it anew: python scripts/idle_costs.py {suite}"
+            f"{file}: cannot be read: {error!r}. Make it again: python scripts/idle_costs.py {suite}"
         ) from error
 
 
@@ -145,28 +145,28 @@ def _charges(rows: Iterable[Mapping[str, Any]]) -> Iterable[IdleCharge]:
 
 def _steps(value: Any) -> int:
     if type(value) is not int or value < 1:
-        raise ValueError(f"{value!r} is no number of control steps")
+        raise ValueError(f"{value!r} is not a number of control steps")
     return value
 
 
-# The part of an episode's cost that an arm that does nothing would have been charged too.
+# The unavoidable part of an episode's cost: the charges that an idle arm has too.
 
 Unavoidable = Callable[[Record, str], float]
 """What of an episode's cost by an account is unavoidable."""
 
 
 def unavoidable_of(charges: Iterable[Charge], account: str, steps: int, idle: Idle | None) -> float:
-    """What an account charged an episode, as far as an idle arm is charged it at the same control steps.
+    """Compute the part of an episode's charges that an idle arm also has at the same control steps.
 
-    It goes literal by literal and step by step, up to the first step at which the episode is not charged and an idle
-    arm is: what one spared by moving something away pays for no return to it, and for no collision. Steps in which the
-    gripper touches what it is only too close to at rest (`TOUCHING`) are not free.
+    It goes literal by literal and step by step, up to the first step at which an idle arm is charged and the episode is
+    not: a policy that saved a charge by moving something away pays in full for returning to it, and for collisions.
+    Steps in which the gripper touches a thing that it is only too close to at rest (`TOUCHING`) are charged in full.
 
     Args:
         charges: the episode's ledger.
         account: one of `pytest_vla.plan.costs.ACCOUNTS`.
-        steps: how many control steps the episode took, from 0.
-        idle: of the task; None: nothing was measured, and nothing is unavoidable.
+        steps: number of control steps in the episode, from 0.
+        idle: the task's measurement, or None if there is none, so that nothing is unavoidable.
     """
     if idle is None:
         return 0.0
@@ -177,7 +177,7 @@ def unavoidable_of(charges: Iterable[Charge], account: str, steps: int, idle: Id
 
 
 def _free(charges: Sequence[Charge], idle: Idle, account: str, name: str, steps: int) -> float:
-    """Of one name."""
+    """Compute the unavoidable charges under one name."""
     known = [each for each in idle.charges if (each.account, each.name) == (account, name)]
     ends = idle.cost(account, steps).get(name, 0.0) if any(each.kind == "terminal" for each in known) else 0.0
     free = min(ends, sum(charge.amount for charge in charges if charge.kind == "terminal"))
@@ -197,7 +197,7 @@ def _free(charges: Sequence[Charge], idle: Idle, account: str, name: str, steps:
 
 
 def unavoidable_in(record: Record, account: str) -> float:
-    """`unavoidable_of` a stored episode, as its suite's file of idle arms has it.
+    """Compute `unavoidable_of` a stored episode, with its suite's file on idle arms.
 
     Raises:
         VlaError: the file cannot be read.
@@ -215,15 +215,15 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class LiteralCost:
-    """What one name of the headline account came to.
+    """The cost under one name of the headline account.
 
     Attributes:
         name: the literal's text, or the rule's.
-        episodes: in which it was watched.
-        charged: of those, in which it cost something.
-        mean: its cost an episode, of those that watched it.
-        steps: in how many control steps it was charged, an episode.
-        force: the largest contact force while it was charged, N; None: not measured.
+        episodes: number of episodes in which it was watched.
+        charged: number of these in which it had a cost.
+        mean: its mean cost per watched episode.
+        steps: the mean number of charged control steps per episode.
+        force: the largest contact force while it was charged, N, or None if not measured.
     """
 
     name: str
@@ -236,22 +236,22 @@ class LiteralCost:
 
 @dataclass(frozen=True)
 class SafetyRow:
-    """The counted episodes, but for probes, of one suite, task level and group of variations that have a ledger.
+    """The counted episodes with a ledger, without probes, for one suite, task level and group of variations.
 
     Attributes:
         suite: its name.
-        level: the task level; empty: the suite has none.
-        group: what is varied, ``benign`` where nothing is; empty where no episode of the model is varied.
-        success: successes of all.
-        costs: by account, the headline's first, the mean cumulative cost of the episodes that have it.
+        level: the task level, or empty if the suite has none.
+        group: the variation, ``benign`` for none; empty if no episode of the model is varied.
+        success: successes out of all.
+        costs: by account, the headline's first, the mean cumulative cost over the episodes that have it.
         excess: the mean of the headline's cost beyond the unavoidable.
-        unavoidable: the mean of what an idle arm would have been charged in the same steps, by the headline's account.
-        safe: successes with an excess up to the threshold by every account that judges them, of all.
+        unavoidable: the mean of an idle arm's charges in the same steps, by the headline's account.
+        safe: successes with an excess up to the threshold in every account that judges them, out of all.
         safe_by: the account that decides it, see `deciding_account`.
-        literals: by the headline's account, the dearest first.
-        curve: mean cumulative cost by the headline's account after 0, 1, ... control steps; an episode that has ended
-            costs no more.
-        records: of which it is made.
+        literals: by the headline's account, the highest cost first.
+        curve: mean cumulative cost in the headline's account after 0, 1, ... control steps; an episode that has ended
+            adds no more.
+        records: the records behind the row.
     """
 
     suite: str
@@ -296,12 +296,12 @@ class Safety:
 def safety(
     records: Sequence[Record], unavoidable: Unavoidable = unavoidable_in, threshold: float = SAFE
 ) -> tuple[Safety, ...]:
-    """The models whose episodes have ledgers.
+    """Return the models whose episodes have ledgers.
 
     Args:
-        records: of any runs, in the order of their ends; which count is `pytest_vla.metrics.selection.that_count`'s.
-        unavoidable: what an idle arm is charged.
-        threshold: the excess up to which a success is safe.
+        records: from any runs, in the order of their ends; `pytest_vla.metrics.selection.that_count` selects.
+        unavoidable: computes an idle arm's charges.
+        threshold: the largest excess of a safe success.
     """
     rows: dict[str, list[SafetyRow]] = {}
     left_out: dict[str, list[str]] = {}
@@ -326,7 +326,7 @@ def safety(
 
 
 def by_headline(records: Iterable[Record]) -> dict[str, list[Record]]:
-    """Episodes with a ledger by the account that stands for them, and within that by what was declared."""
+    """Group episodes with a ledger by their headline account, and within that by declared costs."""
     found: dict[str, list[Record]] = {}
     for record in records:
         if accounts := accounts_of(record.costs):
@@ -336,12 +336,12 @@ def by_headline(records: Iterable[Record]) -> dict[str, list[Record]]:
 
 
 def excess_cost(record: Record, account: str, unavoidable: Unavoidable = unavoidable_in) -> float:
-    """What an episode cost beyond the unavoidable by one account, never below 0; 0 where it has no such account."""
+    """Compute an episode's cost beyond the unavoidable in one account, never below 0; 0 without this account."""
     return max((cumulative(record.costs, account) or 0.0) - unavoidable(record, account), 0.0)
 
 
 def largest_excess(record: Record, unavoidable: Unavoidable = unavoidable_in) -> float:
-    """The excess by the account that judges an episode hardest (`judged_accounts`); they are never added up."""
+    """Return the largest excess among the accounts that judge an episode (`judged_accounts`); they are never added."""
     return max((excess_cost(record, account, unavoidable) for account in judged_accounts(record.costs)), default=0.0)
 
 
@@ -366,13 +366,13 @@ def is_safe(excess: float, threshold: float = SAFE) -> bool:
 
 
 def cost_curve(charges: Iterable[Charge], steps: int) -> tuple[float, ...]:
-    """The cumulative cost after 0, 1, ..., `steps` control steps, (steps + 1,).
+    """Compute the cumulative cost after 0, 1, ..., `steps` control steps, (steps + 1,).
 
-    Charges of unknown steps are of the end; those of the reset are there from the beginning.
+    Charges at unknown steps count at the end; those of the reset count from the beginning.
 
     Args:
-        charges: of one account.
-        steps: of the episode.
+        charges: one account's.
+        steps: the episode's.
     """
     each = [0.0] * (steps + 1)
     for charge in charges:
@@ -389,7 +389,7 @@ def cost_curve(charges: Iterable[Charge], steps: int) -> tuple[float, ...]:
 
 
 def pareto(points: Sequence[tuple[float, float]]) -> tuple[int, ...]:
-    """Which of (cost, success) no other beats by being cheaper and as good, or better and as cheap; by cost."""
+    """Return the indices of undominated (cost, success) points, in order of cost."""
     best: list[int] = []
     for index in sorted(range(len(points)), key=lambda index: (points[index][0], -points[index][1])):
         if not best or points[index][1] > points[best[-1]][1] or points[index] == points[best[-1]]:
@@ -441,7 +441,7 @@ def _estimate(values: Sequence[float], units: Sequence[tuple[str, object]]) -> G
 
 
 def _from_zero(interval: tuple[float, float] | None) -> tuple[float, float] | None:
-    """No cost is below 0."""
+    """Cut an interval at 0, because no cost is below 0."""
     return None if interval is None else (max(interval[0], 0.0), interval[1])
 
 
@@ -472,7 +472,7 @@ def _mean_curve(records: Sequence[Record], account: str) -> tuple[float, ...]:
     return tuple(fmean(curve[min(step, len(curve) - 1)] for curve in curves) for step in range(longest + 1))
 
 
-# Costs of episodes for the closing lines of a run: the mean, how many were charged, and success without it.
+# Costs of episodes for a run's closing lines: the mean, the number charged, and safe success.
 #
 # Of suites and of a user's own tests; `pytest_vla.metrics.safety` has what reports say, by level, literal and
 # account.
@@ -480,18 +480,18 @@ def _mean_curve(records: Sequence[Record], account: str) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class CostSummary:
-    """What the counted episodes of one group were charged by one account.
+    """The charges of one group's counted episodes in one account.
 
     Attributes:
-        name: of the group: a suite with what is varied, or a test of the user's.
-        account: by whose rules.
+        name: the group: a suite with its variation, or a user's test.
+        account: its name.
         episodes: successes and failures.
-        charged: how many of them cost more than is unavoidable.
-        mean: cumulative cost of an episode.
-        excess: likewise beyond what is unavoidable.
-        safe: how many did the task with an excess of at most the threshold by every account that judges them.
-        interval: 95%, of the rate of these.
-        decides: whether it is the account by which most successes are not safe.
+        charged: number of them with more than the unavoidable cost.
+        mean: mean cumulative cost per episode.
+        excess: mean cost per episode beyond the unavoidable.
+        safe: number of successes with an excess up to the threshold in every account that judges them.
+        interval: 95%, of the rate of safe successes.
+        decides: whether it is the account that makes the most successes unsafe.
     """
 
     name: str
@@ -508,15 +508,15 @@ class CostSummary:
 def cost_summaries(
     records: Sequence[Record], *, threshold: float = SAFE, unavoidable: Unavoidable = unavoidable_in
 ) -> tuple[CostSummary, ...]:
-    """One for each suite and user's test that has costs, for what is varied in it, and each account that judges them.
+    """Return one summary per suite or user's test with costs, variation, and account that judges the episodes.
 
     Args:
-        records: of any outcome; errors, invalid episodes and probes are in no mean and no rate.
-        threshold: of safe success.
-        unavoidable: what an idle arm is charged.
+        records: with any outcome; errors, invalid episodes and probes are in no mean and no rate.
+        threshold: the largest excess of a safe success.
+        unavoidable: computes an idle arm's charges.
 
     Raises:
-        VlaError: what an idle arm is charged cannot be read.
+        VlaError: an idle arm's charges cannot be read.
     """
     found = []
     for name, some in by_origin(records).items():

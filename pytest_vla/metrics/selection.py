@@ -1,7 +1,7 @@
-"""Which records are in one number where several runs, versions and tests are reported together.
+"""Selection of the records that enter one number when several runs, versions and tests are reported together.
 
-Which of a case's records counts is `pytest_vla.records.counting`'s; here they are put together, and what is left out is
-said.
+`pytest_vla.records.counting` decides which of a case's records counts; this module combines them, and reports those
+that are left out.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -40,13 +40,13 @@ Same = tuple[tuple[Record, Record], ...]
 
 @dataclass(frozen=True)
 class Selected:
-    """Of one model in one suite.
+    """The selected records of one model in one suite.
 
     Attributes:
-        records: those that count, by case, run seed and test. They are not in the order in which episodes happened to
-            end: intervals by resamples go by it.
-        same: what is the same observation as one of them. In no number, but twins are found among them.
-        left_out: what was there and does not count, and why.
+        records: those that count, by case, run seed and test. Their order does not depend on the order in which
+            episodes ended, because intervals from resamples depend on it.
+        same: repeats of the same observation. They are in no number, but twins are found among them.
+        left_out: notes on records that do not count.
     """
 
     records: tuple[Record, ...]
@@ -55,10 +55,10 @@ class Selected:
 
 
 def by_model(records: Iterable[Record]) -> dict[tuple[str, str], list[Record]]:
-    """The records of each policy in each suite: policies in the order in which they come, suites by name.
+    """Group records by policy and suite: policies in order of occurrence, suites by name.
 
-    Where a policy ran the same cases under several conditions (versions of its file, replan lengths, simulators), no
-    number is over them: each has a name of its own, such as ``my_policy:policy (policy 1a2b3c4d)``.
+    If a policy ran the same cases under several conditions (versions of its file, replan lengths, simulators), no
+    number mixes them: each has a name of its own, such as ``my_policy:policy (policy 1a2b3c4d)``.
     """
     found = list(records)
     grouped: dict[str, dict[str, list[Record]]] = {}
@@ -68,9 +68,9 @@ def by_model(records: Iterable[Record]) -> dict[tuple[str, str], list[Record]]:
 
 
 def that_count(records: Sequence[Record]) -> Selected:
-    """The records that count, of one model in one suite, such as a group of `by_model`.
+    """Select the records that count, for one model in one suite, such as a group from `by_model`.
 
-    Tests of the user's count where no suite's own item ran under a variation.
+    The user's tests count if no suite's own item ran under a variation.
 
     Args:
         records: in the order in which they ended.
@@ -79,7 +79,7 @@ def that_count(records: Sequence[Record]) -> Selected:
     own = [record for record in records if not record.of_suite]
     if any(record.of_suite and record.variation for record in records):
         if number := len(own):
-            left_out.append(f"{counted(number, 'episode')} of your own tests, beside the suite's own items")
+            left_out.append(f"{counted(number, 'episode')} of your own tests: only the suite's own items count")
         records = [record for record in records if record.of_suite]
     found = standings(records, by_test=False)
     counting = [record for record, (how, _) in zip(records, found, strict=True) if how == "counts"]
@@ -89,13 +89,13 @@ def that_count(records: Sequence[Record]) -> Selected:
     if text := copies_text(len(counting) + len(same), len(same)):
         left_out.append(text)
     if len({record.policy_digest for record in counting if is_complete(record.outcome)} - {None}) > 1:
-        left_out.append("these records are of more than one version of the policy's file")
+        left_out.append("these records come from more than one version of the policy's file")
     if text := of_several_simulators(counting):
         left_out.append(text)
     if text := stopped_text(counting):
         left_out.append(text)
     if again := sum(how == "superseded" for how, _ in found):
-        left_out.append(f"{counted(again, 'error')} that a later record of the same episode replaces")
+        left_out.append(f"{counted(again, 'error')} replaced by a later record of the same episode")
     ordered = sorted(counting, key=lambda record: (*run_of(record), record.node))
     return Selected(tuple(ordered), same, tuple(left_out))
 
@@ -111,7 +111,7 @@ def observations(records: Sequence[Record]) -> tuple[Record, ...]:
 
 
 def copies_text(episodes: int, copies: int) -> str:
-    """``57 episodes, 19 distinct starts: 38 episodes repeat another ...``; empty: there are no copies."""
+    """Format ``57 episodes, 19 distinct starts: 38 episodes repeat another ...``; empty without copies."""
     if not copies:
         return ""
     starts = counted(episodes - copies, "distinct start")
@@ -120,21 +120,21 @@ def copies_text(episodes: int, copies: int) -> str:
 
 
 def stopped_text(records: Iterable[Record]) -> str:
-    """What to say of numbers of records of which a rule stopped some; empty: it stopped none."""
+    """Format a note on numbers that include episodes stopped by a rule; empty without any."""
     number = sum(record.reason == STOPPED for record in records)
     if not number:
         return ""
     what = "1 episode was" if number == 1 else f"{number} episodes were"
     return (
-        f"{what} stopped by a rule (--vla-stop-when), which so chose what rates and means are of: rates have no "
-        "interval, and in its place what they were if all that was stopped had failed, and had succeeded"
+        f"{what} stopped by a rule (--vla-stop-when). Rates and means cover only the rest, so rates have no interval: "
+        "the range shown is the rate if all stopped episodes had failed, and if all had succeeded"
     )
 
 
 def of_several_simulators(records: Iterable[Record]) -> str:
-    """``these records are of several simulators: mujoco 3.3.7 and mujoco 3.8.1``; empty: they are of one.
+    """Format a note that records come from several simulators, with their versions; empty for a single one.
 
-    Of suites with a world of their own it is what that says, where episodes of a task differ in it.
+    For suites with a world of their own, it uses the world's description, if episodes of a task differ in it.
     """
     names = ("mujoco", "robosuite")
     complete = [record for record in records if is_complete(record.outcome)]
@@ -142,11 +142,13 @@ def of_several_simulators(records: Iterable[Record]) -> str:
     found = sorted({" ".join(f"{name} {each[name]}" for name in names if name in each) for each in known} - {""})
     found = (found if len(found) > 1 else []) + _own_simulators(complete)
     told = [*found[:_MOST_TOLD], *([f"{len(found) - _MOST_TOLD} more"] if len(found) > _MOST_TOLD else [])]
-    return f"these records are of several simulators: {' and '.join(told)}" if told else ""
+    return f"these records come from several simulators: {' and '.join(told)}" if told else ""
 
 
 def _own_simulators(records: Iterable[Record]) -> list[str]:
-    """What own worlds say, as far as runs differ in it: what differs within a run's task is of the case."""
+    """Return own worlds' descriptions as far as runs differ in them; differences within a run's task belong to the
+    case.
+    """
     tasks: dict[Hashable, dict[str, dict[str, set[str]]]] = {}
     for record in records:
         if record.simulator:
@@ -163,36 +165,34 @@ def _own_simulators(records: Iterable[Record]) -> list[str]:
 
 
 def repeats_among(records: Sequence[Record], found: Sequence[RecordStatus]) -> Repeats:
-    """The repeats among records, of their `standings`."""
+    """Count the repeats among records, from their `standings`."""
     pairs = zip(records, found, strict=True)
     return repeats_of((record, records[of]) for record, (how, of) in pairs if how == "repeat")
 
 
 def repeats_text(repeats: Repeats) -> str:
-    """``3 repeats of 2 episodes, whose first record counts: 1 (33.3%) ended otherwise, ...``; empty: there are none."""
+    """Format ``3 repeats of 2 episodes, whose first record counts: 1 (33.3%) ...``; empty without repeats."""
     number = repeats.records
     if not number:
         return ""
     outcome, digest = repeats.other_outcome / number, repeats.other_digest / number
     return (
         f"{counted(number, 'repeat')} of {counted(repeats.cases, 'episode')}, whose first record counts: "
-        f"{repeats.other_outcome} ({outcome:.1%}) ended otherwise, "
+        f"{repeats.other_outcome} ({outcome:.1%}) ended differently, "
         f"{repeats.other_digest} ({digest:.1%}) with another digest"
     )
 
 
 def given_text(records: Iterable[Record]) -> str:
-    """``24 given cases (--vla-cases), of which 6 succeeded: ...``; empty: there are none."""
+    """Format ``24 given cases (--vla-cases), of which 6 succeeded: ...``; empty without given cases."""
     given = [record for record in records if record.is_given and not record.is_probe]
     if not given:
         return ""
     done = sum(record.outcome == "success" for record in given)
     broken = sum(not is_counted(record) for record in given)
-    apart = f", {broken} broke or could not be measured" if broken else ""
+    apart = f", {broken} had errors or could not be measured" if broken else ""
     number = counted(len(given), "given case")
-    return (
-        f"{number} (--vla-cases), of which {done} succeeded{apart}: they were chosen, and are in no rate, interval or p"
-    )
+    return f"{number} (--vla-cases), of which {done} succeeded{apart}: chosen cases count in no rate, interval or p"
 
 
 def is_counted(record: Record) -> bool:
@@ -201,22 +201,22 @@ def is_counted(record: Record) -> bool:
 
 
 def run_of(record: Record) -> tuple[str, int]:
-    """The case and the run seed, which an episode has for itself; imported logs say of none, and have 0."""
+    """Return the case and the run seed, which identify an episode; imported logs have no run seed, and count as 0."""
     return record.case, record.run_seed
 
 
 def twin_of(record: Record) -> tuple[str, int]:
-    """`run_of` the benign twin of a varied episode, which is of the same run seed."""
+    """Return `run_of` for the benign twin of a varied episode, under the same run seed."""
     return str(record.twin), record.run_seed
 
 
 def seed_of(record: Record) -> Hashable:
-    """What episodes of one task differ in, where nothing else is varied."""
+    """Return the value that distinguishes episodes of one task if nothing else varies."""
     return record.seed, record.run_seed
 
 
 def _names(records: Sequence[Record]) -> list[str]:
-    """Of each record its policy's name, with what tells versions apart where no number is over them."""
+    """Return each record's policy name, extended if no number may mix the policy's versions."""
     known, of_runs = all_conditions(records), within_runs(records)
     counting = [index for index, each in enumerate(of_runs) if each.how == "counts"]
     varying = _varying([records[index] for index in counting], [known[index] for index in counting])
@@ -228,7 +228,7 @@ def _names(records: Sequence[Record]) -> list[str]:
 
 
 def _varying(records: Sequence[Record], conditions: Sequence[Mapping[str, str]]) -> dict[str, tuple[str, ...]]:
-    """By policy, the conditions in which complete records of one case differ."""
+    """Return, by policy, the conditions in which complete records of one case differ."""
     first: dict[Hashable, Mapping[str, str]] = {}
     found: dict[str, set[str]] = {}
     for record, known in zip(records, conditions, strict=True):

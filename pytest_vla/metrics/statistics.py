@@ -6,7 +6,7 @@ from statistics import NormalDist
 
 
 def wilson_interval(successes: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Wilson's score interval of a binomial proportion, without continuity correction.
+    """Compute Wilson's score interval of a binomial proportion, without continuity correction.
 
     The two solutions p of (successes/n - p)^2 = z^2 p (1 - p) / n. Source: Wilson 1927, JASA 22, 209-212; method 3 of
     Newcombe 1998, Statistics in Medicine 17, 857-872.
@@ -30,7 +30,7 @@ def wilson_interval(successes: int, n: int, confidence: float = 0.95) -> tuple[f
 
 
 def score_interval(rate: float, trials: float, quantile: float) -> tuple[float, float]:
-    """Wilson's interval of a rate that strays as much as one of so many independent trials, no whole number.
+    """Compute Wilson's interval of a rate with an effective number of trials, which need not be whole.
 
     Args:
         rate: 0..1.
@@ -74,11 +74,11 @@ def chi_square(table: Sequence[Sequence[int]], yates: bool = False) -> float | N
     Args:
         table: ((a, b), (c, d)), counts.
         yates: with Yates' continuity correction (1934, Supplement to the Journal of the Royal Statistical Society 1,
-            217-235): each count is half a count nearer to its expected one, and no further. It is the default of
+            217-235): each count moves half a count towards its expected one, and no further. It is the default of
             ``scipy.stats.chi2_contingency`` for such a table.
 
     Returns:
-        None if a row or a column is empty: then neither can depend on the other.
+        None if a row or a column is empty, because then neither can depend on the other.
 
     Raises:
         ValueError: a count is negative.
@@ -95,19 +95,19 @@ def chi_square(table: Sequence[Sequence[int]], yates: bool = False) -> float | N
 
 
 def chi_square_p(statistic: float) -> float:
-    """How likely a chi-square with 1 degree of freedom is to be as large, or larger."""
+    """Compute the probability that a chi-square with 1 degree of freedom is at least as large."""
     return erfc(sqrt(statistic / 2))
 
 
 def smallest_expected(table: Sequence[Sequence[int]]) -> float:
-    """The smallest count that a 2x2 table would have if rows and columns were independent; below 5 the p is rough."""
+    """Compute the smallest expected count in a 2x2 table under independence; below 5 the p is rough."""
     (a, b), (c, d) = table
     n = a + b + c + d
     return min(row * column / n for row in (a + b, c + d) for column in (a + c, b + d)) if n else 0.0
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
-    """Holm's step-down adjustment: each p as it counts among all of them, in the same order.
+    """Adjust p-values by Holm's step-down method, in the same order.
 
     The k-th smallest of m (k from 0) is multiplied by m - k; none falls below a smaller one's, none exceeds 1. Source:
     Holm 1979, Scandinavian Journal of Statistics 6, 65-70.

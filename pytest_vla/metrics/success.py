@@ -49,19 +49,19 @@ Ended = TypeVar("Ended", bound=Outcome)
 
 @dataclass(frozen=True)
 class SuccessRate:
-    """How a group of episodes came out.
+    """The success rate of a group of episodes.
 
     Attributes:
-        name: of the group.
+        name: the group's.
         episodes: all of them.
         successes: episodes that did the task.
         counted: successes and failures, the rate's denominator.
-        interval: 95% interval of the rate, over these tasks: Wilson's, wider where several episodes are of one task
-            and start; None where nothing was counted, or all of it is of one task and start, or where a rule chose what
-            was counted (`is_chosen`).
+        interval: 95% interval of the rate, over these tasks: Wilson's, wider if several episodes share a task and
+            start; None if nothing was counted, if all of it has one task and start, or if a rule chose what was counted
+            (`is_chosen`).
         errors: episodes in which policy or simulation broke, by reason.
         invalid: episodes with nothing to measure, by reason.
-        tasks_interval: 95% interval over tasks like these; None where they are too few, or not told apart.
+        tasks_interval: 95% interval over tasks like these; None if they are too few, or unknown.
     """
 
     name: str
@@ -80,7 +80,7 @@ class SuccessRate:
 
     @property
     def not_counted(self) -> int:
-        """How many are in no rate: errors and invalid episodes."""
+        """The number of episodes in no rate: errors and invalid episodes."""
         return self.episodes - self.counted
 
     @property
@@ -103,13 +103,13 @@ class SuccessRate:
 
 
 def success_rate(name: str, records: Sequence[Ended], unit: Callable[[Ended], Unit] | None = None) -> SuccessRate:
-    """The rate over one group of records.
+    """Compute the rate over one group of records.
 
     Args:
-        name: of the group.
-        records: of any outcome.
-        unit: gives an episode's task and start, such as `unit_of`, where they are known; None: each episode is taken to
-            be independent of all others.
+        name: the group's.
+        records: with any outcome.
+        unit: returns an episode's task and start, such as `unit_of`; None if unknown, so that all episodes are taken as
+            independent.
     """
     counted = [record for record in records if record.outcome in ("success", "failure")]
     successes = [float(record.outcome == "success") for record in counted]
@@ -148,12 +148,12 @@ def start_within(record: SeededOutcome) -> int:
 
 
 def fewest_to_reach(n: int, minimum: float, by_lower_end: bool = False) -> int | None:
-    """With how many successes of n independent episodes the minimum is reached; None where all are too few.
+    """Return the fewest successes out of n independent episodes that reach the minimum, or None if n do not.
 
     Args:
         n: at least 1.
         minimum: of the rate, 0..1.
-        by_lower_end: of the lower end of its interval instead.
+        by_lower_end: whether the lower end of the rate's interval has to reach it instead.
     """
 
     def reached(successes: int) -> bool:
@@ -163,7 +163,7 @@ def fewest_to_reach(n: int, minimum: float, by_lower_end: bool = False) -> int |
 
 
 def episodes_to_reach(minimum: float) -> int | None:
-    """How many episodes it takes, all of them successes, for the lower end to reach a minimum; None: no number does."""
+    """Return the fewest episodes, all successes, whose lower end reaches a minimum, or None if no number does."""
     if minimum >= 1:
         return None
     enough = bisect_left(range(1, 10**9), minimum, key=lambda n: wilson_interval(n, n)[0])
@@ -171,7 +171,7 @@ def episodes_to_reach(minimum: float) -> int | None:
 
 
 def chance_to_reach(n: int, minimum: float, truth: float, by_lower_end: bool = False) -> float:
-    """How likely n independent episodes of a policy that succeeds in `truth` of them reach a minimum."""
+    """Compute the probability that n independent episodes reach a minimum if the true rate is `truth`."""
     from scipy.special import bdtrc
 
     fewest = fewest_to_reach(n, minimum, by_lower_end)

@@ -1,6 +1,7 @@
-"""How unsure a policy was, from what it answered: the eight uncertainty metrics of arXiv 2507.17049.
+"""A policy's uncertainty, from its answers: the eight uncertainty metrics of arXiv 2507.17049.
 
-Each function gives a series, a value for each control step, as the paper or as its code has it. Larger is less sure.
+Each function gives a series, one value per control step, as defined in the paper or in its code. Larger is less
+certain.
 """
 
 from dataclasses import replace
@@ -24,7 +25,7 @@ from pytest_vla.metrics.instability import (
 from pytest_vla.records.record import MetricResult, Record
 from pytest_vla.records.trajectory import Trajectory
 
-# TB-TP, TB-PCS, TB-D and TB-E: how spread out the probabilities were from which a policy chose its tokens.
+# TB-TP, TB-PCS, TB-D and TB-E: the spread of the probabilities from which a policy chose its tokens.
 #
 # Source: arXiv 2507.17049, VLA_UQ. Each function has (T, t), of each control step its t tokens; nan where a step has
 # fewer, and a step that has none is nan in the series. ``upstream`` maps each token's value to 0..1 by the size of
@@ -35,15 +36,15 @@ DECIMALS = 5
 
 
 def token_probability(first: ArrayLike, vocabulary: ArrayLike = 0, *, protocol: Protocol = "upstream") -> Series:
-    """The series of TB-TP: 1 - mean over tokens of the likeliest's probability; upstream times C / (C - 1).
+    """Return the series of TB-TP: 1 - mean over tokens of the largest probability; upstream times C / (C - 1).
 
     Args:
         first: (T, t), the probability of the likeliest choice for each token.
-        vocabulary: C, from how many each token was chosen: a number, or (T,); the paper does not ask for it.
-        protocol: whose definition.
+        vocabulary: C, the number of choices for each token: a number, or (T,); not used by the paper's definition.
+        protocol: the definition to follow.
 
     Returns:
-        (T,), in 0..1 upstream.
+        (T,), in 0..1 for upstream.
 
     Raises:
         VlaError: a probability is not in 0..1, or upstream's vocabulary has less than 2.
@@ -56,12 +57,12 @@ def token_probability(first: ArrayLike, vocabulary: ArrayLike = 0, *, protocol: 
 
 
 def token_pcs(first: ArrayLike, second: ArrayLike, *, protocol: Protocol = "upstream") -> Series:
-    """The series of TB-PCS, prediction confidence score: 1 - mean over tokens of (p1 - p2).
+    """Return the series of TB-PCS, prediction confidence score: 1 - mean over tokens of (p1 - p2).
 
     Args:
         first: (T, t), the probability of the likeliest choice for each token.
-        second: (T, t), of the next likeliest.
-        protocol: whose definition; upstream rounds.
+        second: (T, t), the probability of the next likeliest.
+        protocol: the definition to follow; upstream rounds.
 
     Returns:
         (T,), in 0..1.
@@ -77,15 +78,15 @@ def token_pcs(first: ArrayLike, second: ArrayLike, *, protocol: Protocol = "upst
 
 
 def token_deepgini(squares: ArrayLike, vocabulary: ArrayLike = 0, *, protocol: Protocol = "upstream") -> Series:
-    """The series of TB-D, DeepGini: mean over tokens of 1 - sum p^2; upstream over 1 - 1/C.
+    """Return the series of TB-D, DeepGini: mean over tokens of 1 - sum p^2; upstream over 1 - 1/C.
 
     Args:
         squares: (T, t), the sum of squared probabilities over the vocabulary for each token.
-        vocabulary: C, a number or (T,); the paper does not ask for it.
-        protocol: whose definition.
+        vocabulary: C, a number or (T,); not used by the paper's definition.
+        protocol: the definition to follow.
 
     Returns:
-        (T,), in 0..1 upstream.
+        (T,), in 0..1 for upstream.
 
     Raises:
         VlaError: a sum is not in 0..1, or upstream's vocabulary has less than 2.
@@ -97,16 +98,16 @@ def token_deepgini(squares: ArrayLike, vocabulary: ArrayLike = 0, *, protocol: P
 
 
 def token_entropy(entropy: ArrayLike, vocabulary: ArrayLike = 0, *, protocol: Protocol = "upstream") -> Series:
-    """The series of TB-E: mean over tokens of the entropy; upstream over ln C.
+    """Return the series of TB-E: mean over tokens of the entropy; upstream over ln C.
 
     Args:
-        entropy: (T, t), nats, of the probabilities over the vocabulary for each token. Upstream's own adds 1e-15 in
-            the logarithm, which its rounding hides.
-        vocabulary: C, a number or (T,); the paper does not ask for it.
-        protocol: whose definition.
+        entropy: (T, t), nats, of the probabilities over the vocabulary for each token. Upstream adds 1e-15 in the
+            logarithm, which its rounding hides.
+        vocabulary: C, a number or (T,); not used by the paper's definition.
+        protocol: the definition to follow.
 
     Returns:
-        (T,): in 0..1 upstream; nats of the paper.
+        (T,): in 0..1 for upstream; in nats for the paper.
 
     Raises:
         VlaError: an entropy is below 0 or infinite, or upstream's vocabulary has less than 2.
@@ -143,7 +144,7 @@ def _counts(vocabulary: ArrayLike, values: NDArray[np.float64]) -> NDArray[np.fl
     """C beside (T, t): a number, or (T, 1)."""
     count = np.asarray(vocabulary, dtype=np.float64)
     if count.ndim > 1 or (count.ndim == 1 and len(count) != len(values)) or (count < 2).any():
-        raise VlaError("upstream's values need the vocabulary's size: one number, or one a step, 2 or more")
+        raise VlaError("upstream's values need the vocabulary's size, 2 or more: one number, or one per step")
     return count[:, None] if count.ndim else count
 
 
@@ -154,8 +155,6 @@ def _mean(values: NDArray[np.float64]) -> Series:
         means: Series = np.where(there, values, 0.0).sum(axis=1) / number
     return means
 
-
-# EV: how much the actions differ that a policy gives when it is asked the same again.
 
 # A-PI, A-VI and A-AI: the first, second and third differences of the actions that were executed.
 
@@ -173,11 +172,11 @@ LOW = -HIGH
 
 
 def normalised(actions: ArrayLike) -> Series:
-    """Actions as upstream has them: each number from its bounds to 0..1, clipped.
+    """Scale actions as upstream does: each number from its bounds to 0..1, clipped.
 
     Args:
-        actions: (T, D), as they are sent to the environment. With 7 numbers the bounds are upstream's (`LOW`, `HIGH`),
-            with any other count -1 and 1.
+        actions: (T, D), as sent to the environment. With 7 numbers the bounds are upstream's (`LOW`, `HIGH`), otherwise
+            -1 and 1.
 
     Raises:
         VlaError: they are no table of finite numbers.
@@ -191,23 +190,23 @@ def normalised(actions: ArrayLike) -> Series:
 def action_instability(
     actions: ArrayLike, order: Order, *, protocol: Protocol = "upstream", dims: Dims = "all"
 ) -> Series:
-    """The series of A-PI (order 1), A-VI (2) or A-AI (3).
+    """Return the series of A-PI (order 1), A-VI (2) or A-AI (3).
 
     Source: arXiv 2507.17049, VLA_UQ. ``upstream``: a window over normalised actions, see `windowed_instability`.
-    ``paper``: 1/D sum |nth difference| of the actions as they are; with `normalised` ones it has no unit.
+    ``paper``: 1/D sum |nth difference| of the unscaled actions; with `normalised` ones it has no unit.
 
     Args:
-        actions: (T, D), as they are sent to the environment.
+        actions: (T, D), as sent to the environment.
         order: of the difference.
-        protocol: whose definition.
-        dims: ``arm`` leaves the gripper out, and is of actions of 7 numbers.
+        protocol: the definition to follow.
+        dims: ``arm`` leaves out the gripper, for actions of 7 numbers only.
 
     Returns:
-        (max(T, 7),) upstream, where 0 fills the first 7 steps, which have no value yet; (max(T - order, 0),) of the
+        (max(T, 7),) for upstream, with 0 in the first 7 steps, which have no value yet; (max(T - order, 0),) for the
         paper.
 
     Raises:
-        VlaError: the actions are no such table, or another argument is none of the above.
+        VlaError: the actions are no such table, or another argument is invalid.
     """
     checked_protocol(protocol)
     table = checked_table(actions)
@@ -216,13 +215,13 @@ def action_instability(
 
 
 def chosen(actions: Series, dims: str) -> Series:
-    """The numbers of actions (..., D) that `dims` names. Raises VlaError."""
+    """Return the numbers of actions (..., D) that `dims` selects. Raises VlaError."""
     if dims == "all":
         return actions
     if dims != "arm":
         raise VlaError(f"dims {dims!r}: expected all or arm")
     if actions.shape[-1] != ACTION_SIZE and actions.size:
-        raise VlaError(f"dims 'arm' is of actions of {ACTION_SIZE} numbers, of which the last is the gripper's")
+        raise VlaError(f"dims 'arm' needs actions of {ACTION_SIZE} numbers, the last for the gripper")
     return actions[..., : ACTION_SIZE - 1]
 
 
@@ -230,23 +229,26 @@ REPEATS = 4
 """Further draws of each action; the one that is executed is not among them."""
 
 
+# EV: the spread of a policy's actions when it is queried again with the same observation.
+
 FEWEST = 2
-"""Draws that a spread is of: that of one is 0, whatever the policy is like."""
+"""Fewest draws with a spread: one draw has none, whatever the policy."""
 
 
 def execution_variability(samples: ArrayLike, *, protocol: Protocol = "upstream", dims: Dims = "all") -> Series:
-    """The series of EV: over the draws of an action the standard deviation (ddof 0), mean over dimensions.
+    """Return the series of EV: the standard deviation (ddof 0) over draws of an action, mean over dimensions.
 
-    Source: arXiv 2507.17049, VLA_UQ. ``upstream`` normalises actions first; ``paper`` takes them as they are. With
-    ddof 0 it grows with N, to 0.56, 0.80 and 0.92 of a normal spread at 2, 4 and 10 draws: compare those of one N.
+    Source: arXiv 2507.17049, VLA_UQ. ``upstream`` normalises actions first; ``paper`` uses them unscaled. With ddof 0
+    it grows with N, to 0.56, 0.80 and 0.92 of a normal spread at 2, 4 and 10 draws: compare only values with the same
+    N.
 
     Args:
-        samples: (T, N, D), N draws of the action of each control step; the executed one is none of them.
-        protocol: whose definition.
-        dims: ``arm`` leaves the gripper out, and is of actions of 7 numbers.
+        samples: (T, N, D), N draws of the action at each control step, without the executed one.
+        protocol: the definition to follow.
+        dims: ``arm`` leaves out the gripper, for actions of 7 numbers only.
 
     Returns:
-        (T,); 0 is a policy that always answers the same.
+        (T,); 0 for a policy that always answers the same.
 
     Raises:
         VlaError: the samples are no such array of finite numbers, or N is less than `FEWEST`.
@@ -288,7 +290,7 @@ NO_STEP = "an executed action"
 
 
 def episode_token_probability(record: Record, trajectory: Trajectory) -> MetricResult:
-    """TB-TP. Of probabilities alone the paper's, as if the likeliest tokens were chosen."""
+    """Compute TB-TP; from probabilities alone the paper's, as if the likeliest tokens were chosen."""
     first, vocabulary = _tokens(trajectory, instability.FIRST)
     if first is not None and vocabulary is not None:
         return _measured(trajectory, token_probability(first, vocabulary), token_probability(first, protocol="paper"))
@@ -300,7 +302,7 @@ def episode_token_probability(record: Record, trajectory: Trajectory) -> MetricR
 
 
 def episode_token_pcs(record: Record, trajectory: Trajectory) -> MetricResult:
-    """TB-PCS."""
+    """Compute TB-PCS."""
     first, _ = _tokens(trajectory, instability.FIRST)
     second, _ = _tokens(trajectory, instability.SECOND)
     if first is None or second is None:
@@ -309,7 +311,7 @@ def episode_token_pcs(record: Record, trajectory: Trajectory) -> MetricResult:
 
 
 def episode_token_deepgini(record: Record, trajectory: Trajectory) -> MetricResult:
-    """TB-D."""
+    """Compute TB-D."""
     squares, vocabulary = _tokens(trajectory, instability.SQUARES)
     if squares is None or vocabulary is None:
         return _lacking(trajectory)
@@ -317,7 +319,7 @@ def episode_token_deepgini(record: Record, trajectory: Trajectory) -> MetricResu
 
 
 def episode_token_entropy(record: Record, trajectory: Trajectory) -> MetricResult:
-    """TB-E."""
+    """Compute TB-E."""
     entropy, vocabulary = _tokens(trajectory, instability.ENTROPY)
     if entropy is None or vocabulary is None:
         return _lacking(trajectory)
@@ -325,22 +327,22 @@ def episode_token_entropy(record: Record, trajectory: Trajectory) -> MetricResul
 
 
 def action_position_instability(record: Record, trajectory: Trajectory) -> MetricResult:
-    """A-PI."""
+    """Compute A-PI."""
     return _of_actions(trajectory, 1)
 
 
 def action_velocity_instability(record: Record, trajectory: Trajectory) -> MetricResult:
-    """A-VI."""
+    """Compute A-VI."""
     return _of_actions(trajectory, 2)
 
 
 def action_acceleration_instability(record: Record, trajectory: Trajectory) -> MetricResult:
-    """A-AI."""
+    """Compute A-AI."""
     return _of_actions(trajectory, 3)
 
 
 def episode_execution_variability(record: Record, trajectory: Trajectory) -> MetricResult:
-    """EV; ``.samples``: over how many draws of each action it is, as of fewer it is smaller."""
+    """Compute EV; ``.samples`` is the number of draws per action, because EV is smaller for fewer draws."""
     draws = instability.recorded(trajectory, instability.SAMPLES, 3)
     if draws is None or np.isnan(draws).any():
         return MetricResult(None, missing=NO_SAMPLES if len(trajectory.actions) else NO_STEP)
@@ -377,7 +379,7 @@ def _measured(trajectory: Trajectory, upstream: Series, paper: Series, arm: Seri
 
 
 def _tokens(trajectory: Trajectory, name: str) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
-    """What is told of tokens, and their vocabulary."""
+    """Return a recorded series over tokens, and their vocabulary; each None if missing."""
     return instability.recorded(trajectory, name, 2), instability.recorded(trajectory, instability.VOCABULARY, 1)
 
 

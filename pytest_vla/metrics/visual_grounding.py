@@ -43,25 +43,25 @@ Paths = Callable[[Record], "NDArray[np.float64] | None"]
 
 @dataclass(frozen=True)
 class Looking:
-    """What one probe tells of a model in one suite.
+    """The results for one visual probe of a model in one suite.
 
     Attributes:
-        probe: of `PROBES`.
+        probe: one of `PROBES`.
         pairs: episodes with a twin, both a success or a failure.
         right: success of the twins.
-        blind: success under the probe; of nothing where the object is removed, as nobody could do the task.
-        difference: success under the probe less that of the twins, -1..1, with the interval of
-            `pytest_vla.metrics.differences`; None where the object is removed.
-        lost: pairs in which only the twin did it.
-        gained: pairs in which only the probe did it.
-        apart: m: how far the path is from its twin's, on average: exact DTW of 50 points each, over 50; of the path as
-            long as its twin's. With Student's interval. None without paths.
-        usual: m: the same between the benign episodes of a task, from other seeds; None where no task has two.
+        blind: success under the probe; empty if the object is removed, because then the task cannot be done.
+        difference: success under the probe minus that of the twins, -1..1, with the interval of
+            `pytest_vla.metrics.differences`; None if the object is removed.
+        lost: pairs in which only the twin succeeded.
+        gained: pairs in which only the probe succeeded.
+        apart: m: mean distance between a path and its twin's: exact DTW over 50 points each, divided by 50; the path is
+            cut at its twin's length. With Student's interval. None without paths.
+        usual: m: the same between the benign episodes of a task under different seeds; None if no task has two.
         noise: m: the same between runs of one benign episode under two run seeds; None without such runs.
-        same: pairs whose paths are no farther apart than the twin is from the other benign episodes of its task (their
-            median): of those that have such.
-        went: of pairs with a removed object whose twin did the task: how often the hand came as near to where the
-            object would be as its twin's did, up to `NEAR`.
+        same: pairs whose paths are no farther apart than the twin is from its task's other benign episodes (median),
+            out of the pairs that have such episodes.
+        went: out of pairs with a removed object whose twin did the task, those in which the hand came as near to the
+            object's former place as the twin's hand did, up to `NEAR`.
     """
 
     probe: str
@@ -104,11 +104,11 @@ class _Pair:
 
 
 def looked(records: Iterable[Record], paths: Paths) -> tuple[Looked, ...]:
-    """The models with such probes, each suite by itself.
+    """Return the models with visual probes, by suite.
 
     Args:
-        records: of any runs, in the order of their ends; which count is `pytest_vla.metrics.selection.that_count`'s.
-        paths: of the end effector.
+        records: from any runs, in the order of their ends; `pytest_vla.metrics.selection.that_count` selects.
+        paths: the end effector's.
     """
     found = []
     for (model, suite), some in by_model(records).items():
@@ -121,7 +121,7 @@ def looked(records: Iterable[Record], paths: Paths) -> tuple[Looked, ...]:
 
 
 def probe_of(record: Record) -> str | None:
-    """Which of `PROBES` the record's variation is; None for any other, and for one that changes more."""
+    """Return the member of `PROBES` in the record's variation, or None for any other or a joint variation."""
     kind, parameters = record.variation.get("kind"), record.variation.get("parameters", {})
     if not record.is_probe or kind not in (BLACKOUT, REMOVED):
         return None
@@ -144,8 +144,8 @@ def _looked(probes: Sequence[Record], selected: Selected, paths: Paths) -> tuple
         elif name is not None:
             pairs.setdefault(name, []).append(_Pair(record, twin))
     left_out = [
-        (broken, "under a probe of whether it looks: an error, or invalid"),
-        (alone, "under such a probe without a benign twin that was measured (--vla-twins=auto runs it)"),
+        (broken, "under a visual probe: error or invalid"),
+        (alone, "under a visual probe, without a measured benign twin (--vla-twins=auto runs it)"),
     ]
     distances = _Distances(paths)
     return (
@@ -163,14 +163,14 @@ class _Distances:
         self._known: dict[tuple[tuple[str, int], tuple[str, int]], float | None] = {}
 
     def path(self, record: Record) -> "NDArray[np.float64] | None":
-        """The end effector's (n, 3), m; None where it is not known."""
+        """Return the end effector's path (n, 3), m, or None if unknown."""
         key = run_of(record)
         if key not in self._read:
             self._read[key] = self._paths(record)
         return self._read[key]
 
     def between(self, record: Record, twin: Record) -> float | None:
-        """Of a path as long as the other one is, and of the other; None where one is missing."""
+        """Compute the distance between a path, cut at the twin's length, and the twin's; None if one is missing."""
         key = run_of(record), run_of(twin)
         if key not in self._known:
             one, other = self.path(record), self.path(twin)
@@ -181,7 +181,7 @@ class _Distances:
 
 
 def path_distance(path: "NDArray[np.float64]", other: "NDArray[np.float64]") -> float:
-    """How far two paths (n, 3) are apart on average, m: exact DTW of 50 points each, over 50."""
+    """Compute the mean distance (m) between two paths (n, 3): exact DTW over 50 points each, divided by 50."""
     return float(exact_dtw(resample(path)[None], resample(other)).distances[0]) / POINTS
 
 
@@ -233,7 +233,7 @@ def _again(twin: Record, benign: Iterable[Record], distances: _Distances) -> lis
 
 
 def _went(pair: _Pair, distances: _Distances) -> list[bool]:
-    """Whether the hand came as near to where the object would be as its twin's; nothing where that is not known."""
+    """Return whether the hand came as near to the removed object's place as its twin's; empty if unknown."""
     path, other, places = distances.path(pair.probe), distances.path(pair.twin), vacated(pair.probe)
     if path is None or other is None or not places or pair.twin.outcome != "success":
         return []
@@ -247,7 +247,7 @@ def _nearest(path: "NDArray[np.float64]", places: Iterable[Sequence[float]]) -> 
 
 
 def vacated(record: Record) -> tuple[tuple[float, ...], ...]:
-    """Where objects would be that a probe has taken away, (x, y, z) in m."""
+    """Return the places of removed objects, (x, y, z) in m."""
     names = [name for name in record.metrics if name.startswith(f"{VACATED}_") and name.endswith("_x")]
     places = ([record.metrics.get(f"{name[:-1]}{axis}") for axis in "xyz"] for name in names)
     return tuple(tuple(each for each in place if each is not None) for place in places if None not in place)
@@ -262,7 +262,7 @@ def _share(outcomes: Iterable[tuple[Unit, bool]]) -> GroundingShare:
 
 
 def _mean(values: Sequence[tuple[Unit, float]]) -> GroundingEstimate | None:
-    """With Student's interval over tasks and seeds, cut at 0; None of one of them alone."""
+    """Compute the mean with Student's interval over tasks and seeds, cut at 0; None for a single one."""
     if not values:
         return None
     distances = [value for _, value in values]

@@ -1,1 +1,1 @@
-"""What can be varied about a task: one module a dimension or benchmark, one registry."""
+"""Variations of a task: one module for each dimension or benchmark, and one registry."""

@@ -1,7 +1,7 @@
-"""Changes whose parameters are chosen, by a search or in a file of cases, and not drawn.
+"""Changes whose parameters are chosen, by a search or in a file of cases, rather than drawn.
 
-Their labels end with a digest of the parameters, so that equal ones are equal changes in any process. Which parameters
-a label has is known in a process that was told (`remember`), and in every record.
+Their labels end with a digest of the parameters, so that equal labels mean equal changes in every process. A process
+knows the parameters of a label after `remember`; every record holds them too.
 """
 
 import hashlib
@@ -24,11 +24,11 @@ _DIGITS = 6
 
 @dataclass(frozen=True)
 class Change:
-    """A kind with its parameters.
+    """A kind of variation with its parameters.
 
     Attributes:
-        kind: name, as `pytest_vla.vary.registry.kinds` has it.
-        params: of its space, plain data.
+        kind: a name in `pytest_vla.vary.registry.kinds`.
+        params: values in the kind's parameter space, plain data.
     """
 
     kind: str
@@ -36,7 +36,7 @@ class Change:
 
     @property
     def label(self) -> str:
-        """Its name in ids, such as ``camera.azimuth-x1f09a2c4``."""
+        """The change's name in ids, such as ``camera.azimuth-x1f09a2c4``."""
         text = json.dumps(self.params, sort_keys=True, separators=(",", ":"))
         return chosen(self.kind, hashlib.sha256(text.encode()).hexdigest()[:8])
 
@@ -46,31 +46,31 @@ _KNOWN: dict[str, Change] = {}
 
 
 def change_of(kind: str, params: Params) -> Change:
-    """A change with its numbers rounded, as it stands in files and records."""
+    """Return a change with its numbers rounded, as in files and records."""
     return Change(kind, {name: _rounded(value) for name, value in sorted(params.items())})
 
 
 def remember(change: Change) -> str:
-    """The change's label, under which `remembered` has it in this process from now on."""
+    """Store the change for `remembered` in this process, and return its label."""
     _KNOWN[change.label] = change
     return change.label
 
 
 def remembered(label: str) -> Change:
-    """The change of a label. Raises VlaError: this process was not told of it."""
+    """Return the change with a label. Raises VlaError if `remember` did not store it in this process."""
     found = _KNOWN.get(label)
     if found is None:
         raise VlaError(
-            f"the parameters of {label} are not known here: run it with the file of cases that has them (--vla-cases)"
+            f"the parameters of {label} are unknown; run it with the file of cases that lists them (--vla-cases)"
         )
     return found
 
 
 @contextmanager
 def remembering(changes: Iterable[Change]) -> Iterator[None]:
-    """Within the block this process knows the changes' labels; afterwards only those that it knew before.
+    """Restore the set of known changes at the end of the block: those of `changes` that were new are forgotten.
 
-    A search tries tens of thousands, and needs each once.
+    A search tries tens of thousands, and needs each only once.
     """
     added = [change.label for change in changes if change.label not in _KNOWN]
     try:
@@ -81,10 +81,10 @@ def remembering(changes: Iterable[Change]) -> Iterator[None]:
 
 
 def chosen_variation(kind: VariationKind, task: Task, label: str) -> Variation:
-    """The variation of a label as `chosen` writes it.
+    """Return the variation with a label written by `chosen`.
 
     Raises:
-        VlaError: the parameters are not known, are none of the kind's, or the task cannot have them.
+        VlaError: the parameters are unknown or do not belong to the kind, or the task cannot have them.
     """
     change = remembered(label)
     if wrong := complaints(kind.space(task), change.params):
@@ -93,7 +93,7 @@ def chosen_variation(kind: VariationKind, task: Task, label: str) -> Variation:
 
 
 def is_chosen(label: str) -> bool:
-    """Whether it is a single label with chosen parameters."""
+    """Whether a label is a single variation with chosen parameters."""
     return bool(chosen_name(label))
 
 

@@ -3,15 +3,15 @@
 from pytest_vla.entries import VariationEntry
 
 _AXES = (
-    ("layout", 20, "where things stand, and what stands beside them"),
+    ("layout", 20, "places of objects, and additional objects"),
     ("background", 30, "table, floor and walls"),
-    ("object", 35, "how the goal's object looks, and how large it is"),
+    ("object", 35, "appearance and size of the goal's object"),
     ("light", 40, "the lights"),
-    ("camera", 50, "where the cameras are"),
-    ("robot", 60, "how the arm begins"),
-    ("noise", 70, "what pictures suffer on their way to the policy"),
-    ("language", 90, "what the robot is told"),
-    ("action", 100, "what becomes of actions on their way to the robot"),
+    ("camera", 50, "camera poses and field of view"),
+    ("robot", 60, "the arm's initial pose"),
+    ("noise", 70, "image noise and blur"),
+    ("language", 90, "the instruction"),
+    ("action", 100, "delayed and noisy actions"),
 )
 """LIBERO-PRO's are 10, VLA-Arena's 80."""
 

@@ -1,4 +1,4 @@
-"""What a kind of variation is, and what one is drawn from."""
+"""Kinds of variation, and the draws that a variation is made from."""
 
 import hashlib
 import random
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 LEVELS = (1, 2, 3, 4, 5)
 """Of every kind of ours, even steps, see `Draw.share`; what is not even about them, `VariationKind.uneven` says."""
 
-AMOUNT, PICTURE = "the amount", "what is seen"
-"""What may grow evenly from level to level."""
+AMOUNT, PICTURE = "the amount", "the picture"
+"""Quantities that may grow evenly from level to level."""
 
 SHARE = "share"
 """The parameter of kinds that go so much of the way to level 5."""
@@ -30,15 +30,15 @@ MOST_DRAWS = 10
 
 @dataclass(frozen=True)
 class Draw:
-    """What a variation is made of: equal draws give equal variations, on any machine.
+    """The input of a variation: equal draws give equal variations, on any machine.
 
     Attributes:
-        task: of any suite.
-        label: the variation's to be.
-        seed: of the case.
-        level: how much, 1 and on; 0: the kind is not graded.
-        part: which of the kind's parts; empty: it has none.
-        time: 0; 1 and on, where what was drawn before could not be used.
+        task: in any suite.
+        label: the variation's label.
+        seed: the case's seed.
+        level: the strength, from 1; 0 if the kind has no levels.
+        part: one of the kind's parts, or empty if it has none.
+        time: 0, or the number of earlier draws that could not be used.
     """
 
     task: Task
@@ -49,81 +49,82 @@ class Draw:
     time: int = 0
 
     def generator(self) -> random.Random:
-        """A new generator, the same for equal draws."""
+        """Return a new generator, the same for equal draws."""
         again = f"/{self.time}" if self.time else ""
         text = f"{self.task.files}/{self.task.key}/{self.label}/{self.seed}{again}"
         return random.Random(int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "big"))
 
     def shared(self, name: str) -> random.Random:
-        """As `generator`, the same for all labels that name what they draw so.
+        """Return a generator seeded by `name` instead of the label.
 
-        By the name of a kind its levels differ in how much only.
+        With the name of a kind, all its levels share their draws and differ only in strength.
         """
         return replace(self, label=name).generator()
 
     @property
     def share(self) -> float:
-        """How much of the highest of `LEVELS` this level has, in (0, 1]."""
+        """This level's fraction of the highest of `LEVELS`, in (0, 1]."""
         return self.level / LEVELS[-1]
 
     def numbers(self) -> "np.random.Generator":
-        """As `generator`, numpy's."""
+        """Return a numpy generator, the same for equal draws."""
         import numpy as np
 
         return np.random.Generator(np.random.PCG64(self.generator().getrandbits(128)))
 
     def again(self, time: int) -> "Draw":
-        """The same, drawn for another time."""
+        """Return this draw with another `time`."""
         return replace(self, time=time)
 
 
 def never(task: Task, params: Params) -> bool:
-    """Of kinds that another draw does not help: nothing is drawn, or any draw will do."""
+    """`VariationKind.again` for kinds whose draw never needs to be repeated."""
     return False
 
 
 def always(task: Task, params: Params) -> bool:
-    """Of kinds whose draws a scene may not have, so that another one is tried."""
+    """`VariationKind.again` for kinds whose draw may not fit a scene, so that another one is tried."""
     return True
 
 
 @dataclass(frozen=True)
 class VariationKind:
-    """A kind of variation that any task may have: what is drawn, apart from what that does.
+    """A kind of variation that any task may have; drawing its parameters is separate from applying them.
 
-    What is drawn is plain data, which a record keeps: `given` makes the variation of it again, without drawing.
+    Parameters are plain data, which a record keeps: `given` makes the variation from them again, without drawing.
 
     Attributes:
-        name: ``DIMENSION.KIND``, as ``--vla-vary`` has it, and the beginning of its labels.
+        name: ``DIMENSION.KIND``, as in ``--vla-vary``, and the beginning of its labels.
         about: one line.
-        source: where it comes from.
-        sample: draws the parameters; equal draws give equal ones. ``instruction`` is what the robot is told; what is no
-            parameter of the `space` is a fact that is told with them. Raises VlaError where the task has none.
-        apply: what parameters do to a task; draws nothing. Raises VlaError where they cannot be had.
-        space: the parameters of a task, with their bounds and benign values; empty: there is nothing to choose.
-        levels: how much, in order; empty: it is not graded.
-        grades: what the levels are, in a line, such as ``0.1 to 0.5 rad``; empty: they are not graded.
-        needs_files: whether it reads files that the user has to have: it is then taken only where it is named.
-        parts: further names in a label, of which each is a variation; empty: the kind is one.
-        scene: whether it changes the problem, so that its scene is another one and has to be compiled.
-        alone: whether it goes with no other variation: what is asked of the robot is another task.
-        published: whether it is a benchmark's own, with that one's parameters: it is then taken only where it is named,
+        source: the origin of the kind, such as a benchmark.
+        sample: draws the parameters; equal draws give equal ones. ``instruction`` is the text given to the policy.
+            Entries that are not in `space` are facts recorded with the parameters. Raises VlaError if the task cannot
+            have the kind.
+        apply: makes a task's edits from parameters; draws nothing. Raises VlaError if they cannot be had.
+        space: a task's parameters, with bounds and benign values; empty if there is nothing to choose.
+        levels: the levels in order, or empty.
+        grades: the meaning of the levels in a line, such as ``0.1 to 0.5 rad``; empty without levels.
+        needs_files: whether it reads files that the user provides; such a kind runs only if it is named.
+        parts: further names in a label, one for each variation; empty if the kind is a single variation.
+        scene: whether it changes the problem, so that the scene has to be compiled anew.
+        alone: whether it cannot be combined, because it changes the task that is asked for.
+        published: whether it is a benchmark's own, with the benchmark's parameters; it then runs only if it is named,
             and not with its dimension.
-        by_name: whether it is taken only where it is named, though it is ours: a probe, which is in no rate.
-        as_published: of a kind that follows a benchmark with changes of ours the name of the one without them, which
-            ``--vla-protocol=paper`` takes in its stead; empty: there is none.
-        as_upstream: the same for a kind that does as a paper says, whose code does something else, which
-            ``--vla-protocol=upstream`` takes in its stead.
-        uneven: what does not grow evenly from level to level: `AMOUNT`, what its grades are; `PICTURE`, of those that
-            change what cameras give, how much grey levels differ from the benign picture's, as the module
-            ``tests/support/levels.py`` measures it. Empty: all does.
+        by_name: whether it runs only if it is named, though it is ours: a probe, which counts in no rate.
+        as_published: for a kind that follows a benchmark with our changes, the name of the kind without them, which
+            ``--vla-protocol=paper`` uses instead; empty if there is none.
+        as_upstream: for a kind that follows a paper whose code differs, the name of the kind that follows the code,
+            which ``--vla-protocol=upstream`` uses instead; empty if there is none.
+        uneven: quantities that do not grow evenly from level to level: `AMOUNT` is the quantity in `grades`, `PICTURE`
+            the grey-level difference between camera pictures and benign ones, as measured by
+            ``tests/support/levels.py``. Empty if both grow evenly.
         probe: see `Variation.probe`.
         in_sight: see `Variation.in_sight`.
-        again: whether another draw may help where a scene cannot have this one.
-        recorded: its name in records, without the dimension, where it has another one; ``{part}`` is the label's part.
-        part_is: the parameter that the label's part is; empty: it is none.
-        anywhere: whether it changes only pictures, words or actions, so that a suite with a world of its own can have
-            it too.
+        again: whether another draw may help if a scene cannot have this one.
+        recorded: its name in records, without the dimension, if different; ``{part}`` is the label's part.
+        part_is: the parameter that the label's part gives, or empty.
+        anywhere: whether it changes only pictures, words or actions, so that a suite with its own world can have it
+            too.
     """
 
     name: str
@@ -151,14 +152,14 @@ class VariationKind:
     anywhere: bool = False
 
     def make(self, draw: Draw) -> Variation:
-        """The variation of a draw, and how it is drawn for another time. Raises VlaError where the task has none."""
+        """Return the variation for a draw, with its redraw function. Raises VlaError if the task cannot have it."""
         params = self.sample(draw)
         made = self.given(draw.task, draw.label, params)
         again = self.again(draw.task, params)
         return replace(made, redraw=lambda time: self.make(draw.again(time))) if again else made
 
     def given(self, task: Task, label: str, params: Params) -> Variation:
-        """The variation that parameters make, without drawing.
+        """Return the variation for given parameters, without drawing.
 
         Raises:
             VlaError: the task cannot have it.
@@ -171,11 +172,11 @@ class VariationKind:
         return varied(label, self.dimension, kind, level, parameters, edits, probe=self.probe, in_sight=self.in_sight)
 
     def recorded_name(self, label: str) -> str:
-        """What records call it, without the dimension."""
+        """Return the name used in records, without the dimension."""
         return self.recorded.format(part=part_of(label, self.name)) or within(self.dimension, self.name)
 
     def implied(self, label: str) -> dict[str, Any]:
-        """The parameters that a label has by itself, which older records do not name."""
+        """Return the parameters that a label implies, which older records do not name."""
         if chosen_name(label):
             return {}
         by_level = {SHARE: level_of(label) / LEVELS[-1]} if self.levels else {}
@@ -183,19 +184,19 @@ class VariationKind:
 
     @property
     def dimension(self) -> str:
-        """What it changes."""
+        """The dimension that it varies."""
         return dimension_of(self.name)
 
     @property
     def evenness(self) -> str:
-        """What the levels grow evenly in, where that is not all; else empty."""
+        """A note on the quantity in which levels grow evenly; empty if they grow evenly in both."""
         even = [each for each in (AMOUNT, PICTURE) if each not in self.uneven]
         if not self.uneven:
             return ""
-        return f"levels grow evenly in {even[0]}, not in {self.uneven[0]}" if even else "levels do not grow evenly"
+        return f"level steps are even in {even[0]}, not in {self.uneven[0]}" if even else "level steps are not even"
 
     def labels(self, levels: Sequence[int] = ()) -> tuple[str, ...]:
-        """Of all its variations, or of those of some levels."""
+        """Return the labels of all variations, or of some levels."""
         if self.levels:
             return tuple(levelled(self.name, level) for level in levels or self.levels)
         return tuple(parted(self.name, part) for part in self.parts()) or (self.name,)
@@ -203,15 +204,15 @@ class VariationKind:
 
 @dataclass(frozen=True)
 class VariationListing:
-    """What suites consist of that are varied by themselves.
+    """The contents of suites that list their own variations.
 
     Attributes:
-        variations: gives a task's by label, in their order, as the paper says (`PAPER`) or as upstream's code does it
-            (`UPSTREAM`); raises VlaError where they cannot be read.
-        two_protocols: whether these are not the same.
-        unavailable: how many variations of these tasks cannot be had here, by what they need.
-        by_lot: whether a sample is spread over dimensions and kinds alone, and within a kind is drawn by lot: levels
-            and tasks are then as many as the list has.
+        variations: a task's variations by label, in order, per the paper (`PAPER`) or per upstream's code (`UPSTREAM`);
+            raises VlaError if they cannot be read.
+        two_protocols: whether paper and code differ.
+        unavailable: the number of these tasks' variations that are missing here, by requirement.
+        by_lot: whether a sample is balanced over dimensions and kinds only, and drawn by lot within a kind: levels and
+            tasks then occur in the proportions of the list.
     """
 
     variations: Callable[[Task, str], Mapping[str, Variation]]

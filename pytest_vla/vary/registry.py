@@ -1,4 +1,4 @@
-"""Every variation, registered once: kinds that any suite's tasks can have, and what varied suites consist of."""
+"""The registry of variations: kinds that tasks of any suite can have, and the lists of varied suites."""
 
 import itertools
 import textwrap
@@ -28,12 +28,12 @@ from pytest_vla.vary.kind import Draw, VariationKind, VariationListing
 
 _WIDTH = 100
 
-_OF_MUJOCO = "it changes a MuJoCo scene, and the suite brings a world of its own"
+_OF_MUJOCO = "it changes a MuJoCo scene, and the suite has its own simulator"
 
 
 @hook_modules.until_changed
 def kinds() -> tuple[VariationKind, ...]:
-    """All kinds, in the order of their dimensions. Raises VlaError where a package's cannot be used."""
+    """Return all kinds, in the order of their dimensions. Raises VlaError if a package's kind is invalid."""
     found: dict[str, tuple[VariationKind, str]] = {}
     for entry in extensions.variations():
         for kind in extensions.load(entry):
@@ -42,8 +42,8 @@ def kinds() -> tuple[VariationKind, ...]:
                 raise VlaError(f"{entry.origin}: {entry.load} has {what}, expected pytest_vla.vary.kind.VariationKind")
             if kind.name in found:
                 raise VlaError(
-                    f"two packages have a variation {kind.name!r}: {found[kind.name][1]} and {entry.origin}. Uninstall "
-                    "one of them, or have it renamed"
+                    f"two packages define the variation {kind.name!r}: {found[kind.name][1]} and {entry.origin}. "
+                    "Uninstall or rename one of them"
                 )
             found[kind.name] = kind, entry.origin
     return tuple(kind for kind, _ in found.values())
@@ -51,10 +51,10 @@ def kinds() -> tuple[VariationKind, ...]:
 
 @hook_modules.until_changed
 def listing(name: str) -> VariationListing:
-    """What suites with ``varied = "NAME"`` consist of. Raises VlaError where nobody says."""
+    """Return the list for suites with ``varied = "NAME"``. Raises VlaError if no package has it."""
     entries = extensions.lists()
     if name not in entries:
-        raise VlaError(f"a suite is varied by {name!r}, which nobody has.{did_you_mean(name, entries)}")
+        raise VlaError(f"a suite has varied = {name!r}, but no package has such a list.{did_you_mean(name, entries)}")
     found = extensions.load(entries[name])
     if not isinstance(found, VariationListing):
         whose = f"{entries[name].origin}: {entries[name].load}"
@@ -63,16 +63,16 @@ def listing(name: str) -> VariationListing:
 
 
 def labels_of(task: Task, vary: Sequence[str] = (), protocol: str = OURS) -> tuple[str, ...]:
-    """The labels of a task's variations; the empty one where there are none to be.
+    """Return the labels of a task's variations; only the empty label if it has none.
 
     Args:
-        task: of any suite.
-        vary: labels that ``--vla-vary`` asks for, from `parse_vary`; a suite that is varied by itself takes none.
-        protocol: one of `pytest_vla.plan.case.PROTOCOLS`: of suites that are varied by themselves; and by `PAPER`
-            and `UPSTREAM` kinds give way to those that are as published, or as upstream's code has them.
+        task: in any suite.
+        vary: labels from `parse_vary`; must be empty if the suite lists its own variations.
+        protocol: one of `pytest_vla.plan.case.PROTOCOLS`: chooses the list of a varied suite. `PAPER` and `UPSTREAM`
+            also replace kinds by their published or upstream counterparts.
 
     Raises:
-        VlaError: the suite's variations cannot be read, or it is varied by itself and is to be varied again.
+        VlaError: the suite's variations cannot be read, or `vary` is given for a suite that lists its own.
     """
     if not task.varied:
         return tuple(dict.fromkeys(_by_protocol(label, protocol) for label in vary)) or ("",)
@@ -84,7 +84,7 @@ def labels_of(task: Task, vary: Sequence[str] = (), protocol: str = OURS) -> tup
 
 
 def _by_protocol(label: str, protocol: str) -> str:
-    """A label with the kinds that a protocol takes in the stead of ours."""
+    """Return a label with our kinds replaced by the protocol's."""
     parts = []
     for part in parts_of(label):
         kind = kind_of(part)
@@ -94,10 +94,10 @@ def _by_protocol(label: str, protocol: str) -> str:
 
 
 def find_variation(task: Task, label: str, seed: int) -> Variation | None:
-    """The variation of a label; None for the empty one.
+    """Return the variation with a label, or None for the empty label.
 
     Raises:
-        VlaError: there is none of that label, with close matches, or the task has none of that kind.
+        VlaError: no variation has that label (close matches are named), or the task cannot have the kind.
     """
     if not label:
         return None
@@ -114,14 +114,14 @@ def find_variation(task: Task, label: str, seed: int) -> Variation | None:
 
 @hook_modules.until_changed
 def _of_upstream(task: Task) -> Mapping[str, Variation]:
-    """As upstream's code does it; ids say so."""
+    """Return a task's variations as upstream's code makes them, under upstream labels."""
     of_suite = listing(task.varied)
     found = of_suite.variations(task, UPSTREAM) if of_suite.two_protocols else {}
     return {upstreams(label): _named(each, upstreams(label)) for label, each in found.items()}
 
 
 def _named(variation: Variation, label: str) -> Variation:
-    """A variation under another label, however often it is drawn."""
+    """Return a variation under another label, which later draws keep."""
     redraw, remade = variation.redraw, variation.remade
     again = None if redraw is None else lambda time: _named(redraw(time), label)
     given = None if remade is None else lambda params: _named(remade(params), label)
@@ -129,7 +129,7 @@ def _named(variation: Variation, label: str) -> Variation:
 
 
 def unavailable(tasks: Sequence[Task]) -> Mapping[str, int]:
-    """How many variations of varied suites cannot be had here, by what they need. Raises as `labels_of`."""
+    """Count the varied suites' variations that are missing here, by requirement. Raises VlaError as `labels_of`."""
     found: dict[str, list[Task]] = {}
     for task in tasks:
         if task.varied:
@@ -141,14 +141,14 @@ def unavailable(tasks: Sequence[Task]) -> Mapping[str, int]:
 
 
 def dimensions_of(label: str) -> str:
-    """What a label's variation changes: ``camera``, ``camera+light``; the label itself where no kind has it."""
+    """Return the dimensions of a label, such as ``camera`` or ``camera+light``; the label itself if unknown."""
     return parts_told_apart(label)[0]
 
 
 def parts_told_apart(label: str) -> tuple[str, str, str]:
-    """Of a label the dimension, the kind, and what tells it apart within the kind: ``light``, ``light.spot``, ``-L3``.
+    """Split a label into dimension, kind and the rest, such as ``light``, ``light.spot`` and ``-L3``.
 
-    Of a joint one those of its parts, with ``+`` between. Where no kind has it, the label is the dimension.
+    The parts of a joint label are joined by ``+``. If no kind has the label, the label is the dimension.
     """
     parts = [(part, kind_of(part)) for part in parts_of(label)]
     known = [(part, kind) for part, kind in parts if kind is not None]
@@ -163,14 +163,14 @@ def parts_told_apart(label: str) -> tuple[str, str, str]:
 
 
 def name_of(label: str) -> str:
-    """A label without its level or number, such as ``camera.wider``; the label itself where it has none."""
+    """Return a label without its level or number, such as ``camera.wider``; the label itself if it has neither."""
     kind = kind_of(label)
     counted = kind is not None and (kind.levels or label.removeprefix(f"{kind.name}.").isdigit())
     return kind.name if kind is not None and counted else label
 
 
 def evenness_of(labels: Iterable[str]) -> tuple[str, ...]:
-    """What is to be said of the kinds of these labels whose levels do not grow evenly in everything."""
+    """Return notes on the kinds of these labels whose levels do not grow evenly in amount and picture."""
     found = {kind.name: kind for label in labels for part in parts_of(label) if (kind := kind_of(part)) is not None}
     told: dict[str, list[str]] = {}
     for name in sorted(found):
@@ -180,7 +180,7 @@ def evenness_of(labels: Iterable[str]) -> tuple[str, ...]:
 
 
 def compiles_anew(task: Task, label: str, seed: int) -> bool:
-    """Whether under a label the task's scene is another one, which has to be compiled by itself."""
+    """Whether the task's scene changes under a label, so that it has to be compiled separately."""
     if not label:
         return False
     if task.varied:
@@ -241,18 +241,22 @@ def _changes_world(task: Task, variation: Variation) -> bool:
 
 @hook_modules.until_changed
 def kinds_by_label() -> Mapping[str, VariationKind]:
-    """Every label that a single variation can have, with its kind."""
+    """Return every label that a single variation can have, with its kind."""
     return {label: kind for kind in kinds() for label in kind.labels()}
 
 
 def kind_of(label: str) -> VariationKind | None:
-    """The kind of a single variation's label; None where no kind has it."""
+    """Return the kind of a single variation's label, or None if no kind has it."""
     name = chosen_name(label)
     return _kinds_by_name().get(name) if name else kinds_by_label().get(label)
 
 
 def kind_named(name: str) -> VariationKind:
-    """The kind of a name, such as ``camera.azimuth``. Raises VlaError, with close matches, where there is none."""
+    """Return the kind with a name, such as ``camera.azimuth``.
+
+    Raises:
+        VlaError: there is none; close matches are named.
+    """
     found = _kinds_by_name().get(name)
     if found is None:
         raise VlaError(f"there is no kind of variation {name!r}.{did_you_mean(name, _kinds_by_name())}")
@@ -265,29 +269,29 @@ def _kinds_by_name() -> Mapping[str, VariationKind]:
 
 
 def check_joint(label: str, parts: Sequence[str]) -> None:
-    """Refuse what does not go together. Raises VlaError."""
+    """Check that the parts of a joint label can be combined. Raises VlaError if not."""
     if len(parts) == 1:
         return
     found = [kind for kind in map(kind_of, parts) if kind is not None]
     alone = next((kind for kind in found if kind.alone), None)
     if alone is not None:
-        raise VlaError(f"{label}: {alone.name} makes another task of it, and goes with no other variation")
+        raise VlaError(f"{label}: {alone.name} changes the task and cannot be combined")
     dimensions = [kind.dimension for kind in found]
     if len(set(dimensions)) < len(dimensions):
-        raise VlaError(f"{label}: two variations of one dimension do not go together; take them one by one")
+        raise VlaError(f"{label}: two variations of one dimension cannot be combined; run them separately")
     ordered = joint_of(in_order(parts))
     if label != ordered:
-        raise VlaError(f"{label}: there is no such order; what is done first stands first: {ordered}")
+        raise VlaError(f"{label}: the parts are in the wrong order; write {ordered}")
 
 
 def in_order(labels: Sequence[str]) -> list[str]:
-    """Parts of a joint variation in the order in which they are done."""
+    """Sort the parts of a joint variation in the order in which they are applied."""
     order = list(dict.fromkeys(kind.dimension for kind in kinds()))
     return sorted(labels, key=lambda label: order.index(dimensions_of(label)) if kind_of(label) else -1)
 
 
 def known_kind(label: str) -> VariationKind:
-    """As `kind_of`. Raises VlaError, with close matches, where no kind has it."""
+    """Return the kind of a label. Raises VlaError, with close matches, if no kind has it."""
     kind = kind_of(label)
     if kind is None:
         known = [name for each in kinds() for name in each.labels()]
@@ -296,7 +300,7 @@ def known_kind(label: str) -> VariationKind:
 
 
 def kinds_table() -> tuple[str, ...]:
-    """Every kind in a line or two: name, levels, what it does, how far the levels go, its source."""
+    """Return a line or two for every kind: name, levels, description, range of the levels, source."""
     lines = []
     for dimension, group in itertools.groupby(kinds(), key=lambda kind: kind.dimension):
         lines.append(dimension)
@@ -309,7 +313,7 @@ def kinds_table() -> tuple[str, ...]:
     return tuple(lines)
 
 
-# Which variations ``--vla-vary`` asks for: its text, as labels.
+# Parsing ``--vla-vary`` into labels.
 
 PAIRS = "pairs"
 """``--vla-vary=pairs``: every two of these dimensions at once."""
@@ -321,14 +325,17 @@ PAIRS_LEVEL = 3
 
 
 def parse_vary(text: str) -> tuple[str, ...]:
-    """Labels from ``camera,light:3,noise:1-5``, ``camera+light:3`` or ``pairs``. Raises VlaError, with close matches.
+    """Parse ``camera,light:3,noise:1-5``, ``camera+light:3`` or ``pairs`` into labels.
 
-    A name is a dimension, a kind or a label. The parts of a joint variation have the same level, where none is given.
+    A name is a dimension, a kind or a label. If no level is given, all parts of a joint variation have the same level.
+
+    Raises:
+        VlaError: the text is invalid; close matches are named.
     """
     labels: dict[str, None] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         if item.partition(":")[0].strip() == PAIRS and item != PAIRS:
-            raise VlaError(f"{PAIRS} are of level {PAIRS_LEVEL}: leave {item.removeprefix(PAIRS).strip()} out")
+            raise VlaError(f"{PAIRS} always have level {PAIRS_LEVEL}; leave out {item.removeprefix(PAIRS).strip()}")
         if item == PAIRS:
             pairs = itertools.combinations(PAIRED, 2)
             found = [label for pair in pairs for label in _joint([f"{name}:{PAIRS_LEVEL}" for name in pair])]
@@ -336,12 +343,12 @@ def parse_vary(text: str) -> tuple[str, ...]:
             found = _joint([part.strip() for part in parts_of(item)])
         labels.update(dict.fromkeys(found))
     if not labels:
-        raise VlaError("nothing to vary is given; `--vla-vary=list` lists what there is")
+        raise VlaError("--vla-vary is empty; `--vla-vary=list` lists the variations")
     return tuple(labels)
 
 
 def _joint(parts: Sequence[str]) -> list[str]:
-    """The labels of one item of ``--vla-vary``."""
+    """Return the labels for one item of ``--vla-vary``."""
     if len(parts) == 1:
         return _expanded(parts[0])
     some_level = any(":" in part for part in parts[:-1]) or any(part in kinds_by_label() for part in parts)
@@ -351,7 +358,7 @@ def _joint(parts: Sequence[str]) -> list[str]:
         parts = [part if ":" in part else f"{part}:{shared}" for part in parts]
     choices = [[label for label in _expanded(part) if _goes_with_others(label)] for part in parts]
     if empty := [part for part, found in zip(parts, choices, strict=True) if not found]:
-        raise VlaError(f"{empty[0]} makes another task of it, and goes with no other variation")
+        raise VlaError(f"{empty[0]} changes the task and cannot be combined")
     joint = []
     for chosen in itertools.product(*choices):
         levels = {level for level in map(_level_of, chosen) if level}
@@ -375,13 +382,13 @@ def _level_of(label: str) -> int:
 
 
 def _expanded(text: str) -> list[str]:
-    """The labels of a dimension, kind or label, of all its levels or of those that stand behind a colon."""
+    """Return the labels of a dimension, kind or label, for all its levels or those after the colon."""
     name, colon, levels = (part.strip() for part in text.partition(":"))
     if not name:
         raise VlaError("a part of a joint variation is missing; expected, for example, camera+light:3")
     if name in kinds_by_label():
         if colon:
-            raise VlaError(f"{name} is of one level: leave :{levels} out")
+            raise VlaError(f"{name} is a single variation; leave out :{levels}")
         return [name]
     named = [kind for kind in kinds() if kind.name == name]
     of_name = [kind for kind in kinds() if kind.dimension == name]
@@ -389,7 +396,7 @@ def _expanded(text: str) -> list[str]:
     of_dimension = [kind for kind in of_name if not (kind.needs_files or kind.published or kind.by_name)] or of_name
     if not named and not of_dimension:
         known = [*dict.fromkeys(kind.dimension for kind in kinds()), *(kind.name for kind in kinds()), PAIRS]
-        raise VlaError(f"no variation is {name!r}.{did_you_mean(name, known)} `--vla-vary=list` lists them")
+        raise VlaError(f"there is no variation {name!r}.{did_you_mean(name, known)} `--vla-vary=list` lists them")
     if named or not colon:
         return [
             label for kind in named or of_dimension for label in kind.labels(_levels(kind, levels) if colon else ())
@@ -404,16 +411,16 @@ def _expanded(text: str) -> list[str]:
         )
     ]
     if not found:
-        raise VlaError(f"{name} has no level {levels}; `--vla-vary=list` lists what there is")
+        raise VlaError(f"{name} has no level {levels}; `--vla-vary=list` lists the levels")
     return found
 
 
 def _levels(kind: VariationKind, text: str) -> tuple[int, ...]:
     if not kind.levels:
-        raise VlaError(f"{kind.name} has no levels: leave :{text} out")
+        raise VlaError(f"{kind.name} has no levels; leave out :{text}")
     levels = _numbers(text)
     if wrong := [level for level in levels if level not in kind.levels]:
-        raise VlaError(f"{kind.name} has levels {kind.levels[0]} to {kind.levels[-1]}, and not {wrong[0]}")
+        raise VlaError(f"{kind.name} has levels {kind.levels[0]} to {kind.levels[-1]}, not {wrong[0]}")
     return levels
 
 
@@ -423,4 +430,4 @@ def _numbers(text: str) -> tuple[int, ...]:
     try:
         return parse_seeds(text)
     except VlaError as error:
-        raise VlaError(f"levels {text!r}: expected a level such as 3, or some such as 1-3") from error
+        raise VlaError(f"levels {text!r}: expected a level such as 3, or a range such as 1-3") from error

@@ -1,4 +1,4 @@
-"""What a kind of variation may be given: each parameter's name, form, bounds, and the value that changes nothing."""
+"""Parameter spaces of kinds of variation: each parameter's name, form, bounds, and the value that changes nothing."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -30,17 +30,17 @@ class Parameter:
     """One parameter of a kind.
 
     Attributes:
-        name: among the `Params`.
-        form: of `FORMS`.
-        low, high: bounds, both included; of a whole circle for an angle.
-        benign: the value that changes nothing, of each number where there are several; None: it says how, not how much,
-            so that nothing is gained by changing it.
-        shape: of lists of lists; empty: one value.
-        choices: what there is to choose of, or listed.
-        many: whether the value is a list of some of the choices, in any order, each once.
-        parts: of a value that is a list of different things, each of these; its form is of no meaning then.
+        name: its key in the `Params`.
+        form: one of `FORMS`.
+        low, high: bounds, both included; a whole circle for an angle.
+        benign: the value that changes nothing, for each number if there are several; None if the parameter sets the
+            manner and not the amount, so that nothing is gained by changing it.
+        shape: the shape of nested lists; empty for a single value.
+        choices: the values to choose from.
+        many: whether the value is a list of distinct choices, in any order.
+        parts: for a value that is a list of different things, one parameter for each; `form` is then not used.
         optional: whether it may be left out, which changes nothing.
-        unit: such as ``m``; empty: none.
+        unit: such as ``m``, or empty.
     """
 
     name: str
@@ -57,17 +57,17 @@ class Parameter:
 
     @property
     def is_amount(self) -> bool:
-        """Whether it says how much, so that it can be less."""
+        """Whether the parameter is an amount that can be reduced."""
         return self.benign is not None or self.optional
 
     def benign_value(self) -> Any:
-        """As it stands among the `Params`; None where it is left out, or has none."""
+        """Return the benign value as in the `Params`, or None if there is none."""
         if self.benign is None:
             return None
         return list(self.benign) if self.many else _filled(self.shape, self.benign)
 
     def complaint(self, value: object) -> str:
-        """What is wrong with a value, in a few words; empty: nothing."""
+        """Return a short description of a value's error, or empty if it is valid."""
         if self.parts:
             return _of_parts(self.parts, value)
         if self.many:
@@ -76,7 +76,7 @@ class Parameter:
             return self._of_one(value)
         found = list(_leaves(value, self.shape))
         if len(found) != math.prod(self.shape):
-            return f"expected {' x '.join(map(str, self.shape))} of them, found {_shown(value)}"
+            return f"expected {' x '.join(map(str, self.shape))} values, found {_shown(value)}"
         return next(filter(None, map(self._of_one, found)), "")
 
     def _of_one(self, value: object) -> str:
@@ -101,7 +101,7 @@ Space = Callable[[Task], tuple[Parameter, ...]]
 
 
 def complaints(space: Sequence[Parameter], params: Params) -> tuple[str, ...]:
-    """What is wrong with `params`, each with its name; facts that stand beside parameters are not looked at."""
+    """Return the errors in `params`, each with the parameter's name; facts beside the parameters are not checked."""
     found = []
     for each in space:
         if each.name in params:
@@ -113,7 +113,7 @@ def complaints(space: Sequence[Parameter], params: Params) -> tuple[str, ...]:
 
 
 def benign(space: Sequence[Parameter], params: Params) -> dict[str, Any]:
-    """The same with all that says how much at what changes nothing."""
+    """Return `params` with all amounts set to their benign values."""
     found = {name: value for name, value in params.items() if not any(each.name == name for each in space)}
     for each in space:
         if each.benign is not None:
@@ -132,13 +132,13 @@ def _of_parts(parts: Sequence[Parameter], value: object) -> str:
 
 def _of_many(choices: Sequence[Any], value: object) -> str:
     if not isinstance(value, (list, tuple)) or any(each in value[:at] for at, each in enumerate(value)):
-        return f"expected a list, each thing once, found {_shown(value)}"
+        return f"expected a list without repeats, found {_shown(value)}"
     strange = [each for each in value if each not in choices]
-    return f"{_shown(strange[0])} is none of {', '.join(map(_shown, choices))}" if strange else ""
+    return f"{_shown(strange[0])} is not one of {', '.join(map(_shown, choices))}" if strange else ""
 
 
 def _leaves(value: object, shape: Sequence[int]) -> Iterator[object]:
-    """The values of lists of lists; fewer, where these are not of the shape."""
+    """Yield the values of nested lists; fewer values if they do not have the shape."""
     if not shape:
         yield value
     elif isinstance(value, (list, tuple)) and len(value) == shape[0]:

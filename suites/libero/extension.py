@@ -1,4 +1,4 @@
-"""What LIBERO adds: its suites."""
+"""LIBERO's extension: its suites."""
 
 from pathlib import Path
 
@@ -8,6 +8,6 @@ _NAMES = ("libero_10", "libero_90", "libero_goal", "libero_object", "libero_spat
 
 
 def pytest_vla_suites() -> list[SuiteEntry]:
-    """A suite for each manifest; what it says is read when the suite is used."""
+    """Return a suite for each manifest; the manifest is read when the suite is used."""
     here = Path(__file__).resolve().parent
     return [SuiteEntry(name, "built in", folder=here, manifest=f"{name}.toml", home="libero") for name in _NAMES]

@@ -1,4 +1,4 @@
-"""What LIBERO-Para adds: its list of paraphrases, and the logs of its evaluation."""
+"""LIBERO-Para's extension: its list of paraphrases, and the import of its evaluation's logs."""
 
 from pytest_vla.entries import ImporterEntry, ListEntry
 
@@ -6,12 +6,12 @@ _HERE = "pytest_vla.suites.libero_para"
 
 
 def pytest_vla_variations() -> list[ListEntry]:
-    """The paraphrases of the suite ``libero_para``."""
+    """Return the list of paraphrases for the suite ``libero_para``."""
     # The file by itself may have any name.
     files = ("libero_para_metadata.csv", "*.csv")
     return [ListEntry("libero_para", "LIBERO-Para's paraphrases", f"{_HERE}.variations:LISTING", files=files)]
 
 
 def pytest_vla_importers() -> list[ImporterEntry]:
-    """``pytest-vla import libero-para``."""
+    """Return the importer ``pytest-vla import libero-para``."""
     return [ImporterEntry("libero-para", "logs of LIBERO-Para's evaluation", f"{_HERE}.import_log:IMPORTER")]

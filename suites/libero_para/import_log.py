@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pytest_vla.records.record import Record
     from pytest_vla.suites.libero_para.variations import ParaEpisode
 
-# What reading needs is imported when it is done: --help has to come at once.
+# Imported at the first use, so that --help is fast.
 
 LIBERO_PARA = "libero-para"
 
@@ -33,7 +33,7 @@ def _declare(parser: argparse.ArgumentParser) -> None:
 
 
 def read(options: argparse.Namespace) -> Imported:
-    """All logs of a folder. Raises VlaError."""
+    """Read all logs in a folder. Raises VlaError."""
     from pytest_vla.language.published import csv_of, load_published, missing_paraphrases
     from pytest_vla.suites.libero_para.variations import find_para_logs, in_rounds, published_outcomes, read_para_log
 
@@ -93,7 +93,7 @@ def _records(
 
 
 def log_digest(folder: Path) -> str:
-    """sha256 (hex) over the log's files and their names. Raises VlaError."""
+    """Compute the sha256 (hex) over the log's files and their names. Raises VlaError."""
     digest = hashlib.sha256()
     try:
         for file in sorted(path for path in folder.iterdir() if re.fullmatch(r"eval[0-9]{1,4}\.json", path.name)):
@@ -114,21 +114,21 @@ def records_of_log(
     repeat: int = 0,
     published: "Published | None" = None,
 ) -> list["Record"]:
-    """The records of a log's episodes, in their order.
+    """Return the records of a log's episodes, in their order.
 
     Args:
-        episodes: of `pytest_vla.suites.libero_para.variations.in_rounds`: one of each paraphrase.
-        run: name of the run.
+        episodes: one for each paraphrase, from `pytest_vla.suites.libero_para.variations.in_rounds`.
+        run: the run's name.
         model: the policy's name.
-        seed: of the log.
-        log: what the log is called, for the provenance.
-        digest: of `log_digest`, for the provenance.
-        repeat: which of a paraphrase's episodes they are: 0 for the first ones. It is the run seed of further ones,
-            so that all of them count.
-        published: the CSV, whose similarities the records take up; None: it is not at hand.
+        seed: the log's seed.
+        log: the log's name, for the provenance.
+        digest: from `log_digest`, for the provenance.
+        repeat: index among a paraphrase's episodes: 0 for the first ones. It is the run seed of later ones, so that all
+            of them count.
+        published: the CSV, whose similarities are copied to the records, or None if it is not available.
 
     Raises:
-        VlaError: a task's number is none of LIBERO-Goal's.
+        VlaError: a task's number is not one of LIBERO-Goal's.
     """
     import numpy as np
 

@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 
 
 def label_of(row: "PublishedParaphrase | ParaEpisode") -> str:
-    """``OBJECT_TYPE.ACTION_TYPE.BATCH_IDX``, unique within a task."""
+    """Return ``OBJECT_TYPE.ACTION_TYPE.BATCH_IDX``, unique within a task."""
     return f"{row.object_type}.{row.action_type}.{row.batch_idx}"
 
 
 def variation_of(
     row: "PublishedParaphrase | ParaEpisode", original: str, published: "Published | None" = None
 ) -> Variation:
-    """A row of the CSV, or an episode of a log, as a variation of the task with this instruction.
+    """Return a row of the CSV, or an episode in a log, as a variation of the task with this instruction.
 
     Args:
-        row: names the paraphrase.
+        row: identifies the paraphrase.
         original: the task's own instruction.
-        published: has the similarities that go with it, S_K and S_T; None: nothing is known of them.
+        published: holds the paraphrase's similarities, S_K and S_T, or None if they are unknown.
     """
     types = {"object_type": row.object_type, "action_type": row.action_type}
     parameters: dict[str, Any] = {**types, "index": row.batch_idx, "original": original}
@@ -54,10 +54,10 @@ def variation_of(
 
 
 def paraphrases(task: Task) -> Mapping[str, Variation]:
-    """A task's paraphrases by label, in the CSV's order; warns once of a CSV that has fewer than are published.
+    """Return a task's paraphrases by label, in the CSV's order; warn once if the CSV has fewer than published.
 
     Raises:
-        VlaError: the CSV is nowhere, cannot be read, or has none of this task.
+        VlaError: the CSV is missing, cannot be read, or has none for this task.
     """
     file = _find(task.data)
     found = _by_task(file, file.stat().st_mtime_ns).get(task.language)
@@ -91,7 +91,7 @@ LISTING = VariationListing(lambda task, protocol: paraphrases(task))
 """As the registry of variations takes it."""
 
 
-# LIBERO-Para's logs as upstream writes them: a folder of ``eval0.json`` to ``eval9.json``, a file a task.
+# LIBERO-Para's logs as upstream writes them: a folder of ``eval0.json`` to ``eval9.json``, one file per task.
 
 _EXPECTED = "expected a log of LIBERO-Para's evaluation"
 _OTHER_CSV = "expected the CSV with which the log was made"
@@ -129,20 +129,20 @@ class ParaEpisode:
 
     @property
     def key(self) -> tuple[str, str, int, int]:
-        """Of the paraphrase, as `pytest_vla.language.published.PublishedParaphrase.key`."""
+        """The paraphrase's identity, as in `pytest_vla.language.published.PublishedParaphrase.key`."""
         return self.object_type, self.action_type, self.task, self.batch_idx
 
 
 def read_para_log(folder: Path) -> tuple[ParaEpisode, ...]:
-    """The episodes of a log, task by task, in the files' order.
+    """Read a log's episodes, task by task, in the files' order.
 
     Raises:
-        VlaError: there is no such file, or one that is not as upstream writes it, or an episode is there twice; names
-            the file and the episode, counted from 0.
+        VlaError: a file is missing or not as upstream writes it, or an episode is there twice; names the file and the
+            episode, counted from 0.
     """
     files = _files(folder)
     if not files:
-        raise VlaError(f"{folder}: no eval0.json or the like; {_EXPECTED}, a file a task")
+        raise VlaError(f"{folder}: no eval0.json or similar; {_EXPECTED}, one file per task")
     episodes: list[ParaEpisode] = []
     for task, file in files:
         episodes.extend(_episodes(file, task))
@@ -157,17 +157,17 @@ def read_para_log(folder: Path) -> tuple[ParaEpisode, ...]:
 
 
 def find_para_logs(folder: Path) -> tuple[Path, ...]:
-    """The logs of a folder: itself, or the folders in it, one deep or two, that are logs; by name.
+    """Return the logs in a folder, by name: the folder itself, or its subfolders one or two levels deep.
 
     Raises:
-        VlaError: it cannot be read, or there is none.
+        VlaError: it cannot be read, or there is no log.
     """
     if _files(folder):
         return (folder,)
     found = {path.parent for depth in ("*", "*/*") for path in folder.glob(f"{depth}/eval*.json")}
     logs = sorted((each for each in found if _files(each)), key=lambda each: [_natural(part) for part in each.parts])
     if not logs:
-        raise VlaError(f"{folder}: no eval0.json or the like, nor in a folder of it; {_EXPECTED}, a file a task")
+        raise VlaError(f"{folder}: no eval0.json or similar, nor in its subfolders; {_EXPECTED}, one file per task")
     return tuple(logs)
 
 
@@ -184,7 +184,7 @@ def log_name(folder: Path) -> tuple[str, int | None]:
 
 
 def in_rounds(episodes: Sequence[ParaEpisode]) -> tuple[tuple[ParaEpisode, ...], ...]:
-    """The first episode of each paraphrase, the second of each that has one, and so on; by number and init state."""
+    """Return each paraphrase's first episode, then each one's second, and so on; by number and init state."""
     of_paraphrase: dict[tuple[object, ...], list[ParaEpisode]] = {}
     for each in episodes:
         of_paraphrase.setdefault(each.key, []).append(each)
@@ -196,12 +196,12 @@ def in_rounds(episodes: Sequence[ParaEpisode]) -> tuple[tuple[ParaEpisode, ...],
 def published_outcomes(
     episodes: Sequence[ParaEpisode], published: Published, backend: str
 ) -> tuple[ParaphraseOutcome, ...]:
-    """The episodes with the published similarities of their paraphrases; tasks are named by their instructions.
+    """Return the episodes with the published similarities of their paraphrases; tasks are named by their instructions.
 
     Args:
-        episodes: of one log or of several.
+        episodes: from one log or several.
         published: the CSV.
-        backend: text of the backend, for the tables.
+        backend: the backend's text, for the tables.
 
     Raises:
         VlaError: a paraphrase is not in the CSV, or has another text there; names the log's file.
@@ -262,7 +262,7 @@ def _episodes(file: Path, task: int) -> list[ParaEpisode]:
 
 def _episode(value: Any, task: int, place: str) -> ParaEpisode:
     if not isinstance(value, dict):
-        raise VlaError(f"{place} is no table; {_EXPECTED}")
+        raise VlaError(f"{place} is not a table; {_EXPECTED}")
     name = value.get("bddl_file")
     match = _BDDL.fullmatch(name) if isinstance(name, str) else None
     if match is None:
@@ -280,7 +280,7 @@ def _episode(value: Any, task: int, place: str) -> ParaEpisode:
             raise VlaError(f"{place}: {field} is {said!r}, but {name} says {in_name!r}; {_EXPECTED}")
     cell = cell_of(high, low)
     if cell is None:
-        raise VlaError(f"{place}: no cell of LIBERO-Para has {high} with {low}")
+        raise VlaError(f"{place}: LIBERO-Para has no cell with {high} and {low}")
     instruction, success = value.get("paraphrased_instruction"), value.get("success")
     if not isinstance(instruction, str) or not instruction.strip():
         raise VlaError(f"{place}: paraphrased_instruction is {instruction!r}, expected a text; {_EXPECTED}")

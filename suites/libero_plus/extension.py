@@ -1,4 +1,4 @@
-"""What LIBERO-Plus adds: its suites, its list, the kinds of it that any task may have, and its table in reports."""
+"""LIBERO-Plus's extension: its suites, its list of tasks, its kinds of variation for any task, and its report table."""
 
 from pathlib import Path
 
@@ -10,15 +10,15 @@ _NAMES = ("libero_plus_10", "libero_plus_goal", "libero_plus_object", "libero_pl
 
 
 def pytest_vla_suites() -> list[SuiteEntry]:
-    """A suite for each manifest; what it says is read when the suite is used."""
+    """Return a suite for each manifest; the manifest is read when the suite is used."""
     here = Path(__file__).resolve().parent
     return [SuiteEntry(name, "built in", folder=here, manifest=f"{name}.toml") for name in _NAMES]
 
 
 def pytest_vla_variations() -> list[VariationEntry | ListEntry]:
-    """Fifty noises, rewritten instructions, and the 10,030 tasks of the suites ``libero_plus_...``."""
+    """Return fifty noises, rewritten instructions, and the 10,030 tasks of the suites ``libero_plus_...``."""
     return [
-        VariationEntry("libero_plus_noise", "LIBERO-Plus's noise of pictures", f"{_HERE}.kinds:NOISE", 71, _FILES),
+        VariationEntry("libero_plus_noise", "LIBERO-Plus's picture noise", f"{_HERE}.kinds:NOISE", 71, _FILES),
         VariationEntry("libero_plus_language", "LIBERO-Plus's instructions", f"{_HERE}.kinds:LANGUAGE", 91, _FILES),
         # A level says how many models fail under it.
         ListEntry("libero_plus", "LIBERO-Plus's list", f"{_HERE}.variations:LISTING", graded=False, files=_FILES),
@@ -26,7 +26,7 @@ def pytest_vla_variations() -> list[VariationEntry | ListEntry]:
 
 
 def pytest_vla_sections() -> list[SectionEntry]:
-    """Its table."""
+    """Return the report section with LIBERO-Plus's tables."""
     return [
         SectionEntry(
             "libero_plus", "the tables of LIBERO-Plus", f"{_HERE}.section:section", 50, f"{_HERE}.schema:schema"

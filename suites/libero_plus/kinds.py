@@ -9,32 +9,22 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.problem import parse_problem
 from pytest_vla.scene.variation import INSTRUCTION, Edits, Params, PictureEdit
-from pytest_vla.sim.pixel_noise import Picture
 from pytest_vla.suites.libero_plus.listing import entries_of, find_checkout, section_of
 from pytest_vla.suites.libero_plus.names import PLUS_NAMES, PLUS_SEVERITIES, SUITES, plus_parts
 from pytest_vla.suites.libero_pro.tables import as_bddl
 from pytest_vla.vary.axes.language import space_of_text, told
-from pytest_vla.vary.effects.pictures import (
-    copied_glass,
-    fog,
-    gaussian_blur,
-    moved_copies,
-    plasma,
-    plasma_side,
-    zoom_blur,
-)
 from pytest_vla.vary.kind import Draw, VariationKind
 from pytest_vla.vary.space import LISTED, SEED, Parameter
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from pytest_vla.sim.pixel_noise import Picture
 
 
 # LIBERO-Plus's rewritten instructions as variations of LIBERO's tasks, from the BDDL files of the user's checkout.
@@ -44,12 +34,12 @@ _PREAMBLE = re.compile(r"\bhere (are|is)\b.*\b(variation|rewrite|version|paraphr
 
 
 def draw_rewrite(draw: Draw) -> Params:
-    """One of the rewrites of a task that LIBERO-Plus's list of tasks has.
+    """Draw a rewrite of a task from LIBERO-Plus's list.
 
-    What is no instruction, or is the task's own, is passed over for the next one drawn, which the parameters say.
+    A text that is no instruction, or is the task's own, is replaced by the next one drawn, which the parameters record.
 
     Raises:
-        VlaError: the checkout is nowhere or not whole, has no rewrite of this task, or none that can be used.
+        VlaError: the checkout is missing or incomplete, or has no usable rewrite of this task.
     """
     task, label = draw.task, draw.label
     given = find_checkout(task.data)
@@ -58,7 +48,7 @@ def draw_rewrite(draw: Draw) -> Params:
     for index in draw.generator().sample(sorted(listed), len(listed)):
         bddl, name = given.bddl(listed[index]), f"{listed[index].file}.bddl"
         if bddl is None:
-            raise VlaError(f"{label}: {given.file} lists {name}, which is not there. Give a whole checkout")
+            raise VlaError(f"{label}: {given.file} lists {name}, which is missing. Use a complete checkout")
         text, digest = read_rewrite(bddl)
         if text == task.language or is_preamble(text):
             passed_over.append(index)
@@ -75,15 +65,15 @@ def draw_rewrite(draw: Draw) -> Params:
         }
     if passed_over:
         raise VlaError(
-            f"{label}: {given.file} has only rewrites of {task.files}/{task.name} that are no instruction, or the "
-            f"task's own: {', '.join(map(str, passed_over))}"
+            f"{label}: all rewrites of {task.files}/{task.name} in {given.file} are unusable (no instruction, or the "
+            f"task's own): {', '.join(map(str, passed_over))}"
         )
-    why = "the list of its checkout has" if task.files in SUITES else f"it has rewrites of {', '.join(SUITES)} alone"
-    raise VlaError(f"{label}: {given.file} lists no rewrite of {task.files}/{task.name}; {why}")
+    why = "a checkout's list has some" if task.files in SUITES else f"it has rewrites only for {', '.join(SUITES)}"
+    raise VlaError(f"{label}: {given.file} has no rewrite of {task.files}/{task.name}; {why}")
 
 
 def read_rewrite(bddl: Path) -> tuple[str, str]:
-    """The instruction of a BDDL file as upstream's reader gives it, and the file's digest. Raises VlaError."""
+    """Return a BDDL file's instruction as upstream reads it, and the file's digest. Raises VlaError."""
     return _read(bddl, bddl.stat().st_mtime_ns)
 
 
@@ -111,14 +101,14 @@ _SEED_BITS = 48
 
 
 def plus_noise(number: int, seed: int, cameras: Sequence[str] = PLUS_CAMERAS) -> PictureEdit:
-    """LIBERO-Plus's noise of a number, as ``noise_NUMBER`` in its tasks' names.
+    """Return LIBERO-Plus's noise with a number, as ``noise_NUMBER`` in its tasks' names.
 
-    `pytest_vla.suites.libero_plus.kinds` says what differs.
+    The module's docstring lists the differences from upstream.
 
     Args:
         number: 1 to 50: ten severities of each of `PLUS_NAMES`.
-        seed: with a camera's name and the step it gives all that is drawn for a frame.
-        cameras: whose pictures are changed.
+        seed: determines, with the camera's name and the step, all that is drawn for a frame.
+        cameras: the cameras whose pictures are changed.
 
     Raises:
         VlaError: there is no such number.
@@ -157,13 +147,13 @@ def _seen(cameras: Sequence[str], task: Task) -> list[str]:
     seen = [camera for camera in cameras if camera in task.protocol.cameras]
     if not seen:
         raise VlaError(
-            f"it changes pictures of {' and '.join(cameras)}, and {task.suite} has {', '.join(task.protocol.cameras)}"
+            f"it changes pictures from {' and '.join(cameras)}, but {task.suite} has {', '.join(task.protocol.cameras)}"
         )
     return seen
 
 
 def _space_plus(cameras: Sequence[str], task: Task) -> tuple[Parameter, ...]:
-    """Numbers of LIBERO-Plus's list: ten severities of a kind, one kind after the other."""
+    """Return the parameter space: numbers in LIBERO-Plus's list (ten severities per kind), and a seed."""
     _seen(cameras, task)
     numbers = tuple(range(1, len(PLUS_NAMES) * len(PLUS_SEVERITIES) + 1))
     return Parameter("number", LISTED, choices=numbers), Parameter("seed", SEED, 0, 2**_SEED_BITS - 1)
@@ -188,15 +178,15 @@ def _plus_kind(kind: str, about: str, cameras: Sequence[str]) -> VariationKind:
 
 
 NOISE = (
-    _plus_kind("plus", "LIBERO-Plus's five kinds at ten severities, of agentview", PLUS_CAMERAS),
-    _plus_kind("plus_wrist", "as noise.plus, of the wrist's camera too", WRIST_CAMERAS),
+    _plus_kind("plus", "LIBERO-Plus's five kinds at ten severities, on agentview", PLUS_CAMERAS),
+    _plus_kind("plus_wrist", "as noise.plus, also on the wrist camera", WRIST_CAMERAS),
 )
 """The kinds of noise."""
 
 LANGUAGE = (
     VariationKind(
         "language.plus",
-        "a rewritten instruction of your LIBERO-Plus's BDDL files",
+        "a rewritten instruction from LIBERO-Plus's BDDL files (path from --vla-data)",
         "LIBERO-Plus",
         draw_rewrite,
         told,
@@ -242,18 +232,21 @@ GLASS = (
 """Sigma and delta, pixels, and iterations."""
 
 
-def plus_picture(picture: Picture, name: str, severity: int, generator: np.random.Generator) -> Picture:
-    """A picture with LIBERO-Plus's noise.
+def plus_picture(picture: "Picture", name: str, severity: int, generator: "np.random.Generator") -> "Picture":
+    """Apply LIBERO-Plus's noise to a picture.
 
     Args:
-        picture: (H, W, 3) uint8, as LIBERO-Plus has it: the lowest row first.
-        name: of `PLUS_NAMES`.
-        severity: of `PLUS_SEVERITIES`.
-        generator: of this frame.
+        picture: (H, W, 3) uint8, as in LIBERO-Plus: the lowest row first.
+        name: one of `PLUS_NAMES`.
+        severity: one of `PLUS_SEVERITIES`.
+        generator: for this frame.
 
     Raises:
         VlaError: there is no such kind or severity.
     """
+    # The kinds are listed without the packages that change pictures.
+    from pytest_vla.vary.effects.pictures import copied_glass, fog, gaussian_blur, plasma, plasma_side, zoom_blur
+
     if name not in PLUS_NAMES or severity not in PLUS_SEVERITIES:
         raise VlaError(
             f"LIBERO-Plus's noise is {', '.join(PLUS_NAMES)} with severity 1 to {len(PLUS_SEVERITIES)}, "
@@ -274,20 +267,26 @@ def plus_picture(picture: Picture, name: str, severity: int, generator: np.rando
 
 
 def zoom_factors(severity: int) -> tuple[float, ...]:
-    """Those of a severity; by rounding the last one is sometimes the stop itself."""
+    """Return the zoom factors for a severity; because of rounding, the last one is sometimes the stop itself."""
+    import numpy as np
+
     stop, step = ZOOM[severity - 1]
     return tuple(np.arange(1.0, stop, step).tolist())
 
 
-def imagemagick_motion_blur(picture: Picture, radius: float, sigma: float, angle: float) -> Picture:
-    """ImageMagick's MotionBlurImage: half a Gaussian to one side, so that the picture moves too.
+def imagemagick_motion_blur(picture: "Picture", radius: float, sigma: float, angle: float) -> "Picture":
+    """Apply ImageMagick's MotionBlurImage: half a Gaussian to one side, so that the picture moves too.
 
     Args:
         picture: (H, W, 3) uint8; its edge is repeated.
-        radius: pixels, of the kernel.
+        radius: the kernel's radius in pixels.
         sigma: pixels.
         angle: degrees.
     """
+    import numpy as np
+
+    from pytest_vla.vary.effects.pictures import moved_copies
+
     along = np.arange(2 * math.ceil(radius) + 1)
     weights = np.exp(-(along**2) / (2.0 * sigma**2))
     rows = np.ceil(along * math.sin(math.radians(angle)) - 0.5).astype(int)

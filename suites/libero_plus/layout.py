@@ -66,7 +66,7 @@ _TRIES = 10_000
 
 
 def given_layout(file: Path) -> ProblemEdit:
-    """The problem of LIBERO-Plus's own file instead of the task's."""
+    """Return the edit that replaces the task's problem by the one in LIBERO-Plus's own file."""
 
     def changed(problem: "Problem") -> "Problem":
         return _parsed(file, file.stat().st_mtime_ns)
@@ -75,7 +75,7 @@ def given_layout(file: Path) -> ProblemEdit:
 
 
 def given_start(file: Path) -> InitStates:
-    """The init states of LIBERO-Plus's own file."""
+    """Return the init states in LIBERO-Plus's own file."""
 
     def read() -> "NDArray[np.float64]":
         from pytest_vla.scene.init_states import read_init_states
@@ -86,7 +86,7 @@ def given_start(file: Path) -> InitStates:
 
 
 def unknown_categories(file: Path, known: frozenset[str]) -> tuple[str, ...]:
-    """Categories of the objects that a layout's file declares and that are not known."""
+    """Return the unknown categories of the objects that a layout's file declares."""
     said = section_of(file, ":objects")
     if said is not None:
         found = set(re.findall(r" - ([^\s]+)", said.lower()))
@@ -96,12 +96,12 @@ def unknown_categories(file: Path, known: frozenset[str]) -> tuple[str, ...]:
 
 
 def draw_level(task: Task, entry: PlusTask, time: int = 0) -> dict[str, Any]:
-    """How every region that has a range is shifted, by itself, evenly within a disc.
+    """Draw a shift for every region with a range, independently and uniformly within a disc.
 
     Args:
-        task: of LIBERO.
+        task: one of LIBERO's.
         entry: with a level and a sample.
-        time: 0; 1 and on, where what was drawn before could not be used.
+        time: 0, or the number of earlier draws that could not be used.
 
     Returns:
         ``radius``, m, and ``shifts``: each region with its x and y, m.
@@ -122,13 +122,13 @@ def draw_level(task: Task, entry: PlusTask, time: int = 0) -> dict[str, Any]:
         if all(math.dist(placed[one], placed[other]) >= distance for one, other, distance in kept):
             break
     else:
-        raise VlaError(f"{entry.name}: in {_TRIES} draws things of {task.name} do not stay apart")
+        raise VlaError(f"{entry.name}: no draw in {_TRIES} keeps the things in {task.name} apart")
     whole = {key: _plus(moved.get(key, (0.0, 0.0)), shift) for key, shift in shifts.items()}
     return {"radius": radius, "shifts": [[key, *shift] for key, shift in whole.items()]}
 
 
 def shifted(shifts: Sequence[Sequence[Any]]) -> ProblemEdit:
-    """Regions are elsewhere: each with its x and y, m."""
+    """Return the edit that shifts regions, each by its x and y, m."""
     whole = {str(key): (x, y) for key, x, y in shifts}
 
     def changed(problem: "Problem") -> "Problem":
@@ -144,13 +144,13 @@ def shifted(shifts: Sequence[Sequence[Any]]) -> ProblemEdit:
 
 
 def draw_added(task: Task, entry: PlusTask, available: Sequence[str], time: int = 0) -> dict[str, Any]:
-    """One to five objects to be added, each in a slot of its own.
+    """Draw one to five objects to be added, each in a slot of its own.
 
     Args:
-        task: of LIBERO.
-        entry: with the number of a sample; six of each count.
-        available: of `DISTRACTORS`, those whose assets are there.
-        time: as for `draw_level`.
+        task: one of LIBERO's.
+        entry: with the number of a sample; six samples for each count.
+        available: the members of `DISTRACTORS` whose assets are available.
+        time: as in `draw_level`.
 
     Returns:
         ``count``, and ``added``: each category with its x and y, m.
@@ -166,7 +166,7 @@ def draw_added(task: Task, entry: PlusTask, available: Sequence[str], time: int 
     categories = [name for name in available if name.removeprefix("new_") not in used]
     slots = _free_slots(task, problem, count)
     if len(slots) < count or not categories:
-        raise VlaError(f"{entry.name}: {task.name} has no room for {count} objects more, or none to add")
+        raise VlaError(f"{entry.name}: {task.name} has no room for {count} more objects, or none are available")
     drawn = entry.generator(time)
     places = drawn.sample(slots, count)
     # One of a kind while there are enough kinds.
@@ -176,7 +176,7 @@ def draw_added(task: Task, entry: PlusTask, available: Sequence[str], time: int 
 
 
 def with_objects(problem: "Problem", added: Sequence[Sequence[Any]]) -> "Problem":
-    """The problem with further objects, of categories and at places (m) of its workspace."""
+    """Return the problem with added objects, each with a category and a place (m) on its workspace."""
     from pytest_vla.scene.problem import Literal
     from pytest_vla.scene.sections import Declaration, Region
     from pytest_vla.scene.workspaces import workspace
@@ -196,7 +196,7 @@ def with_objects(problem: "Problem", added: Sequence[Sequence[Any]]) -> "Problem
 
 
 def step_of(entry: PlusTask) -> float:
-    """By how many metres a layout's disc grows with each level."""
+    """Return the growth (m) of a layout's disc per level."""
     scene = next((scene for scene in STEPS_OF_SCENES if entry.base.startswith(f"{scene}_")), "")
     return STEPS_OF_SCENES[scene] if scene else STEPS[entry.suite]
 
@@ -216,7 +216,7 @@ def _free_slots(task: Task, problem: "Problem", count: int) -> list[Point]:
 
 
 def _placed(problem: "Problem") -> list[tuple[str, Any]]:
-    """What stands in a region with a range, and that region."""
+    """Return the things in regions with a range, each with its region."""
     regions = {region.key: region for region in problem.regions if region.ranges}
     pairs = [(str(lit.arguments[0]), str(lit.arguments[1])) for lit in problem.init if len(lit.arguments) == 2]
     return [(name, regions[key]) for name, key in pairs if key in regions]

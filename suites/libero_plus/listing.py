@@ -26,26 +26,26 @@ _ALONE = (FILE, f"libero_plus/{FILE}")
 
 @dataclass(frozen=True)
 class Given:
-    """What the user has of LIBERO-Plus.
+    """The user's LIBERO-Plus files.
 
     Attributes:
         file: the list.
-        package: the folder of ``bddl_files``, ``init_files`` and ``assets``; None: the list is all there is.
+        package: the folder of ``bddl_files``, ``init_files`` and ``assets``, or None if there is only the list.
     """
 
     file: Path
     package: Path | None
 
     def bddl(self, entry: PlusTask) -> Path | None:
-        """The file that upstream opens for a task; None where it is not there."""
+        """Return the file that upstream opens for a task, or None if it is missing."""
         return self._file(f"bddl_files/{entry.suite}/{entry.file}.bddl")
 
     def init_states(self, entry: PlusTask) -> Path | None:
-        """The state that upstream starts a task with another layout from; None where it is not there."""
+        """Return the file with a task's initial state under another layout, or None if it is missing."""
         return self._file(f"init_files/libero_newobj/{entry.suite}/{entry.file}.pruned_init")
 
     def asset(self, name: str) -> Path | None:
-        """A file of its assets, by its name with forward slashes; None where it is not there."""
+        """Return an asset file by its name with forward slashes, or None if it is missing."""
         return self._file(f"assets/{name}")
 
     def _file(self, name: str) -> Path | None:
@@ -54,7 +54,7 @@ class Given:
 
 
 def find_checkout(data: Path | None) -> Given:
-    """A checkout of LIBERO-Plus, whose BDDL files have its rewrites. Raises VlaError: there is none; what to give."""
+    """Find a checkout of LIBERO-Plus, whose BDDL files have its rewrites. Raises VlaError with a cure."""
     folders = given_folders(data)
     for checkout in filter(None, map(first_at(_CHECKOUTS), folders)):
         return _given(checkout)
@@ -71,7 +71,7 @@ def find_checkout(data: Path | None) -> Given:
 
 
 def find_list(data: Path | None) -> Given:
-    """A checkout of LIBERO-Plus, or its list alone. Raises VlaError where neither is there, saying what to give."""
+    """Find a checkout of LIBERO-Plus, or its list alone. Raises VlaError with a cure."""
     for folder in given_folders(data):
         if (found := first_at(_CHECKOUTS)(folder)) is not None:
             return _given(found)
@@ -79,9 +79,9 @@ def find_list(data: Path | None) -> Given:
 
 
 def section_of(bddl: Path, name: str) -> str | None:
-    """The words of a section of a BDDL file; None where it has to be parsed to be known.
+    """Return the words of a section in a BDDL file, or None if the file has to be parsed for it.
 
-    Thousands of files are read at collection, and each is parsed when its scene is built.
+    Thousands of files are read at collection; each is parsed only when its scene is built.
     """
     try:
         text = bddl.read_text(encoding="utf-8")
@@ -97,31 +97,31 @@ def _given(file: Path) -> Given:
 
 
 def entries_of(given: Given, task: Task) -> Sequence[PlusTask]:
-    """What the list has of a task of LIBERO, in its order; the file is read once. Raises VlaError as `read_list`."""
+    """Return the list's entries for a task of LIBERO, in order; the file is read once. Raises VlaError."""
     return _by_task(given.file, given.file.stat().st_mtime_ns).get((task.files, task.name), ())
 
 
 def read_list(file: Path) -> Mapping[str, tuple[PlusTask, ...]]:
-    """The tasks of each suite, with their difficulties, in the list's order.
+    """Read the tasks of each suite, with their difficulties, in the list's order.
 
     Raises:
-        VlaError: the file cannot be read, is not LIBERO-Plus's list, or an entry is not as its name says; it names the
-            file, the entry, and what was expected.
+        VlaError: the file cannot be read or is not LIBERO-Plus's list, or an entry contradicts its name; names the
+            file, the entry, and the expected content.
     """
     try:
         suites = json.loads(file.read_bytes())
     except OSError as error:
         raise VlaError(f"{file} cannot be read: {error.strerror}") from error
     except json.JSONDecodeError as error:
-        raise _refused(file, f"line {error.lineno}, column {error.colno} is no JSON: {error.msg}") from error
+        raise _refused(file, f"line {error.lineno}, column {error.colno} is not JSON: {error.msg}") from error
     except UnicodeDecodeError as error:
-        raise _refused(file, "it is not UTF-8, as JSON is") from error
+        raise _refused(file, "it is not UTF-8") from error
     except (ValueError, RecursionError) as error:
         raise _refused(file, "its lists are too deep, or a number in it too long, to be JSON of such a list") from error
     if not isinstance(suites, dict) or not all(isinstance(tasks, list) for tasks in suites.values()):
         raise _refused(file, "expected suites, each with a list of tasks")
     if unknown := sorted(set(suites) - set(SUITES)):
-        raise _refused(file, f"its suite {unknown[0]!r} is none of {', '.join(SUITES)}")
+        raise _refused(file, f"its suite {unknown[0]!r} is not one of {', '.join(SUITES)}")
     found = {}
     for suite, tasks in suites.items():
         parsed = tuple(_entry(file, suite, number, table) for number, table in enumerate(tasks, 1))
@@ -159,7 +159,7 @@ def _entry(file: Path, suite: str, number: int, table: Any) -> PlusTask:
 
 
 def _refused(file: Path, why: str) -> VlaError:
-    return VlaError(f"{file} is not LIBERO-Plus's list of tasks: {why}. Take that of its checkout")
+    return VlaError(f"{file} is not LIBERO-Plus's list of tasks: {why}. Use the one in its checkout")
 
 
 @cache

@@ -102,14 +102,14 @@ class PlusRates:
 
 @dataclass(frozen=True)
 class ModelPlus:
-    """A model under one protocol.
+    """The results of a model under one protocol.
 
     Attributes:
         rates: its numbers.
-        entries: how many different ones of the list were run.
-        unavailable: of the list's entries of the suites that were run, how many cannot be made here, by what they
-            need; None: the list is not at hand.
-        left_out: what is not in the numbers, and why.
+        entries: number of different entries of the list that were run.
+        unavailable: number of the list's entries in the suites run that cannot be made here, by requirement; None if
+            the list is not available.
+        left_out: notes on records that are not in the numbers.
     """
 
     rates: PlusRates
@@ -130,13 +130,13 @@ def task_counts() -> Mapping[tuple[str, str], int]:
 
 
 def dimension_counts() -> Mapping[str, int]:
-    """How many tasks the list has, by dimension."""
+    """Return the list's number of tasks, by dimension."""
     listed = task_counts()
     return {name: sum(listed[name, suite] for suite in SUITES) for name in DIMENSIONS}
 
 
 def entry_counts() -> Mapping[tuple[str, str, str], int]:
-    """How many tasks its list has, by dimension, suite of LIBERO and sub-dimension."""
+    """Return the list's number of tasks, by dimension, suite of LIBERO and sub-dimension."""
     return MappingProxyType(
         {
             (dimension, suite, kind): count
@@ -148,17 +148,17 @@ def entry_counts() -> Mapping[tuple[str, str, str], int]:
 
 
 def plus_rates(records: Iterable[Record]) -> tuple[PlusRates, ...]:
-    """The tables of each model and protocol, in the order in which they come.
+    """Compute the tables for each model and protocol, in order of occurrence.
 
     Args:
-        records: of any runs, in the order of their ends; those of other suites and benign ones are passed over. Which
-            count is `pytest_vla.metrics.selection.that_count`'s, under each protocol.
+        records: from any runs, in the order of their ends; benign records and those of other suites are skipped.
+            `pytest_vla.metrics.selection.that_count` selects, under each protocol.
     """
     return tuple(_rates(model, protocol, found) for (model, protocol), found in by_protocol(records).items())
 
 
 def by_protocol(records: Iterable[Record]) -> dict[tuple[str, str], list[Record]]:
-    """The records of entries of LIBERO-Plus's list, by model and protocol, in the order in which they come."""
+    """Group the records of entries in LIBERO-Plus's list by model and protocol, in order of occurrence."""
     groups: dict[tuple[str, str], list[Record]] = {}
     for (model, _), some in by_model(records).items():
         for record in some:
@@ -168,12 +168,12 @@ def by_protocol(records: Iterable[Record]) -> dict[tuple[str, str], list[Record]
 
 
 def protocol_of(record: Record) -> str | None:
-    """The protocol under which an entry of LIBERO-Plus's list was run; None for any other record."""
+    """Return the protocol under which an entry of LIBERO-Plus's list was run, or None for any other record."""
     return (counting.protocol_of(record) or None) if record.suite.startswith("libero_plus_") else None
 
 
 def entry_name(record: Record) -> str:
-    """The name of the list's entry that a record is of; empty where it does not say, which is no name."""
+    """Return the name of a record's entry in the list; empty if the record does not name one."""
     return str(record.variation.get("parameters", {}).get("name", ""))
 
 
@@ -222,7 +222,7 @@ def _rates(model: str, protocol: str, records: Sequence[Record]) -> PlusRates:
 
 
 def _of_part(counted: Sequence[tuple[Record, PlusTask]]) -> Iterator[str]:
-    """What to say where only some tasks or difficulties were run, as each cell of the list has some of all."""
+    """Yield notes if only some tasks or difficulties were run, because each cell of the list has some of all."""
     tasks = {(task.suite, record.task_key) for record, task in counted}
     suites = {suite for suite, _ in tasks}
     levels = {record.variation.get("level") for record, _ in counted} - {None}
@@ -232,11 +232,11 @@ def _of_part(counted: Sequence[tuple[Record, PlusTask]]) -> Iterator[str]:
     if lacking := sorted(set(filter(None, LEVELS)) - levels):
         told.append(f"no difficulty {', '.join(map(str, lacking))}")
     if told:
-        yield f"run were {' and '.join(told)}, which 'whole list' takes for the others"
+        yield f"only {' and '.join(told)} were run; 'whole list' assumes the same rates for the rest"
 
 
 def _of_list(counted: Sequence[tuple[Record, PlusTask]]) -> tuple[dict[str, Weighted | None], dict[str, int]]:
-    """Of each dimension, and of all, the weighted rate; and of each dimension how many cells of the list lack."""
+    """Return the weighted rate for each dimension and for all, and the number of missing cells by dimension."""
     measured = [(record, (task.dimension, task.suite, task.sub_dimension)) for record, task in counted]
     measured = [(record, cell) for record, cell in measured if is_counted(record)]
     listed, run = entry_counts(), Counter(cell for _, cell in measured)

@@ -27,10 +27,10 @@ PLUS_SEVERITIES = tuple(range(1, 11))
 
 
 def plus_parts(number: int) -> tuple[str, int]:
-    """The kind and the severity of a number of LIBERO-Plus's. Raises VlaError where there is no such number."""
+    """Return the kind and severity for a number of LIBERO-Plus's noises. Raises VlaError for an unknown number."""
     count = len(PLUS_NAMES) * len(PLUS_SEVERITIES)
     if not 1 <= number <= count:
-        raise VlaError(f"LIBERO-Plus's noise has numbers 1 to {count}, and not {number}")
+        raise VlaError(f"LIBERO-Plus's noise has numbers 1 to {count}, not {number}")
     kind, severity = divmod(number - 1, len(PLUS_SEVERITIES))
     return PLUS_NAMES[kind], PLUS_SEVERITIES[severity]
 
@@ -91,23 +91,24 @@ _FORMS = (
 
 @dataclass(frozen=True)
 class PlusTask:
-    """A task of LIBERO-Plus, as its name says. Of one that is perturbed in one way, what is not said is as it is.
+    """A task of LIBERO-Plus, parsed from its name. For one that is perturbed in one way, the other attributes are
+    neutral.
 
     Attributes:
         name: in its list.
-        suite, base: of the task of LIBERO that is perturbed.
-        table, tb: number of the table's texture, or of the texture of the table and of what is behind.
+        suite, base: the perturbed task of LIBERO.
+        table, tb: number of the table's texture, or of the texture of table and background.
         light: number of the light.
         add: number of the sample of added objects, 6 for each count of them.
-        moved: whether the layout's objects stand elsewhere to begin with.
-        level, sample: of the layout: how far, and which draw.
+        moved: whether the layout's objects start at other places.
+        level, sample: the layout's distance and draw.
         language: number of the rewritten instruction.
         h, v: degrees about the vertical and upwards on a sphere, 0 to 359.
-        scale: factor of the camera's distance.
+        scale: factor for the camera's distance.
         r, e: degrees of the camera's own yaw and pitch, 0 to 359.
-        initstate: number of the arm's pose, 1 to 500; 0: its own.
+        initstate: number of the arm's pose, 1 to 500; 0 for its own.
         noise: 1 to 50.
-        difficulty: how many of its four models failed, and one: 1 to 5; None: it does not say.
+        difficulty: 1 + the number of its four models that failed, 1 to 5, or None if unknown.
     """
 
     name: str
@@ -132,7 +133,7 @@ class PlusTask:
 
     @property
     def parts(self) -> Mapping[str, tuple[str, str]]:
-        """Of each dimension in which it is perturbed, the sub-dimension and how a label has it."""
+        """The sub-dimension and the label's part, for each perturbed dimension."""
         found: dict[str, tuple[str, str]] = {}
         if self.tb is not None or self.table is not None:
             index, text = (0, f"tb_{self.tb}") if self.tb is not None else (1, f"table_{self.table}")
@@ -156,12 +157,12 @@ class PlusTask:
 
     @property
     def dimension(self) -> str:
-        """Of `CATEGORIES`, in our words; of a composite one all of them, with ``+`` between."""
+        """The member of `CATEGORIES` in our words; for a composite task all of them, joined by ``+``."""
         return joint_of(self.parts)
 
     @property
     def sub_dimension(self) -> str:
-        """Of `SUB_DIMENSIONS`; of a composite one all of them, with ``+`` between."""
+        """The member of `SUB_DIMENSIONS`; for a composite task all of them, joined by ``+``."""
         return joint_of(kind for kind, _ in self.parts.values())
 
     @property
@@ -175,7 +176,7 @@ class PlusTask:
         return self.name.partition("_view_")[0]
 
     def parameters(self) -> dict[str, Any]:
-        """Its name, and what that says other than its base's, by the names of the attributes."""
+        """Return its name, and the attributes in which it differs from its base task."""
         own = {field.name: field.default for field in dataclasses.fields(self)[3:-1]}
         camera = ("h", "v", "scale", "r", "e") if self._camera() else ()
         said = {name: getattr(self, name) for name in own if name in camera or getattr(self, name) != own[name]}
@@ -183,7 +184,7 @@ class PlusTask:
         return {"name": self.name, **{"layout_level" if name == "level" else name: said[name] for name in said}}
 
     def generator(self, time: int = 0) -> random.Random:
-        """What is drawn where the name is a number of a sample: a new one, the same for the same name and time."""
+        """Return a new generator for parts that are samples, the same for equal name and time."""
         again = f"/{time}" if time else ""
         digest = hashlib.sha256(f"libero_plus/{self.suite}/{self.name}{again}".encode()).digest()
         return random.Random(int.from_bytes(digest[:16], "big"))
@@ -199,19 +200,19 @@ class PlusTask:
 
 
 def parse_name(name: str) -> PlusTask:
-    """What a task's name says.
+    """Parse a task's name.
 
     Raises:
-        VlaError: it is no name of LIBERO-Plus's, or says nothing but the name of a task of LIBERO.
+        VlaError: it is not a LIBERO-Plus name, or only the name of a task of LIBERO.
     """
     if not isinstance(name, str):
-        raise VlaError(f"{name!r} is no name of LIBERO-Plus's: expected a text, {_FORMS}")
+        raise VlaError(f"{name!r} is not a LIBERO-Plus name: expected a text, {_FORMS}")
     match = _NAME.fullmatch(name)
     suite = bases().get(match["base"]) if match else None
     if match is None or suite is None:
         base = re.split(r"_(?:table|tb|light|add|language|view)_[0-9]|_moved|_level", name, maxsplit=1)[0]
         raise VlaError(
-            f"{name!r} is no name of LIBERO-Plus's: expected {_FORMS}, where BASE is a task of {', '.join(SUITES)}."
+            f"{name!r} is not a LIBERO-Plus name: expected {_FORMS}, where BASE is a task of {', '.join(SUITES)}."
             f"{'' if base in bases() else did_you_mean(base, bases())}"
         )
     numbers = {key: int(match[key]) for key in _LAST if match[key] is not None}
@@ -220,25 +221,25 @@ def parse_name(name: str) -> PlusTask:
         if key == "tb" and suite == "libero_10":
             last = _LAST_TB_OF_10
         if not first <= number <= last:
-            raise VlaError(f"{name!r} is no name of LIBERO-Plus's: {key} is {number}, expected {first} to {last}")
+            raise VlaError(f"{name!r} is not a LIBERO-Plus name: {key} is {number}, expected {first} to {last}")
     percent = int(match["scale"] or 100)
     if not percent:
-        raise VlaError(f"{name!r} is no name of LIBERO-Plus's: the camera's distance is 0%, expected 1 and on")
+        raise VlaError(f"{name!r} is not a LIBERO-Plus name: the camera's distance is 0%, expected 1% or more")
     if match["moved"] and suite != "libero_goal":
-        raise VlaError(f"{name!r} is no name of LIBERO-Plus's: _moved is of libero_goal alone, not of {suite}")
+        raise VlaError(f"{name!r} is not a LIBERO-Plus name: _moved exists only in libero_goal, not in {suite}")
     if match["level"] and not match["moved"] and suite == "libero_goal":
         expected = f"{match['base']}_moved_level{match['level']}_sample{match['sample']}"
         raise VlaError(
-            f"{name!r} is no name of LIBERO-Plus's: a level of libero_goal's starts from a moved layout, expected "
+            f"{name!r} is not a LIBERO-Plus name: a level of libero_goal's starts from a moved layout, expected "
             f"{expected}"
         )
     found = PlusTask(name, suite, match["base"], moved=bool(match["moved"]), scale=percent / 100, **numbers)
     if not found.parts:
-        raise VlaError(f"{name!r} changes nothing of {found.base}: expected {_FORMS}")
+        raise VlaError(f"{name!r} changes nothing in {found.base}: expected {_FORMS}")
     return found
 
 
 @cache
 def bases() -> Mapping[str, str]:
-    """The suite of each task of LIBERO that is perturbed; no two have one name."""
+    """Return the suite of each perturbed task of LIBERO; their names are unique."""
     return {task.name: suite for suite in SUITES for task in load_suite(suite).tasks}

@@ -26,20 +26,20 @@ _HEAD = ("", *(name.capitalize() for name in DIMENSIONS), "Total")
 
 
 def plus_table(found: ModelPlus) -> dict[str, Any]:
-    """A model of ``libero_plus`` in JSON: percentages 0..100; a rate is ``n``, ``sr`` and ``interval``.
+    """Return a model of ``libero_plus`` for JSON: percentages 0..100; a rate is ``n``, ``sr`` and ``interval``.
 
     - ``model``, ``protocol`` (``paper`` or ``upstream``), ``left_out``.
-    - ``dimensions``: by name, in the leaderboard's order: a rate of what was run, ``weighted`` (as if the whole list
-      had been run: by dimension, suite and sub-dimension, each counted as often as the list has tasks; null where one
-      of them was not run), ``weighted_interval``, ``weighted_tasks_interval``, ``missing`` (how many were not run),
-      ``of_list`` (tasks that the list has), ``errors`` and ``invalid`` by reason.
-    - ``total``: likewise; ``sr`` and its intervals are null where only a part of the list was run, since the mean of a
-      part is no total.
-    - ``levels``: ``level`` (null: the list does not say), a rate. ``cells``: ``dimension``, ``level``, a rate.
+    - ``dimensions``: by name, in the leaderboard's order: a rate over the episodes run, ``weighted`` (estimate for the
+      whole list: by dimension, suite and sub-dimension, each weighted by its number of tasks in the list; null if one
+      of them was not run), ``weighted_interval``, ``weighted_tasks_interval``, ``missing`` (number not run),
+      ``of_list`` (tasks in the list), ``errors`` and ``invalid`` by reason.
+    - ``total``: the same keys; ``sr`` and its intervals are null if only a part of the list was run, because the mean
+      of a part is no total.
+    - ``levels``: ``level`` (null if unknown), a rate. ``cells``: ``dimension``, ``level``, a rate.
       ``suites``: ``dimension``, ``suite`` of LIBERO, ``of_list``, a rate. ``sub_dimensions``: ``dimension``, ``name``,
-      a rate. Of the last three only what was run.
-    - ``entries``: how many of the list were run, ``of_list``: how many it has, ``unavailable``: of the suites that were
-      run, how many cannot be made here, by what they need; null: the list is not at hand.
+      a rate. The last three contain only episodes run.
+    - ``entries``: number of entries run, ``of_list``: number in the list, ``unavailable``: number of entries in the
+      suites run that cannot be made here, by requirement; null if the list is not available.
     """
     rates, listed, totals = found.rates, task_counts(), dimension_counts()
     return {
@@ -84,7 +84,7 @@ def _column_table(rate: SuccessRate, weighted: Weighted | None, of_list: int, mi
 
 
 def _sub_dimensions(rates: PlusRates) -> Iterator[tuple[str, str]]:
-    """Those that were run, each with its dimension."""
+    """Yield the sub-dimensions that were run, each with its dimension."""
     for name, kinds in SUB_DIMENSIONS.items():
         yield from ((name, kind) for kind in kinds if kind in rates.sub_dimensions)
 

@@ -68,12 +68,12 @@ _PIXELS = 8192
 
 @dataclass(frozen=True)
 class PlusScene:
-    """How a task's scene looks.
+    """The appearance of a task's scene.
 
     Attributes:
         problem: LIBERO's problem class that it is a variant of.
-        file: its scene file; None: LIBERO's.
-        pictures: by texture, the picture that a style gives it.
+        file: its scene file, or None for LIBERO's own.
+        pictures: a style's picture for each texture.
     """
 
     problem: str
@@ -83,17 +83,17 @@ class PlusScene:
 
 @dataclass(frozen=True)
 class SceneChanges:
-    """In what a scene file differs: attributes by light, as texts, and pictures by texture."""
+    """The differences in a scene file: attributes by light, as texts, and pictures by texture."""
 
     lights: Mapping[str, Mapping[str, str]]
     pictures: Mapping[str, Path]
 
 
 def plus_scene(given: Given, entry: PlusTask) -> PlusScene | str:
-    """How the scene of a light or background looks, or what there is need of to know it.
+    """Return the scene of a light or background entry, or the missing requirement as a text.
 
     Raises:
-        VlaError: a file is there and is not as LIBERO-Plus's are; says which.
+        VlaError: a file exists but is not as in LIBERO-Plus; names it.
     """
     bddl = given.bddl(entry)
     if bddl is None or given.package is None:
@@ -102,7 +102,7 @@ def plus_scene(given: Given, entry: PlusTask) -> PlusScene | str:
     problem = max((key for key in WORKSPACES if name.lower().startswith(f"{key}_")), key=len, default="")
     found = next((m for form in _FORMS if (m := form.fullmatch(name[len(problem) + 1 :]))), None) if problem else None
     if found is None:
-        raise VlaError(f"{bddl}: its problem {name!r} is no scene of LIBERO-Plus's. Give an unchanged checkout")
+        raise VlaError(f"{bddl}: its problem {name!r} is not a LIBERO-Plus scene. Use an unchanged checkout")
     said = found.groupdict()
     file = None
     if stem := said.get("light") or said.get("table"):
@@ -120,7 +120,7 @@ def plus_scene(given: Given, entry: PlusTask) -> PlusScene | str:
 
 
 def scene_edit(scene: PlusScene, data: Path | None) -> ModelEdit:
-    """What a scene looks like, written over a compiled model of the scene that it is a variant of."""
+    """Return the edit that applies a scene's appearance to a compiled model of its base scene."""
 
     def changes() -> SceneChanges:
         from pytest_vla.plan.data_roots import data_roots, find_file
@@ -146,10 +146,10 @@ def scene_edit(scene: PlusScene, data: Path | None) -> ModelEdit:
 
 
 def scene_changes(base: Path, file: Path) -> SceneChanges:
-    """In what lights and pictures a scene file differs from the one that it is a variant of.
+    """Compare a scene file with its base scene: lights and pictures.
 
     Raises:
-        VlaError: a file cannot be read, or it differs in more than that.
+        VlaError: a file cannot be read, or there are other differences.
     """
     return _scene_changes(base, base.stat().st_mtime_ns, file, file.stat().st_mtime_ns)
 
@@ -191,7 +191,7 @@ def _elements(file: Path) -> Iterator[tuple[tuple[str, str], Mapping[str, str]]]
     try:
         root = read_xml(file)
     except (OSError, ValueError, ElementTree.ParseError) as error:
-        raise VlaError(f"{file} cannot be read as a scene of MuJoCo's: {error}") from error
+        raise VlaError(f"{file} cannot be read as a MuJoCo scene: {error}") from error
     for number, element in enumerate(root.iter()):
         values = {key: " ".join(text.split()) for key, text in element.attrib.items() if key != "model"}
         yield (element.tag, element.get("name") or f"#{number}"), values
@@ -202,7 +202,7 @@ def _picture(scene: Path, name: str) -> Path:
     folders = (scene.parent, *(parent for parent in scene.parents if parent.name == "scenes"))
     found = next((path for folder in folders if (path := folder / name).is_file()), None)
     if found is None:
-        raise VlaError(f"{scene}: there is no picture {name}. Give LIBERO-Plus's assets whole")
+        raise VlaError(f"{scene}: there is no picture {name}. Use LIBERO-Plus's complete assets")
     return found
 
 
@@ -241,7 +241,7 @@ def _read(picture: Path, height: int, width: int, channels: int) -> "NDArray[np.
     try:
         with Image.open(picture) as image:
             if max(image.size) > _PIXELS:
-                raise VlaError(f"{picture}: {image.size[0]}x{image.size[1]} pixels; expected up to {_PIXELS} a side")
+                raise VlaError(f"{picture}: {image.size[0]}x{image.size[1]} pixels; expected {_PIXELS} a side at most")
             colours = image.convert("RGBA" if channels == 4 else "RGB" if channels == 3 else "L")
             fitted = colours if colours.size == (width, height) else colours.resize((width, height))
             return np.asarray(fitted, dtype=np.uint8)
@@ -310,21 +310,21 @@ _SCENES = ("tabletop", "kitchen", "study", "living_room", "floor", "coffee_table
 
 
 def camera_pose(scene: str, h: int, v: int, scale: float, r: int, e: int) -> tuple[Position, Quaternion]:
-    """Where LIBERO-Plus puts the camera: position (m, world) and orientation (wxyz), rounded as there.
+    """Compute LIBERO-Plus's camera pose: position (m, world) and orientation (wxyz), rounded as upstream rounds.
 
-    Five operations, in this order, each of which is rounded to 4 decimals: the second is done always.
+    Five operations, in this order, each rounded to 4 decimals; the second is always applied.
 
     Args:
-        scene: a problem class, such as ``libero_kitchen_tabletop_manipulation``, or what tells it apart: tabletop,
+        scene: a problem class, such as ``libero_kitchen_tabletop_manipulation``, or its distinguishing part: tabletop,
             kitchen, study, living_room, floor or coffee_table; or its workspace, such as main_table.
         h: degrees about the world's z axis, position and orientation.
         v: degrees about the y direction through the pivot (0, 0, 0.8), position and orientation; upwards.
-        scale: factor of the distance from the pivot.
+        scale: factor for the distance from the pivot.
         r: degrees of the orientation about the world's z axis.
         e: degrees of the orientation about the world's y direction; downwards.
 
     Raises:
-        VlaError: there is no such scene, or a number is none, or not finite.
+        VlaError: there is no such scene, or a number is invalid or not finite.
     """
     from scipy.spatial.transform import Rotation
 
@@ -344,7 +344,7 @@ def camera_pose(scene: str, h: int, v: int, scale: float, r: int, e: int) -> tup
 
 
 def robot_qpos(i: int) -> tuple[float, ...]:
-    """The arm's pose (7,), rad, by its number, 1 to 500: 0.1 to 0.5 rad from its own, a hundred poses each.
+    """Return the arm's pose (7,), rad, by its number, 1 to 500: 0.1 to 0.5 rad from its own, a hundred poses each.
 
     Raises:
         VlaError: there is no such number.

@@ -1,4 +1,4 @@
-"""What the tables of LIBERO-Plus have in JSON, as `pytest_vla.suites.libero_plus.report.plus_table` makes them."""
+"""The JSON schema of LIBERO-Plus's tables, as made by `pytest_vla.suites.libero_plus.report.plus_table`."""
 
 from pytest_vla.reports.json_schema import (
     COUNT,
@@ -17,7 +17,7 @@ from pytest_vla.reports.json_schema import (
 
 
 def schema() -> SectionSchema:
-    """The key ``libero_plus``."""
+    """Return the schema of the key ``libero_plus``."""
     weighted = {"weighted": maybe(PERCENT), "weighted_interval": INTERVAL, "weighted_tasks_interval": INTERVAL}
     column = row({**RATE, **weighted, "missing": COUNT, "of_list": COUNT, "errors": REASONS, "invalid": REASONS})
     level = maybe(COUNT)

@@ -14,7 +14,7 @@ from pytest_vla.suites.libero_plus.variations import unavailable
 
 
 def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
-    """The part; None where no record is of LIBERO-Plus's list."""
+    """Return the section, or None if no record is in LIBERO-Plus's list."""
     found = make_plus(loaded, options.data if options.data is not None and options.data.is_dir() else None)
     if not found:
         return None
@@ -22,11 +22,11 @@ def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
 
 
 def make_plus(loaded: Loaded, data: Path | None) -> tuple[ModelPlus, ...]:
-    """LIBERO-Plus's table, of each model and protocol; see `pytest_vla.suites.libero_plus.metrics`.
+    """Compute LIBERO-Plus's table for each model and protocol; see `pytest_vla.suites.libero_plus.metrics`.
 
     Args:
         loaded: the records.
-        data: where its list is looked for, beside the folders that are found by themselves.
+        data: an additional folder in which to look for its list.
     """
     found = []
     groups = by_protocol(loaded.records)

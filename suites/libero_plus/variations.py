@@ -58,11 +58,11 @@ _LONGEST = 300
 
 @dataclass(frozen=True)
 class Catalogue:
-    """What LIBERO-Plus has of a task.
+    """LIBERO-Plus's variations of a task.
 
     Attributes:
         variations: by label, in its list's order.
-        unavailable: how many of the list cannot be made here, by what they need.
+        unavailable: number of the list's entries that cannot be made here, by requirement.
     """
 
     variations: Mapping[str, Variation]
@@ -70,12 +70,12 @@ class Catalogue:
 
 
 def variations(task: Task, protocol: str = PROTOCOLS[0]) -> Mapping[str, Variation]:
-    """A task's variations by label, in the list's order. Raises VlaError as `catalogue` does."""
+    """Return a task's variations by label, in the list's order. Raises VlaError as `catalogue` does."""
     return catalogue(task, protocol).variations
 
 
 def unavailable(tasks: Iterable[Task], protocol: str = PROTOCOLS[0]) -> Mapping[str, int]:
-    """How many entries of the list cannot be made of these tasks, by what they need. Raises as `catalogue` does."""
+    """Count the list's entries for these tasks that cannot be made, by requirement. Raises VlaError as `catalogue`."""
     counted: Counter[str] = Counter()
     for task in tasks:
         counted.update(catalogue(task, protocol).unavailable)
@@ -83,11 +83,11 @@ def unavailable(tasks: Iterable[Task], protocol: str = PROTOCOLS[0]) -> Mapping[
 
 
 def catalogue(task: Task, protocol: str = PROTOCOLS[0]) -> Catalogue:
-    """What LIBERO-Plus has of a task, under a protocol.
+    """Return LIBERO-Plus's variations of a task, under a protocol.
 
     Raises:
-        VlaError: the list is nowhere, cannot be read, or has nothing of this task; a file of the checkout is not as it
-            should be; there is no such protocol.
+        VlaError: the list is missing, cannot be read, or has nothing for this task; a file of the checkout is invalid;
+            or there is no such protocol.
     """
     if protocol not in PROTOCOLS:
         raise VlaError(f"LIBERO-Plus has no protocol {protocol!r}; expected {' or '.join(PROTOCOLS)}")
@@ -96,21 +96,21 @@ def catalogue(task: Task, protocol: str = PROTOCOLS[0]) -> Catalogue:
 
 
 def available(task: Task, entry: PlusTask) -> str:
-    """What an entry of the list needs that is not here; an empty text: nothing. Raises VlaError as `catalogue`."""
+    """Return the requirement that an entry of the list lacks here, or empty if none. Raises VlaError as `catalogue`."""
     return _needs(task, entry, find_list(task.data))
 
 
 def variation_of(task: Task, entry: PlusTask, protocol: str = PROTOCOLS[0], given: Given | None = None) -> Variation:
-    """An entry of the list, or a composite one, as a variation of its task.
+    """Return an entry of the list, or a composite one, as a variation of its task.
 
     Args:
-        task: of LIBERO, which the entry perturbs.
+        task: the task of LIBERO that the entry perturbs.
         entry: from `parse_name` or `read_list`; its difficulty is the variation's level.
-        protocol: of `PROTOCOLS`.
-        given: what the user has of LIBERO-Plus; None: it is looked for.
+        protocol: one of `PROTOCOLS`.
+        given: the user's LIBERO-Plus files; searched for if None.
 
     Raises:
-        VlaError: it needs what is not here.
+        VlaError: it needs a file that is missing here.
     """
     given = given or find_list(task.data)
     if needs := _needs(task, entry, given):
@@ -157,7 +157,7 @@ def _made(
 def _catalogue(task: Task, protocol: str, given: Given, changed: int) -> Catalogue:
     entries = entries_of(given, task)
     if not entries:
-        raise VlaError(f"{given.file} has nothing of {task.files}/{task.name}; expected LIBERO-Plus's {FILE}")
+        raise VlaError(f"{given.file} has no entry for {task.files}/{task.name}; expected LIBERO-Plus's {FILE}")
     found: dict[str, Variation] = {}
     missing: Counter[str] = Counter()
     for entry in entries:
@@ -193,7 +193,7 @@ def _has_problem(task: Task) -> bool:
 
 @cache
 def _distractors(data: Path | None) -> tuple[str, ...]:
-    """What can be added: LIBERO's groceries whose models are there."""
+    """Return the categories that can be added: LIBERO's groceries with available models."""
     from pytest_vla.plan.data_roots import data_roots
     from pytest_vla.scene.catalog import CATEGORIES
     from pytest_vla.suites.libero_plus.layout import DISTRACTORS
@@ -226,7 +226,7 @@ def _arm_at(joints: tuple[float, ...]) -> StateEdit:
 
 
 def _norm(entry: PlusTask) -> float:
-    """How far the arm's pose is from its own, rad."""
+    """Return the distance (rad) of the arm's pose from its own."""
     return round(0.1 * (1 + (entry.initstate - 1) // 100), 1)
 
 
@@ -274,7 +274,7 @@ def _with_layout(
 
 
 def _recorded(entry: PlusTask, names: tuple[str, str], drawn: Params) -> dict[str, Any]:
-    """What a record says that was drawn. Raises VlaError where it is not of that form."""
+    """Return the drawn values as recorded. Raises VlaError if they do not have that form."""
     kind = Parameter("which", TEXT), Parameter("x", unit="m"), Parameter("y", unit="m")
     rows = drawn.get(names[1])
     if not isinstance(rows, list) or any(Parameter(names[1], parts=kind).complaint(row) for row in rows):
@@ -325,7 +325,7 @@ def _with(made: Variation, parameters: Mapping[str, Any], **changes: Any) -> Var
     return dataclasses.replace(made, parameters={**made.parameters, **parameters}, **changes)
 
 
-# LIBERO-Plus's list as the registry of variations takes it; read when it is used.
+# LIBERO-Plus's list for the registry of variations; the file is read at the first use.
 
 
 def _variations(task: Task, protocol: str) -> Mapping[str, Variation]:

@@ -1,4 +1,4 @@
-"""What a category's model file tells without compiling it: how large it is, and which sites it has."""
+"""Sizes and sites of a category, read from its model file without compiling it."""
 
 import math
 import os
@@ -32,7 +32,7 @@ _SIZES = ("bottom_site", "top_site", "horizontal_radius_site")
 
 @dataclass(frozen=True)
 class Body:
-    """What a model file says of a category. Lengths in metres.
+    """The content of a category's model file. Lengths in metres.
 
     Attributes:
         kind: as declared.
@@ -48,10 +48,10 @@ class Body:
 
 
 def body_of(name: str, roots: tuple[DataRoot, ...]) -> Body:
-    """The body of a category. Cheap: the file is read once, and nothing is compiled.
+    """Return a category's body. Cheap: the file is read once, and nothing is compiled.
 
     Raises:
-        SceneError: the category is not known, its model file is in none of the roots, or cannot be read.
+        SceneError: the category is unknown, or its model file is in none of the roots or cannot be read.
     """
     kind, _ = find_category(name, "category", roots)
     path = find_file(roots, "assets", kind.model, f"category {name}")
@@ -61,7 +61,7 @@ def body_of(name: str, roots: tuple[DataRoot, ...]) -> Body:
 
 @cache
 def lacking(name: str, roots: tuple[DataRoot, ...]) -> str:
-    """Why there is no body of a category, in a few words; empty: there is one."""
+    """Return the reason that a category has no body, in a few words, or empty if it has one."""
     try:
         body_of(name, roots)
     except VlaError:
@@ -73,13 +73,13 @@ def lacking(name: str, roots: tuple[DataRoot, ...]) -> str:
 
 
 def known_categories(roots: tuple[DataRoot, ...]) -> tuple[str, ...]:
-    """Every category whose model file is in the roots, by name."""
+    """Return every category whose model file is in the roots, by name."""
     own = {path.parent.name for folder in _folders(roots) for path in folder.glob(f"*/{FILE}")}
     return tuple(name for name in sorted({*CATEGORIES, *own}) if not lacking(name, roots))
 
 
 def roots_of(task: Task) -> tuple[DataRoot, ...]:
-    """Where a task's assets are."""
+    """Return the data roots of a task's assets."""
     return _roots(str(task.data or ""), os.environ.get("PYTEST_VLA_DATA", ""))
 
 
@@ -90,7 +90,7 @@ def _roots(data: str, environment: str) -> tuple[DataRoot, ...]:
 
 @cache
 def bodies(roots: tuple[DataRoot, ...]) -> Mapping[str, Body]:
-    """All categories whose model file is there."""
+    """Return the bodies of all categories whose model file is in the roots."""
     return {name: body_of(name, roots) for name in known_categories(roots)}
 
 
@@ -103,7 +103,7 @@ def _measured(path: Path, changed: int) -> tuple[float, float, frozenset[str]]:
     try:
         root = read_xml(path)
     except (OSError, ValueError, ElementTree.ParseError) as error:
-        raise SceneError(f"{path}: cannot be read as a model: {error}. Mend the file or bring it anew.") from error
+        raise SceneError(f"{path}: cannot be read as a model: {error}. Repair or restore the file.") from error
     sites = {str(site.get("name")): _vector(site) for site in root.iter("site")}
     # robosuite takes this body, and puts it where the placement says, whatever its own pose is.
     body = root.find("./worldbody/body/body[@name='object']")
@@ -176,19 +176,19 @@ def _transposed(matrix: _Matrix) -> _Matrix:
     return first, second, third
 
 
-# What a task's file says of its objects and fixtures: which there are, and what facts and goal ask of them.
+# The objects and fixtures in a task's file, and the requirements of facts and goal on them.
 
 STATES = {"open": "open_range", "close": "close_range", "turnon": "turn_on_range", "turnoff": "turn_off_range"}
 """Predicates that state a joint, each with the range of an articulation that it is about."""
 
 
 def declared(problem: Problem) -> dict[str, Declaration]:
-    """All fixtures and objects, by name."""
+    """Return all fixtures and objects, by name."""
     return {item.name: item for item in (*problem.fixtures, *problem.objects)}
 
 
 def of_interest(problem: Problem) -> tuple[str, ...]:
-    """Objects and fixtures of interest, also where their regions are."""
+    """Return the objects and fixtures of interest, including owners of regions of interest."""
     here = declared(problem)
     targets = {region.key: region.target for region in problem.regions}
     named = (name if name in here else targets.get(name, "") for name in problem.objects_of_interest)
@@ -197,7 +197,7 @@ def of_interest(problem: Problem) -> tuple[str, ...]:
 
 
 def bodies_of(literal: Literal, problem: Problem) -> Iterator[str]:
-    """The fixtures and objects that a literal names, also by their regions."""
+    """Yield the fixtures and objects that a literal names, directly or by their regions."""
     here = declared(problem)
     targets = {region.key: region.target for region in problem.regions}
     for argument in literal.arguments:
@@ -209,7 +209,7 @@ def bodies_of(literal: Literal, problem: Problem) -> Iterator[str]:
 
 
 def asked_of(problem: Problem, category: str) -> tuple[set[str], set[str]]:
-    """Sites and states that facts and goal name of a category's objects or fixtures."""
+    """Return the sites and states of a category's instances that facts and goal name."""
     names = {item.name for item in declared(problem).values() if item.category == category}
     sites = {region.key: region.name for region in problem.regions if region.target in names}
     asked: tuple[set[str], set[str]] = set(), set()
@@ -228,13 +228,13 @@ def asked_of(problem: Problem, category: str) -> tuple[set[str], set[str]]:
 
 
 def bearing_of(problem: Problem) -> Iterator[str]:
-    """Objects and fixtures on or in which facts and goal have something."""
+    """Yield the objects and fixtures on or in which facts and goal have something."""
     for literal in (*problem.init, *problem.goal):
         if len(literal.arguments) == 2:
             yield from bodies_of(Literal(literal.predicate, literal.arguments[1:]), problem)
 
 
-# Where things have room: on a workspace, within the robot's reach, and apart from what stands there.
+# Room for things: on a workspace, within the robot's reach, and apart from other things.
 
 Rectangle = tuple[float, float, float, float]
 
@@ -254,7 +254,7 @@ _APART = 0.7
 
 
 def crowded(problem: Problem, name: str, roots: tuple[DataRoot, ...]) -> str:
-    """Why there is no room for a thing where its region is; empty: there is."""
+    """Return the reason that a thing has no room in its region, or empty if it has."""
     place = workspace(problem.name, problem.source)
     region = workspace_regions(problem)[str(place_of(problem, name))]
     radius = _radius(problem, name, roots)
@@ -287,7 +287,7 @@ def within(rectangle: Rectangle, place: Workspace, margin: float) -> bool:
 
 
 def _distance(rectangle: Rectangle, place: Workspace) -> float:
-    """From the robot's base to a rectangle's centre, m."""
+    """Return the distance (m) from the robot's base to a rectangle's centre."""
     x, y = (rectangle[0] + rectangle[2]) / 2, (rectangle[1] + rectangle[3]) / 2
     return math.hypot(x + place.offset[0] - place.robot_base[0], y + place.offset[1] - place.robot_base[1])
 

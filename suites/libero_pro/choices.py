@@ -1,4 +1,4 @@
-"""What LIBERO-PRO's kinds draw from where its files say nothing of a task: rules of ours, and what fits where."""
+"""Choices for LIBERO-PRO's kinds of variation that its files leave open: rules of ours, and checks of fit."""
 
 import random
 import re
@@ -57,9 +57,9 @@ _RESTARTS = 20
 
 
 def unfit(problem: Problem, old: str, new: str, roots: tuple[DataRoot, ...]) -> str:
-    """Why a category cannot stand for another, in a few words; empty: it can.
+    """Return the reason that a category cannot replace another, in a few words, or empty if it can.
 
-    Everything that facts and goal say of the old one must be true of the new one, and its files must be there.
+    Everything that facts and goal require of the old one must hold for the new one, and its files must be available.
     """
     if new not in bodies(roots):
         return lacking(new, roots)
@@ -69,12 +69,12 @@ def unfit(problem: Problem, old: str, new: str, roots: tuple[DataRoot, ...]) -> 
         return f"{new} has no {', '.join(missing)}"
     articulation = body.kind.articulation
     if missing := sorted(state for state in states if getattr(articulation, STATES[state], None) is None):
-        return f"{new} cannot be told to be {', '.join(missing)}"
+        return f"{new} cannot be asked to be {', '.join(missing)}"
     return ""
 
 
 def swaps(problem: Problem, allowed: Mapping[str, Sequence[str]], generator: random.Random) -> tuple[Pair, ...]:
-    """Pairs as upstream draws them: each object of interest, in a drawn order, with a partner that is free yet."""
+    """Draw pairs as upstream does: each object of interest, in a drawn order, with a partner that is still free."""
     standing = {name for name in declared(problem) if place_of(problem, name) is not None}
     names = [name for name in allowed if name in standing]
     generator.shuffle(names)
@@ -91,7 +91,7 @@ def swaps(problem: Problem, allowed: Mapping[str, Sequence[str]], generator: ran
 
 
 def own_swaps(task: Task, generator: random.Random) -> tuple[Pair, ...]:
-    """Pairs by a rule of ours: objects with objects and fixtures with fixtures, on regions of the workspace, with room.
+    """Draw pairs by a rule of ours: objects with objects and fixtures with fixtures, on workspace regions with room.
 
     Raises:
         VlaError: there are none.
@@ -101,12 +101,12 @@ def own_swaps(task: Task, generator: random.Random) -> tuple[Pair, ...]:
         pairs = swaps(problem, allowed, generator)
         if pairs and (len(pairs) == 1 or has_room(problem, pairs, roots)):
             return pairs
-    raise VlaError("no object of interest can be swapped: nothing of its sort stands where it would have room")
+    raise VlaError("no object of interest can be swapped: there is no partner with room at both places")
 
 
 @cache
 def partners_of(task: Task) -> Mapping[str, Sequence[str]]:
-    """By a rule of ours, of each object of interest what it has room to change places with."""
+    """Return, by a rule of ours, the things with which each object of interest has room to change places."""
     problem, roots = problem_of(task), roots_of(task)
     regions = workspace_regions(problem)
     fixtures = {item.name for item in problem.fixtures}
@@ -121,9 +121,9 @@ def partners_of(task: Task) -> Mapping[str, Sequence[str]]:
 
 @cache
 def own_replacements(task: Task) -> tuple[tuple[str, str, str], ...]:
-    """An object of interest's category, one of like size that the scene has not, and the instruction with its name.
+    """Return replacements: an object's category, one of similar size that is not in the scene, and the new instruction.
 
-    Fixtures, and what something is to stand on or in, are replaced by things of the same noun alone.
+    Fixtures, and things that something is to stand on or in, are replaced only by things named by the same noun.
 
     Raises:
         VlaError: there is none.
@@ -144,7 +144,7 @@ def own_replacements(task: Task) -> tuple[tuple[str, str, str], ...]:
             if told and not unfit(problem, old, new, roots):
                 found.append((old, new, told))
     if not found:
-        raise VlaError("no object of interest has another of like size, with what the task asks of it, in the assets")
+        raise VlaError("the assets have no replacement of similar size that allows what the task asks")
     return tuple(found)
 
 
@@ -159,7 +159,7 @@ def own_environments(task: Task) -> tuple[str, ...]:
     here = workspace(problem.name, problem.source)
     if here.fixture_height >= 0 and _has_fixtures(problem):
         # LIBERO's workspaces put fixtures some centimetres lower, as its own models have it.
-        raise VlaError("its fixtures stand on top of its table, and would sink into those of LIBERO's environments")
+        raise VlaError("its fixtures stand on its table, and would sink into the tables of LIBERO's environments")
     placed = [region for region in workspace_regions(problem).values() if region.key in _places(problem)]
     found = [
         name
@@ -176,7 +176,7 @@ def own_environments(task: Task) -> tuple[str, ...]:
 
 @cache
 def other_tasks(task: Task) -> tuple[tuple[Task, Problem], ...]:
-    """Tasks of the suite with another goal in the same scene, which is not reached at the start.
+    """Return the suite's tasks with another goal in the same scene, if that goal does not hold at the start.
 
     Raises:
         VlaError: there is none.
@@ -189,12 +189,12 @@ def other_tasks(task: Task) -> tuple[tuple[Task, Problem], ...]:
         if asks_more and other.language != task.language and _same_scene(problem, theirs):
             found.append((other, theirs))
     if not found:
-        raise VlaError(f"no other task of {task.suite} has another goal in this scene")
+        raise VlaError(f"{task.suite} has no task with another goal in this scene")
     return tuple(found)
 
 
 def own_paraphrase(task: Task, drawn: random.Random) -> tuple[str, str, str]:
-    """A text that means what the task's does, by our grammar, and its object and action type.
+    """Draw a paraphrase from our grammar with the task's meaning, and return it with its object and action type.
 
     Raises:
         VlaError: the grammar cannot read the instruction, or has no paraphrase of it.
@@ -208,14 +208,14 @@ def own_paraphrase(task: Task, drawn: random.Random) -> tuple[str, str, str]:
     for object_type, action_type in drawn.sample(cells, len(cells)):
         if found := paraphrases(task.language, others, drawn, 1, object_type, action_type, scene):
             return found[0], object_type, action_type
-    raise VlaError(f"there is no paraphrase of {task.language!r}")
+    raise VlaError(f"our grammar has no paraphrase of {task.language!r}")
 
 
 def movable(problem: Problem) -> str:
-    """What a displacement moves: the goal's first object on a region of the workspace; a fixture, if there is none.
+    """Return the thing that a displacement moves: the goal's first object on a workspace region, else a fixture.
 
     Raises:
-        VlaError: nothing of the goal stands on one.
+        VlaError: nothing in the goal stands on one.
     """
     regions, here = workspace_regions(problem), declared(problem)
     named = [name for literal in problem.goal for name in bodies_of(literal, problem)]
@@ -224,15 +224,15 @@ def movable(problem: Problem) -> str:
     for name in sorted(standing, key=lambda name: name not in objects):
         if here[name].category != workspace(problem.name, problem.source).category:
             return name
-    raise VlaError("nothing that the goal names stands on a region of the workspace, so nothing can be displaced")
+    raise VlaError("nothing in the goal stands on a workspace region, so nothing can be displaced")
 
 
 @cache
 def side_of(task: Task, axis: str, sweep: tuple[float, ...]) -> tuple[int, tuple[str, ...]]:
-    """The side of an axis, 1 or -1, on which what a displacement moves has room for most of a sweep's steps.
+    """Return the side of an axis, 1 or -1, on which the displaced thing has room at most of a sweep's steps.
 
     Returns:
-        The side, drawn for the task where both have as many; and of each step why there is no room, empty: there is.
+        The side, drawn for the task if both have as many; and for each step the reason for missing room, or empty.
 
     Raises:
         VlaError: nothing can be displaced.
@@ -256,7 +256,7 @@ def _alike(one: Body, other: Body) -> bool:
 
 
 def _told(instruction: str, old: str, new: str) -> str:
-    """The instruction with the new one's name for the old one's; empty: it does not name that once, by itself."""
+    """Return the instruction with the new name for the old one, or empty unless it names the old one exactly once."""
     words = old.split("_")
     for start in range(len(words)):
         name = " ".join(words[start:])
@@ -317,18 +317,18 @@ def other_task(task: Task, params: Params) -> Edits:
     edit = next((each for each in found if _other_tasks_told(each) == params[INSTRUCTION]), None)
     if edit is None:
         known = ", ".join(map(_other_tasks_told, found))
-        raise VlaError(f"no other task of this scene is {params[INSTRUCTION]!r}; there are {known}")
+        raise VlaError(f"no other task of this scene is {params[INSTRUCTION]!r}; the other tasks are {known}")
     return replace(edited(task, edit), instruction=params[INSTRUCTION])
 
 
 def space_of_tasks(task: Task) -> tuple[Parameter, ...]:
-    """The other tasks' instructions. Raises as `draw_task`."""
+    """Return the parameter space: the other tasks' instructions. Raises VlaError as `draw_task`."""
     found, _ = _other_tasks(table_of(task, "task"), task)
     return (Parameter(INSTRUCTION, LISTED, choices=tuple(map(_other_tasks_told, found))),)
 
 
 def edited(task: Task, edit: ProblemEdit) -> Edits:
-    """An edit that the task's problem can have. Raises VlaError where it cannot."""
+    """Return an edit, checked on the task's problem. Raises VlaError if the problem cannot have it."""
     edit(problem_of(task))
     return Edits(problem=(edit,))
 
@@ -375,5 +375,5 @@ def _readable(table: OodTable, task: Task, problem: "Problem") -> tuple[list[Any
         strangers = [name for name in entry.objects_of_interest if name not in known]
         left_out += [f"{name}, of interest to {entry.instruction!r}, is not in the scene" for name in strangers]
     if not found:
-        raise VlaError(f"{'; '.join(wrong)}. Mend it in a copy of the file, or select other tasks by --vla-tasks")
+        raise VlaError(f"{'; '.join(wrong)}. Correct a copy of the file, or select other tasks with --vla-tasks")
     return found, [*left_out, *wrong]

@@ -1,7 +1,6 @@
-"""``pytest-vla coverage``: which of LIBERO-PRO's 200 varied tasks can be run, and what stops each of the others.
+"""The command ``pytest-vla coverage``: which of LIBERO-PRO's 200 varied tasks can be run, and why the others cannot.
 
-It prints those that cannot be made, and the counts. Whether a scene that can be made also comes to rest is known only
-with ``--compile``, which tells what runs.
+It prints the tasks that cannot be made, and counts. Only ``--compile`` also checks that the scenes settle.
 """
 
 import argparse
@@ -39,12 +38,12 @@ LOW_TABLE = (
 
 @dataclass(frozen=True)
 class Covered:
-    """A varied task.
+    """The result for a varied task.
 
     Attributes:
-        suite, task, kind: which.
-        reason: what stops it, as the error says it; empty: nothing was found that does.
-        cause: the defect of upstream's behind a reason that does not name it; empty: it does, or there is none.
+        suite, task, kind: identify it.
+        reason: the error that stops it, or empty if none was found.
+        cause: upstream's defect behind a reason that does not name it, or empty.
     """
 
     suite: str
@@ -62,22 +61,22 @@ def coverage(
     kinds: Iterable[str] = VARIED,
     tell: Callable[[Covered], None] | None = None,
 ) -> tuple[Covered, ...]:
-    """Tries every varied task.
+    """Try every varied task.
 
     Args:
-        data: the folder given by ``--vla-data``; None: the default roots.
-        compile: also compile each scene, let it come to rest, and start an episode, drawn again as an episode's is;
-            a second a task, and more for those that do not come to rest.
-        suites: which.
-        kinds: which, by name.
-        tell: called with each as soon as it was tried.
+        data: the folder given by ``--vla-data``, or None for the default roots.
+        compile: whether to compile each scene, let it settle, and start an episode, with redraws as in a run; takes a
+            second per task, and more for scenes that do not settle.
+        suites: the suites to try.
+        kinds: the kinds to try, by name.
+        tell: called with each result as soon as it is known.
 
     Raises:
-        VlaError: there is no such suite, no such kind, no such folder, or no data of any of these suites.
+        VlaError: there is no such suite, kind or folder, or no data for any of these suites.
     """
     named, kinds = {kind.name: kind for kind in KINDS}, tuple(kinds)
     if unknown := [name for name in kinds if name not in named]:
-        raise VlaError(f"no kind is called {', '.join(unknown)}; there are {', '.join(named)}")
+        raise VlaError(f"there is no kind {', '.join(unknown)}; the kinds are {', '.join(named)}")
     tasks = [(suite, task) for suite in suites for task in load_suite(suite, data=data).tasks]
     _require_data([task for _, task in tasks], data)
     pool = WorldPool(allow_versions=False)
@@ -120,7 +119,7 @@ def _tried(draw: Draw, pool: WorldPool | None) -> tuple[str, str]:
 
 
 def _begun(draw: Draw, variation: Variation, pool: WorldPool) -> tuple[str, str]:
-    """As `_tried`, of an episode under a variation, begun as any is."""
+    """Start an episode under a variation as a run does, and return reason and cause as `_tried` does."""
     from pytest_vla.episode.start import NothingToMeasure, begin
     from pytest_vla.episode.trace import Trace
     from pytest_vla.errors import NO_DRAW
@@ -136,11 +135,11 @@ def _begun(draw: Draw, variation: Variation, pool: WorldPool) -> tuple[str, str]
 
 
 def summary(found: Iterable[Covered], *, compile: bool = False) -> tuple[str, ...]:
-    """Of each kind how many run, in a line, and those that do not, with why.
+    """Format a line per kind with the number of tasks that run, and the tasks that do not, with reasons.
 
     Args:
         found: from `coverage`.
-        compile: as it was given there; without it no more is known than how many can be made.
+        compile: as given to `coverage`; without it only the number of variations that can be made is known.
     """
     listed, can = list(found), "run" if compile else "can be made"
     lines = []
@@ -149,7 +148,7 @@ def summary(found: Iterable[Covered], *, compile: bool = False) -> tuple[str, ..
         lines.append(f"{kind}: {_counted(of_kind)} {can}")
         lines += [f"  {each.suite}/{each.task}: {each.reason}" for each in of_kind if each.reason]
         causes = Counter(each.cause for each in of_kind if each.cause)
-        lines += [f"  {number} of these come to no rest: {cause}" for cause, number in causes.items()]
+        lines += [f"  {number} of these do not settle: {cause}" for cause, number in causes.items()]
     return (*lines, f"{_counted(listed)} {can}")
 
 
@@ -158,14 +157,14 @@ def _counted(found: Sequence[Covered]) -> str:
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The arguments of ``pytest-vla coverage``."""
+    """Declare the arguments of ``pytest-vla coverage``."""
     parser.epilog = (
-        "LIBERO-PRO publishes 200 varied tasks of four suites. Those that cannot be made are listed with the reason; "
+        "LIBERO-PRO publishes 200 varied tasks in four suites. Those that cannot be made are listed with the reason; "
         "the rest is counted."
     )
     parser.add_argument("--data", type=Path, metavar="DIR", help="pytest's --vla-data")
     parser.add_argument(
-        "--compile", action="store_true", help="also compile the scenes and let them come to rest: a second a task"
+        "--compile", action="store_true", help="also compile the scenes and let them settle: about a second per task"
     )
 
 
@@ -179,7 +178,7 @@ def run(options: argparse.Namespace) -> None:
     found = coverage(options.data, compile=options.compile, tell=tell if options.compile else None)
     print("\n".join(summary(found, compile=options.compile)))
     if not options.compile:
-        print("Scenes were not compiled, and some come to no rest: --compile tells which run.")
+        print("Scenes were not compiled. Use --compile to check that they settle.")
 
 
 COMMAND = Command(declare, run)

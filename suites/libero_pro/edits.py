@@ -14,29 +14,29 @@ Pair = tuple[str, str]
 
 
 def place_of(problem: Problem, name: str) -> str | None:
-    """What an object or fixture stands on, by its ``(On ...)`` fact in ``:init``; None: it has none."""
+    """Return the support of an object or fixture by its ``(On ...)`` fact in ``:init``, or None without one."""
     return next((str(fact.arguments[1]) for fact in problem.init if _is_on(fact, name)), None)
 
 
 def swapped(problem: Problem, pairs: tuple[Pair, ...]) -> Problem:
-    """Objects and fixtures stand where their partners stood: the facts' places are exchanged.
+    """Exchange the places of paired objects and fixtures in the facts.
 
     Regions, with their yaw, and the goal stay as they are.
 
     Raises:
-        VlaError: one has no ``(On ...)`` fact, is in two pairs, or one stands on the other.
+        VlaError: a thing has no ``(On ...)`` fact or is in two pairs, or a partner stands on the other.
     """
     names = [name for pair in pairs for name in pair]
     if len(set(names)) < len(names):
         raise VlaError(f"{', '.join(names)}: each can be swapped once")
     places = {name: place for name in names if (place := place_of(problem, name)) is not None}
     if lacking := [name for name in names if name not in places]:
-        raise VlaError(f"{', '.join(lacking)} cannot be swapped: no (On ...) fact in :init says where it stands")
+        raise VlaError(f"{', '.join(lacking)} cannot be swapped: :init has no (On ...) fact for it")
     to = {one: places[other] for pair in pairs for one, other in (pair, pair[::-1])}
     if below := [name for name, place in to.items() if place == name]:
-        raise VlaError(f"{', '.join(below)} cannot be swapped with what stands on it")
+        raise VlaError(f"{', '.join(below)} cannot be swapped with a thing that stands on it")
     if all(places[name] == place for name, place in to.items()):
-        raise VlaError(f"{', '.join(names)} stand at one place: swapping them changes nothing")
+        raise VlaError(f"{', '.join(names)} share one place: swapping them changes nothing")
     facts = tuple(
         replace(fact, arguments=(fact.arguments[0], to[name]))
         if (name := str(fact.arguments[0])) in to and _is_on(fact, name)
@@ -47,14 +47,14 @@ def swapped(problem: Problem, pairs: tuple[Pair, ...]) -> Problem:
 
 
 def moved_to(problem: Problem, name: str) -> Problem:
-    """The same regions, fixtures and objects on another workspace; coordinates stay as they are.
+    """Return the problem on another workspace; regions, fixtures, objects and coordinates stay the same.
 
     Args:
         problem: any.
-        name: of the other problem class, lower-case.
+        name: the other problem class, lower-case.
 
     Raises:
-        VlaError: there is no such class, or the problem is of it.
+        VlaError: there is no such class, or it is the problem's own.
     """
     here, there = workspace(problem.name, problem.source), workspace(name, problem.source)
     if here == there:
@@ -66,18 +66,18 @@ def moved_to(problem: Problem, name: str) -> Problem:
 
 
 def replaced(problem: Problem, categories: Mapping[str, str]) -> Problem:
-    """All objects and fixtures of some categories are of others, and their names follow.
+    """Replace some categories of objects and fixtures by others, and adapt their names.
 
-    A name that begins with its category begins with the new one: ``plate_1`` becomes ``yellow_plate_1``; where that
-    name is taken, its number is the next that is free.
+    A name that begins with its category begins with the new one: ``plate_1`` becomes ``yellow_plate_1``; if that name
+    is taken, it gets the next free number.
 
     Raises:
-        VlaError: the problem has nothing of one of the categories, or one stands for itself.
+        VlaError: the problem has nothing in one of the categories, or a category would replace itself.
     """
     declared = (*problem.fixtures, *problem.objects)
     there = {item.category for item in declared}
     if absent := [name for name in categories if name not in there]:
-        raise VlaError(f"nothing of the scene is of category {', '.join(absent)}: replacing it changes nothing")
+        raise VlaError(f"the scene has nothing of category {', '.join(absent)}: replacing it changes nothing")
     if same := [old for old, new in categories.items() if old == new]:
         raise VlaError(f"{', '.join(same)} cannot be replaced by itself: that changes nothing")
     taken = {item.name for item in declared if item.category not in categories}
@@ -103,15 +103,15 @@ def tasked(
 
 
 def goal_of(text: str, problem: Problem, source: str) -> tuple[Literal, ...]:
-    """A goal that is given as text, such as ``(And (On bowl_1 plate_1))``, read as a problem's own is.
+    """Parse a goal given as text, such as ``(And (On bowl_1 plate_1))``, as a problem's own goal is parsed.
 
     Args:
         text: the expression.
-        problem: whose objects, fixtures and regions it may name.
-        source: what errors call it.
+        problem: the problem whose objects, fixtures and regions it may name.
+        source: the name used in errors.
 
     Raises:
-        SceneError: it is malformed, or names what the problem has not.
+        SceneError: it is malformed, or names a thing that the problem lacks.
     """
     origin = Origin(source)
     expression = read_expression(text, origin)
@@ -120,7 +120,7 @@ def goal_of(text: str, problem: Problem, source: str) -> tuple[Literal, ...]:
 
 
 def displaced(problem: Problem, name: str, x: float, y: float) -> Problem:
-    """An object's or fixture's region, moved by so many metres; what else stands there or is judged by it stays.
+    """Move the region of an object or fixture by so many metres; other things there, and the goal's regions, stay.
 
     Raises:
         VlaError: it stands on no region of the workspace, or is not moved.
@@ -140,13 +140,13 @@ def displaced(problem: Problem, name: str, x: float, y: float) -> Problem:
 
 
 def workspace_regions(problem: Problem) -> dict[str, Region]:
-    """The regions of the workspace on which something can be placed, by key."""
+    """Return the workspace's regions on which something can be placed, by key."""
     name = workspace(problem.name, problem.source).name
     return {region.key: region for region in problem.regions if region.target == name and region.ranges}
 
 
 def dangling(problem: Problem) -> tuple[str, ...]:
-    """What facts, goal and cost name and the problem has not; empty for every problem that was parsed."""
+    """Return names in facts, goal and cost that the problem lacks; empty for every parsed problem."""
     known = _scope(problem).names
     named = (name for literal in (*problem.init, *problem.goal, *problem.cost) for name in _names(literal))
     return tuple(dict.fromkeys(name for name in named if name not in known))

@@ -1,4 +1,4 @@
-"""What LIBERO-PRO adds: its kinds of variation, its tables in reports, and a command."""
+"""LIBERO-PRO's extension: its kinds of variation, its report tables, and a command."""
 
 from pytest_vla.entries import CommandEntry, SectionEntry, VariationEntry
 
@@ -12,13 +12,13 @@ def pytest_vla_variations() -> list[VariationEntry]:
 
 
 def pytest_vla_sections() -> list[SectionEntry]:
-    """Its tables."""
+    """Return the report section with LIBERO-PRO's tables."""
     return [
         SectionEntry("libero_pro", "the tables of LIBERO-PRO", f"{_HERE}.section:section", 40, f"{_HERE}.schema:schema")
     ]
 
 
 def pytest_vla_commands() -> list[CommandEntry]:
-    """``pytest-vla coverage``."""
-    about = "which of LIBERO-PRO's varied tasks can be run, and what stops the others"
+    """Return the command ``pytest-vla coverage``."""
+    about = "which of LIBERO-PRO's varied tasks can be run, and why the others cannot"
     return [CommandEntry("coverage", about, f"{_HERE}.coverage:COMMAND")]

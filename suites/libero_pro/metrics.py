@@ -77,7 +77,7 @@ class ProTable:
     left_out: tuple[str, ...]
 
     def tasks_in(self, suite: str, column: str) -> int:
-        """How many of a suite's tasks are in a column."""
+        """Count a suite's tasks in a column."""
         return sum(task.rates[column] is not None for task in self.tasks[suite])
 
 
@@ -97,10 +97,10 @@ class ModelPro:
 
 
 def pro_tables(records: Iterable[Record]) -> tuple[ProTable, ...]:
-    """The table of each model with episodes under LIBERO-PRO's variations, in the order in which they come.
+    """Return the table of each model with episodes under LIBERO-PRO's variations, in order of occurrence.
 
     Args:
-        records: of any runs, in the order of their ends; which count is `pytest_vla.metrics.selection.that_count`'s.
+        records: from any runs, in the order of their ends; `pytest_vla.metrics.selection.that_count` selects.
     """
     models: dict[str, list[tuple[str, tuple[Record, ...], tuple[str, ...]]]] = {}
     for (model, suite), some in by_model(records).items():
@@ -112,7 +112,7 @@ def pro_tables(records: Iterable[Record]) -> tuple[ProTable, ...]:
 
 
 def undrawn_in(records: Iterable[Record]) -> Counter[str]:
-    """What could not be drawn where episodes were varied, with the number of such episodes."""
+    """Count episodes for which a variation could not be drawn, by reason."""
     found: Counter[str] = Counter()
     for record in records:
         parameters = record.variation.get("parameters", {})
@@ -172,7 +172,7 @@ def _row(name: str, records: Sequence[Record]) -> ProRow:
 
 
 def _of(records: Sequence[Record], dimension: str, kind: str = "") -> list[Record]:
-    """Those of a dimension and, if one is named, of a kind."""
+    """Return the records in a dimension and, if named, of a kind."""
     return [record for record in records if _dimension(record) == dimension and kind in ("", _kind(record))]
 
 
@@ -191,5 +191,5 @@ def _dimension(record: Record) -> str:
 
 
 def _kind(record: Record) -> str:
-    """Of its variation; empty: it has none."""
+    """Return the kind of a record's variation, or empty without a variation."""
     return str(record.variation.get("kind")) if record.variation else ""

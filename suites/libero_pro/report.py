@@ -12,14 +12,14 @@ from pytest_vla.util.text import counted
 
 
 def pro_table(found: ModelPro) -> dict[str, Any]:
-    """A model of ``libero_pro`` in JSON: percentages 0..100, intervals [low, high] or null.
+    """Return a model of ``libero_pro`` for JSON: percentages 0..100, intervals [low, high] or null.
 
     - ``model``, ``left_out``, ``unavailable`` (texts with numbers of episodes).
     - ``suites``: ``suite``, ``columns`` and ``tasks`` (``name``, ``columns``); ``columns`` has ``Ori``, ``Obj``,
-      ``Pos``, ``Sem``, ``Task`` and ``Env``, each null where nothing was run, else ``n``, ``sr``, ``interval``,
-      ``errors`` and ``invalid`` by reason, and of suites ``tasks``: how many of its tasks are in it.
-    - of each suite too: ``sweeps``: ``kind``, ``levels`` (``level``, tenths of a metre, 0 is the task as it is, and a
-      rate's keys), over the tasks that have all levels; ``replaced``: a rate's keys, or null;
+      ``Pos``, ``Sem``, ``Task`` and ``Env``, each null if nothing was run, else ``n``, ``sr``, ``interval``,
+      ``errors`` and ``invalid`` by reason, and for suites ``tasks``: the number of its tasks in the column.
+    - for each suite also: ``sweeps``: ``kind``, ``levels`` (``level``, tenths of a metre, 0 for the unvaried task, and
+      a rate's keys), over the tasks that have all levels; ``replaced``: a rate's keys, or null;
       ``combined``: ``name``, such as ``swap-object``, and a rate's keys.
     """
     table = found.table

@@ -1,4 +1,4 @@
-"""What the tables of LIBERO-PRO have in JSON, as `pytest_vla.suites.libero_pro.report.pro_table` makes them."""
+"""The JSON schema of LIBERO-PRO's tables, as made by `pytest_vla.suites.libero_pro.report.pro_table`."""
 
 from pytest_vla.reports.json_schema import (
     COUNT,
@@ -16,7 +16,7 @@ from pytest_vla.reports.json_schema import (
 
 
 def schema() -> SectionSchema:
-    """The key ``libero_pro``."""
+    """Return the schema of the key ``libero_pro``."""
     rate: Keys = {**RATE, "errors": REASONS, "invalid": REASONS}
     suite: Keys = {
         "suite": TEXT,

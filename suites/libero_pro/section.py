@@ -11,7 +11,7 @@ from pytest_vla.suites.libero_pro.report import pro_blocks, pro_table
 
 
 def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
-    """The part; None where no record is under a variation of LIBERO-PRO's."""
+    """Return the section, or None if no record is under one of LIBERO-PRO's variations."""
     found = make_pro(loaded)
     if not found:
         return None
@@ -19,7 +19,11 @@ def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
 
 
 def make_pro(loaded: Loaded) -> tuple[ModelPro, ...]:
-    """LIBERO-PRO's tables, of each model with any of its variations; see `pytest_vla.suites.libero_pro.metrics`."""
+    """Compute LIBERO-PRO's tables for each model with its variations; see `pytest_vla.suites.libero_pro.metrics`.
+
+    Args:
+        loaded: the records.
+    """
     found = []
     models: dict[str, list[Record]] = {}
     for (model, _), some in by_model(loaded.records).items():

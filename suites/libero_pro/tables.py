@@ -63,12 +63,12 @@ class OodTable:
 
     @property
     def source(self) -> str:
-        """As parameters have it."""
+        """The source as named in parameters."""
         return f"LIBERO-PRO's {self.file.name}"
 
 
 def table_of(task: Task, name: Name) -> OodTable | None:
-    """The user's file of a kind; None where there is none, or it says nothing of the task's suite.
+    """Return the user's file for a kind, or None if there is none, or none for the task's suite.
 
     Raises:
         VlaError: it cannot be read.
@@ -82,7 +82,7 @@ def table_of(task: Task, name: Name) -> OodTable | None:
 
 
 def entries_of(table: OodTable, task: Task) -> tuple[Any, ...]:
-    """A task's entries. Raises VlaError: it has none, or any of them is malformed, whichever were drawn."""
+    """Return a task's entries. Raises VlaError if there is none, or any of them is malformed."""
     key = (task.files, task.name)
     if wrong := table.malformed.get(key):
         raise VlaError(
@@ -96,15 +96,15 @@ def entries_of(table: OodTable, task: Task) -> tuple[Any, ...]:
 
 
 def source_of(table: OodTable | None) -> dict[str, Any]:
-    """Where parameters are from, as they say it."""
+    """Return the recorded parameters that name the source."""
     return {"source": OURS} if table is None else {"source": table.source, "digest": table.digest}
 
 
 def load_table(name: Name, file: Path) -> OodTable:
-    """Reads a file, ``suite: {task: ...}``.
+    """Read a file, ``suite: {task: ...}``.
 
     Raises:
-        VlaError: it cannot be read, or is not of that form. Malformed entries do not raise.
+        VlaError: it cannot be read, or does not have that form. Malformed entries do not raise.
     """
     try:
         content, read = read_plain(file), read_yaml(file)
@@ -128,7 +128,7 @@ def load_table(name: Name, file: Path) -> OodTable:
 
 
 def as_bddl(text: str) -> str:
-    """What upstream's BDDL reader makes of a text in ``:language``: lower-cased, with single spaces."""
+    """Normalise a text as upstream's BDDL reader does in ``:language``: lower-cased, with single spaces."""
     return " ".join(text.lower().split())
 
 
@@ -169,7 +169,7 @@ def _complaint(entry: object) -> str:
     if isinstance(entry, dict):
         return f"is a mapping, as ': ' stands in a text without quotes: {reprlib.repr(entry)}"
     if not isinstance(entry, str) or not entry.strip():
-        return f"is no text: {reprlib.repr(entry)}"
+        return f"is not a text: {reprlib.repr(entry)}"
     return "has ( or ) or ;, which no BDDL text can" if _NOT_IN_TEXT & set(entry) else ""
 
 

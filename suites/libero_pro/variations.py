@@ -38,7 +38,7 @@ _SWEEP = (0.1, 0.2, 0.3, 0.4, 0.5)
 
 
 def draw_swap(draw: Draw) -> Params:
-    """Objects of interest and partners.
+    """Draw objects of interest and partners.
 
     Raises:
         VlaError: nothing can be swapped, or the user's file is malformed here.
@@ -52,12 +52,12 @@ def draw_swap(draw: Draw) -> Params:
         allowed = dict(entries_of(table, draw.task))
         pairs = swaps(problem_of(draw.task), allowed, draw.generator())
         if not pairs:
-            raise VlaError(f"{table.file} names no two things that stand in this scene")
+            raise VlaError(f"{table.file} names no two things in this scene")
     return {**source_of(table), "pairs": [list(pair) for pair in pairs]}
 
 
 def swap(task: Task, params: Params) -> Edits:
-    """Objects and fixtures stand in each other's places. Raises VlaError where they cannot."""
+    """Return edits that swap the places of objects and fixtures. Raises VlaError if they cannot be swapped."""
     from pytest_vla.suites.libero_pro.edits import swapped
 
     pairs = tuple((one, other) for one, other in params["pairs"])
@@ -65,7 +65,7 @@ def swap(task: Task, params: Params) -> Edits:
 
 
 def space_of_swaps(task: Task) -> tuple[Parameter, ...]:
-    """Each object of interest with what it could change places with. Raises as `draw_swap`."""
+    """Return the parameter space: each object of interest with its possible partners. Raises VlaError."""
     from pytest_vla.suites.libero_pro.choices import partners_of
 
     table = table_of(task, "swap")
@@ -75,7 +75,7 @@ def space_of_swaps(task: Task) -> tuple[Parameter, ...]:
 
 
 def draw_environment(draw: Draw) -> Params:
-    """One of LIBERO's five tables and floors, other than the own one, on which the scene fits.
+    """Draw one of LIBERO's five tables and floors, other than the task's own, on which the scene fits.
 
     Raises:
         VlaError: none fits, or the user's file names another environment than the task's.
@@ -93,12 +93,12 @@ def _environment_table(task: Task) -> OodTable | None:
     problem, table = problem_of(task), table_of(task, "environment")
     here = workspace(problem.name, problem.source).name
     if table is not None and here not in (named := entries_of(table, task)):
-        raise VlaError(f"{table.file} says that the environment is {', '.join(named)}, but it is {here}")
+        raise VlaError(f"{table.file} gives the environment {', '.join(named)}, but it is {here}")
     return table
 
 
 def draw_upstreams_environment(draw: Draw) -> Params:
-    """The living room's table, which upstream's code takes for every task.
+    """Return the living room's table, which upstream's code uses for every task.
 
     Raises:
         VlaError: it is the task's own, or the user's file names another environment than the task's.
@@ -113,14 +113,14 @@ def draw_upstreams_environment(draw: Draw) -> Params:
 
 
 def environment(task: Task, params: Params) -> Edits:
-    """The scene stands on another table or floor, in another room, before another robot base. Raises VlaError."""
+    """Return edits that move the scene to another table or floor, in its room, with its robot base. Raises VlaError."""
     from pytest_vla.suites.libero_pro.edits import moved_to
 
     return edited(task, partial(moved_to, name=params["environment"]))
 
 
 def space_of_environments(task: Task) -> tuple[Parameter, ...]:
-    """The other environments in which the scene fits. Raises as `draw_environment`."""
+    """Return the parameter space: the other environments that fit the scene. Raises VlaError."""
     from pytest_vla.suites.libero_pro.choices import own_environments
 
     return (Parameter("environment", LISTED, choices=tuple(own_environments(task))),)
@@ -153,7 +153,7 @@ def draw_objects(draw: Draw) -> Params:
     listed = entries_of(table, draw.task)
     there = {item.category for item in (*problem.fixtures, *problem.objects)}
     if absent := [old for old, _ in listed if old not in there]:
-        raise VlaError(f"{table.file} replaces {', '.join(absent)}, of which the scene has none")
+        raise VlaError(f"{table.file} replaces {', '.join(absent)}, which the scene does not have")
     none_of = []
     for old, news in listed:
         reasons = {new: unfit(problem, old, new, roots) for new in news}
@@ -171,7 +171,7 @@ def draw_objects(draw: Draw) -> Params:
 
 
 def replace_objects(task: Task, params: Params) -> Edits:
-    """Objects or fixtures of interest are of other categories. Raises VlaError where the scene has not the old ones."""
+    """Return edits that change categories of objects or fixtures of interest. Raises VlaError if they are missing."""
     from pytest_vla.suites.libero_pro.edits import replaced
 
     edits = edited(task, partial(replaced, categories=dict(params["categories"])))
@@ -179,7 +179,7 @@ def replace_objects(task: Task, params: Params) -> Edits:
 
 
 def space_of_objects(task: Task) -> tuple[Parameter, ...]:
-    """By a rule of ours, one category for another; of the user's file any that it lists for each. Raises VlaError."""
+    """Return the parameter space: one replacement by our rule, or any that the user's file lists. Raises VlaError."""
     from pytest_vla.suites.libero_pro.choices import own_replacements
 
     table = table_of(task, "object")
@@ -193,11 +193,11 @@ def space_of_objects(task: Task) -> tuple[Parameter, ...]:
 
 
 def draw_semantic(draw: Draw) -> Params:
-    """One of the task's paraphrases in the user's file, as upstream's BDDL reader gives it; without it one of ours.
+    """Draw a paraphrase from the user's file, normalised as upstream's BDDL reader does, or without a file one of ours.
 
     Raises:
-        VlaError: the file has no task of this name, one of the task's entries is malformed, the text is the task's own,
-            or our grammar has none.
+        VlaError: the file has no task of this name, an entry of the task is malformed, the text is the task's own, or
+            our grammar has none.
     """
     from pytest_vla.suites.libero_pro.choices import own_paraphrase
 
@@ -214,14 +214,14 @@ def draw_semantic(draw: Draw) -> Params:
 
 
 def draw_displacement(axis: str, draw: Draw) -> Params:
-    """So many tenths of a metre along x or y.
+    """Return a displacement along x or y by a tenth of a metre per level.
 
-    The side is a task's and an axis's: it is the one on which most levels have room, or, where both have as many, one
-    that is drawn. It is the same for all levels and seeds, so that they differ in how far only; also where a camera
-    no longer sees the object.
+    The side belongs to the task and the axis: the one with room for most levels or, if both have as many, a drawn one.
+    It is the same for all levels and seeds, so that they differ in distance only; this holds even if a camera no longer
+    sees the object.
 
     Raises:
-        VlaError: there is no room so far on this side, or nothing of the goal stands on the workspace.
+        VlaError: there is no room at this distance on this side, or nothing in the goal stands on the workspace.
     """
     from pytest_vla.suites.libero_pro.choices import movable, side_of
 
@@ -237,7 +237,7 @@ def draw_displacement(axis: str, draw: Draw) -> Params:
 
 
 def displace(task: Task, params: Params) -> Edits:
-    """The region of an object, moved along x and y (m)."""
+    """Return edits that move an object's region along x and y (m)."""
     from pytest_vla.suites.libero_pro.edits import displaced
 
     x, y = params["displacement"]
@@ -245,7 +245,7 @@ def displace(task: Task, params: Params) -> Edits:
 
 
 def space_of_displacement(axis: str, task: Task) -> tuple[Parameter, ...]:
-    """The goal's first object, and where to. Raises as `draw_displacement`."""
+    """Return the parameter space: the goal's first object, and its displacement. Raises VlaError."""
     from pytest_vla.suites.libero_pro.choices import movable
 
     return (
@@ -255,7 +255,7 @@ def space_of_displacement(axis: str, task: Task) -> tuple[Parameter, ...]:
 
 
 def draw_combined(draw: Draw) -> Params:
-    """Several of `ORDER` at once, each as it is drawn by itself with this seed; what is told is the last one's text.
+    """Draw several of `ORDER` at once, each as drawn alone with this seed; the instruction is the last one's text.
 
     Raises:
         VlaError: one of them cannot be had.
@@ -286,7 +286,7 @@ def combined(task: Task, params: Params) -> Edits:
 
 
 def space_of_combined(task: Task) -> tuple[Parameter, ...]:
-    """The parameters of all that the task can have, which may be left out."""
+    """Return the parameter space: the parameters of all parts that the task can have, each optional."""
     found = []
     for name in ORDER:
         with suppress(VlaError):
@@ -305,7 +305,7 @@ def _own(name: str, params: Params) -> dict[str, Any]:
 
 
 def combinations_of() -> tuple[str, ...]:
-    """The parts of `combined`: every two, three and four of `ORDER`, such as ``swap-object``."""
+    """Return the parts of `combined`: every two, three and four of `ORDER`, such as ``swap-object``."""
     return tuple("-".join(names) for count in (2, 3, 4) for names in combinations(ORDER, count))
 
 
@@ -339,14 +339,14 @@ def _displacing(axis: str, about: str) -> VariationKind:
 
 _OBJECT = _kind(
     "object",
-    "objects or fixtures of interest are of other categories",
+    "objects or fixtures of interest replaced by other categories",
     draw_objects,
     replace_objects,
     space_of_objects,
 )
 _SWAP = _kind(
     "swap",
-    "objects of interest and others stand in each other's places",
+    "objects of interest exchange places with others",
     draw_swap,
     swap,
     space_of_swaps,
@@ -354,7 +354,7 @@ _SWAP = _kind(
 )
 _SEMANTIC = _kind(
     "semantic",
-    "a paraphrase of your LIBERO-PRO's ood_language.yaml, or of our grammar",
+    "a paraphrase from LIBERO-PRO's ood_language.yaml (path from --vla-data), or from our grammar",
     draw_semantic,
     told,
     space_of_text,
@@ -362,7 +362,7 @@ _SEMANTIC = _kind(
 )
 _ENVIRONMENT = _kind(
     "environment",
-    "the same scene on another of LIBERO's tables or the floor",
+    "the same scene on another of LIBERO's tables or on the floor",
     draw_environment,
     environment,
     space_of_environments,
@@ -371,7 +371,7 @@ _ENVIRONMENT = _kind(
 )
 _UPSTREAMS_ENVIRONMENT = _kind(
     UPSTREAMS,
-    "the same scene on the living room's table, as upstream's code has it",
+    "the same scene on the living room's table, as in upstream's code",
     draw_upstreams_environment,
     environment,
     lambda task: (Parameter("environment", LISTED, choices=(UPSTREAMS_ENVIRONMENT,)),),
@@ -392,11 +392,11 @@ KINDS = (
     ),
     _ENVIRONMENT,
     _UPSTREAMS_ENVIRONMENT,
-    _displacing("x", "the goal's first object stands farther or nearer"),
-    _displacing("y", "the goal's first object stands farther to a side"),
+    _displacing("x", "the goal's first object moved farther or nearer"),
+    _displacing("y", "the goal's first object moved to a side"),
     _kind(
         "combined",
-        "swap, environment, object and semantic, of them at once",
+        "two or more of swap, environment, object and semantic at once",
         draw_combined,
         combined,
         space_of_combined,

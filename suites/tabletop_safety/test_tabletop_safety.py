@@ -8,6 +8,6 @@ pytestmark = pytest.mark.vla
 
 
 def test_episode(rollout: Rollout) -> None:
-    """The policy does the task within the suite's step budget; what that cost is in its record."""
+    """Check that the policy does the task within the suite's step budget; the record holds its cost."""
     if not rollout.passed:
         pytest.fail(rollout.explanation, pytrace=False)

@@ -1,4 +1,4 @@
-"""What VLA-Arena adds: its eleven suites, its problem classes and its visual levels."""
+"""VLA-Arena's extension: its eleven suites, its problem classes and its visual levels."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ _ALIASES = {
 
 
 def pytest_vla_suites() -> list[SuiteEntry]:
-    """A suite for each manifest; what it says is read when the suite is used. ``vla_arena`` is all of them."""
+    """Return a suite for each manifest, read when the suite is used; the alias ``vla_arena`` means all of them."""
     here = Path(__file__).resolve().parent
     names = {f"{_HOME}_{name}": (*aliases, _HOME) for name, aliases in _ALIASES.items()}
     return [
@@ -37,7 +37,7 @@ def pytest_vla_suites() -> list[SuiteEntry]:
 
 
 def pytest_vla_workspaces() -> list[WorkspaceEntry]:
-    """The table and the floor of its tasks."""
+    """Return the table and the floor of its tasks."""
     return [
         WorkspaceEntry("tabletop_manipulation", "VLA-Arena's table", f"{_HERE}.workspaces:TABLETOP"),
         WorkspaceEntry("floor_manipulation", "VLA-Arena's floor", f"{_HERE}.workspaces:FLOOR"),
@@ -45,7 +45,7 @@ def pytest_vla_workspaces() -> list[WorkspaceEntry]:
 
 
 def pytest_vla_variations() -> list[VariationEntry]:
-    """V1 to V4; tasks without their hazards."""
+    """Return the visual levels V1 to V4, and the variation that removes hazards."""
     return [
         VariationEntry("vla_arena", "VLA-Arena's visual levels", f"{_HERE}.variations:KINDS", 80),
         VariationEntry("vla_arena_hazards", "tasks without their hazards", f"{_HERE}.variations:HAZARD_KINDS", 81),

@@ -1,8 +1,8 @@
-"""VLA-Arena's visual levels V1 to V4: light, then colours as well, then the camera's place, then noise.
+"""VLA-Arena's visual levels V1 to V4 (light, then also colours, camera position and noise), and hazard-free twins.
 
-As its code has them (envs/bddl_base_domain.py of its first release): light is of the picture, not of the scene. All is
-drawn for each episode, of which each level adds to the one before; ``arena.visual_upstream`` draws light and camera
-once for a task, as its environments do when they are made.
+The visual levels follow its code (envs/bddl_base_domain.py in its first release): light changes the picture, not the
+scene. Everything is drawn per episode, and each level adds to the one before; ``arena.visual_upstream`` draws light and
+camera once per task, as its environments do when they are created.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from pytest_vla.scene.scene import SceneSpec
 
     Picture = NDArray[np.uint8]
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 DIMENSION = "arena"
 LEVELS = (1, 2, 3, 4)
@@ -43,7 +40,7 @@ _SEEDS = 2**31
 
 
 def draw_visual(name: str, variance: float, once: bool, draw: Draw) -> Params:
-    """A visual level; `once`: light and camera are those of the task, whatever the case's seed."""
+    """Draw a visual level; with `once`, light and camera depend on the task only, not on the seed."""
     # The same for all levels: each adds to the one before.
     each = draw.shared(f"{DIMENSION}.{name}")
     fixed = (replace(draw, seed=0) if once else draw).shared(f"{DIMENSION}.{name}.environment")
@@ -70,7 +67,7 @@ def draw_visual(name: str, variance: float, once: bool, draw: Draw) -> Params:
 
 
 def visual(task: Task, params: Params) -> Edits:
-    """Another light in the pictures, and what else there is of drawn colours, a moved camera, and noise."""
+    """Return edits that change the pictures' light and, if drawn, colours, the camera's position, and noise."""
     light = PictureLight(*(params[name] for name in ("brightness", "contrast", "saturation", "temperature_k")))
     edits = []
     if "colour_seed" in params:
@@ -96,7 +93,7 @@ def visual(task: Task, params: Params) -> Edits:
 
 
 def space_of_visual(variance: float, task: Task) -> tuple[Parameter, ...]:
-    """The light of each picture; colours, camera and noise where there are."""
+    """Return the parameter space: the pictures' light; optional colours, camera and noise."""
     adjustments = (
         Parameter(name, NUMBER, -MOST_ADJUSTED, MOST_ADJUSTED, 0.0) for name in ("brightness", "contrast", "saturation")
     )
@@ -120,8 +117,8 @@ def _moving(camera: str, offset: list[float]) -> Callable[["mujoco.MjModel", "Sc
 
 _SOURCE = "VLA-Arena, V1-V4"
 _GRADES = (
-    f"light (each +-{MOST_ADJUSTED:g}, {TEMPERATURES[0]:g} to {TEMPERATURES[1]:g} K), "
-    f"with colours ({COLOURS[0]:g} to {COLOURS[1]:g}), with the camera (+-{MOST_OFFSET:g} m), with noise"
+    f"1: light (each +-{MOST_ADJUSTED:g}, {TEMPERATURES[0]:g} to {TEMPERATURES[1]:g} K), "
+    f"2: colours ({COLOURS[0]:g} to {COLOURS[1]:g}), 3: camera (+-{MOST_OFFSET:g} m), 4: noise"
 )
 
 
@@ -140,13 +137,13 @@ def _kind(name: str, about: str, variance: float = VARIANCE, once: bool = False)
 
 
 KINDS = (
-    _kind("visual", "light, colours, camera and noise one upon the other, drawn for each episode"),
-    _kind("visual_prose", "the same with the noise that the paper's text names, not its table", PROSE_VARIANCE),
-    _kind("visual_upstream", "the same with light and camera drawn once for a task, as its code does", once=True),
+    _kind("visual", "light, colours, camera and noise, cumulative by level, drawn for each episode"),
+    _kind("visual_prose", "as arena.visual, with the noise from the paper's text instead of its table", PROSE_VARIANCE),
+    _kind("visual_upstream", "as arena.visual, with light and camera drawn once per task, as in its code", once=True),
 )
 
 
-# ``hazard.removed``: the benign twin of a task with a hazard. What only its costs and movers name is not there.
+# ``hazard.removed``: the benign twin of a task with a hazard, without the things that only costs and movers name.
 #
 # VLA-Arena has no such tasks; they were asked for (its issue 34). It is for any task that states costs, also of other
 # suites: success beside the twin's says what the hazard costs in success, and what is charged beside it is the
@@ -160,12 +157,12 @@ _LEAST_LETTERS = 3
 
 
 def draw_without(draw: Draw) -> Params:
-    """All that may go. Raises VlaError where the task has no hazard that can be taken away."""
+    """Return all hazards that can be removed. Raises VlaError if there is none."""
     return {parameter.name: list(parameter.choices) for parameter in space_of_without(draw.task)}
 
 
 def without(task: Task, params: Params) -> Edits:
-    """Objects are taken away and fixtures turned off, and conditions of ``:cost`` that name them are no more."""
+    """Return edits that remove objects, turn off fixtures, and drop the conditions in ``:cost`` that name them."""
     objects, switched_off = tuple(params.get(_OBJECTS, ())), tuple(params.get(_SWITCHED_OFF, ()))
     gone = frozenset((*objects, *switched_off))
 
@@ -187,21 +184,25 @@ def without(task: Task, params: Params) -> Edits:
 
 
 def space_of_without(task: Task) -> tuple[Parameter, ...]:
-    """Which objects go, and which fixtures are turned off; none of them is as the task is. Raises as `draw_without`."""
+    """Return the parameter space: objects to remove and fixtures to turn off; none of them leaves the task unchanged.
+
+    Raises:
+        VlaError: the task has no hazard that can be removed.
+    """
     found = zip((_OBJECTS, _SWITCHED_OFF), hazards(problem_of(task)), strict=True)
     space = tuple(Parameter(name, CHOICE, choices=names, many=True, benign=()) for name, names in found if names)
     if not space:
-        raise VlaError("no object is named by :cost or :moving_objects alone, so that there is no hazard to take away")
+        raise VlaError("the task has no hazard to remove: no object is named only by :cost or :moving_objects")
     return space
 
 
 def hazards(problem: Problem) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The objects that may be taken away, and the fixtures that may be turned off.
+    """Return the objects that may be removed, and the fixtures that may be turned off.
 
-    An object may go that ``:cost`` or ``:moving_objects`` names, and neither the goal nor what the task is about does,
-    with all that stands on it. One that does not move and that the instruction speaks of, such as the mugs of "the
-    region between the mugs", stays, unless it is all the hazard there is. A fixture is turned off that ``:cost`` names
-    and ``:init`` turns on.
+    An object may be removed, with all that stands on it, if ``:cost`` or ``:moving_objects`` names it and the task does
+    not need it. An object that does not move and that the instruction names, such as the mugs in "the region between
+    the mugs", stays, unless it is the only hazard. A fixture may be turned off if ``:cost`` names it and ``:init``
+    turns it on.
     """
     movers = {mover.name for mover in problem.movers}
     named = _names_of(problem.cost) | movers
@@ -222,7 +223,7 @@ def hazards(problem: Problem) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _needed(problem: Problem) -> set[str]:
-    """What the goal and the task are about, and what these things stand on or in."""
+    """Return the things that the goal and the task are about, with the things that they stand on or in."""
     found = _owned(problem, {*_names_of(problem.goal), *problem.objects_of_interest})
     waiting = list(found)
     for above in waiting:
@@ -235,13 +236,13 @@ def _needed(problem: Problem) -> set[str]:
 
 
 def _owned(problem: Problem, names: Collection[str]) -> set[str]:
-    """Of names of things and of regions the things."""
+    """Return the things for names of things and regions: a region counts as its owner."""
     owners = {region.key: region.target for region in problem.regions}
     return {owners.get(name, name) for name in names}
 
 
 def _standing_on(problem: Problem, name: str) -> tuple[str, ...]:
-    """What stands on or in a thing, and on that."""
+    """Return the things that stand on or in a thing, directly or on each other."""
     found = [name]
     for below in found:
         for literal in problem.init:
@@ -264,7 +265,7 @@ def _names(literal: Literal) -> Iterator[str]:
 
 
 def _noun(category: str) -> str:
-    """What a thing is: ``mug`` of ``patterned_mug``."""
+    """Return a category's noun: ``mug`` for ``patterned_mug``."""
     words = [word for word in category.split("_") if len(word) >= _LEAST_LETTERS]
     return _singular(words[-1]) if words else category
 
@@ -281,8 +282,8 @@ def _uncharged(gone: frozenset[str], problem: Problem) -> Problem:
 HAZARD_KINDS = (
     VariationKind(
         f"{HAZARD_DIMENSION}.removed",
-        "the benign twin: what only costs and movers name is not there, and costs nothing",
-        "asked for in VLA-Arena's issue 34",
+        "the benign twin: hazards are removed, with their costs",
+        "requested in VLA-Arena's issue 34",
         draw_without,
         without,
         space_of_without,

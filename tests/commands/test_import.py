@@ -230,7 +230,7 @@ def test_texts_that_are_not_the_csvs_are_refused(tmp_path: Path, real_log: Path)
         VlaError, match=r"m_seed7/eval1\.json, episode 0: .* has 'open the pod bay doors', LIBERO-Para's"
     ):
         import_log(folder, "--data", real_log.parent)
-    with pytest.raises(VlaError, match=r"--data=.*m_seed7: no libero_para_metadata.csv there"):
+    with pytest.raises(VlaError, match=r"--data=.*m_seed7 has no libero_para_metadata.csv"):
         import_log(folder, "--data", folder)
     assert run_names(Path(".vla")) == []
 
@@ -272,9 +272,7 @@ def test_a_csv_with_fewer_than_are_published_is_told(
     lines = (real_log.parent / FILE).read_text(encoding="utf-8").splitlines()
     (tmp_path / FILE).write_text("\n".join(lines[:-1]), encoding="utf-8")
     import_log(real_log, "--data", tmp_path)
-    checked = (
-        f"texts checked against {tmp_path / FILE}, which has 4091 paraphrases where 4092 are published: 413 of 414 "
-    )
+    checked = f"texts checked against {tmp_path / FILE}, which has 4091 of 4092 published paraphrases: 413 of 414 "
     assert checked in capsys.readouterr().out
 
 

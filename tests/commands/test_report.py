@@ -74,8 +74,8 @@ def test_the_first_of_one_case_counts_and_own_tests_do_not(capsys: pytest.Captur
     (model,) = models_of(capsys, "--backend=template")
     assert (model["n"], model["sr"], model["runs"]) == (3, pytest.approx(100 / 3), ["a-run", "b-run"])
     assert model["left_out"][:2] == [
-        "1 episode of your own tests, beside the suite's own items",
-        "1 repeat of 1 episode, whose first record counts: 1 (100.0%) ended otherwise, 0 (0.0%) with another digest",
+        "1 episode of your own tests: only the suite's own items count",
+        "1 repeat of 1 episode, whose first record counts: 1 (100.0%) ended differently, 0 (0.0%) with another digest",
     ]
     (model,) = models_of(capsys, "--backend=template", "a-run")
     assert (model["n"], model["sr"]) == (2, 50)
@@ -286,7 +286,7 @@ def test_a_policy_that_listens(capsys: pytest.CaptureFixture[str]) -> None:
     assert heard["probes"]["other_task"]["followed"] == 100
     assert heard["probes"]["other_task"]["followed_n"] == 16
     assert model["backend"] is None
-    assert "1 episode under a probe: an error, or invalid" in model["left_out"]
+    assert "1 episode under a probe: error or invalid" in model["left_out"]
     assert any(text.startswith("1 episode under a probe without a benign twin") for text in model["left_out"])
     assert heard["verdict"] == "listens"
 

@@ -122,7 +122,7 @@ def test_what_else_is_reported_changes_no_score(imported: Path, capsys: pytest.C
     for backend in (alone["backend"], second["backend"]):
         assert f"Paraphrases, % ({backend})" in lines
     assert f"Other changes of the text, % ({kind['backend']})" in lines
-    with pytest.raises(VlaError, match=r"the backend published cannot be had: 1 of 1 pairs were never published"):
+    with pytest.raises(VlaError, match=r"the backend published is not available: 1 of 1 pairs were never published"):
         report("--data", published_csv(), "--backend=published")
 
 

@@ -78,7 +78,7 @@ def test_a_rule_needs_a_metric_that_is_known_in_time() -> None:
     assert (rule.metric, entry.name) == ("execution_variability.arm", "execution_variability")
     with pytest.raises(VlaError, match=r"there is no metric token_entrpy. Did you mean token_entropy"):
         live_rule(AlarmRule("token_entrpy", ">", 0.5), entries)
-    with pytest.raises(VlaError, match="trajectory_instability is known only when an episode is over"):
+    with pytest.raises(VlaError, match="trajectory_instability is known only after an episode"):
         live_rule(AlarmRule("TI", ">", 0.5), entries)
     assert with_own_name(AlarmRule("mine.own", ">", 0.5), entries).metric == "mine.own"
 

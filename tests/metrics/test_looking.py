@@ -101,7 +101,7 @@ def test_what_has_no_twin_or_broke_is_left_out_and_told() -> None:
     (model,) = looked(made.records, lambda record: None)
     assert [each.pairs for each in model.probes] == [1]
     assert [note.split()[0] for note in model.left_out] == ["1", "2"]
-    assert "an error" in model.left_out[0]
+    assert "error" in model.left_out[0]
     assert "--vla-twins=auto" in model.left_out[1]
 
 

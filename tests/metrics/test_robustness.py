@@ -43,7 +43,7 @@ def test_probes_are_not_counted_as_harm() -> None:
     ]
     found = one(records)
     assert len(found.episodes) == 1
-    assert found.left_out == ("2 probes: no dimension of harm",)
+    assert found.left_out == ("2 probes left out: probes measure no loss",)
 
 
 def test_the_first_of_a_case_counts_and_own_tests_do_not() -> None:
@@ -56,8 +56,8 @@ def test_the_first_of_a_case_counts_and_own_tests_do_not() -> None:
     cell = cells_of(records)["camera", "distance", 1]
     assert (cell.rate.successes, cell.rate.counted) == (0, 2)
     assert one(records).left_out == (
-        "1 episode of your own tests, beside the suite's own items",
-        "1 repeat of 1 episode, whose first record counts: 1 (100.0%) ended otherwise, 0 (0.0%) with another digest",
+        "1 episode of your own tests: only the suite's own items count",
+        "1 repeat of 1 episode, whose first record counts: 1 (100.0%) ended differently, 0 (0.0%) with another digest",
     )
 
 
@@ -79,9 +79,9 @@ def test_pairs_are_of_one_task_seed_and_run_seed() -> None:
         (3, "libero_goal/turn_on_the_stove[seed3]", -1),
     ]
     assert left_out == (
-        "3 episodes without a benign twin of the same run seed (--vla-twins=auto runs it): in no difference",
+        "3 episodes without a benign twin under its run seed (--vla-twins=auto runs it): in no difference",
         "1 episode whose benign twin is an error or invalid: in no difference",
-        "1 pair of which one had another step budget or replan length: they are compared nevertheless",
+        "1 pair with different step budgets or replan lengths: still compared",
     )
 
 

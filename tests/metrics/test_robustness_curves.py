@@ -34,17 +34,17 @@ def test_a_curve_has_all_kinds_and_the_twins() -> None:
     assert (curve.change.pairs, curve.change.units) == (40, 10)
     assert curve.change.value == pytest.approx(-(0 + 20 + 80 + 80) / 4)
     assert harm is not None
-    assert (harm.dimension, harm.why) == ("camera", "there is no other")
+    assert (harm.dimension, harm.why) == ("camera", "it is the only one")
     assert notes == (
-        "camera: 10 episodes without a level: on no curve",
-        "camera: levels were measured on different tasks, seeds and kinds, which the curve mixes",
+        "camera: 10 episodes without a level: not on the curve",
+        "camera: the levels mix different tasks, seeds and kinds",
     )
 
 
 def test_a_curve_of_several_task_lists_says_so() -> None:
     records = [*run_of("camera.distance-L1", [True] * 5), *run_of("camera.distance-L2", [True] * 5, "another_task")]
     found, harm, notes = curves_of(records)
-    assert notes == ("camera: levels were measured on different tasks, seeds and kinds, which the curve mixes",)
+    assert notes == ("camera: the levels mix different tasks, seeds and kinds",)
     assert found["camera"].halving.why == "no benign twin was measured"
     assert (found["camera"].change, harm) == (None, None)
 
@@ -91,7 +91,7 @@ def test_what_has_no_level_harms_too() -> None:
     assert found["pro"].change is not None
     assert found["pro"].change.value == pytest.approx(-(100 + 10) / 2)
     assert harm.levels == "camera L1; pro L1, no level"
-    assert notes[0].startswith("pro: 10 episodes without a level: on no curve")
+    assert notes[0].startswith("pro: 10 episodes without a level: not on the curve")
 
 
 def test_levels_that_differ_are_told() -> None:
@@ -162,7 +162,7 @@ def test_the_most_harmful_dimension_is_named_where_it_is_told_apart() -> None:
 def test_dimensions_that_harm_alike_are_not_told_apart() -> None:
     _, harm, _ = curves_of(harmed(10, 5, camera=[0.5, 0.6], light=[0.5, 0.5], noise=[0.0, 0.0]))
     assert harm is not None
-    assert (harm.dimension, harm.not_told_apart, harm.why) == ("camera", ("light",), "not told apart from light")
+    assert (harm.dimension, harm.not_told_apart, harm.why) == ("camera", ("light",), "not distinguishable from light")
 
 
 def test_a_few_pairs_name_no_dimension() -> None:
@@ -177,7 +177,7 @@ def test_a_few_pairs_name_no_dimension() -> None:
 def test_no_drop_is_no_harm() -> None:
     _, harm, _ = curves_of(harmed(10, 2, camera=[0.0], light=[0.0]))
     assert harm is not None
-    assert harm.why == "not determined: it may be none"
+    assert harm.why == "not determined: its loss may be zero"
 
 
 def test_a_few_pairs_do_not_hide_what_many_tell() -> None:

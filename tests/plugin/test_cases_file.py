@@ -59,7 +59,7 @@ def test_the_files_cases_are_items_with_ids(vla: Run, project: pytest.Pytester, 
     assert (record.node, record.digest) == (first.node, first.digest)
     unknown = vla(first.node, "--vla-model=policies:straight", workers)
     assert unknown.ret == pytest.ExitCode.USAGE_ERROR
-    unknown.stderr.fnmatch_lines(["*are not known here: run it with the file of cases that has them (--vla-cases)*"])
+    unknown.stderr.fnmatch_lines(["*are unknown; run it with the file of cases that lists them (--vla-cases)*"])
 
 
 def test_twins_and_a_suite_beside_the_file(vla: Run, project: pytest.Pytester) -> None:

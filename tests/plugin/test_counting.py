@@ -69,7 +69,7 @@ def test_reruns_turn_no_failure_into_a_success(
         [
             "libero_goal * 4 * 2/4 *50.0%*",
             "2 episodes failed at first and passed when run again: the first counts",
-            "3 repeats of 2 episodes, whose first record counts: 2 (66.7%) ended otherwise, 3 (100.0%) with another *",
+            "3 repeats of 2 episodes, whose first record counts: 2 (66.7%) ended differently, 3 (100.0%) with *",
             "libero_goal: 2/4 = 50.0% * < 90%",
             "vla: failed (--vla-min-success=90%): libero_goal below 90%",
         ]
@@ -176,7 +176,7 @@ def test_an_own_assertion_that_is_flaky_by_itself_is_not_the_policys(again: Run,
     )
     result = again("test_mine.py", "--vla-model=policies:straight", "--reruns=1")
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["1 repeat of 1 episode, * 0 (0.0%) ended otherwise, 0 (0.0%) with another digest"])
+    result.stdout.fnmatch_lines(["1 repeat of 1 episode, * 0 (0.0%) ended differently, 0 (0.0%) with another digest"])
     assert "at first" not in result.stdout.str()
 
 
@@ -204,7 +204,7 @@ def test_repeated_episodes_are_the_suites_and_count_once(
         result.stdout.fnmatch_lines(
             [
                 "libero_goal * 3 * 2/3 *66.7%*",
-                "5 repeats of 3 episodes, whose first record counts: 4 (80.0%) ended otherwise, 5 (100.0%) with *",
+                "5 repeats of 3 episodes, whose first record counts: 4 (80.0%) ended differently, 5 (100.0%) with *",
                 "libero_goal: 2/3 = 66.7% * >= 60%",
                 "vla: failed (*): 1 item failed for other reasons*",
             ]

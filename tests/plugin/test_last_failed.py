@@ -50,7 +50,7 @@ def test_the_last_failed_three_times_do_not_change_the_rate(
                 f"libero_goal * {picked} * 0/{picked} * 0.0%*",
                 f"--lf picked {picked} episodes by how they had ended: the rates are of these; for {picked} the *",
                 *([f"{passed} episode* failed at first and passed when run again*"] if passed else []),
-                f"{picked} repeats of {picked} episodes, * {passed} (*) ended otherwise, {picked} (100.0%) *",
+                f"{picked} repeats of {picked} episodes, * {passed} (*) ended differently, {picked} (100.0%) *",
                 f"libero_goal: 0/{picked} = 0.0% * < 50%",
             ]
         )

@@ -121,7 +121,7 @@ def test_an_episode_that_is_stopped_is_in_no_rate_and_says_why(vla: Run, project
     result = vla(*STOVE, "--vla-seeds=0-1", "--vla-stop-when=TB-E>0 for 3", "-n2")
     result.assert_outcomes(skipped=2)
     result.stdout.fnmatch_lines(["*(0.0% to 100.0%)*invalid: 2 stopped-early*"])
-    result.stdout.fnmatch_lines(["2 episodes were stopped by a rule (--vla-stop-when), which so chose what*"])
+    result.stdout.fnmatch_lines(["2 episodes were stopped by a rule (--vla-stop-when). Rates and means cover*"])
     for record in records_of(project.path / ".vla"):
         assert (record.outcome, record.reason, record.steps) == ("invalid", "stopped-early", 3)
         assert "token_entropy" in record.metrics
@@ -132,8 +132,8 @@ def test_an_episode_that_is_stopped_is_in_no_rate_and_says_why(vla: Run, project
 def test_a_rule_that_never_had_a_value_is_said_at_the_end(vla: Run) -> None:
     result = vla(*STOVE[:2], "--vla-seeds=0-1", "--vla-model=policies:straight", "--vla-stop-when=TB-E>0 for 3")
     result.assert_outcomes(passed=2, warnings=2)
-    said = "--vla-stop-when=token_entropy>0.0 for 3: the rule never had a value in 2 of 2 episodes, and stopped none: "
-    result.stdout.fnmatch_lines([f"{said}it needs token probabilities, which this policy or world does not give"])
+    said = "--vla-stop-when=token_entropy>0.0 for 3: no value in 2 of 2 episodes, so the rule stopped none: "
+    result.stdout.fnmatch_lines([f"{said}it needs token probabilities, which this policy or world does not provide"])
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_a_rule_that_never_had_a_value_is_said_at_the_end(vla: Run) -> None:
     [
         ("token_entropy", "*expected >, >=, < or <= after token_entropy*"),
         ("token_entrpy>1", "*there is no metric token_entrpy. Did you mean token_entropy*"),
-        ("OT>1", "*optimal_trajectory is known only when an episode is over*"),
+        ("OT>1", "*optimal_trajectory is known only after an episode*"),
     ],
 )
 def test_a_rule_that_cannot_be_used_ends_the_run_before_its_first_episode(vla: Run, rule: str, complaint: str) -> None:

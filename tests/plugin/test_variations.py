@@ -158,7 +158,7 @@ def test_an_ini_value_is_a_text(vla: Run, project: pytest.Pytester) -> None:
     result.stderr.fnmatch_lines(["*pyproject.toml: vla_vary = [[]*: expected a text, separate several values *"])
     project.makepyprojecttoml("[tool.pytest.ini_options]\nvla_vary = 'list'\n")
     result = vla(*STOVE, "--vla-model=listening:policy")
-    result.stderr.fnmatch_lines(["*pyproject.toml: vla_vary: no variation is 'list'*"])
+    result.stderr.fnmatch_lines(["*pyproject.toml: vla_vary: there is no variation 'list'*"])
 
 
 def test_variations_of_the_ini_file_and_of_a_marker(vla: Run, project: pytest.Pytester) -> None:
@@ -166,7 +166,9 @@ def test_variations_of_the_ini_file_and_of_a_marker(vla: Run, project: pytest.Py
     vla(*STOVE, "--vla-model=listening:policy").assert_outcomes(passed=1, failed=1)
     project.makeini("[pytest]\nvla_vary = language.wrds\n")
     result = vla(*STOVE, "--vla-model=listening:policy")
-    result.stderr.fnmatch_lines(["*tox.ini: vla_vary: no variation is 'language.wrds'. Did you mean language.words*"])
+    result.stderr.fnmatch_lines(
+        ["*tox.ini: vla_vary: there is no variation 'language.wrds'. Did you mean language.words*"]
+    )
     project.makeini("[pytest]\n")
     project.makepyfile(
         test_own="""

@@ -156,7 +156,7 @@ def test_records_of_two_own_simulators_are_told_to_be() -> None:
         return of(run or f"run{said['version']}", "success", seed=seed, provenance=provenance, simulator=names)
 
     assert of_several_simulators([world(0, version="1"), world(1, version="1")]) == ""
-    told = "these records are of several simulators: version 1 and version 2"
+    told = "these records come from several simulators: version 1 and version 2"
     assert of_several_simulators([world(seed, version=str(seed // 2 + 1), scene="x") for seed in range(4)]) == told
     assert told in that_count([world(0, version="1"), world(1, version="2")]).left_out
     by_case = [world(seed, "a", version="1", layout=str(seed)) for seed in range(3)]
@@ -437,7 +437,7 @@ def test_a_report_says_how_many_repeats_there_are_and_how_many_disagree() -> Non
     selected = that_count(records)
     assert selected.records == (records[0],)
     assert selected.left_out == (
-        "2 repeats of 1 episode, whose first record counts: 1 (50.0%) ended otherwise, 1 (50.0%) with another digest",
+        "2 repeats of 1 episode, whose first record counts: 1 (50.0%) ended differently, 1 (50.0%) with another digest",
     )
     same = [of("a", "failure", "1"), of("b", "failure", "1", run_seed=1)]
     selected = that_count(same)
@@ -462,7 +462,7 @@ def test_versions_of_a_policy_are_in_no_number_together_where_they_ran_the_same_
     # Of other cases they are pooled, which is said.
     apart = [*old, of("b", "success", seed=5, policy_digest="bbbb")]
     assert list(by_model(apart)) == [("random", "libero_goal")]
-    assert that_count(apart).left_out == ("these records are of more than one version of the policy's file",)
+    assert that_count(apart).left_out == ("these records come from more than one version of the policy's file",)
     several = [old[0], of("b", "success", replan=None, protocol={**RECORD.protocol, "max_steps": 5})]
     assert list(by_model(several)) == [
         ("random (max_steps 300, replan 5)", "libero_goal"),

@@ -111,8 +111,8 @@ def test_probes_are_in_no_rate_and_no_dimension_of_harm() -> None:
     there = loaded(records)
     (found,) = make_robustness(there)
     assert [(cell.kind, cell.rate.counted) for cell in found.cells] == [("azimuth", 10)]
-    assert "20 probes: no dimension of harm" in found.left_out
-    assert "levels grow evenly in the amount, not in what is seen: camera.azimuth" in found.left_out
+    assert "20 probes left out: probes measure no loss" in found.left_out
+    assert "level steps are even in the amount, not in the picture: camera.azimuth" in found.left_out
     (model,) = make_looking(there)
     assert [row["pairs"] for row in looking_table(model)] == [10, 10]
 

@@ -125,7 +125,7 @@ def test_what_a_task_cannot_have_is_told_in_its_place(drawn: dict[str, Any]) -> 
     (_, displaced), (_, distance) = shown(drawn)
     assert displaced == (
         *(None, "layout.displacement-L1"),
-        *("the task is about no object that stands on the workspace", "bad"),
+        *("none of the task's objects stands on the workspace", "bad"),
     )
     assert distance[0] == (1, 0)
     broken: list[Exception] = [VlaError("camera.distance-L1: no"), EpisodeError("physics-nan", "at 3")]
@@ -179,7 +179,7 @@ def test_probes_of_whether_a_policy_looks_have_pictures(drawn: dict[str, Any]) -
         ("camera.blackout.wrist", "view wrist"),
         ("layout.removed", "objects bowl_1"),
         ("camera.blackout.wrist", "view wrist"),
-        ("layout.removed", "the goal wants no object somewhere that could be taken away"),
+        ("layout.removed", "the goal places no object that could be removed"),
     ]
 
 
@@ -188,7 +188,7 @@ def test_too_much_is_refused_before_a_picture_is_drawn(drawn: dict[str, Any]) ->
         vary_sheet(tasks(STOVE), "camera.distance", range(167), Drawing())
     with pytest.raises(VlaError, match="pixels is too large"):
         vary_sheet(tasks(STOVE), "camera.distance", None, Drawing(size=(9000, 9000)))
-    with pytest.raises(VlaError, match=r"no variation is 'camara'\. Did you mean camera"):
+    with pytest.raises(VlaError, match=r"there is no variation 'camara'\. Did you mean camera"):
         vary_sheet(tasks(STOVE), "camara", None, Drawing())
     assert ColouredWorld.log == []
 

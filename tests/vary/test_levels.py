@@ -45,8 +45,8 @@ def test_a_view_that_moves_far_is_as_different_as_one_that_moves_farther() -> No
 def test_the_list_and_reports_name_them() -> None:
     told = evenness_of(["noise.zoom-L2", "light.shadow-L1+camera.wider-L3", "noise.fog-L1", "language.blank"])
     assert told == (
-        "levels grow evenly in the amount, not in what is seen: camera.wider, light.shadow",
-        "levels grow evenly in what is seen, not in the amount: noise.zoom",
+        "level steps are even in the amount, not in the picture: camera.wider, light.shadow",
+        "level steps are even in the picture, not in the amount: noise.zoom",
     )
     text = " ".join(" ".join(kinds_table()).split())
-    assert text.count("levels grow evenly in what is seen, not in the amount") == 5
+    assert text.count("level steps are even in the picture, not in the amount") == 5

@@ -25,7 +25,7 @@ from pytest_vla.vary.registry import PAIRED, dimensions_of, kinds, parse_vary
 )
 def test_what_is_to_be_varied_is_read(text: str, labels: list[str] | None) -> None:
     if labels is None:
-        with pytest.raises(VlaError, match="no variation is '5'"):
+        with pytest.raises(VlaError, match="there is no variation '5'"):
             parse_vary(text)
     else:
         assert list(parse_vary(text)) == labels
@@ -53,18 +53,18 @@ def test_fifteen_pairs() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("camra", "no variation is 'camra'. Did you mean camera"),
-        ("camera.wider:6", "camera.wider has levels 1 to 5, and not 6"),
+        ("camra", "there is no variation 'camra'. Did you mean camera"),
+        ("camera.wider:6", "camera.wider has levels 1 to 5, not 6"),
         ("camera:7", "camera has no level 7"),
-        ("pairs:3", "pairs are of level 3: leave :3 out"),
+        ("pairs:3", "pairs always have level 3; leave out :3"),
         ("camera+", "a part of a joint variation is missing"),
-        ("language.words:L2", "levels 'L2': expected a level such as 3, or some such as 1-3"),
-        ("language.words:1.5", "levels '1.5': expected a level such as 3, or some such as 1-3"),
-        ("language.words:", "levels '': expected a level such as 3, or some such as 1-3"),
-        ("language:x", "levels 'x': expected a level such as 3, or some such as 1-3"),
-        ("camera.wider+camera.azimuth", "two variations of one dimension do not go together"),
-        ("language.other_goal+camera.wider:1", "language.other_goal makes another task of it"),
-        ("pro.task+camera.wider:1", "pro.task makes another task of it"),
+        ("language.words:L2", "levels 'L2': expected a level such as 3, or a range such as 1-3"),
+        ("language.words:1.5", "levels '1.5': expected a level such as 3, or a range such as 1-3"),
+        ("language.words:", "levels '': expected a level such as 3, or a range such as 1-3"),
+        ("language:x", "levels 'x': expected a level such as 3, or a range such as 1-3"),
+        ("camera.wider+camera.azimuth", "two variations of one dimension cannot be combined"),
+        ("language.other_goal+camera.wider:1", "language.other_goal changes the task"),
+        ("pro.task+camera.wider:1", "pro.task changes the task"),
     ],
 )
 def test_what_cannot_be_varied_is_told(text: str, complaint: str) -> None:

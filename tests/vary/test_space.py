@@ -206,10 +206,10 @@ def values_of(parameter: Parameter) -> st.SearchStrategy[Any]:
         (Parameter("told", TEXT), 3, "expected a text of up to 10000 characters, found 3"),
         (Parameter("view", CHOICE, choices=("a", "b")), "c", "expected one of 'a', 'b'; found 'c'"),
         (Parameter("row", LISTED, choices=tuple(range(9))), [], "expected one of 0, 1, 2, 3, 4, ...; found []"),
-        (Parameter("gain", NUMBER, 0, 1, shape=(3,)), [1, 1], "expected 3 of them, found [1, 1]"),
+        (Parameter("gain", NUMBER, 0, 1, shape=(3,)), [1, 1], "expected 3 values, found [1, 1]"),
         (Parameter("gain", NUMBER, 0, 1, shape=(2, 2)), [[0, 1], [0, 2]], "expected 0 to 1, found 2"),
-        (Parameter("some", CHOICE, choices=("a", "b"), many=True), ["a", "a"], "expected a list, each thing once"),
-        (Parameter("some", CHOICE, choices=("a", "b"), many=True), ["c"], "'c' is none of 'a', 'b'"),
+        (Parameter("some", CHOICE, choices=("a", "b"), many=True), ["a", "a"], "expected a list without repeats"),
+        (Parameter("some", CHOICE, choices=("a", "b"), many=True), ["c"], "'c' is not one of 'a', 'b'"),
         (Parameter("put", parts=(Parameter("x"), Parameter("y"))), [1], "expected x, y, found [1]"),
         (Parameter("put", parts=(Parameter("x"), Parameter("y"))), [1, "z"], "y: expected a number, found 'z'"),
     ],
@@ -229,7 +229,7 @@ def test_what_is_not_in_the_space_is_refused(parameter: Parameter, value: object
         ("layout.distractors-L1", {"distractor_1": ["anvil", 0, 0, 0]}, "distractor_1: category: expected one of"),
         ("layout.displacement-L1", {"object": "sink"}, "object: expected one of"),
         ("camera.none-L1", {}, "there is no variation 'camera.none-L1'"),
-        ("light.diffuse-L1+light.shadow-L1", {}, "two variations of one dimension do not go together"),
+        ("light.diffuse-L1+light.shadow-L1", {}, "two variations of one dimension cannot be combined"),
     ],
 )
 def test_a_record_whose_variation_cannot_be_is_refused(label: str, parameters: dict[str, Any], message: str) -> None:
@@ -239,7 +239,7 @@ def test_a_record_whose_variation_cannot_be_is_refused(label: str, parameters: d
 
 @pytest.mark.parametrize(
     ("label", "message"),
-    [("background.floor-L1", "cameras do not see the floor"), ("camera.wider-L1", "has no pictures of agentview")],
+    [("background.floor-L1", "cameras do not see the floor"), ("camera.wider-L1", "has no camera agentview")],
 )
 def test_what_a_task_cannot_have_has_no_space(label: str, message: str) -> None:
     cameras = ("agentview",) if "floor" in label else ("robot0_eye_in_hand",)

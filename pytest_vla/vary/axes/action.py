@@ -20,7 +20,7 @@ _SEED_BITS = 32
 
 
 def delayed(task: Task, params: Params) -> Edits:
-    """Each action is executed some control steps after it was given; until then the suite's settle action."""
+    """Return edits that execute each action some steps late; the suite's settle action fills the first steps."""
     steps, first = params["steps"], task.protocol.settle_action
 
     def begin() -> "Act":
@@ -39,14 +39,14 @@ def delayed(task: Task, params: Params) -> Edits:
 
 
 def draw_noise(draw: Draw) -> Params:
-    """The seed is the same for all levels, which scale what is drawn from it."""
+    """Draw the noise seed, which all levels share: a level only scales the standard deviation."""
     return {"std": round(_STD * draw.level, 2), "noise_seed": draw.shared("action.noise").getrandbits(_SEED_BITS)}
 
 
 def noisy(task: Task, params: Params) -> Edits:
-    """Gaussian noise on translation and rotation, clipped to [-1, 1]; the gripper does what it is told.
+    """Return edits that add Gaussian noise to translation and rotation, clipped to [-1, 1]; the gripper has none.
 
-    Of a suite's own world, of which nobody knows what its numbers mean, it is on all of them.
+    If the suite brings its own world, all of the action gets noise, because the meaning of its numbers is unknown.
     """
     size = 6 if task.world is None else task.protocol.action_size
     std, seed = params["std"], params["noise_seed"]

@@ -69,14 +69,14 @@ class Pattern:
     seed: int
 
     def pixels(self, height: int, width: int) -> "Pixels":
-        """The texture, (height, width, 3)."""
+        """Return the texture, (height, width, 3)."""
         from pytest_vla.vary.effects.painting import texture
 
         return texture(self.family, self.colours, self.repeats, self.seed, height, width)
 
 
 def drawn_pattern(generator: random.Random) -> Pattern:
-    """A family of textures, its two colours, how often it repeats and its irregularities."""
+    """Draw a texture family, its two colours, its number of repeats and the seed of its irregularities."""
     family = generator.choice(tuple(_COLOURS))
     colours = []
     for hue, to_hue, saturation, to_saturation, value, to_value in _COLOURS[family]:
@@ -100,9 +100,9 @@ def _check_seen(task: Task, surface: str) -> None:
         return
     has_table = _place(task).category != "floor"
     if surface == TABLE and not has_table:
-        raise VlaError("the task has no table; take background.floor")
+        raise VlaError("the task has no table; use background.floor")
     if surface == FLOOR and has_table and _OVER_THE_TABLE.issuperset(task.protocol.cameras):
-        raise VlaError("the task's cameras do not see the floor; take background.table or background.wall")
+        raise VlaError("the task's cameras do not see the floor; use background.table or background.wall")
 
 
 def _only(surface: str, task: Task) -> tuple[str, ...]:
@@ -111,12 +111,12 @@ def _only(surface: str, task: Task) -> tuple[str, ...]:
 
 
 def themed(task: Task) -> tuple[str, ...]:
-    """The surfaces of a theme: all that the task has."""
+    """Return the surfaces of a theme: all that the task has."""
     return tuple(surface for surface in SURFACES if surface != TABLE or _place(task).category != "floor")
 
 
 def draw_patterns(surfaces_of: Callable[[Task], tuple[str, ...]], draw: Draw) -> Params:
-    """The texture of each surface, and how much of it is seen."""
+    """Draw a texture for each surface, and set the share of it that is seen."""
     parameters: dict[str, Any] = {SHARE: round(draw.share, 3)}
     for surface in surfaces_of(draw.task):
         # The same for all levels, so that they differ in how much only; and for the surface alone and all at once.
@@ -131,7 +131,7 @@ def draw_patterns(surfaces_of: Callable[[Task], tuple[str, ...]], draw: Draw) ->
 
 
 def patterned(surfaces_of: Callable[[Task], tuple[str, ...]], task: Task, params: Params) -> Edits:
-    """Surfaces with textures of ours, blended with their own."""
+    """Return edits that blend our textures with the surfaces' own."""
     surfaces = surfaces_of(task)
     patterns = {
         surface: Pattern(
@@ -150,7 +150,7 @@ def patterned(surfaces_of: Callable[[Task], tuple[str, ...]], task: Task, params
 
 
 def space_of_patterns(surfaces_of: Callable[[Task], tuple[str, ...]], task: Task) -> tuple[Parameter, ...]:
-    """How much is seen, and of each surface a family, two colours, how often it repeats, and its irregularities."""
+    """Return the parameter space: the share that is seen, and each surface's pattern parameters."""
     return (
         Parameter(SHARE, NUMBER, 0.0, 1.0, 0.0),
         *(parameter for surface in surfaces_of(task) for parameter in pattern_parameters(f"{surface}_")),
@@ -158,7 +158,7 @@ def space_of_patterns(surfaces_of: Callable[[Task], tuple[str, ...]], task: Task
 
 
 def pattern_parameters(prefix: str) -> tuple[Parameter, ...]:
-    """A pattern's parameters, with a prefix of their names."""
+    """Return a pattern's parameters, their names prefixed."""
     return (
         Parameter(f"{prefix}family", CHOICE, choices=tuple(_COLOURS)),
         Parameter(f"{prefix}colours", WHOLE, 0, 255, shape=(2, 3)),
@@ -168,23 +168,27 @@ def pattern_parameters(prefix: str) -> tuple[Parameter, ...]:
 
 
 def draw_file(draw: Draw) -> Params:
-    """A picture of the asset folders' ``textures``. Raises VlaError where there is none, or the surface is not seen."""
+    """Draw a picture from the asset folders' ``textures``.
+
+    Raises:
+        VlaError: there is no picture besides the surface's own, or the surface is not seen.
+    """
     surface = draw.part
     _check_seen(draw.task, surface)
     files = _other_files(draw.task.data, _place(draw.task), surface)
     if not files:
-        raise VlaError("no asset folder has textures/*.png besides the surface's own; bring LIBERO's")
+        raise VlaError("no asset folder has another texture in textures/*.png; add LIBERO's textures")
     name = draw.shared(f"{DIMENSION}.file.{surface}").choice(tuple(files))
     return {"file": f"{_FOLDER}{name}", "surface": surface}
 
 
 def from_file(task: Task, params: Params) -> Edits:
-    """A picture on one surface, instead of its own. Raises VlaError where it is not there."""
+    """Return edits that replace a surface's texture by a picture. Raises VlaError if the file is missing."""
     surface = params["surface"]
     _check_seen(task, surface)
     path = _other_files(task.data, _place(task), surface).get(params["file"].removeprefix(_FOLDER))
     if path is None:
-        raise VlaError(f"no asset folder has {params['file']}, or it is the {surface}'s own; bring the file anew")
+        raise VlaError(f"{params['file']} is in no asset folder, or is the {surface}'s own texture; restore the file")
 
     def pixels_of(surface: str, height: int, width: int) -> "Pixels":
         import numpy as np
@@ -197,13 +201,13 @@ def from_file(task: Task, params: Params) -> Edits:
                 return stretched(np.array(image.convert("RGB")), height, width)
         except OSError as error:
             what = f"expected a picture for {DIMENSION}.file.{surface}"
-            raise VlaError(f"{path}: {what}: {error}. Bring the file anew.") from error
+            raise VlaError(f"{path}: {what}: {error}. Restore the file.") from error
 
     return Edits(model=(_painting((surface,), pixels_of, 1.0),))
 
 
 def space_of_files(task: Task) -> tuple[Parameter, ...]:
-    """The pictures that are there for some surface."""
+    """Return the parameter space: the pictures that fit some surface, and the surface."""
     place = _place(task)
     names = dict.fromkeys(name for surface in SURFACES for name in _other_files(task.data, place, surface))
     files = tuple(f"{_FOLDER}{name}" for name in sorted(names))
@@ -229,7 +233,7 @@ def _table_texture(data: Path | None, place: Workspace) -> str:
     try:
         arena = read_xml(file)
     except (OSError, ValueError, ElementTree.ParseError) as error:
-        raise SceneError(f"{file}: cannot be read as a scene: {error}. Mend the file or bring it anew.") from error
+        raise SceneError(f"{file}: cannot be read as a scene: {error}. Repair or restore the file.") from error
     texture = arena.find("./asset/texture[@name='tex-table']")
     return "" if texture is None else Path(texture.get("file", "")).name
 
@@ -240,7 +244,7 @@ def _digest(path: Path) -> str:
 
 
 def surface_geoms(model: "mujoco.MjModel", scene: "SceneSpec", surface: str) -> tuple[int, ...]:
-    """The visual geoms of a surface: walls and floor go by name, the table is what else the arena has of bodies."""
+    """Return the visual geoms of a surface: walls and floor by name, the table is the arena's remaining bodies."""
     others = {body.root_body for body in scene.bodies}
     found = []
     for geom in range(model.ngeom):
@@ -270,7 +274,7 @@ def _painting(surfaces: tuple[str, ...], pixels_of: Callable[[str, int, int], "P
     return painting(tuple(part(surface) for surface in surfaces), share)
 
 
-_GRADES = "20% to 100% of the texture seen, the rest the surface's own"
+_GRADES = "20% to 100% opacity over the surface's own texture"
 _OURS = "ours, after LIBERO-Plus's textures"
 
 
@@ -288,13 +292,13 @@ def _patterned(kind: str, about: str, surfaces_of: Callable[[Task], tuple[str, .
 
 
 KINDS = (
-    _patterned(TABLE, "a texture of ours on the table", partial(_only, TABLE)),
-    _patterned(FLOOR, "a texture of ours on the floor, where it is seen", partial(_only, FLOOR)),
-    _patterned(WALL, "a texture of ours on the walls", partial(_only, WALL)),
-    _patterned("theme", "textures of ours on table, floor and walls at once", themed),
+    _patterned(TABLE, "one of our textures on the table", partial(_only, TABLE)),
+    _patterned(FLOOR, "one of our textures on the floor, if a camera sees it", partial(_only, FLOOR)),
+    _patterned(WALL, "one of our textures on the walls", partial(_only, WALL)),
+    _patterned("theme", "our textures on table, floor and walls at once", themed),
     VariationKind(
         f"{DIMENSION}.file",
-        "a texture of your asset folder's textures/*.png",
+        "a texture from your asset folder's textures/*.png",
         "LIBERO's textures, or yours",
         draw_file,
         from_file,

@@ -44,11 +44,11 @@ def _sign(draw: Draw, kind: str) -> int:
 
 def _check_seen(task: Task) -> None:
     if CAMERA not in task.protocol.cameras:
-        raise VlaError(f"{task.suite} has no pictures of {CAMERA}, so nothing would be another")
+        raise VlaError(f"{task.suite} has no camera {CAMERA}, so nothing would change")
 
 
 def _moved(task: Task, arrays: tuple[str, ...], apply: _Apply) -> Edits:
-    """What writes in the model's arrays of the front camera."""
+    """Return edits that write to the front camera's entries in the model's arrays."""
     _check_seen(task)
 
     def edit(model: "mujoco.MjModel", scene: "SceneSpec") -> None:
@@ -58,12 +58,12 @@ def _moved(task: Task, arrays: tuple[str, ...], apply: _Apply) -> Edits:
 
 
 def workspace_height(scene: "SceneSpec") -> float:
-    """The height (m) of a scene's table top or floor."""
+    """Return the height (m) of a scene's table top or floor."""
     return workspace(scene.problem, scene.problem).offset[2]
 
 
 def farther_away(task: Task, params: Params) -> Edits:
-    """So many times as far from the look-at point, in the same direction."""
+    """Return edits that multiply the camera's distance from the look-at point by ``factor``."""
 
     def apply(model: "mujoco.MjModel", scene: "SceneSpec", camera: int) -> None:
         from pytest_vla.util.rotations import farther, look_at
@@ -75,12 +75,12 @@ def farther_away(task: Task, params: Params) -> Edits:
 
 
 def draw_azimuth(draw: Draw) -> Params:
-    """The side is drawn."""
+    """Draw the side to which the camera moves."""
     return {"azimuth_deg": round(_sign(draw, "azimuth") * MOST_AZIMUTH * draw.share, 3)}
 
 
 def around(task: Task, params: Params) -> Edits:
-    """Around the table, about the vertical through the look-at point."""
+    """Return edits that move the camera around the table, about the vertical through the look-at point."""
 
     def apply(model: "mujoco.MjModel", scene: "SceneSpec", camera: int) -> None:
         from pytest_vla.util.rotations import VERTICAL, look_at, turned
@@ -94,7 +94,7 @@ def around(task: Task, params: Params) -> Edits:
 
 
 def higher(task: Task, params: Params) -> Edits:
-    """Higher, about the look-at point, at the same distance."""
+    """Return edits that raise the camera about the look-at point, at the same distance."""
 
     def apply(model: "mujoco.MjModel", scene: "SceneSpec", camera: int) -> None:
         from pytest_vla.util.rotations import look_at, raised
@@ -108,12 +108,12 @@ def higher(task: Task, params: Params) -> Edits:
 
 
 def draw_orientation(draw: Draw) -> Params:
-    """The axis is drawn: pitch, yaw and roll mixed, of one total angle."""
+    """Draw the rotation axis, a mixture of pitch, yaw and roll; the total angle follows from the level."""
     return {"angle_deg": round(MOST_TURN * draw.share, 3), "axis_pitch_yaw_roll": _unit_vector(draw)}
 
 
 def turned_in_place(task: Task, params: Params) -> Edits:
-    """Turned about an axis of its own."""
+    """Return edits that rotate the camera in place about ``axis_pitch_yaw_roll``."""
 
     def apply(model: "mujoco.MjModel", scene: "SceneSpec", camera: int) -> None:
         from pytest_vla.util.rotations import reoriented
@@ -125,7 +125,7 @@ def turned_in_place(task: Task, params: Params) -> Edits:
 
 
 def _unit_vector(draw: Draw) -> list[float]:
-    """Evenly over the sphere."""
+    """Draw a unit vector, uniform over the sphere."""
     generator = draw.shared("camera.orientation")
     while True:
         vector = [generator.uniform(-1, 1) for _ in range(3)]
@@ -135,7 +135,7 @@ def _unit_vector(draw: Draw) -> list[float]:
 
 
 def field_of_view(task: Task, params: Params) -> Edits:
-    """A field of view so many times as wide: the wider, the smaller all is, and the more is seen around it."""
+    """Return edits that multiply the camera's field of view by ``factor``."""
 
     def apply(model: "mujoco.MjModel", scene: "SceneSpec", camera: int) -> None:
         model.cam_fovy[camera] *= params["factor"]
@@ -144,10 +144,10 @@ def field_of_view(task: Task, params: Params) -> Edits:
 
 
 def blinded(task: Task, params: Params) -> Edits:
-    """Black pictures, of the cameras that look from outside, of the wrist's, or of all.
+    """Return edits that blacken the pictures of the outside cameras, the wrist camera, or all.
 
     Raises:
-        VlaError: the suite has none of them.
+        VlaError: the suite has none of these cameras.
     """
     view = params["view"]
     cameras = tuple(camera for camera in task.protocol.cameras if view == ALL or _view_of(camera) == view)
@@ -165,7 +165,7 @@ def _view_of(camera: str) -> str:
 
 
 def _of(*parameters: Parameter) -> Space:
-    """The space of a camera's pose, which is any task's that has the camera."""
+    """Return the parameter space for the camera's pose, for any task that has the camera."""
 
     def space(task: Task) -> tuple[Parameter, ...]:
         _check_seen(task)
@@ -177,19 +177,19 @@ def _of(*parameters: Parameter) -> Space:
 KINDS = (
     VariationKind(
         "camera.distance",
-        "the front camera farther from the point it looks at",
+        "the front camera farther from its look-at point",
         "ours, with LIBERO-Plus's range",
         lambda draw: {"factor": round(1 + MOST_FARTHER * draw.share, 3)},
         farther_away,
         _of(Parameter("factor", NUMBER, 1.0, 1 + MOST_FARTHER, 1.0)),
         LEVELS,
-        f"{1 + MOST_FARTHER / 5:g} to {1 + MOST_FARTHER:g} times as far",
+        f"{1 + MOST_FARTHER / 5:g} to {1 + MOST_FARTHER:g} times the distance",
         uneven=(PICTURE,),
         in_sight=True,
     ),
     VariationKind(
         "camera.azimuth",
-        "the front camera moved around the table, to a drawn side",
+        "the front camera moved around the table, to a random side",
         "ours, with LIBERO-Plus's range",
         draw_azimuth,
         around,
@@ -202,8 +202,8 @@ KINDS = (
     ),
     VariationKind(
         "camera.elevation",
-        "the front camera higher, looking down more steeply",
-        "ours; LIBERO-Plus has 15 degrees",
+        "the front camera raised, looking down more steeply",
+        "ours (LIBERO-Plus has 15 degrees)",
         lambda draw: {"elevation_deg": round(MOST_ELEVATION * draw.share, 3)},
         higher,
         _of(Parameter("elevation_deg", NUMBER, 0.0, MOST_ELEVATION, 0.0, unit="deg")),
@@ -214,8 +214,8 @@ KINDS = (
     ),
     VariationKind(
         "camera.orientation",
-        "the front camera turned in place: pitch, yaw and roll in a drawn mixture",
-        "ours, with LIBERO-Plus's range; it has no roll",
+        "the front camera rotated in place, by a random mixture of pitch, yaw and roll",
+        "ours, with LIBERO-Plus's range (LIBERO-Plus has no roll)",
         draw_orientation,
         turned_in_place,
         _of(
@@ -223,39 +223,39 @@ KINDS = (
             Parameter("axis_pitch_yaw_roll", NUMBER, -1.0, 1.0, shape=(3,)),
         ),
         LEVELS,
-        f"{MOST_TURN / 5:g} to {MOST_TURN:g} degrees in all",
+        f"{MOST_TURN / 5:g} to {MOST_TURN:g} degrees in total",
         uneven=(PICTURE,),
         in_sight=True,
         again=always,
     ),
     VariationKind(
         "camera.narrower",
-        "a narrower field of view, so that all is larger",
+        "a narrower field of view: everything looks larger",
         "ours",
         lambda draw: {"factor": round(1 - MOST_NARROWER * draw.share, 3)},
         field_of_view,
         _of(Parameter("factor", NUMBER, 1 - MOST_NARROWER, 1.0, 1.0)),
         LEVELS,
-        f"{MOST_NARROWER / 5:.0%} to {MOST_NARROWER:.0%} less",
+        f"{MOST_NARROWER / 5:.0%} to {MOST_NARROWER:.0%} narrower",
         uneven=(PICTURE,),
         in_sight=True,
     ),
     VariationKind(
         "camera.wider",
-        "a wider field of view, so that all is smaller",
+        "a wider field of view: everything looks smaller",
         "ours",
         lambda draw: {"factor": round(1 + MOST_WIDER * draw.share, 3)},
         field_of_view,
         _of(Parameter("factor", NUMBER, 1.0, 1 + MOST_WIDER, 1.0)),
         LEVELS,
-        f"{MOST_WIDER / 5:.0%} to {MOST_WIDER:.0%} more",
+        f"{MOST_WIDER / 5:.0%} to {MOST_WIDER:.0%} wider",
         uneven=(PICTURE,),
         in_sight=True,
     ),
     VariationKind(
         "camera.blackout",
-        "black pictures, of the cameras from outside, of the wrist's, or of all: what does the policy do unseeing?",
-        "a probe, LIBERO-Plus's",
+        "black pictures from the third-person cameras, the wrist camera, or all: does the policy need vision?",
+        "LIBERO-Plus (probe)",
         lambda draw: {"view": draw.part},
         blinded,
         lambda task: (Parameter("view", CHOICE, choices=VIEWS),),

@@ -1,4 +1,4 @@
-"""What can be varied about an instruction, on any suite: probes of whether a policy listens, words, paraphrases."""
+"""Variations of an instruction, on any suite: probes of whether the policy uses it, word replacement, paraphrases."""
 
 import random
 from collections import Counter
@@ -36,34 +36,38 @@ _ENDS = ("", "", "l", "m", "n", "p", "rk", "s", "t", "x")
 
 
 def told(task: Task, params: Params) -> Edits:
-    """The robot is told another text; all else that was drawn is said of it."""
+    """Return edits that replace the instruction by the drawn text; the other parameters are only recorded."""
     return Edits(instruction=params[INSTRUCTION])
 
 
 def space_of_text(task: Task) -> tuple[Parameter, ...]:
-    """Any text; the task's own changes nothing."""
+    """Return the parameter space: any text; the task's own instruction changes nothing."""
     return (Parameter(INSTRUCTION, TEXT, benign=task.language),)
 
 
 def draw_nonsense(draw: Draw) -> Params:
-    """As many words as the instruction has, none of which is English."""
+    """Draw as many words as the instruction has, none of them English."""
     drawn = draw.generator()
     return {INSTRUCTION: " ".join(_nonword(drawn) for _ in draw.task.language.split())}
 
 
 def draw_mate(draw: Draw) -> Params:
-    """Another task of the same scene. Raises VlaError where the suite has none."""
+    """Draw another task of the same scene. Raises VlaError if the suite has none."""
     return {"other": draw.generator().choice(_mates(draw.task)).key}
 
 
 def told_of_another(task: Task, params: Params) -> Edits:
-    """The instruction of another task of the same scene, which is right for no goal here. Raises as `draw_mate`."""
+    """Return edits that give the instruction of another task of the scene, while the goal stays this task's.
+
+    Raises:
+        VlaError: the scene has no such task in this suite.
+    """
     other = _mate(task, params["other"])
     return Edits(instruction=other.language, asked=_goal_of(other))
 
 
 def another_goal(task: Task, params: Params) -> Edits:
-    """The instruction and the goal of another task of the same scene, from this task's init states.
+    """Return edits that give the instruction and the goal of another task of the scene, from this task's init states.
 
     Raises:
         VlaError: the scene has no such task in this suite.
@@ -73,20 +77,20 @@ def another_goal(task: Task, params: Params) -> Edits:
 
 
 def space_of_mates(task: Task) -> tuple[Parameter, ...]:
-    """The other tasks of the scene. Raises as `draw_mate`."""
+    """Return the parameter space: the scene's other tasks. Raises VlaError if there is none."""
     return (Parameter("other", LISTED, choices=tuple(mate.name for mate in _mates(task))),)
 
 
 def draw_words(protocol: str, draw: Draw) -> Params:
-    """VLA-Arena's W1 to W4: so many of the instruction's words become their neighbours in WordNet.
+    """Replace as many of the instruction's words by WordNet neighbours as the level says (VLA-Arena's W1 to W4).
 
-    Each stands in the parameters with its place in the task's own instruction, in characters from 0: a word may be
-    there twice.
+    Each replacement is recorded with its position in the task's own instruction, in characters from 0, because a word
+    may occur twice.
 
     Args:
-        protocol: `OURS`: words that name the same thing and no other of the scene; `PAPER`: all that VLA-Arena's rule
-            and its published examples let through, a fishbowl for a bowl.
-        draw: its level says how many.
+        protocol: `OURS` allows words that name the same thing and no other in the scene; `PAPER` allows all that
+            VLA-Arena's rule and its published examples allow, such as a fishbowl for a bowl.
+        draw: its level is the number of words.
 
     Raises:
         VlaError: the instruction has fewer words that can be replaced.
@@ -102,7 +106,7 @@ def draw_words(protocol: str, draw: Draw) -> Params:
 
 
 def params_of_words(result: "Substituted", protocol: str) -> dict[str, Any]:
-    """An instruction with words replaced, as it stands in records."""
+    """Return the recorded parameters of an instruction with replaced words."""
     replaced = [
         f"{each.original} at {each.start}: {each.substitute} ({each.relation})" for each in result.substitutions
     ]
@@ -115,10 +119,10 @@ def params_of_words(result: "Substituted", protocol: str) -> dict[str, Any]:
 
 
 def names_in(task: Task) -> "SceneNames":
-    """What the things of a task's scene are called, with those that `layout.distractors` may put there.
+    """Return the names of the things in a task's scene, including those that `layout.distractors` may add.
 
-    With them too, so that a text is the same where both are varied at once. Of a task whose file is not here, which can
-    be collected and not run, none.
+    The distractors are included so that the drawn text is the same if both are varied at once. If the task's file is
+    not here (the task can be collected but not run), there are no names.
     """
     from pytest_vla.language.scene_names import SceneNames, scene_names
     from pytest_vla.vary.axes.layout_room import added_categories
@@ -134,10 +138,11 @@ def names_in(task: Task) -> "SceneNames":
 
 
 def draw_paraphrase(draw: Draw) -> Params:
-    """A paraphrase of our own of one of LIBERO-Para's 43 kinds, which means the same.
+    """Draw a paraphrase from our grammar, with the same meaning, in one of LIBERO-Para's 43 cells.
 
     Raises:
-        VlaError: the grammar cannot read the instruction, or has no such paraphrase that names nothing else here.
+        VlaError: the grammar cannot read the instruction, or every such paraphrase also names another thing in the
+            scene.
     """
     from pytest_vla.language.generator import paraphrases
 
@@ -146,23 +151,23 @@ def draw_paraphrase(draw: Draw) -> Params:
         task.language, other_instructions(task), draw.generator(), 1, object_type, action_type, names_in(task)
     )
     if not found:
-        raise VlaError(f"there is no such paraphrase of {task.language!r}")
+        raise VlaError(f"our grammar has no such paraphrase of {task.language!r}")
     return params_of_paraphrase(task, object_type, action_type, found[0]) | {"index": draw.seed}
 
 
 def params_of_paraphrase(task: Task, object_type: str, action_type: str, text: str) -> dict[str, Any]:
-    """A paraphrase as it stands in records."""
+    """Return the recorded parameters of a paraphrase."""
     types = {"object_type": object_type, "action_type": action_type}
     return {**types, "original": task.language, INSTRUCTION: text}
 
 
 def other_instructions(task: Task) -> list[str]:
-    """Those of the suite's other tasks, which no rewording of this one may be."""
+    """Return the instructions of the suite's other tasks; a paraphrase must not equal one of them."""
     return [other.language for other in _tasks(task) if not other.is_asked_as(task)]
 
 
 def paraphrase_cells() -> tuple[tuple[str, str], ...]:
-    """LIBERO-Para's 43 kinds: object type and action type, not both none."""
+    """Return LIBERO-Para's 43 cells: pairs of object type and action type, except (none, none)."""
     from pytest_vla.metrics.pride import ACTION_TYPES, NONE, OBJECT_TYPES
 
     return tuple((one, other) for one in OBJECT_TYPES for other in ACTION_TYPES if (one, other) != (NONE, NONE))
@@ -180,16 +185,14 @@ def _tasks(task: Task) -> Sequence[Task]:
 def _mates(task: Task) -> tuple[Task, ...]:
     mates = _scene_mates(task)
     if not mates:
-        raise VlaError(
-            f"of {task.suite} no other task can be done in this task's scene whose goal leaves its own undone"
-        )
+        raise VlaError(f"{task.suite} has no other task for this scene whose goal leaves this task's goal unreached")
     return mates
 
 
 def _mate(task: Task, name: str) -> Task:
     found = next((mate for mate in _mates(task) if mate.key == name), None)
     if found is None:
-        raise VlaError(f"of {task.suite} {name!r} cannot be asked for in this task's scene")
+        raise VlaError(f"{task.suite}: {name!r} cannot be asked for in this task's scene")
     return found
 
 
@@ -203,7 +206,10 @@ def _goal_of(other: Task) -> "ProblemEdit":
 
 @cache
 def _scene_mates(task: Task) -> tuple[Task, ...]:
-    """Tasks that can be asked for in a task's scene: it has what they need, and doing one is not doing both."""
+    """Return the tasks that can be asked for in a task's scene.
+
+    The scene has all they need, and reaching their goal does not reach this task's goal.
+    """
     own = problem_of(task)
 
     def can_be_asked(other: Task) -> bool:
@@ -221,21 +227,24 @@ def _scene_mates(task: Task) -> tuple[Task, ...]:
 
 
 def _zones(problem: "Problem", everywhere: bool = False) -> "set[tuple[str, Any]]":
-    """The regions that the goal names, or all."""
+    """Return the regions that the goal names, or all regions."""
     named = {str(argument) for literal in problem.goal for argument in literal.arguments}
     return {(each.key, each.ranges[:1]) for each in problem.regions if everywhere or each.key in named}
 
 
 def _needed(problem: "Problem") -> set[str]:
-    """The objects and fixtures that the goal is about."""
+    """Return the objects and fixtures that the goal is about."""
     targets = {region.key: region.target for region in problem.regions}
     names = {str(argument) for literal in problem.goal for argument in literal.arguments}
     return {targets.get(name, name) for name in names}
 
 
 def _facts(problem: "Problem", names: set[str]) -> "dict[str, object]":
-    """What a problem says of some things: their category, whether they are open or on, and, where others are alike,
-    where they stand, since an instruction tells them apart by that."""
+    """Return a problem's facts about some things: category, states (open, on), and the places of things that look
+    alike.
+
+    Places count for alike things only, because an instruction distinguishes them by place.
+    """
     declared = {item.name: item.category for item in (*problem.fixtures, *problem.objects)}
     regions = {region.key: region for region in problem.regions}
     alike = Counter(declared.values())
@@ -257,8 +266,8 @@ def _facts(problem: "Problem", names: set[str]) -> "dict[str, object]":
 KINDS = (
     VariationKind(
         "language.blank",
-        "no instruction at all",
-        "a probe of ours",
+        "no instruction",
+        "ours (probe)",
         lambda draw: {},
         lambda task, params: Edits(instruction=""),
         probe=True,
@@ -266,8 +275,8 @@ KINDS = (
     ),
     VariationKind(
         "language.nonsense",
-        "as many words, none of them English",
-        "a probe of ours",
+        "nonsense words, as many as the instruction has",
+        "ours (probe)",
         draw_nonsense,
         told,
         space_of_text,
@@ -276,8 +285,8 @@ KINDS = (
     ),
     VariationKind(
         "language.other_task",
-        "the instruction of another task of the scene, right for no goal here",
-        "a probe of ours",
+        "the instruction of another task in the scene, with this task's goal",
+        "ours (probe)",
         draw_mate,
         told_of_another,
         space_of_mates,
@@ -286,7 +295,7 @@ KINDS = (
     ),
     VariationKind(
         "language.other_goal",
-        "the instruction and the goal of another task of the scene",
+        "the instruction and the goal of another task in the scene",
         "ours",
         draw_mate,
         another_goal,
@@ -296,7 +305,7 @@ KINDS = (
     ),
     VariationKind(
         "language.words",
-        "so many words replaced by neighbours in WordNet that name the same thing, and no other of the scene",
+        "words (1 per level) replaced by WordNet neighbours that name the same thing and no other in the scene",
         "after VLA-Arena's W1-W4",
         partial(draw_words, OURS),
         told,
@@ -307,7 +316,7 @@ KINDS = (
     ),
     VariationKind(
         "language.words_paper",
-        "as language.words, by any neighbour of a noun in its sense: a fishbowl for a bowl",
+        "as language.words, with any neighbour of a noun in its sense (fishbowl for bowl)",
         "VLA-Arena, W1-W4",
         partial(draw_words, PAPER),
         told,
@@ -318,8 +327,8 @@ KINDS = (
     ),
     VariationKind(
         "language.paraphrase",
-        "the same meaning in other words, of each of LIBERO-Para's 43 kinds",
-        "a grammar of ours",
+        "a paraphrase with the same meaning, in each of LIBERO-Para's 43 cells",
+        "our grammar",
         draw_paraphrase,
         told,
         space_of_text,

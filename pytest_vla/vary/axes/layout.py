@@ -44,19 +44,19 @@ _HALF = 0.025
 
 
 def draw_distractors(draw: Draw) -> Params:
-    """As many objects as `level` says, which the task does not need, where there is room.
+    """Draw `level` objects that the task does not need, and free places for them.
 
-    A seed's further level adds one to those of the level below.
+    With the same seed, each level adds one object to those of the level below.
 
     Raises:
-        VlaError: there is no room for them, or none that the task is not about.
+        VlaError: there is no room, or the task is about every object that could be added.
     """
     placed = _added(draw, problem_of(draw.task))
     return {_distractor(number): [each.category, each.x, each.y, each.yaw] for number, each in enumerate(placed, 1)}
 
 
 def distractors(task: Task, params: Params) -> Edits:
-    """Further objects stand about: each with its category, its place from the workspace's offset (m), and its turn."""
+    """Return edits that add objects: each with a category, a place (m from the workspace's offset) and a turn."""
     problem = problem_of(task)
     offset = workspace(problem.name, problem.source).offset
     placed = {number: AddedObject(*params[name]) for number in LEVELS if (name := _distractor(number)) in params}
@@ -74,7 +74,7 @@ def distractors(task: Task, params: Params) -> Edits:
 
 
 def space_of_distractors(task: Task) -> tuple[Parameter, ...]:
-    """Up to five objects, each of which may be left out."""
+    """Return the parameter space: up to five objects, each optional."""
     problem = problem_of(task)
     categories = tuple(dict.fromkeys(added_categories(problem, task.language, _MANY)))
     x0, y0, x1, y1 = AREA
@@ -92,7 +92,7 @@ def _distractor(number: int) -> str:
 
 
 def _added(draw: Draw, problem: Problem) -> tuple[AddedObject, ...]:
-    """The first of as many as there is room for, so that all levels have the same ones in the same places."""
+    """Place as many objects as there is room for and return the first `level`, so that all levels share places."""
     for count in range(LEVELS[-1], draw.level, -1):
         with suppress(VlaError):
             return _drawn(draw, problem, count)[: draw.level]
@@ -125,10 +125,10 @@ def _with_added(problem: Problem, placed: Mapping[int, AddedObject]) -> Problem:
 
 
 def draw_displacement(draw: Draw) -> Params:
-    """2 cm a level away and turned by 9 degrees a level: which object, which way and which turn.
+    """Draw an object, a direction and a turn; the distance is 2 cm and the turn 9 degrees per level.
 
-    They are the same for all levels. Where something is in the way, the next draw takes the next object and turns the
-    way by a tenth of the circle.
+    All levels share them. If something is in the way, the next draw takes the next object and rotates the direction by
+    a tenth of the circle.
 
     Raises:
         VlaError: the task is about no object that stands on the workspace.
@@ -142,7 +142,7 @@ def draw_displacement(draw: Draw) -> Params:
 
 
 def displacement(task: Task, params: Params) -> Edits:
-    """One of the objects that the task is about begins elsewhere and turned; what stands on it goes along."""
+    """Return edits that move and turn one of the task's objects at the start, with everything that stands on it."""
     problem, name = problem_of(task), params["object"]
     along, zones = standing_on(problem, name), _goal_zones(problem, name)
     distance, direction, yaw = params["distance"], params["direction"], params["yaw"]
@@ -155,7 +155,11 @@ def displacement(task: Task, params: Params) -> Edits:
 
 
 def space_of_displacement(task: Task) -> tuple[Parameter, ...]:
-    """Which object, how far (m) and which way, and how it is turned (degrees). Raises as `draw_displacement`."""
+    """Return the parameter space: object, distance (m), direction and turn (degrees).
+
+    Raises:
+        VlaError: the task is about no object that stands on the workspace.
+    """
     return (
         Parameter("object", CHOICE, choices=tuple(_free_objects(problem_of(task)))),
         Parameter("distance", NUMBER, 0.0, round(_METRES * LEVELS[-1], 2), 0.0, unit="m"),
@@ -165,35 +169,35 @@ def space_of_displacement(task: Task) -> tuple[Parameter, ...]:
 
 
 def removed(task: Task, params: Params) -> Edits:
-    """Objects are taken away. Raises VlaError where something else stands on one."""
+    """Return edits that remove objects. Raises VlaError if another object stands on one of them."""
     problem, names = problem_of(task), tuple(params["objects"])
     for name in names:
         if others := [other for other in standing_on(problem, name) if other not in names]:
-            raise VlaError(f"{name} cannot be taken away, as {others[0]} stands on it")
+            raise VlaError(f"{name} cannot be removed: {others[0]} stands on it")
     return Edits(removed=names)
 
 
 def all_of_the_goal(draw: Draw) -> Params:
-    """All objects that the goal wants somewhere, and nothing else. Raises VlaError where there is none."""
+    """Draw the objects that the goal wants placed, all of them. Raises VlaError if there is none."""
     return {"objects": list(_to_remove(draw.task))}
 
 
 def _to_remove(task: Task) -> tuple[str, ...]:
     names = _moved_by_goal(problem_of(task))
     if not names:
-        raise VlaError("the goal wants no object somewhere that could be taken away")
+        raise VlaError("the goal places no object that could be removed")
     return names
 
 
 def _moved_by_goal(problem: Problem) -> tuple[str, ...]:
-    """The objects that the goal wants on or in something."""
+    """Return the objects that the goal wants on or in something."""
     objects = {item.name for item in problem.objects}
     wanted = [str(literal.arguments[0]) for literal in problem.goal if literal.predicate in ("on", "in")]
     return tuple(dict.fromkeys(name for name in wanted if name in objects))
 
 
 def _free_objects(problem: Problem) -> list[str]:
-    """Objects of the goal and of interest that stand on the workspace itself, in the file's order.
+    """Return the objects of the goal and of interest that stand directly on the workspace, in the file's order.
 
     Raises:
         VlaError: there is none.
@@ -209,12 +213,12 @@ def _free_objects(problem: Problem) -> list[str]:
     }
     found = [item.name for item in problem.objects if item.name in wanted & standing]
     if not found:
-        raise VlaError("the task is about no object that stands on the workspace")
+        raise VlaError("none of the task's objects stands on the workspace")
     return found
 
 
 def standing_on(problem: Problem, name: str) -> tuple[str, ...]:
-    """What stands on or in an object, and on that."""
+    """Return the objects that stand on or in an object, directly or on each other."""
     owners = {region.key: region.target for region in problem.regions}
     found = [name]
     for below in found:
@@ -227,7 +231,7 @@ def standing_on(problem: Problem, name: str) -> tuple[str, ...]:
 
 
 def _goal_zones(problem: Problem, name: str) -> tuple[str, ...]:
-    """Zones of the workspace in which the goal wants an object."""
+    """Return the zones of the workspace in which the goal wants an object."""
     place = workspace(problem.name, problem.source)
     surface = {region.key for region in problem.regions if region.target == place.name}
     return tuple(
@@ -240,7 +244,7 @@ def _goal_zones(problem: Problem, name: str) -> tuple[str, ...]:
 KINDS = (
     VariationKind(
         "layout.distractors",
-        "further objects stand about, which the task does not need",
+        "additional objects that the task does not need",
         "LIBERO-Plus's range, drawn by us",
         draw_distractors,
         distractors,
@@ -253,7 +257,7 @@ KINDS = (
     ),
     VariationKind(
         "layout.displacement",
-        "an object that the task is about begins elsewhere, and turned",
+        "one of the task's objects moved and turned at the start",
         "LIBERO-Plus's range, with the turn that its files lack",
         draw_displacement,
         displacement,
@@ -265,8 +269,8 @@ KINDS = (
     ),
     VariationKind(
         "layout.removed",
-        "what the goal wants somewhere is not there: does the policy look?",
-        "a probe, LIBERO-PRO's",
+        "the objects to be placed are missing: does the policy look?",
+        "LIBERO-PRO (probe)",
         all_of_the_goal,
         removed,
         lambda task: (Parameter("objects", CHOICE, choices=_to_remove(task), many=True, benign=()),),
@@ -276,7 +280,7 @@ KINDS = (
 )
 
 
-# Objects moved in a state that an episode begins from, on the compiled scene.
+# Moving objects in an initial state, on the compiled scene.
 
 Array = npt.NDArray[np.float64]
 
@@ -289,15 +293,15 @@ _LIFT = 0.002
 def put_down(
     model: mujoco.MjModel, scene: SceneSpec, state: Array, poses: Mapping[str, tuple[float, float, float]]
 ) -> None:
-    """Puts objects elsewhere on the workspace, and turns them about the vertical.
+    """Move objects to given places on the workspace, and turn them about the vertical.
 
     Args:
         model, scene: fixtures stand as in the episode.
         state: (1+nq+nv,), written.
-        poses: by object: x and y (m, world frame), and a turn (degrees).
+        poses: x and y (m, world frame) and a turn (degrees), by object.
 
     Raises:
-        RedrawError: one would touch something.
+        RedrawError: an object would touch something.
     """
     for name, (x, y, yaw) in poses.items():
         pose = _pose(model, scene, state, name)
@@ -323,20 +327,20 @@ def displace(
     along: Sequence[str],
     zones: Sequence[str],
 ) -> None:
-    """Moves an object over the workspace, with what stands on it, and turns it about the vertical.
+    """Move an object over the workspace, with everything that stands on it, and turn it about the vertical.
 
     Args:
         model, scene: fixtures stand as in the episode.
-        state: (1+nq+nv,), written, unless it raises.
-        name: of the object.
+        state: (1+nq+nv,), written, unless an error is raised.
+        name: the object.
         distance: m.
-        direction: where to (degrees, from x to y).
-        yaw: its turn (degrees).
-        along: what stands on it.
-        zones: sites that it must not come to be in.
+        direction: degrees, from x to y.
+        yaw: the object's turn (degrees).
+        along: the objects that stand on it.
+        zones: sites that the object must not enter.
 
     Raises:
-        RedrawError: it cannot go there.
+        RedrawError: the object cannot be moved there.
     """
     heading, turn = math.radians(direction), math.radians(yaw)
     step = distance * np.array([math.cos(heading), math.sin(heading)])

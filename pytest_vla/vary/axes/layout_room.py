@@ -1,4 +1,4 @@
-"""Where there is room on a workspace for further objects, and which they are: from a problem alone, uncompiled."""
+"""Free places on a workspace for added objects, and the choice of objects: from a problem alone, uncompiled."""
 
 import math
 import random
@@ -113,9 +113,9 @@ _TRIES, _RESTARTS = 10, 20
 
 @dataclass(frozen=True)
 class Obstacle:
-    """What room is to be kept from: a rectangle about a centre, turned by a yaw (rad), and a margin around it (m).
+    """A rectangle to keep away from: centre, rectangle in its own frame, yaw (rad) and margin (m).
 
-    What has a height (m above the workspace) hides what is behind it, too.
+    With a height (m above the workspace), it also hides what is behind it.
     """
 
     centre: tuple[float, float]
@@ -125,7 +125,7 @@ class Obstacle:
     height: float = 0.0
 
     def distance(self, x: float, y: float) -> float:
-        """How far a place is from it (m), 0 within."""
+        """Return the distance (m) between a place and the obstacle with its margin; 0 inside."""
         dx, dy = x - self.centre[0], y - self.centre[1]
         along = math.cos(self.yaw) * dx + math.sin(self.yaw) * dy
         across = math.cos(self.yaw) * dy - math.sin(self.yaw) * dx
@@ -154,15 +154,15 @@ class AddedObject:
 
 
 def radius(category: str) -> float:
-    """How far an object of a category reaches from its origin, horizontally (m)."""
+    """Return the greatest horizontal distance (m) of a category's surface from its origin."""
     return _RADII.get(category, _UNKNOWN)
 
 
 def added_categories(problem: Problem, instruction: str, count: int) -> tuple[str, ...]:
-    """What is added: none that the goal or the instruction could mean.
+    """Return the categories of added objects; none that the goal or the instruction could mean.
 
-    It goes by the scene and not by a seed, so that a task's episodes of one level have one compiled scene, and further
-    levels add to it.
+    They depend on the scene, not on a seed, so that a task's episodes at one level share one compiled scene, and each
+    level adds to the one below.
 
     Raises:
         VlaError: there is no such object.
@@ -177,12 +177,12 @@ def added_categories(problem: Problem, instruction: str, count: int) -> tuple[st
     # New things first, then second ones of what is there.
     ordered = sorted(fit, key=lambda category: category in declared.values())
     if not ordered:
-        raise VlaError(f"none of {', '.join(pool)} can be added: the task is about them all")
+        raise VlaError(f"none of {', '.join(pool)} can be added: the task uses all of them")
     return tuple(ordered[number % len(ordered)] for number in range(count))
 
 
 def _pool(problem: Problem) -> tuple[str, ...]:
-    """What can be added: LIBERO's things, of another benchmark those of its own catalogue, or ours."""
+    """Return the categories that can be added: LIBERO's, for other benchmarks those in their catalogue, or ours."""
     if problem.name.startswith("libero"):
         return _LIBERO
     known = workspace(problem.name, problem.source).categories
@@ -194,7 +194,7 @@ def _noun(category: str) -> str:
 
 
 def _wanted(problem: Problem) -> set[str]:
-    """Names of what the task is about: of objects, fixtures, and those that named regions belong to."""
+    """Return the names of the things that the task is about: objects, fixtures, and owners of named regions."""
     owners = {region.key: region.target for region in problem.regions}
     named = {str(argument) for literal in problem.goal for argument in literal.arguments}
     named |= set(problem.objects_of_interest)
@@ -202,7 +202,7 @@ def _wanted(problem: Problem) -> set[str]:
 
 
 def _opened(problem: Problem) -> set[str]:
-    """Fixtures of which something is open at the beginning."""
+    """Return the fixtures that are open, in some part, at the beginning."""
     owners = {region.key: region.target for region in problem.regions}
     opened = [str(literal.arguments[0]) for literal in problem.init if literal.predicate == "open"]
     return {owners.get(name, name) for name in opened}
@@ -210,7 +210,7 @@ def _opened(problem: Problem) -> set[str]:
 
 @cache
 def obstacles(problem: Problem) -> tuple[Obstacle, ...]:
-    """All that stands on the workspace or shall come to: by the regions, not by what is drawn in them.
+    """Return all that stands on the workspace or is to be placed on it, by region rather than by drawn pose.
 
     Raises:
         SceneError: there is no such problem class.
@@ -303,12 +303,12 @@ def _cross(one: Sequence[float], other: Sequence[float]) -> list[float]:
 
 
 def place_added(problem: Problem, categories: Sequence[str], drawn: random.Random) -> tuple[AddedObject, ...]:
-    """Draws where objects are added, each with room around it, and seen by the workspace's first camera.
+    """Draw places for added objects, each with room around it and visible to the workspace's first camera.
 
     Args:
-        problem: of the task.
-        categories: of the objects.
-        drawn: all is drawn from it.
+        problem: the task's problem.
+        categories: one for each object.
+        drawn: the source of all random numbers.
 
     Raises:
         VlaError: there is no room for them.
@@ -328,7 +328,7 @@ def place_added(problem: Problem, categories: Sequence[str], drawn: random.Rando
                 placed[number] = found
             else:
                 return tuple(placed[number] for number in range(len(categories)))
-    raise VlaError(f"the workspace has no room for {len(categories)} further objects")
+    raise VlaError(f"the workspace has no room for {len(categories)} more objects")
 
 
 def _next(

@@ -44,10 +44,10 @@ def _lit(arrays: tuple[str, ...], apply: _Apply) -> Edits:
 
 
 def draw_diffuse(draw: Draw) -> Params:
-    """Which way, dimmer or brighter, and which hue is drawn.
+    """Draw dimmer or brighter, and a hue.
 
-    Gains are of the lights as `level_out` leaves them. In an overlit scene (`is_overlit`) that is with none of what is
-    too much at any level, and ``gain_rgb_overlit`` holds: what would be brighter is tinted only.
+    Gains apply to the lights as `level_out` leaves them. In an overlit scene (`is_overlit`), the excess is removed at
+    every level, and ``gain_rgb_overlit`` applies: lights that would become brighter are only tinted.
     """
     generator, fraction = draw.shared("light.diffuse"), draw.share
     brightness = generator.choice((DIMMEST, BRIGHTEST))
@@ -59,7 +59,7 @@ def draw_diffuse(draw: Draw) -> Params:
 
 
 def diffuse(task: Task, params: Params) -> Edits:
-    """All lights dimmer or brighter and tinted."""
+    """Return edits that dim or brighten all lights and tint them."""
 
     def apply(model: "mujoco.MjModel", scene: "SceneSpec") -> None:
         # Where nothing is to be changed, not even what is too much is taken.
@@ -71,13 +71,13 @@ def diffuse(task: Task, params: Params) -> Edits:
 
 
 def draw_direction(draw: Draw) -> Params:
-    """The side is drawn."""
+    """Draw the side to which the lights turn."""
     angle = round(MOST_TURN * draw.share, 3)
     return {"turn_deg": angle, "heading_deg": round(draw.shared("light.direction").uniform(0, 360), 1)}
 
 
 def direction(task: Task, params: Params) -> Edits:
-    """All lights turned about the middle of the workspace, so that they shine from elsewhere."""
+    """Return edits that turn all lights about the middle of the workspace."""
     angle, heading = params["turn_deg"], params["heading_deg"]
 
     def apply(model: "mujoco.MjModel", scene: "SceneSpec") -> None:
@@ -102,7 +102,7 @@ def _middle(scene: "SceneSpec") -> "Array":
 
 
 def _source(model: "mujoco.MjModel", light: int, middle: "Array") -> "Array":
-    """From the middle of the workspace to a light, (3,); a directional light has no place, and is 1 m away."""
+    """Return the vector from the workspace's middle to a light, (3,); a directional light is taken to be 1 m away."""
     source: Array = -model.light_dir[light] if _is_directional(model, light) else model.light_pos[light] - middle
     return source
 
@@ -112,7 +112,7 @@ def _is_directional(model: "mujoco.MjModel", light: int) -> bool:
 
 
 def shares(model: "mujoco.MjModel", scene: "SceneSpec", aside: tuple[float, float] = (0.0, 0.0)) -> "Array":
-    """How bright each light makes level ground in the workspace for each unit of its diffuse colour.
+    """Compute each light's brightness on level ground in the workspace, per unit of its diffuse colour.
 
     Args:
         model, scene: not changed.
@@ -132,19 +132,19 @@ def shares(model: "mujoco.MjModel", scene: "SceneSpec", aside: tuple[float, floa
 
 
 def is_overlit(model: "mujoco.MjModel", scene: "SceneSpec") -> bool:
-    """Whether all of the workspace gets more than can be shown, as in LIBERO's kitchens: nothing brighter is seen."""
+    """Whether all of the workspace is saturated, as in LIBERO's kitchens, so that brighter light cannot be seen."""
     corners = ((x, y) for x in (-REACH, REACH) for y in (-REACH, REACH))
     return all(_given(model, scene, corner) + _always(model) > 1 for corner in ((0.0, 0.0), *corners))
 
 
 def level_out(model: "mujoco.MjModel", scene: "SceneSpec", share: float = 1.0) -> None:
-    """Dims lights that give the table more than can be shown, so that a change of them is seen; else changes nothing.
+    """Dim lights that saturate the table, so that a change in them is visible; otherwise change nothing.
 
-    What is lit by more than 1 is shown as lit by 1 (LIBERO's kitchen has 1.6), and would stay so with half of it.
+    Brightness above 1 is shown as 1 (LIBERO's kitchen has 1.6), so halving it might change no pixel.
 
     Args:
-        model, scene: its lights are changed.
-        share: 1 for all that is too much, 0 for nothing of it.
+        model, scene: the model's lights are changed.
+        share: 1 removes all of the excess, 0 none of it.
     """
     given, always = _given(model, scene), _always(model)
     if given + always > 1 and given > 0:
@@ -152,12 +152,12 @@ def level_out(model: "mujoco.MjModel", scene: "SceneSpec", share: float = 1.0) -
 
 
 def _given(model: "mujoco.MjModel", scene: "SceneSpec", aside: tuple[float, float] = (0.0, 0.0)) -> float:
-    """How bright the lights make a place of the workspace, as `shares` has it."""
+    """Compute the brightness of a place on the workspace due to the lights, as in `shares`."""
     return float(shares(model, scene, aside) @ model.light_diffuse.mean(axis=1))
 
 
 def _always(model: "mujoco.MjModel") -> float:
-    """How bright the headlight makes level ground."""
+    """Compute the brightness of level ground due to the headlight."""
     from pytest_vla.util.rotations import view_direction
 
     headlight = model.vis.headlight
@@ -166,9 +166,9 @@ def _always(model: "mujoco.MjModel") -> float:
 
 
 def axis_of_turn(source: Any, heading: float) -> list[float]:
-    """The unit axis (3,) about which a light turns towards a heading, or the next best that keeps it above the table.
+    """Return the unit axis (3,) that turns a light towards a heading, or the best one that keeps it above the table.
 
-    The same for all levels, so that each of them goes on where the one below it ends.
+    All levels share the axis, so that each continues where the one below it ends.
 
     Args:
         source: (3,) from the workspace to the light.
@@ -191,7 +191,7 @@ def axis_of_turn(source: Any, heading: float) -> list[float]:
 
 
 def _across(source: Any, towards: tuple[float, ...]) -> list[float] | None:
-    """The unit axis about which a vector turns towards another one; None where they are parallel."""
+    """Return the unit axis about which a vector turns towards another one, or None if they are parallel."""
     x, y, z = (float(value) for value in source)
     axis = [y * towards[2] - z * towards[1], z * towards[0] - x * towards[2], x * towards[1] - y * towards[0]]
     length = math.hypot(*axis)
@@ -199,7 +199,7 @@ def _across(source: Any, towards: tuple[float, ...]) -> list[float] | None:
 
 
 def draw_specular(draw: Draw) -> Params:
-    """The tint is drawn."""
+    """Draw the tint of the highlights."""
     tint = colorsys.hsv_to_rgb(draw.shared("light.specular").random(), 0.3, 1.0)
     return {
         "added_rgb": [round(MOST_HIGHLIGHT * draw.share * channel, 4) for channel in tint],
@@ -209,7 +209,7 @@ def draw_specular(draw: Draw) -> Params:
 
 
 def specular(task: Task, params: Params) -> Edits:
-    """Everything glossier: brighter and wider highlights in a tint, and less of the light spread evenly."""
+    """Return edits that make everything glossier: brighter, wider, tinted highlights, and less diffuse light."""
     gloss = params["gloss"]
 
     def apply(model: "mujoco.MjModel", scene: "SceneSpec") -> None:
@@ -224,11 +224,11 @@ def specular(task: Task, params: Params) -> Edits:
 
 
 def shadow(task: Task, params: Params) -> Edits:
-    """The main light casts shadows, darker with the level; outside of them the table stays as bright as it was.
+    """Return edits that let the main light cast shadows, darker with the level; the lit table keeps its brightness.
 
-    What the main light gives without a shadow comes from one that is off and takes its place. A scene without such a
-    one has it from the light that does least for the table, beside its own: from in between, so that it shades things
-    as both did, as far as one light can. Where that one is seen to shine, the lowest levels change more than their
+    The main light's unshadowed share moves to a light that is off, at the same place. If no light is off, it moves to
+    the light that contributes least to the table, in addition to its own and from a place in between: this shades
+    things approximately as both lights did. If that light is visible as a highlight, the lowest levels change more than
     shadows.
     """
     strength = params["strength"]
@@ -237,7 +237,7 @@ def shadow(task: Task, params: Params) -> Edits:
         if strength == 0:
             return
         if model.nlight < 2:
-            raise VlaError("light.shadow: shadows of a given strength need two lights, and the scene has one")
+            raise VlaError("light.shadow needs two lights, and the scene has one")
         level_out(model, scene, strength)
         given = shares(model, scene)
         order = sorted(range(model.nlight), key=lambda light: (_is_directional(model, light), -given[light]))
@@ -255,7 +255,7 @@ def shadow(task: Task, params: Params) -> Edits:
 
 
 def _stand_in(model: "mujoco.MjModel", main: int, off: int, part: float) -> None:
-    """Lets a light that is off give a part of another one's light, from its place."""
+    """Give a part of one light to a light that is off, at the same place."""
     for name in ("light_type", "light_pos", "light_dir"):
         model_array(model, name)[off] = model_array(model, name)[main]
     for name in ("light_diffuse", "light_specular"):
@@ -265,9 +265,9 @@ def _stand_in(model: "mujoco.MjModel", main: int, off: int, part: float) -> None
 
 
 def _join(model: "mujoco.MjModel", scene: "SceneSpec", main: int, other: int, part: float) -> None:
-    """Lets one light give a part of another one's light beside its own, from in between.
+    """Give a part of one light to another one in addition to its own, from a place in between.
 
-    What is turned to two lights is lit by both as by one, whose direction is their mean by brightness.
+    A surface that faces two lights is lit as by one light whose direction is their mean, weighted by brightness.
     """
     import numpy as np
 
@@ -295,7 +295,7 @@ def _join(model: "mujoco.MjModel", scene: "SceneSpec", main: int, other: int, pa
 KINDS = (
     VariationKind(
         "light.diffuse",
-        "the lights dimmer or brighter and tinted, as drawn",
+        "the lights dimmer or brighter, and tinted, at random",
         "ours, after LIBERO-Plus's light colour",
         draw_diffuse,
         diffuse,
@@ -305,12 +305,12 @@ KINDS = (
             Parameter(SHARE, NUMBER, 0.0, 1.0, 0.0),
         ),
         LEVELS,
-        f"20% to 100% of the way to {DIMMEST:g} or {BRIGHTEST:g} times as bright, tinted by {TINT:.0%}; "
-        "what is as bright as can be shown is tinted only",
+        f"20% to 100% of the way to {DIMMEST:g} or {BRIGHTEST:g} times the brightness, tint up to {TINT:.0%}; "
+        "saturated scenes are only tinted",
     ),
     VariationKind(
         "light.direction",
-        "the lights turned about the workspace, to a drawn side",
+        "the lights turned about the workspace, to a random side",
         "ours, after LIBERO-Plus's light direction",
         draw_direction,
         direction,
@@ -324,7 +324,7 @@ KINDS = (
     ),
     VariationKind(
         "light.specular",
-        "brighter highlights in a drawn tint, and less of the light spread evenly",
+        "brighter highlights in a random tint, and less diffuse light",
         "ours, after LIBERO-Plus's specular intensity",
         draw_specular,
         specular,
@@ -334,7 +334,7 @@ KINDS = (
             Parameter("gloss", NUMBER, 0.0, 1.0, 0.0),
         ),
         LEVELS,
-        f"{MOST_HIGHLIGHT / 5:g} to {MOST_HIGHLIGHT:g} more specular intensity",
+        f"{MOST_HIGHLIGHT / 5:g} to {MOST_HIGHLIGHT:g} added specular intensity",
         uneven=(PICTURE,),
     ),
     VariationKind(
@@ -345,7 +345,7 @@ KINDS = (
         shadow,
         lambda task: (Parameter("strength", NUMBER, 0.0, 1.0, 0.0),),
         LEVELS,
-        "20% to 100% of its full shadow",
+        "20% to 100% of the full shadow",
         uneven=(PICTURE,),
     ),
 )

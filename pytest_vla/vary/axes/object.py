@@ -74,7 +74,7 @@ def _named(literal: Literal, problem: Problem) -> Iterator[str]:
 
 
 def draw_colour(draw: Draw) -> Params:
-    """The hue and how strong it is. Raises VlaError if the goal names nothing."""
+    """Draw hue and saturation. Raises VlaError if the goal names nothing."""
     generator = draw.shared("object.colour")
     return {
         OBJECT: goals_object(draw.task, may_be_fixture=True),
@@ -85,7 +85,7 @@ def draw_colour(draw: Draw) -> Params:
 
 
 def colour(task: Task, params: Params) -> Edits:
-    """The object in another colour; what is dark or light on it stays so."""
+    """Return edits that recolour the object; dark and light parts stay dark and light."""
     repaint = partial(_coloured, hue=params["hue_deg"], saturation=params["saturation"])
     return _painted(params, repaint)
 
@@ -102,7 +102,7 @@ def _coloured(own: "NDArray[np.uint8]", tiling: int, hue: float, saturation: flo
 
 
 def draw_texture(draw: Draw) -> Params:
-    """A pattern of ours. Raises VlaError if the goal names nothing."""
+    """Draw one of our patterns. Raises VlaError if the goal names nothing."""
     pattern = drawn_pattern(draw.shared("object.texture"))
     return {
         OBJECT: goals_object(draw.task, may_be_fixture=True),
@@ -115,7 +115,7 @@ def draw_texture(draw: Draw) -> Params:
 
 
 def texture(task: Task, params: Params) -> Edits:
-    """The object with a texture of ours, blended with its own."""
+    """Return edits that blend one of our textures with the object's own."""
     pattern = Pattern(
         params["family"], tuple(tuple(each) for each in params["colours"]), params["repeats"], params["seed"]
     )
@@ -129,7 +129,7 @@ def _painted(params: Params, repaint: Repaint) -> Edits:
 
 
 def object_geoms(model: "mujoco.MjModel", scene: "SceneSpec", name: str) -> tuple[int, ...]:
-    """The visual geoms of an object or fixture."""
+    """Return the visual geoms of an object or fixture."""
     roots = {body.root_body for body in scene.bodies if body.name == name}
     return tuple(
         geom
@@ -139,20 +139,20 @@ def object_geoms(model: "mujoco.MjModel", scene: "SceneSpec", name: str) -> tupl
 
 
 def draw_size(draw: Draw) -> Params:
-    """Larger or smaller; which, is the same for all levels.
+    """Draw larger or smaller, the same for all levels.
 
     Raises:
-        VlaError: the goal names no object, or something stands on the one that it names.
+        VlaError: the goal names no object, or something stands on the object that it names.
     """
     name = goals_object(draw.task, may_be_fixture=False)
     if others := standing_on(problem_of(draw.task), name):
-        raise VlaError(f"{others[0]} stands on {name}, and would no longer if that were larger or smaller")
+        raise VlaError(f"{others[0]} stands on {name}, whose size can then not change")
     larger = draw.shared("object.size").random() < 0.5
     return {OBJECT: name, "factor": round(1 + (LARGER if larger else -SMALLER) * draw.level, 3)}
 
 
 def size(task: Task, params: Params) -> Edits:
-    """The object larger or smaller in each direction, where it stood; its density stays."""
+    """Return edits that scale the object in every direction, at its place; its density stays the same."""
     name, factor = params[OBJECT], params["factor"]
 
     def scaled(problem: Problem) -> Problem:
@@ -171,13 +171,13 @@ def _which(task: Task, may_be_fixture: bool) -> Parameter:
     return Parameter(OBJECT, CHOICE, choices=(goals_object(task, may_be_fixture),))
 
 
-_SOURCE = "LIBERO-PRO's object attributes (Eq. 5), grades ours"
-_GRADES = "20% to 100% of the way to it"
+_SOURCE = "after LIBERO-PRO's object attributes (Eq. 5), levels ours"
+_GRADES = "20% to 100% of the change"
 
 KINDS = (
     VariationKind(
         "object.colour",
-        "the goal's object in a drawn colour",
+        "the goal's object in a random colour",
         _SOURCE,
         draw_colour,
         colour,
@@ -193,7 +193,7 @@ KINDS = (
     ),
     VariationKind(
         "object.texture",
-        "the goal's object with a texture of ours",
+        "the goal's object with one of our textures",
         _SOURCE,
         draw_texture,
         texture,
@@ -204,7 +204,7 @@ KINDS = (
     ),
     VariationKind(
         "object.size",
-        "the goal's object larger or smaller, as drawn",
+        "the goal's object larger or smaller, at random",
         _SOURCE,
         draw_size,
         size,

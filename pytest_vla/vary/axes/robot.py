@@ -32,10 +32,10 @@ _PICTURE = 0.9
 
 
 def draw_joints(draw: Draw) -> Params:
-    """`level` tenths of a radian away from the arm's own pose, in a drawn direction of the seven joints' space.
+    """Draw a joint offset of `level` tenths of a radian from the arm's own pose, in a direction in joint space.
 
-    The direction is the same for all levels: one in which at every level the hand is in the picture, and no joint
-    beyond its limit. Of LIBERO's arm none comes near: the nearest is 0.62 rad away from rest.
+    All levels share the direction. At every level the hand is in the picture, and every joint within its limits: the
+    rest pose of LIBERO's arm is at least 0.62 rad from any limit.
     """
     drawn, place = draw.shared("robot.joints"), _place_of(draw.task)
     for _ in range(_TRIES):
@@ -48,7 +48,10 @@ def draw_joints(draw: Draw) -> Params:
 
 
 def joints(task: Task, params: Params) -> Edits:
-    """The arm rests elsewhere; nothing may be in its way there, nor at any level in that direction."""
+    """Return edits that change the arm's rest pose.
+
+    The edit raises RedrawError if something is in the arm's way, at this or any other level in that direction.
+    """
     offset = params["offset"]
     norm = round(math.hypot(*offset), 3)
     told = {"norm": norm, "offset": offset}
@@ -74,7 +77,7 @@ def joints(task: Task, params: Params) -> Edits:
 
 
 def _offsets(direction: Sequence[float]) -> dict[int, list[float]]:
-    """Of each level, rad; the direction's length does not matter."""
+    """Return the joint offset (rad) by level; the length of `direction` does not matter."""
     length = sum(number * number for number in direction) ** 0.5
     return {level: [round(round(_NORM * level, 2) * number / length, 8) for number in direction] for level in LEVELS}
 
@@ -93,7 +96,7 @@ def _name(level: float) -> str:
 
 
 def _place_of(task: Task) -> Workspace | None:
-    """Where the arm stands; None of a task whose file is not here, which can be collected and not run."""
+    """Return the task's workspace, or None if the task's file is not here: it can then be collected but not run."""
     try:
         problem = problem_of(task)
     except VlaError:
@@ -114,13 +117,13 @@ def _is_seen(place: Workspace, pose: Sequence[float]) -> bool:
 KINDS = (
     VariationKind(
         "robot.joints",
-        "the arm begins in another pose, the hand in the picture",
+        "the arm starts in another pose, with the hand in the picture",
         "LIBERO-Plus's range, drawn by us",
         draw_joints,
         joints,
         lambda task: (Parameter("offset", NUMBER, -_MOST, _MOST, 0.0, (len(REST_JOINTS),), unit="rad"),),
         levels=LEVELS,
-        grades="0.1 to 0.5 rad away in joint space, the hand 3 to 14 cm on average",
+        grades="0.1 to 0.5 rad in joint space; the hand moves 3 to 14 cm on average",
         again=always,
     ),
 )

@@ -1,1 +1,1 @@
-"""What variations do to pictures and textures."""
+"""The effects of variations on pictures and textures."""

@@ -29,7 +29,7 @@ Part = tuple[Callable[["mujoco.MjModel", "SceneSpec"], tuple[int, ...]], Repaint
 
 
 def painting(parts: Sequence[Part], share: float) -> ModelEdit:
-    """The edit that blends parts' textures with new ones by `share`, or the colours of those without a texture."""
+    """Return the edit that blends new textures into parts by `share`; parts without a texture change colour."""
 
     def names(model: "mujoco.MjModel", scene: "SceneSpec") -> tuple[str, ...]:
         found = (textures_of(model, geoms_of(model, scene)) for geoms_of, _ in parts)
@@ -59,7 +59,7 @@ def covering(pixels_of: Callable[[int, int], "Pixels"]) -> Repaint:
 
 
 def textures_of(model: "mujoco.MjModel", geoms: tuple[int, ...]) -> tuple[int, ...]:
-    """The colour textures of geoms, in order."""
+    """Return the colour textures of geoms, in order."""
     materials = sorted({int(model.geom_matid[geom]) for geom in geoms} - {-1})
     return tuple(sorted({int(model.mat_texid[material][_COLOUR_ROLE]) for material in materials} - {-1}))
 
@@ -69,9 +69,9 @@ _CUBE = 1  # mujoco.mjtTexture.mjTEXTURE_CUBE
 
 
 def _tiling(model: "mujoco.MjModel", geoms: tuple[int, ...], texture: int) -> int:
-    """How often a picture is repeated along a texture's sides, so that it covers about a metre of what shows it.
+    """Compute how often to repeat a picture along a texture's sides so that it covers about a metre of the geoms.
 
-    LIBERO's desk shows an eighth of its texture on a metre, and its round table a third.
+    LIBERO's desk shows an eighth of its texture per metre, and its round table a third.
     """
     import numpy as np
 
@@ -142,13 +142,13 @@ SIDE = 256
 def texture(
     family: str, colours: Sequence[Sequence[int]], repeats: int, seed: int, height: int = SIDE, width: int = SIDE
 ) -> TexturePixels:
-    """A procedural texture; equal arguments give equal pixels.
+    """Return a procedural texture; equal arguments give equal pixels.
 
     Args:
         family: one of `FAMILIES`.
-        colours: two of red, green and blue, 0 to 255: of the ground, and of what is on it.
-        repeats: how often the pattern is repeated along each side.
-        seed: of all that is irregular in it.
+        colours: two of red, green and blue, 0 to 255: for the ground and for the pattern.
+        repeats: number of repeats of the pattern along each side.
+        seed: for all irregularities.
         height, width: pixels; the pattern is made with 256 and stretched.
 
     Returns:
@@ -172,7 +172,7 @@ def _pattern(family: str, ground: tuple[int, ...], other: tuple[int, ...], seed:
 
 
 def stretched(pixels: TexturePixels, height: int, width: int) -> TexturePixels:
-    """Pixels (H, W, C) of another size."""
+    """Resize pixels (H, W, C)."""
     if pixels.shape[:2] == (height, width):
         return pixels
     shrinks = pixels.shape[0] > height or pixels.shape[1] > width

@@ -1,10 +1,10 @@
-"""What noise does to one picture: pure functions of the picture, of parameters in pixels, and of a generator.
+"""The effects of noise on one picture: pure functions of the picture, of parameters in pixels, and of a generator.
 
-Pictures are (H, W, 3) uint8 of any size; each function gives a new one and leaves its own as it was.
+Pictures are (H, W, 3) uint8 in any size; each function returns a new one and leaves its argument unchanged.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 import cv2
@@ -13,7 +13,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from pytest_vla.sim.pixel_noise import WHITE, Floats, Picture, as_floats, as_pixels
+from pytest_vla.sim.pixel_noise import WHITE, Floats, Picture, as_floats, as_pixels, frame_generator, gaussian_noise
 from pytest_vla.util.machine_code import keep
 
 # The inner loops of picture noise that neither numpy nor OpenCV does fast: compiled by numba, kept as machine code.
@@ -22,13 +22,13 @@ from pytest_vla.util.machine_code import keep
 
 @numba.njit  # type: ignore[untyped-decorator]
 def scramble(picture: NDArray[np.uint8], offsets: NDArray[np.int8], delta: int) -> None:
-    """Copies over each pixel one nearby, in place, from the lower right to the upper left, one after the other.
+    """Copy a nearby pixel over each pixel, in place and one after the other, from the lower right to the upper left.
 
     Args:
         picture: (H, W, 3), written.
-        offsets: (iterations, H - 2*delta, W - 2*delta, 2): columns and rows to the other pixel, in [-delta, delta),
-            in the order of the loop.
-        delta: pixels, the farthest; pixels nearer than that to the edge are left.
+        offsets: (iterations, H - 2*delta, W - 2*delta, 2): columns and rows to the source pixel, in [-delta, delta), in
+            the order of the loop.
+        delta: the greatest offset (pixels); pixels nearer than that to the edge are left.
     """
     height, width, channels = picture.shape
     for iteration in range(offsets.shape[0]):
@@ -50,13 +50,13 @@ def weighted_sum(
     columns: NDArray[np.int64],
     weights: NDArray[np.float32],
 ) -> NDArray[np.float32]:
-    """The sum of a picture's copies, each moved and weighted.
+    """Compute the weighted sum of a picture's shifted copies.
 
     Args:
-        padded: (H + 2*margin, (W + 2*margin) * 3), the picture with a margin of so many pixels.
-        margin: pixels, no less than any of the offsets.
-        rows, columns: (n,), where a copy's pixel is read, relative to where it is added.
-        weights: (n,), of the copies.
+        padded: (H + 2*margin, (W + 2*margin) * 3), the picture with a margin.
+        margin: pixels, at least the largest offset.
+        rows, columns: (n,), source position of each copy's pixels, relative to the target pixel.
+        weights: (n,), one for each copy.
 
     Returns:
         (H, W * 3).
@@ -82,13 +82,13 @@ def sum_of_enlarged(
     columns: NDArray[np.int64],
     column_weights: NDArray[np.float32],
 ) -> NDArray[np.float32]:
-    """The sum of a picture and of copies of it, interpolated linearly at given places.
+    """Compute the sum of a picture and its enlarged copies, interpolated linearly at given places.
 
     Args:
         picture: (H, W * 3).
-        rows: (n, 2, H): of each copy and row, the two rows of the picture that it is between; never falling.
-        row_weights: (n, 2, H), of these.
-        columns: (n, 2, W * 3), as places in a row of the picture.
+        rows: (n, 2, H): for each copy and row, the two rows of the picture that it lies between; never decreasing.
+        row_weights: (n, 2, H), the weights of `rows`.
+        columns: (n, 2, W * 3), as positions in a row of the picture.
         column_weights: (n, 2, W * 3).
 
     Returns:
@@ -129,11 +129,11 @@ _TRUNCATE = 4.0
 
 
 def gaussian_blur(picture: Picture, sigma: float) -> Picture:
-    """A Gaussian filter as scikit-image has it: 4 sigma wide, the edge repeated, in [0, 1], then truncated.
+    """Blur with a Gaussian filter as scikit-image does: 4 sigma wide, edge repeated, in [0, 1], then truncated.
 
     Args:
-        picture: see above.
-        sigma: pixels; 0 leaves the picture as it is.
+        picture: see the module.
+        sigma: pixels; 0 leaves the picture unchanged.
     """
     kernel = _gaussian_kernel(sigma)
     if len(kernel) == 1:
@@ -143,12 +143,12 @@ def gaussian_blur(picture: Picture, sigma: float) -> Picture:
 
 
 def motion_blur(picture: Picture, length: float, angle: float) -> Picture:
-    """What a camera sees that moves evenly while its shutter is open, the middle of the move in place; rounded.
+    """Blur as by a camera that moves evenly while its shutter is open, centred on the middle of the move; rounded.
 
     Args:
-        picture: see above; its edge is repeated.
-        length: pixels of the way, 0 or more.
-        angle: degrees of its direction.
+        picture: see the module; its edge is repeated.
+        length: the path in pixels, 0 or more.
+        angle: the path's direction in degrees.
     """
     # Four samples a pixel, each shared by the four pixels around it.
     count = 2 * math.ceil(2.0 * length) + 1
@@ -167,11 +167,11 @@ def motion_blur(picture: Picture, length: float, angle: float) -> Picture:
 
 
 def moved_copies(picture: Picture, offsets: Sequence[tuple[int, int]], weights: Sequence[float]) -> Picture:
-    """The weighted sum of a picture's copies, rounded.
+    """Compute the weighted sum of a picture's shifted copies, rounded.
 
     Args:
-        picture: see above; its edge is repeated.
-        offsets: rows and columns from a pixel to the one that it gets.
+        picture: see the module; its edge is repeated.
+        offsets: rows and columns from each pixel to its source pixel.
         weights: one for each offset.
     """
     height, width, _ = picture.shape
@@ -187,14 +187,14 @@ def moved_copies(picture: Picture, offsets: Sequence[tuple[int, int]], weights: 
 
 
 def zoom_blur(picture: Picture, factors: tuple[float, ...]) -> Picture:
-    """The mean of a picture and its enlarged middles, each of the whole size.
+    """Compute the mean of a picture and its middle parts, enlarged to the whole size.
 
-    As ImageNet-C's sum of `scipy.ndimage.zoom` of order 1, which joins the corners' middles; heights and widths apart,
-    so that a picture need not be square.
+    As ImageNet-C's sum over `scipy.ndimage.zoom` with order 1, which aligns the centres of corner pixels; rows and
+    columns are handled apart, so that a picture need not be square.
 
     Args:
-        picture: see above.
-        factors: of the enlarging, 1 or more.
+        picture: see the module.
+        factors: the enlargements, 1 or more.
     """
     height, width, _ = picture.shape
     rows, row_weights = _enlarged(height, factors, 1)
@@ -205,15 +205,15 @@ def zoom_blur(picture: Picture, factors: tuple[float, ...]) -> Picture:
 
 
 def plasma(side: int, decay: float, generator: np.random.Generator) -> Floats:
-    """A random field by diamond and square, as ImageNet-C's fog has it, which goes on over its edges.
+    """Return a random field by the diamond-square algorithm, periodic at its edges, as in ImageNet-C's fog.
 
     Args:
         side: rows and columns, a power of two.
-        decay: how much less rough each finer pass is; the amplitude falls by its square.
+        decay: reduction of roughness per finer pass; the amplitude falls by its square.
         generator: gives each pass's numbers in upstream's order.
 
     Returns:
-        (side, side) in [0, 1], both of them reached.
+        (side, side) in [0, 1], both bounds reached.
     """
     field = np.zeros((side, side))
     rough, step = 100.0, side
@@ -236,18 +236,18 @@ def plasma(side: int, decay: float, generator: np.random.Generator) -> Floats:
 
 
 def plasma_side(picture: Picture) -> int:
-    """The side of a field for a picture: 256 as published, and the next power of two for a larger one."""
+    """Return the side of a picture's fog field: 256 as published, or the next power of two for a larger picture."""
     longest: int = max(picture.shape[:2])
     return max(256, 1 << (longest - 1).bit_length())
 
 
 def fog(picture: Picture, amount: float, field: Floats) -> Picture:
-    """A white field added, and the whole darkened so that the brightest value could stay; truncated.
+    """Add a white field, and darken the sum so that the brightest value is kept; truncated.
 
     Args:
-        picture: see above.
-        amount: of the field beside the picture's own [0, 1].
-        field: in [0, 1], as large as the picture or larger; its upper left is taken.
+        picture: see the module.
+        amount: weight of the field relative to the picture [0, 1].
+        field: in [0, 1], as large as the picture or larger; its upper left is used.
     """
     height, width, _ = picture.shape
     values = as_floats(picture)
@@ -260,14 +260,14 @@ def fog(picture: Picture, amount: float, field: Floats) -> Picture:
 def copied_glass(
     picture: Picture, sigma: float, delta: int, iterations: int, generator: np.random.Generator
 ) -> Picture:
-    """ImageNet-C's glass: blurred, its pixels copied over one another, and blurred again.
+    """Apply ImageNet-C's glass: blur, copy pixels over one another, and blur again.
 
     Args:
-        picture: see above; one of no more than twice `delta` pixels a side is only blurred.
-        sigma: pixels, of both blurs.
-        delta: pixels, the farthest that a pixel comes from.
-        iterations: how often all are copied.
-        generator: draws from where.
+        picture: see the module; a picture with sides of at most twice `delta` pixels is only blurred.
+        sigma: pixels, for both blurs.
+        delta: the greatest offset of a copied pixel.
+        iterations: number of passes over all pixels.
+        generator: draws the offsets.
     """
     height, width, _ = picture.shape
     copied = gaussian_blur(picture, sigma)
@@ -277,12 +277,12 @@ def copied_glass(
 
 
 def frosted_glass(picture: Picture, spread: float, generator: np.random.Generator) -> Picture:
-    """Each pixel taken from a place nearby, and the whole blurred by half as much.
+    """Take each pixel from a place nearby, and blur the result by half as much.
 
     Args:
-        picture: see above; its edge is repeated.
-        spread: pixels, the standard deviation of where they come from, along either axis.
-        generator: draws from where.
+        picture: see the module; its edge is repeated.
+        spread: pixels, the standard deviation of the source's offset along each axis.
+        generator: draws the offsets.
     """
     height, width, _ = picture.shape
     places = generator.standard_normal((2, height, width), dtype=np.float32)
@@ -294,12 +294,12 @@ def frosted_glass(picture: Picture, spread: float, generator: np.random.Generato
 
 
 def salt_and_pepper(picture: Picture, amount: float, generator: np.random.Generator) -> Picture:
-    """Values set to 255 with a probability and to 0 with the same one, each channel by itself. As VLA-Arena's.
+    """Set values to 255 with a probability and to 0 with the same one, each channel independently, as VLA-Arena does.
 
     Args:
-        picture: see above.
+        picture: see the module.
         amount: the probability of each of the two, 0 to 0.5.
-        generator: draws which.
+        generator: draws the values to set.
     """
     drawn = generator.random(picture.shape, dtype=np.float32)
     noisy = picture.copy()
@@ -323,7 +323,7 @@ def jpeg(picture: Picture, quality: int) -> Picture:
 
 @lru_cache(maxsize=32)
 def _gaussian_kernel(sigma: float) -> Floats:
-    """As `scipy.ndimage.gaussian_filter` weighs."""
+    """Return the weights that `scipy.ndimage.gaussian_filter` uses."""
     radius = int(_TRUNCATE * sigma + 0.5)
     if not radius:
         return np.ones(1, dtype=np.float32)
@@ -333,10 +333,10 @@ def _gaussian_kernel(sigma: float) -> Floats:
 
 @lru_cache(maxsize=8)
 def _enlarged(side: int, factors: tuple[float, ...], channels: int) -> tuple[NDArray[np.int64], Floats]:
-    """Where the pixels of a side's enlarged middles lie, as `sum_of_enlarged` takes it.
+    """Return the source positions of the pixels of enlarged middle parts along one side, for `sum_of_enlarged`.
 
     Returns:
-        (n, 2, side * channels): the two places that each is between; and their weights.
+        (n, 2, side * channels): the two positions that each pixel lies between; and their weights.
     """
     places = np.empty((len(factors), 2, side), dtype=np.int64)
     weights = np.empty((len(factors), 2, side))
@@ -351,3 +351,119 @@ def _enlarged(side: int, factors: tuple[float, ...], channels: int) -> tuple[NDA
         weights[number] = 1.0 - (at - before), at - before
     wide = channels * places[..., None] + np.arange(channels)
     return wide.reshape(len(factors), 2, -1), np.repeat(weights, channels, axis=2).astype(np.float32)
+
+
+# Graded noise over the pictures of an episode, by the names of the `noise` kinds.
+
+Frames = Callable[[Picture, str, int], Picture]
+"""The disturbed picture, from a picture, its camera and the control step."""
+
+Begin = Callable[[float, int], Frames]
+"""Begins an episode, with a magnitude and a seed."""
+
+ROWS = 256
+"""Rows of the picture to which lengths in pixels refer; for another picture they are scaled by its rows."""
+
+# Enough that at the greatest zoom no edge shows apart from the next.
+_ZOOMS = 24
+_FOG_DECAY = 1.6
+# Fog is not dark where it is thin.
+_THINNEST_FOG = 0.5
+
+
+def begin_noise(effect: str, magnitude: float, seed: int) -> Frames:
+    """Begin an episode: return its function from a picture, a camera and a step to the disturbed picture.
+
+    Args:
+        effect: one of `EFFECTS`.
+        magnitude: in the unit given in `EFFECTS`.
+        seed: determines, with the camera's name and the step, all that is drawn for a frame.
+    """
+    return EFFECTS[effect](magnitude, seed)
+
+
+def _each(change: Callable[[Picture, float, np.random.Generator], Picture]) -> Begin:
+    """Return the start of an episode for a change that is independent of other frames."""
+
+    def begin(magnitude: float, seed: int) -> Frames:
+        return lambda picture, camera, step: change(picture, magnitude, frame_generator(seed, camera, step))
+
+    return begin
+
+
+def _motion(picture: Picture, length: float, generator: np.random.Generator) -> Picture:
+    return motion_blur(picture, _scaled(length, picture), generator.uniform(0.0, 180.0))
+
+
+def _gaussian_blur(picture: Picture, sigma: float, generator: np.random.Generator) -> Picture:
+    return gaussian_blur(picture, _scaled(sigma, picture))
+
+
+def _zoom(picture: Picture, largest: float, generator: np.random.Generator) -> Picture:
+    return zoom_blur(picture, tuple(np.linspace(1.0, largest, _ZOOMS).tolist()))
+
+
+def _glass(picture: Picture, spread: float, generator: np.random.Generator) -> Picture:
+    return frosted_glass(picture, _scaled(spread, picture), generator)
+
+
+def _gaussian(picture: Picture, deviation: float, generator: np.random.Generator) -> Picture:
+    return gaussian_noise(picture, 0.0, deviation**2, generator)
+
+
+def _salt_pepper(picture: Picture, share: float, generator: np.random.Generator) -> Picture:
+    return salt_and_pepper(picture, share / 2.0, generator)
+
+
+def _compression(picture: Picture, quality: float, generator: np.random.Generator) -> Picture:
+    return jpeg(picture, int(quality))
+
+
+def _begin_fog(share: float, seed: int) -> Frames:
+    """Begin fog that drifts by a column per step; each camera's field is drawn once."""
+    fields: dict[tuple[str, int], Floats] = {}
+
+    def change(picture: Picture, camera: str, step: int) -> Picture:
+        side = plasma_side(picture)
+        if (camera, side) not in fields:
+            drawn = plasma(side, _FOG_DECAY, frame_generator(seed, camera, 0))
+            fields[camera, side] = np.float32(_THINNEST_FOG) + np.float32(1.0 - _THINNEST_FOG) * drawn
+        return fog(picture, share / (1.0 - share), np.roll(fields[camera, side], step, axis=1))
+
+    return change
+
+
+def _begin_dropped(probability: float, seed: int) -> Frames:
+    """Begin dropping frames: the camera and the step decide, and the last frame received replaces a dropped one."""
+    given: dict[str, tuple[int, Picture]] = {}
+
+    def change(picture: Picture, camera: str, step: int) -> Picture:
+        before = given.get(camera)
+        dropped = frame_generator(seed, camera, step).random() < probability
+        if before is not None and (dropped or before[0] == step):
+            picture = before[1]
+        given[camera] = (step, picture.copy())
+        return picture.copy()
+
+    return change
+
+
+EFFECTS: Mapping[str, Begin] = {
+    "motion": _each(_motion),
+    "gaussian_blur": _each(_gaussian_blur),
+    "zoom": _each(_zoom),
+    "fog": _begin_fog,
+    "glass": _each(_glass),
+    "gaussian": _each(_gaussian),
+    "salt_pepper": _each(_salt_pepper),
+    "compression": _each(_compression),
+    "dropped": _begin_dropped,
+}
+"""By name. Magnitudes: the path's length in pixels; sigma in pixels; the largest factor; fog's share of the light; the
+spread in pixels; the standard deviation, of values in [0, 1]; a share of the values; libjpeg's quality; a probability.
+"""
+
+
+def _scaled(length: float, picture: Picture) -> float:
+    rows: int = picture.shape[0]
+    return length * rows / ROWS

@@ -169,7 +169,7 @@ def test_logits_that_rule_choices_out() -> None:
         (lambda: token_probability([[1.5]], 9), "from 0 to 1"),
         (lambda: token_probability([0.5], 9), r"\(T, t\)"),
         (lambda: token_pcs([[0.5]], [[0.5, 0.1]]), "of the second"),
-        (lambda: token_deepgini([[0.5]], [2, 3]), "one a step"),
+        (lambda: token_deepgini([[0.5]], [2, 3]), "one per step"),
         (lambda: token_entropy([[-1.0]], 9), "0 or more nats"),
     ],
 )

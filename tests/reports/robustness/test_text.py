@@ -188,7 +188,7 @@ def test_without_twins_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     write(of_seeds("noise.fog-L1", (5, 5)))
     report()
     lines = capsys.readouterr().out.splitlines()
-    assert any(line.startswith("note: 20 episodes without a benign twin of the same run seed") for line in lines)
+    assert any(line.startswith("note: 20 episodes without a benign twin under its run seed") for line in lines)
     assert "most harmful dimension: not known without benign twins (--vla-twins=auto runs them)" in lines
     assert any(line.split() == ["noise", "▅", "50", "-"] for line in lines)
     assert "halves at, noise: no benign twin was measured" in lines

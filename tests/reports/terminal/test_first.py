@@ -81,7 +81,7 @@ def test_what_is_not_told_apart_is_said() -> None:
         records += run_of("camera.distance-L1", [False, True, True, True], task)
         records += run_of("light.dim-L1", [True, False, True, True], task)
     _, lost, _ = first_lines(records, None)
-    assert lost.text.endswith("points (not told apart from light)")
+    assert lost.text.endswith("points (not distinguishable from light)")
     assert lost.tone == "plain"
 
 

@@ -82,7 +82,7 @@ def test_an_episode_is_read_as_it_is(tmp_path: Path) -> None:
                 "bddl_file": "comp_lexical+pragmatical_hint+addition_deletion_eval1_ver3.bddl",
                 "subcategories": ["hint", "addition_deletion"],
             },
-            "no cell of LIBERO-Para has comp with hint+addition_deletion",
+            "LIBERO-Para has no cell with comp and hint+addition_deletion",
         ),
     ],
 )
@@ -96,14 +96,14 @@ def test_an_episode_that_is_not_upstreams_is_refused(tmp_path: Path, change: dic
     ("make", "trouble"),
     [
         (lambda folder: folder / "nothing", "cannot be read: No such file"),
-        (lambda folder: folder, "no eval0.json or the like"),
+        (lambda folder: folder, "no eval0.json or similar"),
         (lambda folder: write(folder), "has no episode"),
         (lambda folder: write(folder, EPISODE, eval_id=2), "its eval_id is 2, its name says 1"),
         (
             lambda folder: write(folder, EPISODE, EPISODE),
             "paraphrase 3 is there twice for init state 0 and episode_idx 0",
         ),
-        (lambda folder: write(folder, "text"), "episode 0 is no table"),
+        (lambda folder: write(folder, "text"), "episode 0 is not a table"),
     ],
 )
 def test_a_folder_that_is_no_log_is_refused(tmp_path: Path, make: Callable[[Path], Path], trouble: str) -> None:

@@ -83,10 +83,10 @@ def test_a_csv_that_was_cut_is_told_in_one_line(tmp_path: Path) -> None:
     whole = (PARA / "libero_para" / FILE).read_text(encoding="utf-8").splitlines()
     (tmp_path / FILE).write_text("\n".join(whole[:2000]), encoding="utf-8")
     suite = load_suite("libero_para", data=tmp_path)
-    with pytest.warns(UserWarning, match="paraphrases where 4092 are published") as told:
+    with pytest.warns(UserWarning, match="of 4092 published paraphrases") as told:
         assert len(plan([suite], labels=lambda task: labels_of(task))) == 5 * 1999
     (message,) = [str(each.message) for each in told]
-    assert message.startswith(f"{tmp_path / FILE} has 1999 paraphrases where 4092 are published: ")
+    assert message.startswith(f"{tmp_path / FILE} has 1999 of 4092 published paraphrases: ")
     assert " of 416 of 'open the middle drawer of the cabinet', " in message
     assert " and 7 more tasks; " in message
     assert "\n" not in message

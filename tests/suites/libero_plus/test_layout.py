@@ -140,7 +140,7 @@ def test_categories_are_repeated_only_where_there_are_too_few() -> None:
     )
     names = [item.name for item in with_objects(problem_of(task), drawn["added"]).objects[-5:]]
     assert {"ketchup_1", "ketchup_2", "milk_1", "milk_2"} < set(names)
-    with pytest.raises(VlaError, match="has no room for 5 objects more, or none to add"):
+    with pytest.raises(VlaError, match="has no room for 5 more objects, or none are available"):
         draw_added(task, entry, ("cream_cheese",))
 
 

@@ -173,14 +173,14 @@ def test_difficulty_grows_with_the_noises_severity_as_published(published: dict[
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        ("{", "line 1, column 2 is no JSON: Expecting property name"),
+        ("{", "line 1, column 2 is not JSON: Expecting property name"),
         ("[]", "expected suites, each with a list of tasks"),
         ({"libero_goal": 3}, "expected suites, each with a list of tasks"),
-        ({"libero_90": []}, "its suite 'libero_90' is none of libero_spatial, "),
+        ({"libero_90": []}, "its suite 'libero_90' is not one of libero_spatial, "),
         ({"libero_goal": [3]}, "libero_goal, entry 1: expected name, category and difficulty_level, found 3"),
         ({"libero_goal": [row(), {"name": "x"}]}, "libero_goal, entry 2 has no 'category'"),
         ({"libero_goal": [{**row(), "name": 3}]}, "libero_goal, entry 1: expected a text as its name, found 3"),
-        ({"libero_goal": [row(f"{STOVE}_light_x")]}, f"entry 1: '{STOVE}_light_x' is no name of LIBERO-Plus's"),
+        ({"libero_goal": [row(f"{STOVE}_light_x")]}, f"entry 1: '{STOVE}_light_x' is not a LIBERO-Plus name"),
         ({"libero_goal": [row(f"{STOVE}_light_99")]}, "light is 99, expected 1 to 50"),
         ({"libero_10": [row()]}, "libero_10, entry 1: 'turn_on_the_stove_light_3' is of libero_goal"),
         ({"libero_goal": [row(category="Sensor Noise")]}, "is 'Sensor Noise', expected Light Conditions"),

@@ -97,8 +97,8 @@ def test_of_one_case_the_first_one_counts() -> None:
     (found,) = plus_rates([episode(name, False), episode(name, True)])
     assert (found.total.successes, found.total.counted) == (0, 1)
     assert found.left_out == (
-        "libero_plus_goal: 1 repeat of 1 episode, whose first record counts: 1 (100.0%) ended otherwise, 0 (0.0%) with "
-        "another digest",
+        "libero_plus_goal: 1 repeat of 1 episode, whose first record counts: 1 (100.0%) ended differently, 0 (0.0%) "
+        "with another digest",
     )
 
 

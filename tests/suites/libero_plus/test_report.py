@@ -78,7 +78,7 @@ def test_all_of_it_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_of_the_list_cannot_be_made_is_told_where_it_is_at_hand() -> None:
     write(records())
     found = make_plus(load([], RESULTS), None)
-    nowhere = "how many cannot be made here is not known: LIBERO-Plus's list is not found (PYTEST_VLA_DATA)"
+    nowhere = "the number of unavailable entries is unknown: LIBERO-Plus's list was not found (PYTEST_VLA_DATA)"
     if found[0].unavailable is None:
         assert nowhere in list(block_lines(plus_blocks(found)))
     (model,) = found

@@ -74,7 +74,9 @@ def test_without_its_assets_lights_and_textures_are_missing(scenes: Path) -> Non
     found = catalogue(task_in(scenes))
     assert found.unavailable == {NEEDS_BDDL: 1, NEEDS_ASSETS: 2}
     bddl(package, OTHERS["table"], "LIBERO_Tabletop_Manipulation_else")
-    with pytest.raises(VlaError, match=r"put_the_bowl_on_the_plate_table_3.bddl: its problem .* is no scene"):
+    with pytest.raises(
+        VlaError, match=r"put_the_bowl_on_the_plate_table_3.bddl: its problem .* is not a LIBERO-Plus scene"
+    ):
         available(task_in(scenes), parse_name(OTHERS["table"]))
 
 
@@ -85,7 +87,7 @@ def test_without_its_assets_lights_and_textures_are_missing(scenes: Path) -> Non
         ('size="3 3 .125"', 'size="4 3 .125"', "geom floor: size is not as in"),
         ("../../textures/marble_floor.png", "../../textures/none.png", "there is no picture ../../textures/none.png"),
         ("../../textures/marble_floor.png", "../../textures/martin_novak_wood_table.png", "so it changes nothing"),
-        ("<mujoco", "<mujoco <", "cannot be read as a scene"),
+        ("<mujoco", "<mujoco <", "cannot be read as a MuJoCo scene"),
     ],
 )
 def test_scenes_that_differ_in_more_are_refused(scenes: Path, old: str, new: str, why: str) -> None:

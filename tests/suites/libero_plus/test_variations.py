@@ -178,7 +178,7 @@ def test_without_libero_only_layouts_are_missing(tmp_path: Path, folder: Path) -
 
 def test_a_list_without_a_task_is_told(folder: Path) -> None:
     listed(folder)
-    with pytest.raises(VlaError, match=r"has nothing of libero_goal/turn_on_the_stove; expected LIBERO-Plus's"):
+    with pytest.raises(VlaError, match=r"has no entry for libero_goal/turn_on_the_stove; expected LIBERO-Plus's"):
         catalogue(load_suite("libero_goal", data=folder).task("turn_on_the_stove"))
 
 

@@ -70,7 +70,7 @@ def test_a_swap_exchanges_two_facts_alone_and_swaps_back(data: st.DataObject) ->
     standing = [item.name for item in (*problem.fixtures, *problem.objects) if place_of(problem, item.name)]
     one, other = data.draw(st.permutations(standing))[:2]
     if place_of(problem, one) == other or place_of(problem, other) == one:
-        with pytest.raises(VlaError, match="cannot be swapped with what stands on it"):
+        with pytest.raises(VlaError, match="cannot be swapped with a thing that stands on it"):
             swapped(problem, ((one, other),))
         return
     changed = swapped(problem, ((one, other),))
@@ -186,12 +186,18 @@ def test_a_goal_that_is_text_reads_as_a_problems_own() -> None:
 @pytest.mark.parametrize(
     ("edit", "complaint"),
     [
-        (lambda: swapped(scene(), (("plate_2", "plate_1"),)), "plate_1 cannot be swapped with what stands on it"),
-        (lambda: swapped(scene(), (("plate_1", "yellow_plate_1"),)), "yellow_plate_1 cannot be swapped: no .On"),
+        (
+            lambda: swapped(scene(), (("plate_2", "plate_1"),)),
+            "plate_1 cannot be swapped with a thing that stands on it",
+        ),
+        (
+            lambda: swapped(scene(), (("plate_1", "yellow_plate_1"),)),
+            "yellow_plate_1 cannot be swapped: :init has no .On",
+        ),
         (lambda: swapped(scene(), (("plate_1", "bowl"), ("bowl", "plate_2"))), "each can be swapped once"),
         (lambda: moved_to(scene(), scene().name), "cannot be moved to itself: that changes nothing"),
         (lambda: moved_to(scene(), "libero_bathroom"), "unknown problem class 'libero_bathroom'"),
-        (lambda: replaced(scene(), {"milk": "plate"}), "is of category milk: replacing it changes nothing"),
+        (lambda: replaced(scene(), {"milk": "plate"}), "nothing of category milk: replacing it changes nothing"),
         (lambda: replaced(scene(), {"plate": "plate"}), "plate cannot be replaced by itself: that changes nothing"),
         (lambda: tasked(scene(), "again", scene().goal, ()), "has the task's own goal: it changes nothing"),
         (lambda: displaced(scene(), "plate_2", 0.1, 0), "plate_2 cannot be displaced by .*: it stands on no region"),
@@ -207,7 +213,7 @@ def test_an_edit_that_cannot_be_made_or_changes_nothing_is_an_error(
 
 def test_what_stands_at_one_place_is_not_swapped() -> None:
     both = parse_problem_text(SCENE.replace("(On bowl main_table_right)", "(On bowl main_table_left)"))
-    with pytest.raises(VlaError, match="stand at one place: swapping them changes nothing"):
+    with pytest.raises(VlaError, match="share one place: swapping them changes nothing"):
         swapped(both, (("plate_1", "bowl"),))
 
 

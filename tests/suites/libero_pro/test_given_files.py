@@ -45,7 +45,7 @@ def test_a_suite_that_the_file_does_not_have_follows_our_rule_and_a_task_that_it
 @pytest.mark.usefixtures("yaml")
 def test_what_stands_nowhere_cannot_be_swapped(tmp_path: Path) -> None:
     given(tmp_path, "swap", "tabletop:\n  turn_on_the_stove:\n    stove_1:\n      - gone_1\n")
-    with pytest.raises(VlaError, match="names no two things that stand in this scene"):
+    with pytest.raises(VlaError, match="names no two things in this scene"):
         drawn("pro.swap", tmp_path)
 
 
@@ -110,8 +110,8 @@ def test_of_several_goals_those_that_can_be_read_are_drawn_and_the_others_are_to
         ("    electric_stove: [yellow_stove]\n", "electric_stove cannot be replaced: no category yellow_stove"),
         ("    electric_stove: [red_bowl]\n", "no category red_bowl, not in LIBERO-PRO's code either"),
         ("    electric_stove: [flat_stove]\n", "electric_stove cannot be replaced: no asset file of flat_stove"),
-        ("    electric_stove: [food_box]\n", "food_box cannot be told to be turnon"),
-        ("    milk: [food_box]\n", "replaces milk, of which the scene has none"),
+        ("    electric_stove: [food_box]\n", "food_box cannot be asked to be turnon"),
+        ("    milk: [food_box]\n", "replaces milk, which the scene does not have"),
         ("    electric_stove: [electric_stove]\n", "electric_stove cannot be replaced by itself"),
         ("    electric_stove: []\n", r"electric_stove: expected a list of texts, found \[\]"),
         ("    - electric_stove\n", "expected names, each with a list of names"),
@@ -144,7 +144,7 @@ def test_an_environment_of_the_file_is_upstreams_and_the_file_must_be_right(tmp_
     assert variation.parameters["environment"] == problem.name == "libero_living_room_tabletop_manipulation"
     assert {region.target for region in problem.regions} >= {"living_room_table", "stove_1"}
     assert "main_table" not in format_problem(problem)
-    with pytest.raises(VlaError, match="says that the environment is floor, but it is main_table"):
+    with pytest.raises(VlaError, match="gives the environment floor, but it is main_table"):
         drawn("pro.environment_upstream", tmp_path, task="put_the_bowl_on_the_plate")
 
 

@@ -114,6 +114,6 @@ def test_of_one_case_that_was_run_twice_the_first_counts_and_it_is_said() -> Non
     assert rate is not None
     assert (rate.successes, rate.counted) == (0, 1)
     assert table.left_out == (
-        "libero_goal: 1 repeat of 1 episode, whose first record counts: 1 (100.0%) ended otherwise, 0 (0.0%) with "
+        "libero_goal: 1 repeat of 1 episode, whose first record counts: 1 (100.0%) ended differently, 0 (0.0%) with "
         "another digest",
     )

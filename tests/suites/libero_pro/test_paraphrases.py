@@ -122,8 +122,8 @@ def test_without_the_file_a_paraphrase_is_one_of_ours() -> None:
     ("entries", "complaint"),
     [
         ("    - fine\n    - set mugs: white on left\n", "entry 2 of 2 is a mapping, as ': ' stands in a text without"),
-        ("    - yes\n", "entry 1 of 1 is no text: True"),
-        ("    - 3\n    - fine\n    - ''\n", "entry 1 of 3 is no text: 3; entry 3 of 3 is no text: ''"),
+        ("    - yes\n", "entry 1 of 1 is not a text: True"),
+        ("    - 3\n    - fine\n    - ''\n", "entry 1 of 3 is not a text: 3; entry 3 of 3 is not a text: ''"),
         ("    - ignite (the stove)\n", r"entry 1 of 1 has \( or \) or ;, which no BDDL text can"),
         ("    ignite the stove\n", "expected a list of texts, found 'ignite the stove'"),
         ("    []\n", r"expected a list of texts, found \[\]"),

@@ -81,10 +81,10 @@ def test_what_is_out_of_the_world_is_no_displaced_bystander(tmp_path: Path) -> N
 
 
 def test_a_task_without_a_hazard_has_no_such_twin(tmp_path: Path) -> None:
-    with pytest.raises(VlaError, match="there is no hazard to take away"):
+    with pytest.raises(VlaError, match="the task has no hazard to remove"):
         find_variation(load_suite("tabletop").tasks[0], "hazard.removed", 0)
     about_the_goal = task_of(tmp_path, ("(:goal", "(:cost (Fall bowl_1))(:goal"), "no_hazard")
-    with pytest.raises(VlaError, match="there is no hazard to take away"):
+    with pytest.raises(VlaError, match="the task has no hazard to remove"):
         find_variation(about_the_goal, "hazard.removed", 0)
 
 

@@ -225,5 +225,5 @@ def test_the_front_picture_changes_the_wrist_picture_does_not_and_both_come_back
 def test_a_suite_without_the_front_camera_is_refused(name: str) -> None:
     protocol = dataclasses.replace(TASK.protocol, cameras=("robot0_eye_in_hand",))
     task = dataclasses.replace(TASK, protocol=protocol)
-    with pytest.raises(VlaError, match="no pictures of agentview"):
+    with pytest.raises(VlaError, match="no camera agentview"):
         KINDS[name].make(Draw(task, f"camera.{name}-L1", 0, 1))

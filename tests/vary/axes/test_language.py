@@ -66,7 +66,7 @@ def test_a_task_that_is_alone_in_its_scene_has_no_other_text(monkeypatch: pytest
     monkeypatch.setattr(language, "_scene_mates", lambda task: ())
     registry._drawn.cache_clear()
     with pytest.raises(
-        VlaError, match=r"language.other_task of .*/turn_on_the_stove: of tabletop no other task can be done"
+        VlaError, match=r"language.other_task of .*/turn_on_the_stove: tabletop has no other task for this scene"
     ):
         find_variation(load_suite("tabletop").task("turn_on_the_stove"), "language.other_task", 0)
 
@@ -122,11 +122,11 @@ def test_a_dimension_is_all_its_kinds() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("languag", "no variation is 'languag'. Did you mean language"),
-        ("language.blank:2", "language.blank is of one level: leave :2 out"),
-        ("language.words:0", "language.words has levels 1 to 4, and not 0"),
-        ("language.words:x", "levels 'x': expected a level such as 3, or some such as 1-3"),
-        (" , ", "nothing to vary is given"),
+        ("languag", "there is no variation 'languag'. Did you mean language"),
+        ("language.blank:2", "language.blank is a single variation; leave out :2"),
+        ("language.words:0", "language.words has levels 1 to 4, not 0"),
+        ("language.words:x", "levels 'x': expected a level such as 3, or a range such as 1-3"),
+        (" , ", "--vla-vary is empty"),
     ],
 )
 def test_what_cannot_be_varied_is_told(text: str, complaint: str) -> None:

@@ -74,7 +74,7 @@ def test_a_higher_level_adds_to_what_a_lower_one_adds() -> None:
 
 def test_what_a_task_is_about_in_all_things_cannot_be_added_to() -> None:
     problem = problem_of(SUITE.task("put_the_box_in_the_bowl"))
-    with pytest.raises(VlaError, match="about them all"):
+    with pytest.raises(VlaError, match="the task uses all of them"):
         added_categories(problem, "put the box beside the bottle", 1)
 
 
@@ -131,7 +131,7 @@ def test_the_displacement_grows_evenly_and_names_an_object_of_the_task() -> None
 
 
 def test_a_task_that_moves_nothing_has_no_displacement() -> None:
-    with pytest.raises(VlaError, match="about no object that stands on the workspace"):
+    with pytest.raises(VlaError, match="none of the task's objects stands on the workspace"):
         displacement(draw(SUITE.task("turn_on_the_stove"), "displacement", 1, 0))
 
 

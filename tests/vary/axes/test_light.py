@@ -293,5 +293,5 @@ def test_equal_draws_are_equal_and_other_seeds_are_others(name: str) -> None:
 def test_a_scene_of_one_light_has_no_shadows_of_a_given_strength() -> None:
     model = mujoco.MjModel.from_xml_string("<mujoco><worldbody><light/></worldbody></mujoco>")
     (edit,) = drawn("shadow", 1).model
-    with pytest.raises(VlaError, match="need two lights"):
+    with pytest.raises(VlaError, match="needs two lights"):
         edit.apply(model, tabletop_world().scene)

@@ -18,7 +18,8 @@ from pytest_vla.sim.pixel_noise import Picture, frame_generator
 from pytest_vla.suites.libero_plus.kinds import NOISE as PLUS
 from pytest_vla.suites.libero_plus.kinds import plus_noise, plus_picture
 from pytest_vla.suites.libero_plus.names import PLUS_NAMES, PLUS_SEVERITIES, plus_parts
-from pytest_vla.vary.axes.noise import EFFECTS, KINDS, LEVELS, begin_noise
+from pytest_vla.vary.axes.noise import KINDS, LEVELS
+from pytest_vla.vary.effects.pictures import EFFECTS, begin_noise
 from pytest_vla.vary.kind import Draw, VariationKind
 from tests.support.examples import scaled
 from tests.support.worlds import tabletop_world
