@@ -61,7 +61,7 @@ _FOLDER = "textures/"
 
 @dataclass(frozen=True)
 class Pattern:
-    """A drawn texture: the arguments of `pytest_vla.vary.effects.painting.texture`."""
+    """A drawn texture: the arguments of `pytest_vla.vary.effects.textures.texture`."""
 
     family: str
     colours: tuple[tuple[int, ...], ...]
@@ -70,7 +70,7 @@ class Pattern:
 
     def pixels(self, height: int, width: int) -> "Pixels":
         """Return the texture, (height, width, 3)."""
-        from pytest_vla.vary.effects.painting import texture
+        from pytest_vla.vary.effects.textures import texture
 
         return texture(self.family, self.colours, self.repeats, self.seed, height, width)
 
@@ -194,7 +194,7 @@ def from_file(task: Task, params: Params) -> Edits:
         import numpy as np
         from PIL import Image
 
-        from pytest_vla.vary.effects.painting import stretched
+        from pytest_vla.vary.effects.textures import stretched
 
         try:
             with Image.open(path) as image:

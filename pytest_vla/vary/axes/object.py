@@ -160,7 +160,7 @@ def size(task: Task, params: Params) -> Edits:
         return replace(problem, objects=tuple(objects))
 
     def stand(model: "mujoco.MjModel", scene: "SceneSpec", state: "NDArray[np.float64]") -> None:
-        from pytest_vla.vary.axes.layout import stand_scaled
+        from pytest_vla.vary.axes.layout_states import stand_scaled
 
         stand_scaled(model, scene, state, name, factor)
 

@@ -19,7 +19,8 @@ from pytest_vla.scene.variation import Variation
 from pytest_vla.sim.world import World
 from pytest_vla.vary.axes import background
 from pytest_vla.vary.axes.background import FLOOR, SURFACES, TABLE, WALL, drawn_pattern, surface_geoms
-from pytest_vla.vary.effects.painting import _COLOUR_ROLE, FAMILIES, _tiling, textures_of
+from pytest_vla.vary.effects.painting import _COLOUR_ROLE, _tiling, textures_of
+from pytest_vla.vary.effects.textures import FAMILIES
 from pytest_vla.vary.kind import Draw
 from tests.support.data import libero_data
 from tests.support.worlds import libero_task, tabletop_world, world_of

@@ -17,8 +17,8 @@ from pytest_vla.plan.task import Task
 from pytest_vla.scene.problem import format_problem, parse_problem_text, problem_of
 from pytest_vla.sim.contacts import Clearance
 from pytest_vla.vary.axes import layout
-from pytest_vla.vary.axes.layout import displace, put_down
 from pytest_vla.vary.axes.layout_room import AREA, Obstacle, added_categories, obstacles, radius
+from pytest_vla.vary.axes.layout_states import displace, put_down
 from pytest_vla.vary.kind import MOST_DRAWS, Draw
 from tests.support.examples import scaled
 from tests.support.worlds import libero_task, tabletop

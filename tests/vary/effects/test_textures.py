@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_vla.vary.effects import painting
-from pytest_vla.vary.effects.painting import FAMILIES, SIDE, stretched, texture
+from pytest_vla.vary.effects import textures
+from pytest_vla.vary.effects.textures import FAMILIES, SIDE, stretched, texture
 from tests.support.examples import scaled
 
 COLOURS = ((200, 150, 90), (40, 30, 60))
@@ -28,7 +28,7 @@ def test_a_texture_is_of_its_size_and_between_its_colours_and_always_the_same(
     low, high = np.min(pair, axis=0), np.max(pair, axis=0)
     assert (pixels >= low).all()
     assert (pixels <= high).all()
-    painting._pattern.cache_clear()
+    textures._pattern.cache_clear()
     assert np.array_equal(texture(family, pair, repeats, seed, height, width), pixels)
 
 
