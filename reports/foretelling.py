@@ -104,21 +104,21 @@ def schema() -> SectionSchema:
 
 @dataclass(frozen=True)
 class Foretold:
-    """One model in one suite, of one step budget.
+    """The failure prediction of one model in one suite, under one step budget.
 
     Attributes:
         model: the policy's name.
         suite: the suite's.
-        budget: ``300 steps``, where its episodes have several; else empty.
+        budget: ``300 steps`` if its episodes have several budgets; else empty.
         found: each metric at each moment.
         episodes: successes and failures with a series of a metric.
-        separated: of each metric how its values are distributed by outcome.
-        alarms: conformal thresholds, of each metric with each of `ALPHAS`.
-        stopped: what the user's rule would have done; None: there is none, or no series of its metric.
+        separated: for each metric how its values are distributed by outcome.
+        alarms: conformal thresholds, for each metric with each of `ALPHAS`.
+        stopped: what the user's rule would have done, or None if there is no rule, or no series of its metric.
         confidence: the calibration of the policy's own confidence, by moment.
-        seconds: of a control step; None: not known.
-        varied: whether something is varied in some of them.
-        static: how many of them are of a robot that stood still; None: none says whether it did.
+        seconds: length of a control step, or None if it is not known.
+        varied: whether some of the episodes are varied.
+        static: how many episodes the robot spent without moving, or None if no record has that metric.
         left_out: what is in no number, and why.
     """
 
@@ -138,14 +138,14 @@ class Foretold:
 
 
 def make_foretold(loaded: Loaded, rule: AlarmRule | None = None) -> tuple[Foretold, ...]:
-    """Return what metrics foretell, for each model and suite whose episodes have series of them.
+    """Compute how well metrics predict failure, for each model and suite whose episodes have series of metrics.
 
-    Probes are in no number, as their success is in no rate. Episodes of another step budget are told apart: a share of
-    it is another number of steps, and which budget an episode has would foretell by itself.
+    Probes are in no number, as they are in no success rate. Episodes with different step budgets are reported
+    separately: the same share of the budget is a different number of steps, and the budget alone would predict failure.
 
     Args:
         loaded: records, with the folders of their trajectories.
-        rule: what stopping by it would have done is told too.
+        rule: the alarm rule whose effect is reported too, or None.
 
     Raises:
         VlaError: a package that adds metrics cannot be used, or no episode has a series of the rule's metric.

@@ -1,4 +1,4 @@
-"""What a gate says of a run against a baseline: as lines, as a table for programs, and as Markdown for a summary."""
+"""A gate's comparison of a run with a baseline: as lines, as a table for programs, and as Markdown for a summary."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -23,7 +23,7 @@ Replay = Callable[[Flip], str]
 
 
 class LossesShown(NamedTuple):
-    """How many are shown at most: of tasks that lost, and of cases that flipped."""
+    """The most tasks that lost and the most flipped cases that are shown."""
 
     tasks: int
     cases: int

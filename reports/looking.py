@@ -1,4 +1,4 @@
-"""Does a policy look? A section on episodes with black pictures, and with objects that are not there."""
+"""Visual grounding: a section on episodes with black pictures, and with objects taken away."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -53,8 +53,7 @@ def schema() -> SectionSchema:
 
 
 def make_looking(loaded: Loaded) -> tuple[Looked, ...]:
-    """Return what such probes show, for each model and suite that has any; see
-    `pytest_vla.metrics.visual_grounding`."""
+    """Compute what the probes of `pytest_vla.metrics.visual_grounding` show, for each model and suite with probes."""
     troubles: dict[str, None] = {}
 
     def path(record: Record) -> "NDArray[Any] | None":

@@ -1,4 +1,4 @@
-"""What a gate takes: as lines, and as a table for programs."""
+"""The number of episodes that a gate needs: as lines, and as a table for programs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -19,13 +19,13 @@ _INDEPENDENT = "where they are independent given the task; name a RUN of another
 
 
 def plan_lines(plans: Sequence[GatePlan], terms: Terms, drop: float, has_run: bool) -> Iterator[str]:
-    """A row for each group, and what the numbers rest on.
+    """Return a row for each group, and the assumptions of the numbers.
 
     Args:
         plans: of the groups.
         terms: of the gate.
         drop: in points, that is to be called a regression.
-        has_run: whether pairs were seen, and not simulated as independent ones.
+        has_run: whether pairs were observed, and not simulated as independent ones.
     """
     shares = " and ".join(f"{power * 100:g}%" for power in POWERS)
     agreed = terms_text(terms)
@@ -45,13 +45,13 @@ def plan_lines(plans: Sequence[GatePlan], terms: Terms, drop: float, has_run: bo
 
 
 def plan_table(plans: Sequence[GatePlan], terms: Terms, drop: float, has_run: bool) -> dict[str, Any]:
-    """For JSON: ``schema``, ``terms``, ``drop``, ``powers``, ``pairs`` (``seen`` or ``independent``) and ``groups``.
+    """Return for JSON ``schema``, ``terms``, ``drop``, ``powers``, ``pairs`` (``seen``, ``independent``), ``groups``.
 
-    Of each group by name: ``tasks``, ``success`` and ``differing`` in percent, ``episodes`` of the baseline,
-    ``no_worse`` and ``regression`` (episodes by power; null: more than 20,000, or no such drop is possible) and
-    ``as_now``: the percentages of gates of as many episodes as the baseline has that say either. ``sequential``:
-    ``most`` pairs, and of ``no_worse`` and ``regression`` the mean ``pairs`` and the percentage of runs (``said``) of
-    ``--vla-gate=sequential``; null where it is not known.
+    Each group, by name, has ``tasks``, ``success`` and ``differing`` in percent, ``episodes`` of the baseline,
+    ``no_worse`` and ``regression`` (episodes by power; null if more than 20,000, or if no such drop is possible) and
+    ``as_now``: the percentages of gates with as many episodes as the baseline that reach either verdict.
+    ``sequential``: ``most`` pairs, and for ``no_worse`` and ``regression`` the mean ``pairs`` and the percentage of
+    runs (``said``) with ``--vla-gate=sequential``; null if it is not known.
     """
     return {
         "schema": SCHEMA,
@@ -76,7 +76,7 @@ def plan_table(plans: Sequence[GatePlan], terms: Terms, drop: float, has_run: bo
 
 
 def drops_line(drops: Mapping[str, int | None]) -> str:
-    """``smallest drop ... libero_goal[benign] 11 points, libero_goal[camera] none``.
+    """Return the smallest drop that each group can detect.
 
     Args:
         drops: of `pytest_vla.gate.episodes_needed.smallest_drops`.

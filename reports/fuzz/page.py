@@ -58,7 +58,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 34, 8, 36, 24
 
 
 def heat_map(caption: str, coverage: Coverage) -> Markup:
-    """A table of dimensions by dimensions; in each cell how many of its scenes fail, of how many that were tried."""
+    """Return a table of dimensions by dimensions, with the failed and tried scenes in each cell."""
     names = coverage.dimensions
     head = Markup().join(Markup('<th scope="col">{}</th>').format(name) for name in names)
     rows = Markup().join(
@@ -77,7 +77,7 @@ def heat_map(caption: str, coverage: Coverage) -> Markup:
 
 
 def histogram(kind: str, axis: Axis, bins: Sequence[Both], marks: Sequence[float] = ()) -> Markup:
-    """How many scenes were tried with how much of a kind: above the line drawn evenly, below it guided.
+    """Draw how many scenes were tried by amount of a kind: evenly drawn above the line, guided below it.
 
     Args:
         kind: name.
@@ -115,7 +115,7 @@ def histogram(kind: str, axis: Axis, bins: Sequence[Both], marks: Sequence[float
 
 
 def growth_curve(points: Sequence[tuple[int, int]]) -> Markup:
-    """How many distinct failures were known after so many episodes."""
+    """Draw the number of distinct failures over the number of episodes."""
     width, height, right = 480, 210, 14
     episodes, most = max(points[-1][0], 1), max(points[-1][1], 1)
 
@@ -141,13 +141,13 @@ def growth_curve(points: Sequence[tuple[int, int]]) -> Markup:
 
 
 def bin_text(axis: Axis, place: int) -> str:
-    """``-75 to -60``; of whole numbers the one that the bin is of."""
+    """Return ``-75 to -60``, or the bin's one number if numbers are whole."""
     low, high = axis.edges[place : place + 2]
     return f"{(low + high) / 2:g}" if axis.is_whole else f"{low:g} to {high:g}"
 
 
 def tally_text(tally: CoverageTally) -> str:
-    """``3 of 40 fail, 2 aside``."""
+    """Return ``3 of 40 fail, 2 aside``."""
     aside = f", {tally.aside} aside" * bool(tally.aside)
     return f"{tally.failed} of {tally.counted} fail{aside}"
 
@@ -197,8 +197,8 @@ class Shot:
 
     Attributes:
         about: what it is.
-        source: address of the picture; empty: there is none.
-        why: there is none, or what is wrong with it.
+        source: address of the picture, or empty if there is none.
+        why: why there is no picture, or what is wrong with it.
     """
 
     about: str
@@ -214,8 +214,8 @@ class Failure:
         title: what is changed.
         task: id.
         often: how often it fails.
-        rival: what the policy that is compared does; empty: none is.
-        shots: without the change, with it, and as the scene was found; none: it has no pictures.
+        rival: the result of the comparison policy, or empty if there is none.
+        shots: without the change, with it, and as the scene was found; empty if it has no pictures.
         block: where it begins to fail.
         facts: by name.
     """
@@ -230,13 +230,13 @@ class Failure:
 
 
 def failures_of(found: Sequence[Found], cases: str, model: str, rival: str) -> tuple[Failure, ...]:
-    """Each as it is shown; the first `PICTURED` with pictures.
+    """Return each failure as it is shown; the first `PICTURED` with pictures.
 
     Args:
         found: those that always fail first.
         cases: the file of cases.
         model: the policy.
-        rival: the policy that is compared; empty: none is.
+        rival: the comparison policy, or empty if there is none.
     """
     pictured = [scene for each in found[:PICTURED] for scene in _scenes_of(each)]
     scenes = scene_pictures(pictured) if pictured else []
@@ -276,7 +276,7 @@ def _failure(place: int, found: Found, shots: tuple[Shot, ...], cases: str, mode
 
 
 def words_of(candidate: Candidate) -> str:
-    """``camera.azimuth azimuth_deg=23.4 with robot.joints offset[3]=-0.3 rad``: what says how much, of each change."""
+    """Return each change with its amount: ``camera.azimuth azimuth_deg=23.4 with robot.joints offset[3]=-0.3 rad``."""
     told = []
     for change in candidate.changes:
         space = space_of(candidate, change)
@@ -374,7 +374,7 @@ class FoundSearch:
     is_done: bool
 
     def option(self, name: str) -> Any:
-        """An option that it was begun with; None: it has none."""
+        """Return an option that the search was begun with, or None if it has no such option."""
         return self.head.get("options", {}).get(name)
 
 
@@ -393,14 +393,14 @@ class SearchPage:
 def search_of(
     file: Path, seen: Mapping[str, Searched], tasks: Sequence[Task], episodes: int, is_done: bool
 ) -> FoundSearch:
-    """A search as it is shown, from its file.
+    """Read a search from its file.
 
     Args:
-        file: of it.
-        seen: of it, by the ids of tasks.
+        file: of the search.
+        seen: its results, by the ids of tasks.
         tasks: that were searched.
-        episodes: that were run.
-        is_done: whether nothing will come any more.
+        episodes: how many were run.
+        is_done: whether the search has ended for good.
 
     Raises:
         VlaError: the file cannot be read.
@@ -413,12 +413,12 @@ def search_of(
 
 
 def search_html(search: FoundSearch) -> bytes:
-    """The page as HTML, UTF-8; it draws pictures. Raises VlaError."""
+    """Return the page as HTML, UTF-8, with pictures drawn. Raises VlaError."""
     return rendered("fuzz.html.j2", ("style.css", "fuzz.css"), page=page_of(search))
 
 
 def page_of(search: FoundSearch) -> SearchPage:
-    """The page of a search; pictures are drawn."""
+    """Return the page of a search, with pictures drawn."""
     all_found = [each for seen in search.seen.values() for each in seen.found]
     found = sorted(all_found, key=lambda each: each.is_flaky)
     model, rival = str(search.option("vla_model")), str(search.option("against") or "")
@@ -646,7 +646,7 @@ def _aside(search: FoundSearch) -> PageBlock:
 
 
 def _reasons(aside: Mapping[str, int]) -> dict[str, int]:
-    """By what stands before the colon: of what follows most are of one scene."""
+    """Sum the scenes by the part of the reason before the colon: the rest mostly names a single scene."""
     found: dict[str, int] = {}
     for why, number in aside.items():
         reason = why.partition(":")[0]

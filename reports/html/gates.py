@@ -158,19 +158,19 @@ CommandOf = Callable[[Record], str]
 
 @dataclass(frozen=True)
 class GateTold:
-    """What a run's gate says.
+    """A run's gate result.
 
     Attributes:
         run: its name.
         line: the verdict, or why there is none.
-        about: what was agreed.
-        passed: whether what was required is shown.
-        judgement: with the groups; None: it was not judged.
-        measured: what is judged beside success; likewise.
-        baseline: with which it was compared; None likewise.
-        new: the run, as it was compared; None likewise.
+        about: the gate's plan.
+        passed: whether the run shows what is required.
+        judgement: with the groups, or None if it was not judged.
+        measured: the gated measures beside success; empty if it was not judged.
+        baseline: with which it was compared, or None if it was not judged.
+        new: the run, as it was compared, or None if it was not judged.
         name: of the baseline's file.
-        by: what compared texts for what is judged beside success; empty: none were.
+        by: what compared texts for the measures beside success, or empty if no texts were compared.
     """
 
     run: str
@@ -230,13 +230,13 @@ def _told(run: str, manifest: Manifest, nodes: Sequence[str], results: Path) -> 
 def gate_blocks(
     gate: GateTold, records: Sequence[Record], link_of: LinkOf, command_of: CommandOf
 ) -> Iterator[PageBlock]:
-    """Yield all that ``pytest-vla gate`` says of a run: verdict, reasons and warnings.
+    """Yield all that ``pytest-vla gate`` reports on a run: verdict, reasons and warnings.
 
     Args:
         gate: of the run.
         records: of the report; flipped cases lead to the run's episodes among them.
         link_of: to an episode.
-        command_of: the command that runs it alone; empty: none is known.
+        command_of: the command that runs it alone, or empty if it is not known.
     """
     judgement, baseline, new = gate.judgement, gate.baseline, gate.new
     if judgement is None or baseline is None or new is None:

@@ -58,7 +58,7 @@ class JudgedRate:
 
 
 def counting_by_model(records: Sequence[Record]) -> dict[str, list[Record]]:
-    """By the models' names, the records that count, as in every other part of a report."""
+    """Return by model the records that count, as in every other part of a report."""
     found: dict[str, list[Record]] = {}
     for (model, _), some in by_model(records).items():
         found.setdefault(model, []).extend(that_count(some).records)
@@ -71,7 +71,7 @@ def summary_blocks(
     models: Sequence[Mapping[str, Any]],
     gates: Sequence[GateTold],
 ) -> dict[str, PageBlock]:
-    """The cards, by what they answer.
+    """Return the cards by heading.
 
     Args:
         runs: that were reported.
@@ -158,7 +158,7 @@ def _success_block(counting: Mapping[str, Sequence[Record]]) -> PageBlock:
 
 
 def judged_rates(counting: Mapping[str, Sequence[Record]]) -> Iterator[JudgedRate]:
-    """The rates of `counting_by_model`'s records: of each model and suite or own test, varied ones apart."""
+    """Yield the success rates of each model and suite or own test; varied episodes have their own."""
     for model, records in counting.items():
         suites: dict[str, list[Record]] = {}
         for record in records:

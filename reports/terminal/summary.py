@@ -1,4 +1,4 @@
-"""What the terminal says of a run, before it and after it."""
+"""A run's lines on the terminal, before its first episode and after its last."""
 
 import textwrap
 from collections import Counter
@@ -65,11 +65,11 @@ class SummaryLine(NamedTuple):
 
 
 def first_lines(records: Sequence[Record], width: int | None) -> tuple[SummaryLine, ...]:
-    """At most three lines: success, what loses most of it, what is in no rate; none where the table is short.
+    """Return success, the largest losses and the episodes in no rate, in three lines; empty for short tables.
 
     Args:
-        records: of the suites' own items, of one model, of each item the one that counts.
-        width: of the terminal; None: lines may have any length.
+        records: of the suites' own items, of one model, for each item the one that counts.
+        width: of the terminal, or None for lines of any length.
     """
     if len({(record.suite, group_of(record, False), record.task_key) for record in records}) < FEWEST_ROWS:
         return ()
@@ -80,7 +80,7 @@ def first_lines(records: Sequence[Record], width: int | None) -> tuple[SummaryLi
 
 
 def _success(records: Sequence[Record]) -> SummaryLine:
-    """Of what is neither varied nor chosen: no rate is over two kinds of variation."""
+    """Return the success of episodes that are neither varied nor chosen: no rate mixes two kinds of variation."""
     benign = [record for record in records if is_plain(record)]
     if not benign:
         what = "varied or given" if any(record.is_given for record in records) else "varied"
@@ -102,7 +102,7 @@ def _share(rate: SuccessRate) -> str:
 
 
 def _lost(records: Sequence[Record]) -> Iterator[SummaryLine]:
-    """By which dimension most is lost against benign twins."""
+    """Yield the dimension that loses most success against benign twins."""
     # They bring numpy, which a run without variations does without.
     from pytest_vla.metrics.robustness import twin_pairs, varied_models
     from pytest_vla.metrics.robustness_curves import most_harmful
@@ -131,7 +131,7 @@ def _harm_text(harm: "Harm") -> str:
 
 
 def _lowest(records: Sequence[Record]) -> Iterator[SummaryLine]:
-    """In which tasks most is lost."""
+    """Yield the tasks with the lowest success."""
     tasks: dict[tuple[str, str], list[Record]] = {}
     for record in records:
         tasks.setdefault((record.suite, record.task_key), []).append(record)
@@ -156,14 +156,14 @@ def _broken(records: Sequence[Record]) -> SummaryLine:
 
 
 def price_lines(prices: "Sequence[Price]", records: Sequence[Record]) -> Iterator[str]:
-    """A row a wish and a metric: ms that it adds to a control step.
+    """Yield a row for each requested output and each metric, with the ms it adds to a control step.
 
-    Of a wish the median of paired differences, as a busy machine slows single questions; of computing mean and standard
-    deviation (ddof 1).
+    A requested output's cost is the median of paired differences, as a busy machine slows single calls. A metric's cost
+    is the mean and standard deviation (ddof 1).
 
     Args:
-        prices: of the policy; empty: nothing was asked for, or it could not be asked, and there is no line.
-        records: of the run, with what computing took in their timings.
+        prices: of the policy; without any there is no line.
+        records: of the run, with the computing times in their timings.
     """
     if not prices:
         return
@@ -236,15 +236,15 @@ def opening_line(
     resumed: tuple[str, int] | None = None,
     left: bool = True,
 ) -> str:
-    """What is to come: ``vla: 40 episodes of libero_goal with random on 2 workers, about 3 min``.
+    """Return the plan of a run: ``vla: 40 episodes of libero_goal with random on 2 workers, about 3 min``.
 
     Args:
         cases: to run now.
         model: the policy's name.
         workers: how many processes run them.
-        estimates: of the cases, how long each is likely to take.
-        resumed: the run that is gone on with, and how many of its episodes are kept; None: a new run.
-        left: whether anything is left of that run.
+        estimates: for each case, how long it is likely to take.
+        resumed: the resumed run, and how many of its episodes are kept, or None for a new run.
+        left: whether the resumed run has episodes left.
     """
     if resumed is not None and not cases:
         here = "no episode to run" if left else "nothing is left"
@@ -271,14 +271,14 @@ def starts_line(episodes: int, starts: int) -> str:
 
 
 def searches_line(searches: int, scenes: int, model: str, workers: int) -> str:
-    """What is to be searched: ``vla: 10 searches of 20 scenes each with tiny on 2 workers``."""
+    """Return the plan of searches: ``vla: 10 searches of 20 scenes each with tiny on 2 workers``."""
     what, each = ("1 search", "") if searches == 1 else (f"{searches} searches", " each")
     on = f" on {workers} workers" if workers > 1 else ""
     return f"vla: {what} of {counted(scenes, 'scene')}{each} with {model}{on}"
 
 
 def uncollected_line(nodes: Sequence[str], command: str) -> str:
-    """What a run that is gone on with has left, and pytest did not collect; `command` is what it was started with."""
+    """Return a message that pytest did not collect the rest of a resumed run, started with `command`."""
     more = f" and {len(nodes) - 1} more" * (len(nodes) > 1)
     return (
         f"vla: {nodes[0]}{more}, left of it, was not collected or is not selected. The run was started as `{command}`: "
@@ -295,15 +295,15 @@ def closing_lines(
     width: int | None,
     repetition: Repetition = NOTHING_REPEATED,
 ) -> tuple[SummaryLine, ...]:
-    """A run in a table and a few notes; with a negative verbosity in a line or two.
+    """Return a run as a table and a few notes, or in a line or two with a negative verbosity.
 
     Args:
-        records: of each item the one that counts.
+        records: for each item the one that counts.
         run: the run's folder.
         items: all of the run.
-        resume: the command that goes on with it.
+        resume: the command that resumes the run.
         verbosity: pytest's.
-        width: of the terminal; None: a log, whose table has `LOG_WIDTH` columns and whose other lines have any length.
+        width: of the terminal, or None for a log, whose table has `LOG_WIDTH` columns and whose other lines any length.
         repetition: what of the run does not count.
     """
     distinct = observations(records)
@@ -345,24 +345,23 @@ def summary_lines(
     width: int | None = None,
     whole_names: bool = False,
 ) -> list[str]:
-    """A table: a row a suite with a row for each of its tasks, one over all suites, and a row for each own test.
+    """Return a table with a row for each suite, task and own test, and one over all suites.
 
-    Where episodes are varied, no rate is over benign and varied ones, nor over two kinds of variation: each has a row
-    below its suite's or test's. Rows of probes and of given cases count successes, and have no
-    rate.
+    Each kind of variation has a row of its own below its suite's or test's: no rate mixes benign and varied episodes,
+    or two kinds of variation. Rows of probes and of given cases count successes, and have no rate.
 
     Args:
         records: of the suites' own items.
         own: of the user's tests, by test: they may run a suite's cases again, so no rate is over both.
         by_task: whether tasks have rows.
-        width: longer names are cut so that a row fits; None: they are not.
-        whole_names: longer names have lines of their own instead, above their numbers.
+        width: longer names are cut so that a row fits, or None to cut none.
+        whole_names: whether longer names have lines of their own instead, above their numbers.
     """
     return _aligned(rate_rows(records, own, by_task), width, whole_names)
 
 
 def summary_sentence(records: Sequence[VariedTask], title: str = "vla") -> str:
-    """All suites in one line; varied episodes by kind."""
+    """Return all suites in one line; varied episodes by kind."""
     parts = []
     for row in kind_rows(records):
         _, _, success, rate, interval, _, apart = _cells(row)
@@ -393,7 +392,7 @@ def _half(episodes: int) -> float:
 
 
 def cost_notes(records: Sequence[Record]) -> list[str]:
-    """A line for each suite or test with costs: the mean, how many were charged, and the rate of safe success."""
+    """Return a line for each suite or test with costs: the mean, the charged episodes, the rate of safe success."""
     notes: list[str] = []
     for each in cost_summaries(records):
         excess = "" if each.excess == each.mean else f", {amount_text(each.excess)} beyond what is unavoidable"
@@ -409,7 +408,7 @@ def cost_notes(records: Sequence[Record]) -> list[str]:
 
 
 def _further_lines(records: Sequence[Record]) -> Iterator[str]:
-    """Of each suite and each test of the user's, the means of what others add to episodes; mostly nothing is."""
+    """Yield the means of metrics that other packages add, for each suite and each test of the user's."""
     about: dict[str, str] = {}
     asked: set[str] = set()
     # What cannot be had of a package was told with the episodes.
