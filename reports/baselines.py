@@ -80,11 +80,11 @@ def baseline_of_runs(
     if broken and not allow_broken:
         reasons = ", ".join(sorted({str(record.reason) for record in broken}))
         against.append(
-            f"{counted(len(broken), 'episode')} broke ({reasons}): nothing is known of what the policy does there; "
-            f"pytest --vla-resume={broken[-1].run}{elsewhere.get(broken[-1].run, '')} runs them again"
+            f"{counted(len(broken), 'episode')} broke ({reasons}), so their results are unknown. Run them again: "
+            f"pytest --vla-resume={broken[-1].run}{elsewhere.get(broken[-1].run, '')}"
         )
     if against and not allow_unfinished:
-        raise VlaError("\n".join([*against, "--allow-unfinished goes by what there is all the same"]))
+        raise VlaError("\n".join([*against, "Use --allow-unfinished to continue with the episodes that ran."]))
     return baseline, [*note_lines([*against, *counting.left_out])]
 
 
@@ -109,15 +109,14 @@ def _against(
     found = []
     for run in named:
         if run.done and run.name not in counting:
-            # Of another model, or its cases count elsewhere.
+            # The run has another model, or its cases count in another run.
             continue
         if is_alive(run) and not (own_process and run.pid == os.getpid()):
             raise VlaError(f"run {run.name} is still running (process {run.pid}): wait for its end, or stop it")
         if run.decided and not allow_decided:
             found.append(
-                f"run {run.name}: a sequential gate skipped {run.decided} of {run.planned} episodes as the outcomes of "
-                "the others had decided it, and what is left of such a run makes no fair baseline: run all of them "
-                "(--vla-gate=fixed)"
+                f"run {run.name}: a sequential gate skipped {run.decided} of {run.planned} episodes because of the "
+                "outcomes of the others, so the rest is biased. Run all episodes (--vla-gate=fixed)"
             )
         if run.is_unfinished:
             sample = sample_of(run)
@@ -126,17 +125,17 @@ def _against(
     if all(run.picked for run in named):
         told = ", ".join(f"{run.name} ({run.picked})" for run in named)
         raise VlaError(
-            f"{told}: it ran only what earlier runs had picked by how it ended, and a baseline of that says nothing of "
-            "the policy; give the run of everything too, or run all episodes"
+            f"{told}: only episodes selected by their earlier outcome, so this is no baseline of the policy. Name the "
+            "run of all episodes too, or run all episodes"
         )
     return found
 
 
 SCHEMA = 1
-"""Of the JSON; raised whenever a key changes its meaning or goes away."""
+"""Version of the JSON; raised whenever a key changes its meaning or is removed."""
 
 _SHOWN = 10
-_NOT_TOLD = ("charged", "goal", "instruction", "scene", "run_seed", "init_state")
+_NOT_SHOWN = ("charged", "goal", "instruction", "scene", "run_seed", "init_state")
 
 
 def baseline_lines(baseline: Baseline) -> Iterator[str]:
@@ -201,17 +200,17 @@ def change_lines(changes: Changes) -> Iterator[str]:
     lines = []
     if _policy_text(before) != _policy_text(after):
         lines.append(f"policy: {_policy_text(before)} before, {_policy_text(after)} now")
-    for told, keys in (("added", agreement.only_new), ("gone", agreement.only_baseline)):
+    for change, keys in (("added", agreement.only_new), ("removed", agreement.only_baseline)):
         if keys:
-            lines.append(f"{told}: {counted(len(keys), 'case')}: {_listed([key[0] for key in keys])}")
-    for told, pairs in (("fail now", changes.lost), ("succeed now", changes.gained)):
+            lines.append(f"{change}: {counted(len(keys), 'case')}: {_listed([key[0] for key in keys])}")
+    for change, pairs in (("fail now", changes.lost), ("succeed now", changes.gained)):
         if pairs:
-            lines.append(f"{told}: {counted(len(pairs), 'case')}: {_listed([pair.case for pair in pairs])}")
+            lines.append(f"{change}: {counted(len(pairs), 'case')}: {_listed([pair.case for pair in pairs])}")
     if changes.otherwise:
         ended = _listed([_ended_text(pair) for pair in changes.otherwise])
-        lines.append(f"end otherwise: {counted(len(changes.otherwise), 'case')}: {ended}")
+        lines.append(f"different outcome: {counted(len(changes.otherwise), 'case')}: {ended}")
     if changes.moved:
-        lines.append(f"end as before by another trajectory: {counted(changes.moved, 'case')}")
+        lines.append(f"same outcome, different trajectory: {counted(changes.moved, 'case')}")
     lines += [f"differs: {line}" for line in lines_of(agreement.disagreements)]
     rates = [
         {rate.name: rate for some in _by_suite(each.cases).values() for rate in _rates(some).values()}
@@ -285,7 +284,7 @@ def _conditions_lines(layers: Layers, cases: Sequence[CaseResult]) -> Iterator[s
 def _told(conditions: Mapping[str, Any], of: str) -> Iterator[str]:
     """Yield the conditions that a compared run must share, then those that only warn."""
     for title, warns in (("conditions", False), ("versions", True)):
-        names = [name for name in conditions if name not in _NOT_TOLD and (row_of(name).effect == "warns") == warns]
+        names = [name for name in conditions if name not in _NOT_SHOWN and (row_of(name).effect == "warns") == warns]
         if names:
             told = (f"{name.partition('.')[2] or name} {_value(conditions[name])}" for name in names)
             yield f"{title}{of}: {', '.join(told)}"

@@ -57,7 +57,7 @@ class Economy:
         suite: the suite's.
         path: m, mean of the successes with a path.
         successes: how many these are.
-        ratio: the path over the expert's, mean of the successes whose case the expert did too, or None if there are none.
+        ratio: the path over the expert's, mean of the successes whose case the expert did too, or None without any.
         pairs: how many these are.
         left_out: what is in no number, and why.
     """

@@ -92,9 +92,7 @@ def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
     if not found:
         return None
     models = {(model.model, model.suite, model.budget): written(_MODELS, model) for model in found}
-    return Section(
-        lambda: foretelling_blocks(found), written(_METHODS, None), models, title="Does it foretell failure?"
-    )
+    return Section(lambda: foretelling_blocks(found), written(_METHODS, None), models, title="Failure prediction")
 
 
 def schema() -> SectionSchema:
@@ -342,7 +340,7 @@ def foretelling_blocks(found: Sequence[Foretold]) -> Iterator[Block]:
     """Yield the section's blocks."""
     shares = ", ".join(f"{moment:.0%}" for moment in MOMENTS)
     yield Sentence(
-        f"Does it foretell failure? AUROC of each metric's mean up to {shares} of the step budget, among the episodes "
+        f"Failure prediction. AUROC of each metric's mean up to {shares} of the step budget, among the episodes "
         "that are still running: 1, failures have larger values; 0.5, it tells nothing; 0, they have smaller ones. In "
         f"brackets: {CONFIDENCE:.0%} intervals over these tasks"
     )
@@ -434,7 +432,7 @@ def _areas(found: Sequence[Foretelling], varied: bool) -> Iterator[Block]:
             "looks better than it is; other episodes, such as of another run seed, say how good"
         )
     if any(each.pairs for each in found):
-        mixed = ". What is varied in them may do so too: it is not told apart" if varied else ""
+        mixed = ". Their variations may do so too; the two are not separated" if varied else ""
         yield Sentence(
             f"the same among episodes of one task{', whatever is varied in them' * varied}: tasks differ in how often "
             "they fail and in what a metric is like in them, which over all episodes may foretell by itself, or hide "

@@ -185,7 +185,7 @@ def language_lines(records: Sequence[Record], run: Path, shown: str, width: int 
             lines = wrapped(f"PRIDE: {error}", width, "")
     # Without trajectories a run has no folder.
     which = [shown] if run.is_dir() else [run.name, f"--results={Path(shown).parent}"]
-    return [*printed(lines), f"more of it: `{shlex.join(['pytest-vla', 'report', *which, *data])}`"]
+    return [*printed(lines), f"Full report: `{shlex.join(['pytest-vla', 'report', *which, *data])}`"]
 
 
 def _rows(found: "Sequence[Subject]", csv: Path | None, width: int | None) -> list[str]:
@@ -632,7 +632,7 @@ def language_blocks(report: LanguageReport, full: bool = False) -> Iterator[Bloc
             yield Heading(f"{title}: failure types", medium="page")
             yield from _failures(model.failures)
         if model.listening is not None:
-            yield Heading(f"{title}: does it listen?", medium="page")
+            yield Heading(f"{title}: language grounding", medium="page")
             yield from _listening(*model.listening)
         if model.failures is not None:
             yield from overlay_blocks(title, {"other words": model.failures.tasks})

@@ -81,11 +81,14 @@ def drops_line(drops: Mapping[str, int | None]) -> str:
     Args:
         drops: of `pytest_vla.gate.episodes_needed.smallest_drops`.
     """
-    told = f"smallest drop that is found in {POWER:.0%} of runs like this one"
     if not drops:
-        return f"{told}: not known, as no case of it is in the baseline"
+        return "detectable drop: unknown, as no case of this run is in the baseline"
+    if len(drops) == 1:
+        (drop,) = drops.values()
+        what = "no drop" if drop is None else f"a drop of {drop} points or more"
+        return f"this run can detect {what} ({POWER:.0%} power, simulated from the baseline)"
     found = (f"{name} {'none' if drop is None else f'{drop} points'}" for name, drop in drops.items())
-    return f"{told} (simulated from the baseline): {', '.join(found)}"
+    return f"this run can detect ({POWER:.0%} power, simulated from the baseline) a drop of: {', '.join(found)}"
 
 
 def _sequential_table(found: Sequential) -> dict[str, Any]:
@@ -127,8 +130,8 @@ def _numbers_text(numbers: Sequence[int | None]) -> str:
 
 def _as_now_text(plan: GatePlan, drop: float) -> str:
     no_worse, regression = plan.as_now
-    now = f"{counted(plan.has, 'episode')}, as the baseline has"
-    told = f"{now}, tell that an equal policy is no worse in {no_worse:.0%} of runs"
+    now = f"{counted(plan.has, 'episode')}, as in the baseline"
+    told = f"{now}: an equal policy is found no worse in {no_worse:.0%} of runs"
     if regression is None:
         return f"{told}; success cannot fall by {drop:g} points"
-    return f"{told}, and find a drop of {drop:g} points in {regression:.0%}"
+    return f"{told}, a drop of {drop:g} points is found in {regression:.0%}"

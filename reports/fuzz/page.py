@@ -36,14 +36,14 @@ NOBODY = "none"
 
 HEAT = (
     "Of scenes that change two dimensions at once it says failed / tried; on the diagonal of all that change the one. "
-    f"Darker: of those that were drawn evenly more fail; without colour: none told something; {NOBODY}: nobody tried."
+    f"Darker: of those that were drawn evenly more fail; without colour: none told something; {NOBODY}: not tried."
 )
-"""What is to be said of `heat_map` once."""
+"""Explanation of `heat_map`, shown once."""
 
 LEGEND = Markup(
     '<ul class="legend"><li><span class="swatch done"></span>the policy does it</li>'
     '<li><span class="swatch failed"></span>it fails</li>'
-    '<li><span class="swatch aside"></span>aside, nothing is learned</li>'
+    '<li><span class="swatch aside"></span>aside, not counted</li>'
     "<li>up: drawn evenly; down: guided</li><li>dashed: the least that was seen to fail</li></ul>"
 )
 
@@ -111,7 +111,7 @@ def histogram(kind: str, axis: Axis, bins: Sequence[Both], marks: Sequence[float
         if most:
             inside += TEXT.format(kind="tick", x=_LEFT - 5, y=y, anchor="end", text=str(most))
     told = "; ".join(_bin_title(axis, place, both) for place, both in enumerate(bins) if both.tried)
-    return drawing("chart", _WIDTH, _HEIGHT, f"{kind}, {axis.name}{unit}: {told or 'nobody tried'}", inside)
+    return drawing("chart", _WIDTH, _HEIGHT, f"{kind}, {axis.name}{unit}: {told or 'not tried'}", inside)
 
 
 def growth_curve(points: Sequence[tuple[int, int]]) -> Markup:
@@ -154,7 +154,7 @@ def tally_text(tally: CoverageTally) -> str:
 
 def _heat_cell(row: str, column: str, both: Both) -> Markup:
     if not both.tried:
-        return Markup('<td title="{}">{}</td>').format(f"{_both(row, column)}: nobody tried", NOBODY)
+        return Markup('<td title="{}">{}</td>').format(f"{_both(row, column)}: not tried", NOBODY)
     told = f"{_both(row, column)}: drawn evenly {tally_text(both.even)}; guided {tally_text(both.guided)}"
     style = shade(both.even.failed / both.even.counted) if both.even.counted else Markup()
     return Markup('<td style="{}" title="{}">{}/{}</td>').format(style, told, both.failed, both.tried)
@@ -186,7 +186,7 @@ def _bin_title(axis: Axis, place: int, both: Both) -> str:
 
 
 PICTURED = 20
-"""So many failures have pictures."""
+"""Failures with pictures at most."""
 
 _CODE = Markup("<code>{}</code>")
 
@@ -313,14 +313,14 @@ def _boundaries(place: int, found: Found) -> Table:
 
 def _facts(found: Found, cases: str, model: str) -> dict[str, Cell]:
     smallest = found.shrunk.candidate
-    complete = "" if found.shrunk.complete else "; not at its smallest, its episodes were at an end"
+    complete = "" if found.shrunk.complete else "; not at its smallest, as its episodes ran out"
     facts: dict[str, Cell] = {
         "all of it": " with ".join(f"{change.kind} {params_text(change.params)}" for change in smallest.changes),
         "found as": f"scene {found.number}, {found.source}: {words_of(found.first)}",
         "made smaller in": f"{counted(found.shrunk.tried, 'trial')}{complete}",
     }
     if found.is_flaky:
-        facts["again"] = "it is in no file, since it does not fail under all run seeds"
+        facts["again"] = "in no file, as it does not fail under all run seeds"
         return facts
     with remembering(smallest.changes):
         node = smallest.case.node_id
@@ -556,9 +556,9 @@ def _ways(search: FoundSearch, found: Sequence[Found]) -> tuple[PageBlock, ...]:
 
 def _coverage(task: str, told: ReplayedSearch, found: Sequence[Found]) -> Iterator[PageBlock]:
     coverage = told.coverage
-    untried = [f"nobody tried {', '.join(coverage.untried_kinds)}"] * bool(coverage.untried_kinds)
+    untried = [f"not tried: {', '.join(coverage.untried_kinds)}"] * bool(coverage.untried_kinds)
     pairs = ", ".join(" with ".join(pair) for pair in coverage.untried_pairs)
-    untried += [f"nobody tried both of {pairs}"] * bool(pairs)
+    untried += [f"not tried together: {pairs}"] * bool(pairs)
     heat = heat_map(f"{task}: failed / tried, of two dimensions at once", coverage)
     yield block_of(task, drawings=(heat,), notes=tuple(untried))
     broken = {change.kind for each in found for change in each.shrunk.candidate.changes}

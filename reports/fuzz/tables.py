@@ -50,14 +50,14 @@ def search_lines(
     if ended.stopped or not ended.is_done:
         pending = sum(seen.pending for seen in searched.values())
         rest = f"; {counted(pending, 'failure')} not made smaller yet" * bool(pending)
-        what = "stopped" if ended.stopped else "its time is over"
-        yield f"{what}: what was found until then is here{rest}; `pytest-vla fuzz --resume={ended.name}` goes on"
+        what = "stopped" if ended.stopped else "time limit reached"
+        yield f"{what}: results so far above{rest}; `pytest-vla fuzz --resume={ended.name}` continues the search"
     if ended.written:
         them = "it" if ended.written == 1 else "them"
         yield f"{output}: {counted(ended.written, 'case')}: `{again}` runs {them}"
     else:
-        there = f"; {output} was there before, and is of another search" * output.exists()
-        yield f"nothing was found that fails under all its run seeds, and no file was written{there}"
+        there = f"; {output} is from an earlier search" * output.exists()
+        yield f"no failure was found that fails under all its run seeds; no file was written{there}"
 
 
 def task_lines(name: str, seen: Searched, rival: str = "") -> Iterator[str]:

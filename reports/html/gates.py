@@ -207,7 +207,7 @@ def gates_told(texts: Sequence[str], results: Path) -> tuple[GateTold, ...]:
 
 
 def _told(run: str, manifest: Manifest, nodes: Sequence[str], results: Path) -> GateTold:
-    about = f"agreed before the first episode: {manifest_text(manifest, Path(manifest.baseline).name)}"
+    about = f"gate plan: {manifest_text(manifest, Path(manifest.baseline).name)}"
     try:
         baseline = baseline_named(manifest.baseline, results)
         new, _ = baseline_of_runs(
@@ -216,11 +216,16 @@ def _told(run: str, manifest: Manifest, nodes: Sequence[str], results: Path) -> 
         judged = judged_as_agreed(manifest, baseline, new, nodes)
     except VlaError as error:
         return GateTold(run, f"{run}: gate: not judged: {error}", about, False)
-    # Terms, rule and measures are the manifest's; of the rest the baseline alone can have changed.
+    # Terms, rule and measures come from the manifest, so only the baseline can have changed.
     if (digest := digest_of(baseline)) != manifest.baseline_digest:
-        about += f"; not as agreed: the baseline's content is {digest[:8]} now"
-    failed = f"failed by {', '.join(judged.against)}" if judged.against else "passed"
-    line = f"{run}: {verdict_line(judged.judgement)}: {failed}, {manifest.required} is required"
+        about += f"; the baseline has changed since: its digest is {digest[:8]} now"
+    verdict = verdict_line(judged.judgement).removeprefix("gate: ")
+    line = f"{run}: gate {'failed' if judged.against else 'passed'}: {verdict}"
+    # The verdict has its own reason; gated measures are named here.
+    if others := [each for each in judged.against if each != judged.judgement.verdict]:
+        line += f"; failed by {', '.join(others)}"
+    if judged.against:
+        line += f"; {manifest.required} required"
     name = Path(manifest.baseline).name
     return GateTold(
         run, line, about, not judged.against, judged.judgement, judged.measured, baseline, new, name, judged.by

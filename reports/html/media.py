@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pytest_vla.show.tasks import Drawing
 
 PICTURES = 200
-"""Episodes with pictures where nothing else is said."""
+"""Default number of episodes with pictures."""
 
 _POINTS = 60
 _STILL = 0.002
@@ -41,7 +41,7 @@ class MediaShown:
     """The numbers of episodes with pictures, videos and maps.
 
     Attributes:
-        pictures: episodes with start and end, and with the paths of the hand and of the goal's objects; episodes without
+        pictures: episodes with start and end, and with the paths of the hand and of the goal's objects; those without
             success come first.
         videos: episodes with a video.
         of_failed: whether only episodes without success have videos.
@@ -72,7 +72,7 @@ def videos_of(text: str, usual: int = 20) -> tuple[int, bool]:
     """
     match = _VIDEOS.fullmatch(text)
     if match is None:
-        raise ValueError(f"expected none, failed, all, or a number with it such as failed:20, and not {text!r}")
+        raise ValueError(f"expected none, failed, all, or one with a number such as failed:20, got {text!r}")
     most = 0 if match[1] == "none" else int(match[2] or usual)
     return most, match[1] != "all"
 
@@ -113,7 +113,7 @@ def media_of(
     occluded = [place for place in places if not (shown.occluded_failed and records[place].outcome == "success")]
     asked = dict.fromkeys(occluded[: shown.occlusions] if shown.policy_of is not None else [])
     found: dict[int, dict[str, Any]] = {}
-    # By what is wrong, whichever episode's file it is of: the first one's text, and how many there are.
+    # By error, without the episode's file name: the first error's text, and the number of episodes.
     troubles: dict[str, tuple[str, int]] = {}
 
     def tried(place: int, key: str, make: Callable[[], Any], named: str = "") -> bool:
@@ -143,18 +143,18 @@ def media_of(
             for place in {**wanted, **filmed, **asked}:
                 record = records[place]
                 of = _Of(pool, runs[record.run], record, folders[record.run], Drawing(data=shown.data))
-                # What cannot be drawn has no scene in which objects could be looked up either.
+                # An episode that cannot be drawn has no scene to look objects up in either.
                 if place in wanted and tried(place, "pictures", partial(_pictures, of)):
                     hand = found[place].get("paths", [])
                     tried(place, "paths", partial(_with_objects, hand, of), "paths of objects")
                 if place in filmed:
                     tried(place, "video", partial(_video_uri, of))
                 if place in asked and shown.policy_of is not None:
-                    tried(place, "looks", partial(_looks, of, shown.policy_of), "a map of where the policy looks")
+                    tried(place, "looks", partial(_looks, of, shown.policy_of), "occlusion map")
     notes = [f"{counted(number, 'episode')} without {text}" for text, number in troubles.values()]
     if len(places) > len(wanted) and shown.pictures:
         told = f"{len(wanted)} of {counted(len(places), 'episode')} have pictures"
-        notes.append(f"{told}, those that did not succeed first: --pictures={len(places)} has all")
+        notes.append(f"{told} (episodes without success first); --pictures={len(places)} draws all")
     return found, notes
 
 

@@ -178,7 +178,7 @@ def difference(before: Result, here: Result) -> str:
             return f"{counted(before.tasks, 'task')} before, {here.tasks} here"
         if before.variations != here.variations:
             return f"{counted(before.variations, 'variation')} before, {here.variations} here"
-        return "other tasks, or other variations of them"
+        return "different tasks, or different variations of them"
     told = [*_differing(before, here)]
     more = f"; and {len(told) - _JOINED_SHOWN} more" if len(told) > _JOINED_SHOWN else ""
     return "; ".join(told[:_JOINED_SHOWN]) + more
@@ -193,26 +193,26 @@ def _differing(before: Result, here: Result) -> Iterator[str]:
         if values[0] == values[1] or DRAWN in values or unknown:
             continue
         if any(value is not None and value.startswith(SEVERAL) for value in values):
-            yield f"{row.about} ({name}): another of some tasks: {row.why}"
+            yield f"{row.about} ({name}): differs for some tasks: {row.why}"
         else:
             yield f"{row.about} ({name}): {_shown(values[0])} before, {_shown(values[1])} here: {row.why}"
 
 
 def _shown(value: str | None) -> str:
     if value is None:
-        return "not said"
+        return "unknown"
     return value if len(value) <= _LONGEST else f"{value[:_LONGEST]}..."
 
 
 def _cut_short(entry: Entry) -> str:
     told = f"{entry.done} of {counted(entry.planned, 'episode')}"
     if entry.decided:
-        return f"{told}: a sequential gate skipped the others, and its rate is off"
+        return f"{told}: a sequential gate skipped the others, so its rate is biased"
     if entry.status == STOPPED_BY_TIME:
-        return f"{told}, a balanced sample of them, as time ended it"
+        return f"{told}, a balanced sample (stopped by a time limit)"
     if entry.status == FEW_BY_TIME:
-        return f"{told}, few for its workers, as time ended it"
-    return f"{told}: what ran first is no sample of the rest"
+        return f"{told}, few for its workers (stopped by a time limit)"
+    return f"{told}: the first episodes are not a sample of all"
 
 
 MODELS = 6
@@ -278,7 +278,7 @@ def _block(points: Sequence[TrendPoint], numbers: Mapping[str, int], pages: Coll
 
 
 def _signs(models: Sequence[str], numbers: Mapping[str, int]) -> dict[str, int]:
-    """Return for each model of a chart the number of its colour and shape; its number in the whole site if it is free."""
+    """Return the number of each model's colour and shape in a chart: the same in all charts if it is free."""
     found: dict[str, int] = {}
     for model in sorted(models, key=numbers.__getitem__):
         own = numbers[model] % SIGNS
@@ -342,7 +342,7 @@ def _notes(marks: Sequence[JoinedRuns]) -> Iterator[str]:
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         yield f"not joined: {', '.join(names[:_SHOWN])}{more}: {why}"
     if (left := len(by_reason) - _NOTES) > 0:
-        yield f"{counted(left, 'further reason')} why runs are not joined: the runs' marks say them"
+        yield f"{counted(left, 'further reason')} why runs are not joined: point at the runs' marks"
 
 
 def _numbers_table(title: str, points: Sequence[TrendPoint], pages: Collection[str]) -> Table:
@@ -379,7 +379,7 @@ _OF_CHECKPOINTS = (
     "95% interval over these tasks"
 )
 
-_OF_EARLIER = "Success of each earlier checkpoint, likewise"
+_OF_EARLIER = "Success of each earlier checkpoint, chosen in the same way"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pytest_vla.metrics.success import success_rate
 from pytest_vla.serving.stats import DeviceUse, ServingStats, mean
 
 SCARCE = 0.85
-"""Share of the time from which on a part is scarce: whatever else is there waits for it."""
+"""Busy share from which a part is the bottleneck."""
 
 
 def scarce_text(use: DeviceUse | None) -> str:
@@ -46,17 +46,18 @@ def measured_text(use: DeviceUse, seen: Sequence[ServingStats]) -> str:
         seen: by each device's process.
     """
     thinking, away = ([each for some in seen for each in getattr(some, name)] for name in ("thinking", "away"))
+    scarce = [name for name, share in (("CPU", use.cores or 0.0), ("device", use.device)) if share >= SCARCE]
     times = [f"a call takes {_time(use.call)}"]
     if thinking:
         times.append(f"a worker computes {_time(mean(thinking))} between questions")
     if away:
         times.append(f"{_time(mean(away))} between episodes")
-    return f"{scarce_text(use)}: {', '.join(times)}"
+    return f"bottleneck: {' and '.join(scarce) or 'none'} ({scarce_text(use)}); {', '.join(times)}"
 
 
 def advice_text(workers: int, ratio: float) -> str:
-    """Return how much time another number of workers would save, such as ``-n 24 would save about 20%``."""
-    return f"-n {workers} would take about {ratio:.2g}x the time"
+    """Return how much time another number of workers would save, such as ``-n 24 would save about 20% of the time``."""
+    return f"-n {workers} would save about {1 - ratio:.0%} of the time"
 
 
 def _time(seconds: float) -> str:

@@ -45,17 +45,17 @@ def test_a_run_that_does_the_same_passes(capsys: pytest.CaptureFixture[str]) -> 
     kept()
     write("new", episodes(0, policy_digest="d" * 64))
     out, _ = call(capsys)
-    assert out.splitlines()[-1] == "gate: no worse (margin 5 points, alpha 5% each way)"
+    assert out.splitlines()[-1] == "gate: no worse (margin 5 points, alpha 5% per side)"
     assert "libero_goal[benign]    100.0%  100.0%    +0.0  [-3.0, +3.0]  0/100   0/100  no worse" in out
     assert "random (policy dddddddd) against random of baseline.vla.json" in out
-    assert "compared: the same cases; bounds are each way at 5%, over these tasks" in out
+    assert "compared: the same cases; bounds at 5% per side, over these tasks" in out
 
 
 def test_a_regression_fails_and_names_what_was_lost(capsys: pytest.CaptureFixture[str]) -> None:
     kept()
     write("new", episodes(12))
     out, _ = call(capsys, code=1)
-    assert out.splitlines()[-1] == "gate: regression (margin 5 points, alpha 5% each way)"
+    assert out.splitlines()[-1] == "gate: regression (margin 5 points, alpha 5% per side)"
     assert "libero_goal/task_8  libero_goal[benign]     10/10  8/10   -20.0" in out
     assert "7 tasks more lost (-v has more)" in out
     assert out.splitlines()[-6:-1] == [
@@ -84,7 +84,7 @@ def test_margin_alpha_and_groups_are_the_users(capsys: pytest.CaptureFixture[str
     kept()
     write("new", episodes(3))
     out, _ = call(capsys, "--margin=10", "--require=no-worse")
-    assert out.splitlines()[-1] == "gate: no worse (margin 10 points, alpha 5% each way)"
+    assert out.splitlines()[-1] == "gate: no worse (margin 10 points, alpha 5% per side)"
     table = json.loads(call(capsys, "--margin=10", "--alpha=.01", "--by=suite,task", "--json")[0])
     assert table["terms"] == {"margin": 10.0, "alpha": 0.01, "by": ["suite", "task"], "regression": "margin"}
     assert len(table["groups"]) == 10
@@ -99,10 +99,10 @@ def test_any_loss_that_is_shown_is_a_regression_where_it_is_asked_for(capsys: py
     kept()
     write("new", episodes(6))
     out, _ = call(capsys)
-    assert "a loss of 6 points is shown, but not that it exceeds the margin of 5 points" in " ".join(out.split())
-    assert out.splitlines()[-1] == "gate: undecided (margin 5 points, alpha 5% each way)"
+    assert "a loss of 6 points is significant, but not shown to exceed the margin of 5 points" in " ".join(out.split())
+    assert out.splitlines()[-1] == "gate: undecided (margin 5 points, alpha 5% per side)"
     out, _ = call(capsys, "--regression=any", code=1)
-    assert out.splitlines()[-1] == "gate: regression (margin 5 points, alpha 5% each way, any loss is a regression)"
+    assert out.splitlines()[-1] == "gate: regression (margin 5 points, alpha 5% per side, any loss is a regression)"
     (group,) = json.loads(call(capsys, "--json")[0])["groups"].values()
     assert (group["shown_loss"], group["judged"]) == (True, True)
     assert group["p_worse"] < 0.05 < group["p_beyond"]
@@ -247,7 +247,7 @@ def test_errors_are_judged_and_not_refused(capsys: pytest.CaptureFixture[str]) -
     assert out.splitlines()[-1].startswith("gate: undecided")
     told = "errors: undecided if all that broke had failed, no worse if all of it had succeeded"
     assert told in " ".join(out.split())
-    assert "not counted: 10 of the run, 0 of the baseline" in out
+    assert "not counted (errors, invalid): 10 in the run, 0 in the baseline" in out
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def kept(failures: int = 10) -> None:
 def test_it_says_how_many_episodes_a_group_takes(capsys: pytest.CaptureFixture[str]) -> None:
     kept()
     out, _ = call(capsys)
-    assert "margin 5 points, alpha 5% each way, 1 group" in " ".join(out.split())
+    assert "margin 5 points, alpha 5% per side, 1 group" in " ".join(out.split())
     row = next(line for line in out.splitlines() if line.startswith("libero_goal[benign]  "))
     assert row.split()[1:3] == ["10", "90.0%"]
     assert "100 episodes, as the baseline has, tell that an equal policy is no worse in" in out

@@ -72,7 +72,7 @@ def test_a_loss_that_is_shown_is_a_regression_beyond_the_margin_or_where_any_is(
     assert group.p_worse is not None
     assert group.p_worse < 0.001
     assert (group.verdict, group.shown_loss) == ("no worse", True)
-    assert loss_text(group, Terms()) == "a loss of 3 points is shown, and is within the margin"
+    assert loss_text(group, Terms()) == "a loss of 3 points is significant but within the margin"
     assert only(judged([True] * 1000, new, Terms(margin=1.0))).verdict == "regression"
     any_loss = only(judged([True] * 1000, new, Terms(regression="any")))
     assert (any_loss.verdict, any_loss.shown_loss) == ("regression", False)

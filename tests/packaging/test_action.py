@@ -145,7 +145,7 @@ def test_a_checkpoint_that_does_as_well_passes(checkout: Path, tmp_path: Path) -
     assert ended.code == 0, ended.log
     assert (tmp_path / "installed").read_text() == f"{REPOSITORY}\n", "what is installed is the action's own source"
     assert ended.outputs["verdict"] == "no worse"
-    assert ended.summary.startswith("### gate: no worse (margin 80 points, alpha 5% each way)\n")
+    assert ended.summary.startswith("### gate: no worse (margin 80 points, alpha 5% per side)\n")
     assert "- vla: passed (--vla-baseline=baseline.vla.json)" in ended.summary
     assert json.loads(Path(ended.outputs["json"]).read_text())["verdict"] == "no worse"
     assert (checkout / ".vla" / "junit.xml").is_file()

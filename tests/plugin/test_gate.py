@@ -51,7 +51,7 @@ def test_a_regression_fails_as_an_item_of_its_own(
     assert "1 failed, 4 passed, 6 not done in" in result.stdout.str()
     result.stdout.fnmatch_lines(
         [
-            "gate: regression (margin 5 points, alpha 5% each way)",
+            "gate: regression (margin 5 points, alpha 5% per side)",
             "vla: failed (--vla-baseline=base.json): the gate says regression",
         ]
     )
@@ -75,7 +75,7 @@ def test_what_is_no_worse_passes(vla: Run) -> None:
     result.assert_outcomes(passed=11)
     result.stdout.fnmatch_lines(
         [
-            "gate: no worse (margin 60 points, alpha 5% each way)",
+            "gate: no worse (margin 60 points, alpha 5% per side)",
             "vla: passed (--vla-baseline=base.json)",
         ]
     )
@@ -89,7 +89,7 @@ def test_what_is_undecided_is_skipped_with_its_reason(vla: Run) -> None:
     result.stdout.fnmatch_lines(
         [
             "gate::libero_goal[[]benign[]] SKIPPED *",
-            "SKIPPED * undecided: inconclusive: 10 pairs find a drop of * in four of five runs. To decide, *",
+            "SKIPPED * undecided: inconclusive: 10 pairs can detect a drop of * (80% power). To decide, *",
             "*8 passed, 1 skipped, 2 not done*",
         ]
     )

@@ -43,7 +43,7 @@ def test_what_a_gate_says_is_there(vla: Run, project: pytest.Pytester) -> None:
     text = (project.path / "report.html").read_text()
     line = next(line for line in gated.outlines if line.startswith("gate: "))
     assert line in text.replace("&#39;", "'")
-    assert "agreed before the first episode" in text
+    assert "gate plan: " in text
 
 
 def test_a_file_that_cannot_be_is_refused_at_once(vla: Run) -> None:

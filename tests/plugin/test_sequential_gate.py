@@ -101,7 +101,7 @@ def test_what_is_no_worse_stops(vla: Run, project: pytest.Pytester, capsys: pyte
         "14 of 20 episodes skipped: the gate had decided their groups; *",
         "compared: the same cases, sequentially, in whole rounds *",
         "libero_goal[[]benign[]]: no worse after 6 of 20 pairs (3 of 10 rounds)",
-        "gate: no worse (margin 60 points, alpha 5% each way, any loss is a regression, sequential)",
+        "gate: no worse (margin 60 points, alpha 5% per side, any loss is a regression, sequential)",
         "vla: passed (--vla-baseline=base.json)",
         f"SKIPPED [[]14[]] *: {reason.replace('[', '[[]', 1)}",
     ]

@@ -87,7 +87,7 @@ def test_all_that_was_found_stands_on_it(search: FoundSearch) -> None:
         r"--vla-cases=fuzz_cases.toml --vla-model=a.policy:policy</code>",
         str(command),
     )
-    assert page.failures[-1].facts["again"] == "it is in no file, since it does not fail under all run seeds"
+    assert page.failures[-1].facts["again"] == "in no file, as it does not fail under all run seeds"
 
 
 def test_it_is_whole_and_small(search: FoundSearch) -> None:
@@ -144,7 +144,7 @@ def test_where_nothing_fails_it_says_so(tmp_path: Path, painted: list[Sequence[C
     assert painted == []
     text = search_html(search).decode()
     assert "what matters can be told of 30 scenes" in text
-    assert "nobody tried" in text
+    assert "not tried" in text
     assert Parsed(text).faults == []
 
 

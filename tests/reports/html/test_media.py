@@ -141,7 +141,7 @@ def test_maps_of_where_a_policy_looks_are_of_those_that_failed(drawn: None, monk
     assert asked == [(1, run.model), (2, run.model)]
     (told_of,) = media[1]["looks"]
     assert (told_of["camera"], told_of["floor"], told_of["changes"][2][2]) == ("agentview", 0.0, 0.333)
-    assert told == ["1 episode without a map of where the policy looks: policy-raised: it is broken"]
+    assert told == ["1 episode without occlusion map: policy-raised: it is broken"]
 
 
 def test_a_policy_that_changed_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
