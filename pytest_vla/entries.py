@@ -1,4 +1,4 @@
-"""What hooks give: declarations of suites, workspaces, policies, variations, metrics, sections and more."""
+"""Entries, which hooks return: declarations of suites, workspaces, policies, variations, metrics, sections and more."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,20 +20,19 @@ LAST = 1000
 
 @dataclass(frozen=True)
 class SuiteEntry:
-    """A suite.
+    """The declaration of a suite.
 
     Attributes:
-        name: as ``--vla-suite`` has it.
+        name: the name for ``--vla-suite``.
         about: one line.
-        load: names a `pytest_vla.plan.manifests.Suite`, or what is called without arguments and returns one; empty: it
-            is a folder.
-        folder: with the suite's manifest, task files, init states and assets; None: it is loaded.
-        manifest: the file's name in the folder; where it is another, several suites can have one folder, and share
-            pytest-vla's module.
-        aliases: further names that are accepted for it, such as a benchmark's own ids; one that several suites have
-            means all of them.
-        home: the folder in which its benchmark's checkout has the data, as ``libero`` in ``LIBERO/libero/libero``.
-        origin: who gave it; pytest-vla writes it.
+        load: names a `pytest_vla.plan.manifests.Suite`, or a function without arguments that returns one; empty if the
+            suite is a folder.
+        folder: the folder with the suite's manifest, task files, init states and assets; None if the suite is loaded.
+        manifest: the manifest's name in the folder. With another name than the default, several suites can have one
+            folder; they share pytest-vla's module.
+        aliases: other accepted names, such as a benchmark's own ids; an alias of several suites means all of them.
+        home: the folder in which the benchmark's checkout has the data, as ``libero`` in ``LIBERO/libero/libero``.
+        origin: the package or module that declares it; set by pytest-vla.
     """
 
     name: str
@@ -48,13 +47,13 @@ class SuiteEntry:
 
 @dataclass(frozen=True)
 class WorkspaceEntry:
-    """A problem class of task files: the table or floor, the robot and the categories that it stands for.
+    """The declaration of a problem class of task files: its table or floor, robot and categories.
 
     Attributes:
-        name: as task files have it in ``(problem NAME)``, in lower case.
+        name: the name in ``(problem NAME)`` of task files, in lower case.
         about: one line.
         load: names a `pytest_vla.scene.workspaces.Workspace`.
-        origin: who gave it; pytest-vla writes it.
+        origin: the package or module that declares it; set by pytest-vla.
     """
 
     name: str
@@ -65,15 +64,15 @@ class WorkspaceEntry:
 
 @dataclass(frozen=True)
 class PolicyEntry:
-    """A kind of policy, ``--vla-model=NAME`` or ``--vla-model=NAME:TEXT``.
+    """The declaration of a kind of policy, ``--vla-model=NAME`` or ``--vla-model=NAME:TEXT``.
 
     Attributes:
-        name: what stands before the colon.
+        name: the part before the colon.
         about: one line.
-        load: names what is called with the text after the colon (empty where there is none) and with the arguments of
-            ``NAME:TEXT?NAME=VALUE`` as keywords, and returns a policy; empty: `kind` says more.
-        kind: names a `pytest_vla.policies.spec.PolicyType`, which can check and digest the text too.
-        origin: who gave it; pytest-vla writes it.
+        load: names a function that returns a policy. It is called with the text after the colon (empty if there is
+            none) and with the arguments of ``NAME:TEXT?NAME=VALUE`` as keywords. Empty if `kind` is given.
+        kind: names a `pytest_vla.policies.spec.PolicyType`, which can also check and digest the text.
+        origin: the package or module that declares it; set by pytest-vla.
     """
 
     name: str
@@ -85,17 +84,17 @@ class PolicyEntry:
 
 @dataclass(frozen=True)
 class VariationEntry:
-    """Kinds of variation that any task may have.
+    """The declaration of kinds of variation that any task may have.
 
     Attributes:
-        name: of the group, such as their dimension's.
+        name: the group's name, such as the dimension of its kinds.
         about: one line.
         load: names a sequence of `pytest_vla.vary.kind.VariationKind`.
-        order: its place; the parts of a joint variation are done in this order. Ours are 10 (the scene) to 100
+        order: its place; the parts of a joint variation are made in this order. Ours are 10 (the scene) to 100
             (actions).
-        files: of a user's data folder, which the kinds are read from: names, up to three folders deep; a pattern such
-            as ``*.csv`` is of a file that is given by itself.
-        origin: who gave it; pytest-vla writes it.
+        files: files of a user's data folder that the kinds read: names, up to three folders deep; a pattern such as
+            ``*.csv`` means a file that is given by itself.
+        origin: the package or module that declares it; set by pytest-vla.
     """
 
     name: str
@@ -108,15 +107,15 @@ class VariationEntry:
 
 @dataclass(frozen=True)
 class ListEntry:
-    """What suites consist of that are varied by themselves: their manifest says ``varied = "NAME"``.
+    """The declaration of a list of varied tasks, for suites whose manifest says ``varied = "NAME"``.
 
     Attributes:
-        name: as manifests have it.
+        name: the name in manifests.
         about: one line.
         load: names a `pytest_vla.vary.kind.VariationListing`.
-        graded: whether a variation's level is how much is varied, so that levels make a curve.
+        graded: whether a variation's level is the amount of change, so that levels form a curve.
         files: as for `VariationEntry`.
-        origin: who gave it; pytest-vla writes it.
+        origin: the package or module that declares it; set by pytest-vla.
     """
 
     name: str
@@ -129,28 +128,28 @@ class ListEntry:
 
 @dataclass(frozen=True)
 class MetricEntry:
-    """A number of each episode, kept in `Record.metrics` under this name.
+    """The declaration of a metric: a number of each episode, kept in `Record.metrics` under this name.
 
     Attributes:
-        name: as records, exports and reports have it.
+        name: the name in records, exports and reports.
         about: one line, with the unit.
-        load: names what is called with a `Record` and its `Trajectory` when the episode has ended, and returns a
-            number, a `pytest_vla.records.record.MetricResult`, or None: there is none. Its records are compared by
-            other means, so it must not change them.
-        origin: who gave it; pytest-vla writes it.
-        on_request: it is kept only where ``--vla-metrics`` names it, or says ``all``; else always.
-        aliases: further names that ``--vla-metrics`` takes for it, such as a paper's.
-        needs: what has to be recorded for it, of `NEEDS`: nothing of it costs time where no metric needs it.
-        beside: names of metrics that are kept wherever this one is.
-        looks_back: control steps whose actions and answers say what its series have of the last of them, so that
-            ``--vla-stop-when`` can look at it while an episode runs; it is then called with None for the record. 0: it
-            is known only when the episode is over.
-        padding: of its series, by key (``""`` is its own), how many control steps at the beginning have a filler
-            instead of a value, as in ``(("", 7),)``. To alarms and to what foretells failure they have none. Where nan
-            stands it needs no saying.
-        within: the least and the largest number that it can be, by what stands behind its name and a dot, such as
-            ``paper`` of ``NAME.paper``; by the empty text its own. Intervals of means are within it; what is not
-            declared may be any number.
+        load: names a function of a `Record` and its `Trajectory`, called when the episode has ended. It returns a
+            number, a `pytest_vla.records.record.MetricResult`, or None if there is no value. It must not change the
+            record, which is compared by other means.
+        origin: the package or module that declares it; set by pytest-vla.
+        on_request: whether it is kept only if ``--vla-metrics`` names it or is ``all``; else it is always kept.
+        aliases: other names that ``--vla-metrics`` accepts, such as a paper's.
+        needs: the recordings that it needs, of `NEEDS`; a recording that no metric needs costs no time.
+        beside: names of metrics that are kept whenever this one is.
+        looks_back: the number of control steps whose actions and answers determine the latest value of its series, so
+            that ``--vla-stop-when`` can use it while an episode runs; it is then called with None for the record. 0 if
+            it is known only when the episode is over.
+        padding: by key of its series (``""`` is its own), the number of control steps at the beginning that have a
+            filler instead of a value, as in ``(("", 7),)``. Alarms and failure prediction skip these steps. Steps with
+            nan need no padding.
+        within: the least and the largest possible number, by the part of the name after a dot, such as ``paper`` for
+            ``NAME.paper``; the empty text is the metric itself. Intervals of means stay within it. A number that is not
+            declared is unbounded.
     """
 
     name: str
@@ -176,17 +175,17 @@ touches."""
 
 @dataclass(frozen=True)
 class SectionEntry:
-    """A part of ``pytest-vla report``.
+    """The declaration of a part of ``pytest-vla report``.
 
     Attributes:
-        name: of the part.
-        about: what it is about, as in "the tables of LIBERO-Plus".
-        load: names what is called with `pytest_vla.reports.loaded.Loaded` and the command's options, and returns a
-            `pytest_vla.reports.sections.Section` or None: the records have nothing of it.
+        name: the part's name.
+        about: its topic, as in "the tables of LIBERO-Plus".
+        load: names a function of `pytest_vla.reports.loaded.Loaded` and the command's options. It returns a
+            `pytest_vla.reports.sections.Section`, or None if the records have nothing for it.
         order: its place.
-        schema: names what is called without arguments, and returns a `pytest_vla.reports.json_schema.SectionSchema`:
-            what the part has in JSON. Empty: any keys.
-        origin: who gave it; pytest-vla writes it.
+        schema: names a function without arguments that returns a `pytest_vla.reports.json_schema.SectionSchema`, the
+            part's schema in JSON; empty to allow any keys.
+        origin: the package or module that declares it; set by pytest-vla.
     """
 
     name: str
@@ -199,13 +198,13 @@ class SectionEntry:
 
 @dataclass(frozen=True)
 class ImporterEntry:
-    """What ``pytest-vla import NAME`` does.
+    """The declaration of ``pytest-vla import NAME``.
 
     Attributes:
-        name: of what wrote the logs.
+        name: the name of the program that wrote the logs.
         about: one line.
         load: names a `pytest_vla.commands.import_.Importer`.
-        origin: who gave it; pytest-vla writes it.
+        origin: the package or module that declares it; set by pytest-vla.
     """
 
     name: str
@@ -216,14 +215,13 @@ class ImporterEntry:
 
 @dataclass(frozen=True)
 class Command:
-    """What a `CommandEntry` names.
+    """A subcommand of ``pytest-vla``, which a `CommandEntry` names.
 
     Attributes:
-        declare: called with the command's parser, which it gives its arguments and an epilog.
-        run: called with what was parsed. What it prints is the command's output, and an int that it returns is the exit
-            code, None is 0; a `pytest_vla.errors.VlaError` is told on standard error, and the exit code is then
-            `trouble`.
-        trouble: the exit code where it could not be done; another than 1 where 1 is an answer.
+        declare: called with the command's parser, to which it adds its arguments and an epilog.
+        run: called with the parsed arguments. Its prints are the command's output; it returns the exit code, or None
+            for 0. A `pytest_vla.errors.VlaError` is printed on standard error, and the exit code is then `trouble`.
+        trouble: the exit code of a failed command; other than 1 if 1 is a result.
     """
 
     declare: "Callable[[ArgumentParser], None]"
@@ -233,13 +231,13 @@ class Command:
 
 @dataclass(frozen=True)
 class CommandEntry:
-    """What ``pytest-vla NAME`` does.
+    """The declaration of ``pytest-vla NAME``.
 
     Attributes:
-        name: what is typed; pytest-vla's own commands cannot be replaced.
+        name: the subcommand's name; pytest-vla's own commands cannot be replaced.
         about: one line.
-        load: names a `Command`. Its module is imported when the command is typed.
-        origin: who gave it; pytest-vla writes it.
+        load: names a `Command`. Its module is imported when the command is run.
+        origin: the package or module that declares it; set by pytest-vla.
     """
 
     name: str
@@ -250,18 +248,18 @@ class CommandEntry:
 
 @dataclass(frozen=True)
 class TrackerEntry:
-    """A tracker of experiments, ``--vla-track=NAME``.
+    """The declaration of an experiment tracker, ``--vla-track=NAME``.
 
     Attributes:
-        name: as it is typed.
+        name: its name.
         about: one line.
-        load: names what is called with a `pytest_vla.track.tracker.TrackedRun` before the first episode, in the process
-            that was started by hand, and returns a `pytest_vla.track.tracker.Tracker`. What it raises ends the run
-            before it begins.
-        module: that has to be installed; empty: none. Where it is missing pytest ends before anything runs.
-        install: what installs it; empty: pytest-vla's extra of the entry's name.
+        load: names a function that is called with a `pytest_vla.track.tracker.TrackedRun` before the first episode, in
+            the process that was started by hand, and returns a `pytest_vla.track.tracker.Tracker`. Its exceptions end
+            the run before it begins.
+        module: the module that has to be installed; empty for none. If it is missing pytest ends before anything runs.
+        install: the command that installs the module; empty for pytest-vla's extra of the entry's name.
         takes_files: whether it is given the run's reports at the end, which take time to make.
-        origin: who gave it; pytest-vla writes it.
+        origin: the package or module that declares it; set by pytest-vla.
     """
 
     name: str

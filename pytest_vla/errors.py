@@ -1,4 +1,4 @@
-"""The errors that pytest-vla raises: bad input, and an episode that broke. Every reason code stands here once."""
+"""The errors that pytest-vla raises: bad input, and an episode that broke. Every reason code is defined here once."""
 
 from collections.abc import Mapping
 
@@ -14,8 +14,8 @@ ERROR_REASONS: Mapping[str, str] = {
     "policy-server-died": "The policy's own process ended while the episode ran.",
     "policy-batch-failed": "The policy raised on a batch of several episodes; each of them runs again alone.",
     "policy-privileged": "The policy reads the simulator's state, and was given no world.",
-    "policy-input": "`tiny`: a picture or a state is missing, or is other than the policy takes.",
-    "policy-exhausted": "`replay`: the recorded actions are used up, and the episode goes on.",
+    "policy-input": "`tiny`: a picture or a state is missing, or has another form than the policy takes.",
+    "policy-exhausted": "`replay`: the recorded actions are used up before the end of the episode.",
     "replay-missing": "`replay`: there are no recorded actions of this case.",
     "action-shape": "`World.step` was given an action that is not of shape (7,).",
     "action-dtype": "`World.step` was given something else than seven real numbers.",
@@ -29,7 +29,7 @@ ERROR_REASONS: Mapping[str, str] = {
     "physics-time": "Simulated time did not move on by one control step.",
     "upstream-crashes": "`--vla-protocol=upstream`: the benchmark's own code raises where it judges a goal or a cost.",
     "timeout": "The episode took longer than `--vla-timeout`.",
-    "worker-crashed": "The process in which the episode ran died, twice, or none could be started in its place.",
+    "worker-crashed": "The episode's process died twice, or no other could be started in its place.",
     "world-unusable": "The scene cannot be made: a task file, an init state, an asset or a variation cannot be used.",
     "world-protocol": "A suite's own world shows something else than the suite says: a name, a shape or a type.",
     "world-raised": "The simulation raised an exception that has no code of its own.",
@@ -42,13 +42,13 @@ INVALID_REASONS: Mapping[str, str] = {
     "no-draw": "However the variation was drawn, this scene could not have it.",
     "infeasible": "`--vla-check-feasible`: the expert could not do the task in the changed scene.",
     "stopped-early": "`--vla-stop-when` stopped the episode: whether the policy would have done the task is not known.",
-    "premise-broken": "What the task takes for granted does not hold under the installed MuJoCo.",
+    "premise-broken": "A precondition of the task does not hold under the installed MuJoCo.",
 }
 """Why an episode is `invalid`, which is in no rate: code -> one line."""
 
 
 class VlaError(Exception):
-    """Input or set-up that cannot be used. The message says what, where, and how to mend it."""
+    """Input or set-up that cannot be used. The message tells the problem, its place and the cure."""
 
 
 class SceneError(VlaError):
@@ -56,11 +56,11 @@ class SceneError(VlaError):
 
 
 class UnchangedError(VlaError):
-    """A variation that changes nothing of this task: it is no episode."""
+    """A variation that changes nothing in this task: there is no episode of it."""
 
 
 class UnfitError(VlaError):
-    """A task that cannot have a variation. `label` is the variation's, of a joint one the part's; `reason` says why."""
+    """A task that cannot have a variation: `label` is the variation's or its part's, `reason` tells why."""
 
     def __init__(self, label: str, task: str, reason: str) -> None:
         super().__init__(f"{label} of {task}: {reason}")
@@ -73,11 +73,11 @@ class UnfitError(VlaError):
 
 
 class RedrawError(VlaError):
-    """What was drawn for a variation cannot be had in this scene; another draw may."""
+    """A draw for a variation that this scene cannot have; another draw may fit."""
 
 
 class UnloadedError(VlaError):
-    """A model would have to be loaded, and is not to be loaded here."""
+    """A model that would have to be loaded although loading is not allowed here."""
 
 
 class EpisodeError(VlaError):
@@ -96,7 +96,7 @@ class EpisodeError(VlaError):
 
 
 class WireError(VlaError):
-    """The other side is gone, or does not speak this protocol."""
+    """The other end of a connection is gone, or does not follow this protocol."""
 
 
 GOAL_AT_START = "goal-holds-at-start"

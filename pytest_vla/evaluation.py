@@ -1,7 +1,7 @@
 """``from pytest_vla import evaluate``: a run of pytest from inside a script, of a policy in the script's memory.
 
-Worlds are in the workers of a pytest that is started for it, as by the command line; the policy stays where it is, and
-answers in the thread that called `evaluate`, which waits meanwhile. Records go into the same store.
+The worlds are in the workers of a pytest that is started for it, as from the command line. The policy stays in the
+script, and answers in the thread that called `evaluate`, which waits meanwhile. Records go into the same store.
 """
 
 import inspect
@@ -70,15 +70,15 @@ _OURS = {
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How a run went, by the functions that the report of a run has its numbers from.
+    """The result of a run. Its numbers are computed by the same functions as a run's report.
 
     Attributes:
-        run: its name in the store, as `pytest-vla runs` lists it.
+        run: the run's name in the store, as `pytest-vla runs` lists it.
         results: the results folder.
-        policy: as records name it: ``live:NAME``, or the text that was given.
-        records: of each item the one that counts, in the order in which they ended; see `is_finished`.
-        planned: how many episodes it was to have.
-        exit_code: pytest's: 0 where all is as it is to be, 1 where an episode failed or broke, 2 where it was stopped.
+        policy: the policy's name in records: ``live:NAME``, or the given text.
+        records: for each item the record that counts, in the order in which they ended; see `is_finished`.
+        planned: the number of planned episodes.
+        exit_code: pytest's: 0 if the run passed, 1 if an episode failed or broke, 2 if the run was stopped.
     """
 
     run: str
@@ -90,26 +90,26 @@ class Evaluation:
 
     @cached_property
     def rates(self) -> dict[str, SuccessRate]:
-        """Success rates that are of one kind: by the empty name, or where tasks are varied ``benign`` and ``varied``.
+        """Success rates of comparable episodes: by the empty name, or by ``benign`` and ``varied`` if tasks are varied.
 
-        Their intervals, 95%, are Wilson's over these tasks, wider where several episodes are of one task and start. An
+        Their 95% intervals are Wilson's over these tasks, wider if several episodes have the same task and start. An
         episode that repeats another bit for bit is in no rate.
         """
         return {name: success_rate(name, some, unit_of) for name, some in judged_apart(self.distinct).items()}
 
     @cached_property
     def distinct(self) -> tuple[Record, ...]:
-        """The records that are observations of their own: equal starts of a policy that does not draw are one."""
+        """The separate observations: equal starts of a policy that does not sample its actions count once."""
         return observations(self.records)
 
     @cached_property
     def rate(self) -> SuccessRate:
-        """The rate over what is not varied; where all is, over what is. Errors and invalid episodes are in no rate."""
+        """The rate over the unvaried episodes, or over the varied ones if all are. Only success and failure count."""
         return next(iter(self.rates.values()), success_rate("", ()))
 
     @cached_property
     def rows(self) -> tuple[RateRow, ...]:
-        """The rows of the run's table: of suites, of what is varied in them, of tasks."""
+        """The rows of the run's table, for suites, their variations and tasks."""
         suites = [record for record in self.distinct if record.of_suite]
         own: dict[str, list[Record]] = {}
         for record in self.distinct:
@@ -119,7 +119,7 @@ class Evaluation:
 
     @cached_property
     def tasks(self) -> dict[str, SuccessRate]:
-        """The rate of each task as it is, by ``SUITE/TASK``; of varied ones `rows` has it."""
+        """The rate of each unvaried task, by ``SUITE/TASK``; `rows` has the rates of varied ones."""
         found: dict[str, list[Record]] = {}
         for record in self.distinct:
             if is_plain(record):
@@ -128,32 +128,32 @@ class Evaluation:
 
     @property
     def success_rate(self) -> float | None:
-        """0..1, of `rate`; None where nothing was counted."""
+        """The success rate in 0..1, see `rate`; None if no episode counts."""
         return self.rate.rate
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """95% interval of `success_rate`, see `rates`; None where there is none."""
+        """The 95% interval of `success_rate`, see `rates`; None if there is none."""
         return self.rate.interval
 
     @property
     def successes(self) -> int:
-        """Episodes that did the task; these four counts are of all records."""
+        """The number of episodes that succeeded; the counts of the four outcomes are over all records."""
         return self._count("success")
 
     @property
     def failures(self) -> int:
-        """Episodes that did not."""
+        """The number of episodes that failed."""
         return self._count("failure")
 
     @property
     def errors(self) -> int:
-        """Episodes in which the policy or the simulator broke; `Record.reason` and `Record.message` say how."""
+        """The number of episodes in which the policy or the simulator broke; `Record.reason` tells how."""
         return self._count("error")
 
     @property
     def invalid(self) -> int:
-        """Episodes with nothing to measure."""
+        """The number of episodes with nothing to measure."""
         return self._count("invalid")
 
     @property
@@ -201,37 +201,37 @@ def evaluate(
     options: Sequence[str] = (),
     progress: bool = True,
 ) -> Evaluation:
-    """Runs episodes of a policy, and waits for them.
+    """Run episodes of a policy, and wait for them.
 
-    It is ``pytest --vla-suite=...`` as it would be typed in this folder, ini file and all, and gives the same records.
-    Python's, numpy's and torch's global generators are afterwards as they were. Whether layers are in training mode is
-    left as it is: call ``.eval()`` before. In distributed training call it on one rank.
+    It is ``pytest --vla-suite=...`` as if run in this folder, ini file and all, and gives the same records. The states
+    of Python's, numpy's and torch's global generators are restored. Training mode is not changed: call ``.eval()``
+    before. In distributed training call it on one rank.
 
     Args:
-        policy: one in this process, which is asked in this thread: a `BatchPolicy`, or what is called once an episode
-            and returns a session; or a text as for ``--vla-model``, which is loaded as the command line does.
-        suite: its name, or several.
-        episodes: of each task; None: 1, or as the ini file has it.
-        tasks: names, parts of names, or patterns; empty: all.
+        policy: a policy in this process, which answers in this thread: a `BatchPolicy`, or a function that is called
+            once per episode and returns a session. Or a text as for ``--vla-model``, loaded as on the command line.
+        suite: the name of a suite, or several.
+        episodes: episodes per task; None for the ini file's number, or 1.
+        tasks: names, parts of names, or patterns; empty for all.
         seeds: as for ``--vla-seeds``, or numbers.
         vary: as for ``--vla-vary``, or several such texts.
-        workers: processes with a world each, 1 at least; ``auto``: as ``-n auto``.
-        results: the results folder; None: as the ini file has it, or ``.vla`` in pytest's rootdir.
+        workers: the number of processes with a world each, at least 1; ``auto`` as for ``-n auto``.
+        results: the results folder; None for the ini file's, or ``.vla`` in pytest's rootdir.
         replan: steps of a chunk that are executed before the next question.
-        run_seed: of the policy's noise.
-        batch: questions that the policy is asked at once, at most.
-        timeout: seconds of wall time that one episode may take.
-        policy_timeout: seconds that one answer may take; its episode then ends as an error, and the call goes on.
-        name: of a policy in this process; its records have ``live:NAME``.
-        digest: of a policy in this process: a text that names its weights, or the weights themselves (a torch module,
-            or arrays by name), which are hashed; None: see `pytest_vla.policies.in_memory.live_digest`.
-        options: further ones of pytest's command line, such as ``--vla-video=failed``.
-        progress: whether pytest's output is shown, without tracebacks; what it warns of is lost otherwise.
+        run_seed: the seed of the policy's noise.
+        batch: the maximal number of questions in a call of the policy.
+        timeout: seconds of wall time for one episode.
+        policy_timeout: seconds for one answer; a later one makes its episode an error, and the call continues.
+        name: the name of a policy in this process; its records have ``live:NAME``.
+        digest: for a policy in this process, a text that names its weights, or the weights themselves (a torch module,
+            or arrays by name), which are hashed. The default is that of `pytest_vla.policies.in_memory.live_digest`.
+        options: more options of pytest's command line, such as ``--vla-video=failed``.
+        progress: whether pytest's output is shown, without tracebacks; without it, its warnings are lost.
 
     Raises:
-        VlaError: what is asked for cannot be run, in pytest's words; or pytest or what serves the policy died. Episodes
-            that end as errors raise nothing: they are counted in `Evaluation.errors`.
-        KeyboardInterrupt: Ctrl-C, when pytest has ended: the run is in the store, as stopped.
+        VlaError: the run is not possible, in pytest's words; or pytest or the policy's server died. Episodes that end
+            as errors raise nothing: they are counted in `Evaluation.errors`.
+        KeyboardInterrupt: Ctrl-C, after pytest has ended: the run is in the store, as stopped.
     """
     _check(workers, options)
     arguments = [
@@ -276,7 +276,7 @@ def _run(
     lent: tuple[LivePolicy, Lending, float] | None,
     progress: bool,
 ) -> Evaluation:
-    """Runs pytest, and answers it meanwhile."""
+    """Run pytest, and answer its questions meanwhile."""
     live, lending, limit = lent or (None, None, 0.0)
     pipe, ours = os.pipe()
     try:
@@ -296,7 +296,7 @@ def _run(
 
 
 def _read(model: str, ended: PytestProcess, lost: str) -> Evaluation:
-    """What is in the store. Raises VlaError where there is nothing, or it is not what was asked for."""
+    """Read the run from the store. Raises VlaError if there is none, or it is not the requested one."""
     if ended.run is None or ended.code in _NOTHING:
         raise VlaError(ended.said())
     folder, name = ended.run.parent, ended.run.name
@@ -318,7 +318,7 @@ def _read(model: str, ended: PytestProcess, lost: str) -> Evaluation:
 
 
 def _lent(policy: Any, suite: Texts, name: str) -> "BatchPolicy":
-    """A policy of this process as one that answers in batches. Raises VlaError: it is none, or its name is none."""
+    """Return a policy of this process as a batch policy. Raises VlaError if it is no policy, or its name is invalid."""
     found = f"evaluate: the policy is {type(policy).__name__}"
     if name != name.strip() or not name or len(name) > _LONGEST_NAME or not name.isprintable():
         raise VlaError(f"evaluate: name is {name!r:.60}, expected 1 to {_LONGEST_NAME} printable characters")
@@ -344,8 +344,8 @@ def _lent(policy: Any, suite: Texts, name: str) -> "BatchPolicy":
 
 
 def _seen_in(suite: Texts) -> tuple[str, ...]:
-    """What observations of suites have, for a policy that does not say what it reads. Raises VlaError."""
-    mend = "; a policy says what it reads by an attribute, policy.reads = ('agentview_image', 'state')"
+    """Return the names in suites' observations, for a policy that does not tell what it reads. Raises VlaError."""
+    mend = "; set the policy's attribute reads, as in policy.reads = ('agentview_image', 'state')"
     names = (suite,) if isinstance(suite, str) else suite
     try:
         found = {
@@ -357,12 +357,12 @@ def _seen_in(suite: Texts) -> tuple[str, ...]:
     except VlaError as error:
         raise VlaError(f"{error}{mend}") from error
     if len(found) > 1:
-        raise VlaError(f"evaluate: observations of {', '.join(names)} have not the same names{mend}")
+        raise VlaError(f"evaluate: observations of {', '.join(names)} have different names{mend}")
     return next(iter(found), ())
 
 
 def _warn_of_training(policy: object) -> None:
-    """A layer that drops out at random makes another policy of it, and nobody would see it in the records."""
+    """Warn of a policy in training mode: with random dropout it is another policy, and records do not show it."""
     named = {"it": policy} | (dict(vars(policy)) if hasattr(policy, "__dict__") else {})
     for name, each in named.items():
         if is_torch_module(each) and getattr(each, "training", False):
@@ -373,12 +373,11 @@ def _warn_of_training(policy: object) -> None:
 
 
 def _check(workers: int | str, options: Sequence[str]) -> None:
-    """Raises VlaError where what is asked for has a place of its own, or none."""
+    """Raise VlaError for an invalid number of workers, or for options that have an argument of their own."""
     is_number = isinstance(workers, int) and not isinstance(workers, bool)
     if not (is_number and int(workers) >= 1) and workers not in ("auto", "logical"):
         raise VlaError(
-            f"evaluate: workers is {workers!r}, expected 1 or more, or 'auto': worlds are never in this process, whose "
-            "memory and graphics are yours"
+            f"evaluate: workers is {workers!r}, expected 1 or more, or 'auto': worlds always run in other processes"
         )
     if isinstance(options, str):
         raise VlaError(f"evaluate: options is a text, expected a list: [{options!r}]")
@@ -387,11 +386,11 @@ def _check(workers: int | str, options: Sequence[str]) -> None:
         if flag in _OURS or (flag.startswith("-n") and not flag.startswith("--")):
             raise VlaError(f"evaluate: options has {option}: give it as {_OURS.get(flag, 'workers')}")
         if flag in ("--vla-resume", "--collect-only", "--co"):
-            raise VlaError(f"evaluate: options has {option}, which runs nothing that is of this policy alone")
+            raise VlaError(f"evaluate: options has {option}, which evaluate does not support")
 
 
 def _option(flag: str, value: Any) -> list[str]:
-    """An option as it is typed; none where nothing is said."""
+    """Return an option for the command line; empty if there is no value."""
     if value is None or value == () or value == []:
         return []
     if isinstance(value, Sequence) and not isinstance(value, str):

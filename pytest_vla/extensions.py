@@ -1,6 +1,7 @@
-"""Who adds what: collects what `pytest_vla.hookspecs` describes, once, by name, with where it is from.
+"""All extensions: collects the entries that `pytest_vla.hookspecs` describes, once, by name, with their origins.
 
-Nothing is looked for until something is asked for, so that a project that runs no episode pays nothing.
+Nothing is searched before an entry is needed, so that a project that runs no episode pays nothing. Every function of
+this module raises VlaError if a package cannot be used, or if two clash.
 """
 
 import importlib
@@ -36,13 +37,13 @@ _NAME = r"[A-Za-z0-9][\w.-]*"
 
 
 def suites() -> Mapping[str, SuiteEntry]:
-    """All suites by name. Raises VlaError, as all functions of this page: a package cannot be used, or two clash."""
+    """Return all suites by name. Raises VlaError."""
     return _by_name("pytest_vla_suites", (SuiteEntry,), "suite")
 
 
 @until_changed
 def suite_aliases() -> Mapping[str, tuple[str, ...]]:
-    """By each further name of suites those that it means, of `suites`."""
+    """Return the names of the suites that each alias means."""
     found: dict[str, tuple[str, ...]] = {}
     known = suites()
     for name, entry in known.items():
@@ -61,56 +62,56 @@ def suite_aliases() -> Mapping[str, tuple[str, ...]]:
 
 
 def workspaces() -> Mapping[str, WorkspaceEntry]:
-    """All problem classes by name that are not among the scene's own."""
+    """Return all problem classes by name, without the scene's own."""
     return _by_name("pytest_vla_workspaces", (WorkspaceEntry,), "problem class")
 
 
 def policies() -> Mapping[str, PolicyEntry]:
-    """All kinds of ``--vla-model`` by name."""
+    """Return all kinds of ``--vla-model`` by name."""
     return _by_name("pytest_vla_policies", (PolicyEntry,), "kind of policy")
 
 
 def variations() -> tuple[VariationEntry, ...]:
-    """All groups of kinds of variation, in the order in which the parts of a joint one are done."""
+    """Return all groups of kinds of variation, in the order in which the parts of a joint variation are made."""
     found = [each for each in _variations().values() if isinstance(each, VariationEntry)]
     return tuple(sorted(found, key=lambda entry: entry.order))
 
 
 def lists() -> Mapping[str, ListEntry]:
-    """By name what suites consist of that are varied by themselves."""
+    """Return all lists of varied tasks by name."""
     return {name: each for name, each in _variations().items() if isinstance(each, ListEntry)}
 
 
 def metrics() -> Mapping[str, MetricEntry]:
-    """All further numbers of an episode by name."""
+    """Return all metrics by name."""
     return _by_name("pytest_vla_metrics", (MetricEntry,), "metric")
 
 
 def sections() -> tuple[SectionEntry, ...]:
-    """All parts of a report in their order."""
+    """Return all parts of a report in their order."""
     found = _by_name("pytest_vla_sections", (SectionEntry,), "section of the report")
     return tuple(sorted(found.values(), key=lambda entry: entry.order))
 
 
 def importers() -> Mapping[str, ImporterEntry]:
-    """All importers by name."""
+    """Return all importers by name."""
     return _by_name("pytest_vla_importers", (ImporterEntry,), "importer")
 
 
 def commands() -> Mapping[str, CommandEntry]:
-    """All commands by name."""
+    """Return all commands by name."""
     return _by_name("pytest_vla_commands", (CommandEntry,), "command")
 
 
 def trackers() -> Mapping[str, TrackerEntry]:
-    """All trackers of experiments by name."""
+    """Return all experiment trackers by name."""
     return _by_name("pytest_vla_trackers", (TrackerEntry,), "tracker")
 
 
 def usable_commands() -> tuple[Mapping[str, CommandEntry], tuple[VlaError, ...]]:
-    """The commands that can be used, by name, and what is wrong with each of the others; of two of a name the first.
+    """Return the usable commands by name, and the errors of the others; if two have one name, the first is usable.
 
-    Where a package cannot be used at all, these are pytest-vla's own.
+    If a package cannot be used at all, these are pytest-vla's own commands.
     """
     hook, types = "pytest_vla_commands", (CommandEntry,)
     try:
@@ -121,17 +122,17 @@ def usable_commands() -> tuple[Mapping[str, CommandEntry], tuple[VlaError, ...]]
 
 
 def user_files() -> tuple[str, ...]:
-    """Names and patterns of the files that variations are read from, in a user's data folder."""
+    """Return names and patterns of the files in a user's data folder that variations read."""
     return tuple(dict.fromkeys(file for entry in _variations().values() for file in entry.files))
 
 
 def are_told_of_episodes() -> bool:
-    """Whether anybody wants to know of each episode that has ended."""
+    """Whether any plugin has a hook for ended episodes."""
     return next(functions_of("pytest_vla_episode_finished"), None) is not None
 
 
 def episode_finished(record: "Record") -> tuple[str, ...]:
-    """Tell all who want to know. Returns what went wrong with them, a line each."""
+    """Call the hooks for an ended episode. Returns their errors, a line each."""
     troubles = []
     for plugin in functions_of("pytest_vla_episode_finished"):
         try:
@@ -142,12 +143,12 @@ def episode_finished(record: "Record") -> tuple[str, ...]:
 
 
 def load(entry: Any) -> Any:
-    """What an entry names by its `load`. Raises VlaError, which names the entry and who gave it."""
+    """Load the object that an entry's `load` names. Raises VlaError, which names the entry and its origin."""
     return load_named(entry, entry.load)
 
 
 def load_named(entry: Any, text: object) -> Any:
-    """What a text of an entry names, such as its `load`. Raises VlaError, likewise."""
+    """Load the object that a text of an entry names. Raises VlaError, which names the entry and its origin."""
     module, colon, attribute = str(text).partition(":")
     whose = f"{entry.name}, of {entry.origin}"
     if not (colon and attribute):
@@ -164,14 +165,14 @@ def load_named(entry: Any, text: object) -> Any:
 
 
 def file_of(entry: Any) -> Path | None:
-    """The file of the module that an entry's `load` names; None: it is not imported, or has none."""
+    """Return the file of the module that an entry's `load` names, or None if it is not imported or has no file."""
     module = str(entry.load).partition(":")[0]
     file = getattr(sys.modules.get(module) if module else _givers.get(entry.origin), "__file__", None)
     return Path(file) if file else None
 
 
 def is_built_in(entry: Any) -> bool:
-    """Whether what a hook gave comes with pytest-vla, and not from another package or a project."""
+    """Whether an entry comes with pytest-vla, and not from another package or a project."""
     return str(entry.origin).startswith(f"{OURS} (")
 
 
@@ -213,7 +214,7 @@ def _collected(
 
 
 def _given(plugin: HookFunction, hook: str, types: tuple[type[Any], ...]) -> Iterator[Any]:
-    """What one plugin's hook gives; in the place of an entry that cannot be used, or of all, the error."""
+    """Yield the entries of one plugin's hook, with an error in place of each entry that cannot be used."""
     where = f"{plugin.origin}: {hook}"
     try:
         given = plugin.function()

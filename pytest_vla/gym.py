@@ -41,12 +41,12 @@ _MAX_STEPS = 300
 
 @dataclass(frozen=True)
 class GymTask:
-    """A task of the suite.
+    """A task of a gymnasium suite.
 
     Attributes:
-        instruction: what the robot is told.
-        options: of ``gymnasium.make``, names and values, beside the suite's.
-        reset: of ``env.reset(options=...)``.
+        instruction: the robot's instruction.
+        options: names and values for ``gymnasium.make``, in addition to the suite's.
+        reset: names and values for ``env.reset(options=...)``.
     """
 
     instruction: str
@@ -56,7 +56,7 @@ class GymTask:
 
 @dataclass(frozen=True)
 class Environment:
-    """Makes the worlds of a suite: what `suite` was told, as a value."""
+    """The maker of a suite's worlds: the arguments of `suite`, as a value."""
 
     env: str
     packages: tuple[str, ...]
@@ -68,7 +68,7 @@ class Environment:
     action: ActionMap | None
 
     def __call__(self, task: Task) -> "GymWorld":
-        """The world of a task. Raises VlaError where gymnasium or the environment cannot be had."""
+        """Make the world of a task. Raises VlaError if gymnasium or the environment is not available."""
         return GymWorld(self, dict(self.tasks)[task.name])
 
 
@@ -90,33 +90,34 @@ def suite(
     image_size: tuple[int, int] | None = None,
     seeds: Sequence[int] | None = None,
 ) -> Suite:
-    """A suite of the tasks of one gymnasium environment. The environment is made once, to read its spaces.
+    """Return a suite of the tasks of one gymnasium environment. The environment is made once, to read its spaces.
 
-    Seed s of a task is ``env.reset(seed=s)``. An action has the size of the environment's, each number in [-1, 1],
-    which is its lower and upper bound. What is seen has the environment's vectors by their names, all of them one after
-    the other as ``state``, and a picture of each camera. An episode ends where the environment ends it.
+    Seed s of a task is ``env.reset(seed=s)``. An action has the environment's size; -1 and 1 of each number are its
+    lower and upper bound. An observation has the environment's vectors by name, all of them concatenated as ``state``,
+    and a picture for each camera. An episode ends when the environment ends it.
 
     Args:
-        name: of the suite, as its entry has it.
-        env: the environment's id, such as ``FetchReach-v4``, also with a module before it, ``gym_pusht/PushT-v0``.
-        instruction: what the robot is told, where there is one task, which then is named as the suite.
-        tasks: instructions by the names of tasks, where there are several.
-        success: when a task is done: a key of ``info``, `TERMINATED`, or a function.
-        cameras: where pictures come from by camera: `RENDER`, or the name of an observation that is a picture; or names
-            alone, which are rendered. None: the observation's own pictures, or else ``view``, which is rendered.
-        state: which vectors make ``state``, and in which order; empty: all.
-        action: from a policy's action to the environment's, where bounds do not say it; it has to be a function of a
-            module for xdist's workers to have it too.
+        name: the suite's name, as in its entry.
+        env: the environment's id, such as ``FetchReach-v4``, also with a module, as in ``gym_pusht/PushT-v0``.
+        instruction: the instruction of the only task, which gets the suite's name.
+        tasks: the instructions of several tasks, by name.
+        success: the success criterion: a key of ``info``, `TERMINATED`, or a function.
+        cameras: the source of each camera's pictures: `RENDER`, or the name of an observation that is a picture; or
+            names alone, which are rendered. None for the observation's own pictures, or else ``view``, which is
+            rendered.
+        state: the vectors that form ``state``, in this order; empty for all.
+        action: converts a policy's action to the environment's, if bounds are not enough; it has to be a module's
+            function, so that xdist's workers can import it.
         packages: modules to import first, so that they register the environment.
-        options: of ``gymnasium.make``.
-        title: of the suite; its name.
-        max_steps: control steps of an episode; the environment's own limit, or 300.
-        control_freq: control steps a second, for videos; the environment's ``render_fps``, or 20.
-        image_size: height and width of pictures, to which they are brought; 256 by 256.
-        seeds: of each task, where nothing says which.
+        options: names and values for ``gymnasium.make``.
+        title: the suite's title; its name by default.
+        max_steps: control steps of an episode; by default the environment's own limit, or 300.
+        control_freq: control steps per second, for videos; by default the environment's ``render_fps``, or 20.
+        image_size: height and width to which pictures are resized; by default 256 by 256.
+        seeds: the default seeds of each task.
 
     Raises:
-        VlaError: gymnasium is missing, there is no such environment, or its spaces are none that a policy can have.
+        VlaError: gymnasium is missing, there is no such environment, or a policy cannot have its spaces.
     """
     if (tasks is None) == (not instruction):
         raise VlaError(f"suite {name}: give either instruction, for one task, or tasks, with an instruction each")
@@ -155,10 +156,10 @@ def suite(
 
 
 class GymWorld:
-    """A gymnasium environment as `pytest_vla.plan.task.SuiteWorld`."""
+    """A world of a gymnasium environment, a `pytest_vla.plan.task.SuiteWorld`."""
 
     def __init__(self, made: Environment, task: GymTask) -> None:
-        """Raises VlaError where it cannot be made."""
+        """Make the environment. Raises VlaError."""
         self._made, self._task = made, task
         self._env: Any = _make(made, task, renders=any(source == RENDER for _, source in made.cameras))
         self._observation: Any = None
@@ -173,7 +174,7 @@ class GymWorld:
         return self._seen()
 
     def step(self, action: "NDArray[np.float64]") -> Mapping[str, Any]:
-        """One step of the environment."""
+        """Take one step in the environment."""
         taken = self._made.action(action) if self._made.action is not None else _scaled(action, self._env.action_space)
         self._observation, reward, terminated, truncated, info = self._env.step(taken)
         self._success = self._succeeds(float(reward), bool(terminated), info)
@@ -181,7 +182,7 @@ class GymWorld:
         return self._seen()
 
     def success(self) -> bool:
-        """Whether the task is done, as the suite's table says."""
+        """Whether the task is done, by the suite's criterion."""
         return self._success
 
     def over(self) -> bool:
@@ -189,7 +190,7 @@ class GymWorld:
         return self._done
 
     def provenance(self) -> dict[str, str]:
-        """The environment and the versions of gymnasium and of the package that it is from."""
+        """Return the environment's id, and the versions of gymnasium and of the environment's package."""
         spec = self._env.spec
         entry = str(getattr(spec, "entry_point", "") or "")
         told = {"environment": self._made.env, "gymnasium": _version("gymnasium")}
@@ -213,7 +214,7 @@ class GymWorld:
 
 
 class _Seen(Mapping[str, Any]):
-    """Vectors by name, ``state``, and pictures, which are rendered when they are read."""
+    """An observation: vectors by name, ``state``, and pictures, which are rendered when they are read."""
 
     def __init__(self, env: Any, made: Environment, values: Mapping[str, Any]) -> None:
         self._env, self._values = env, values
@@ -241,7 +242,7 @@ class _Seen(Mapping[str, Any]):
 
 @dataclass(frozen=True)
 class _Spaces:
-    """What an environment takes and gives."""
+    """The sizes and rates of an environment."""
 
     action_size: int
     vectors: tuple[tuple[str, int], ...]
@@ -267,12 +268,12 @@ def _spaces(
         for camera, source in cameras:
             if source != RENDER and source not in pictures:
                 has = ", ".join(pictures) or "none"
-                raise VlaError(f"{made.env}: camera {camera} is to be {source!r}, which is no picture; it has {has}")
+                raise VlaError(f"{made.env}: camera {camera}: {source!r} is not a picture; its pictures are {has}")
         chosen = tuple(state) or tuple(vectors)
         if lacks := [name for name in chosen if name not in vectors]:
             raise VlaError(f"{made.env}: state has {', '.join(lacks)}; its vectors are {', '.join(vectors) or 'none'}")
         if not chosen:
-            raise VlaError(f"{made.env}: it gives pictures alone, and a state is needed beside them")
+            raise VlaError(f"{made.env}: it has only pictures; a state is required too")
         sizes = {**vectors, "state": sum(vectors[name] for name in chosen)}
         spec, rate = env.spec, env.metadata.get("render_fps")
         steps = getattr(spec, "max_episode_steps", None)
@@ -282,7 +283,7 @@ def _spaces(
 
 
 def _shapes(space: Any, env: str) -> dict[str, tuple[tuple[int, ...], bool]]:
-    """Of each part of an observation its shape, and whether it is a picture."""
+    """Return for each part of an observation its shape, and whether it is a picture."""
     inner: Any = getattr(space, "spaces", None)
     parts: dict[str, Any] = dict(inner) if isinstance(inner, Mapping) else {"state": space}
     found: dict[str, tuple[tuple[int, ...], bool]] = {}
@@ -311,7 +312,7 @@ def _is_picture(value: Any) -> bool:
 
 
 def _scaled(action: "NDArray[np.float64]", space: Any) -> Any:
-    """From [-1, 1] to the bounds of a space; without bounds as it is."""
+    """Scale an action from [-1, 1] to the bounds of a space; an unbounded number is not scaled."""
     import numpy as np
 
     low, high = np.asarray(space.low, dtype=np.float64), np.asarray(space.high, dtype=np.float64)

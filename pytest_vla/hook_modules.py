@@ -1,6 +1,6 @@
-"""Who has our hooks: pytest-vla's rooms, installed packages, a project's ``conftest.py``, modules named by ``-p``.
+"""The modules with our hooks: pytest-vla's rooms, installed packages, a project's ``conftest.py``, modules of ``-p``.
 
-Nothing is looked for until something is asked for, so that a project that runs no episode pays nothing.
+Nothing is searched before a hook is needed, so that a project that runs no episode pays nothing.
 """
 
 import functools
@@ -39,7 +39,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class HookFunction:
-    """A hook of one plugin: who that is, and what is called."""
+    """A plugin's function for a hook, with the plugin and its origin."""
 
     origin: str
     giver: object
@@ -48,7 +48,7 @@ class HookFunction:
 
 
 def functions_of(hook: str) -> Iterator[HookFunction]:
-    """Who has a hook: pytest-vla's own rooms, installed packages, what -p named, and then pytest's plugins."""
+    """Yield the functions for a hook, from pytest-vla's own rooms, installed packages, ``-p`` and pytest's plugins."""
     manager, origins = _own_manager()
     known: set[object] = set()
     for implementation in getattr(manager.hook, hook).get_hookimpls():
@@ -63,7 +63,7 @@ def functions_of(hook: str) -> Iterator[HookFunction]:
 
 
 def functions_of_rooms(hook: str) -> Iterator[HookFunction]:
-    """As `functions_of`, of pytest-vla's own rooms alone: they are there whatever a package is like."""
+    """Yield the functions for a hook from pytest-vla's own rooms, which work whatever packages are installed."""
     for name in _modules_of_rooms():
         room = importlib.import_module(name)
         if (function := getattr(room, hook, None)) is not None:
@@ -71,16 +71,16 @@ def functions_of_rooms(hook: str) -> Iterator[HookFunction]:
 
 
 def hooks_meant(name: str) -> str:
-    """Which hooks may be meant by a name that is none."""
+    """Return a hint with the hooks that an unknown name may mean."""
     known = [hook for hook in vars(hookspecs) if hook.startswith(hookspecs.PREFIX)]
     return did_you_mean(name, known, hookspecs.PREFIX) or f" Known: {', '.join(known)}."
 
 
 def adopt(manager: pluggy.PluginManager) -> Callable[[], None]:
-    """From now on the plugins of this manager count too, those of a project's ``conftest.py`` among them.
+    """Include the plugins of this manager from now on, also a project's ``conftest.py``.
 
     Returns:
-        What takes that back.
+        A function that undoes it.
     """
     _adopted.append(manager)
     forget()
@@ -94,11 +94,11 @@ def adopt(manager: pluggy.PluginManager) -> Callable[[], None]:
 
 
 def consent(modules: Sequence[str], folder: Path) -> None:
-    """Import these modules, and take what their hooks give: the user names them by ``-p``.
+    """Import modules that the user names by ``-p``, and include their hooks.
 
     Args:
         modules: their names.
-        folder: whose ``conftest.py`` is meant by ``conftest``.
+        folder: the folder whose ``conftest.py`` is meant by ``conftest``.
 
     Raises:
         VlaError: one cannot be imported.
@@ -114,12 +114,12 @@ def consent(modules: Sequence[str], folder: Path) -> None:
 
 
 def imported(name: str, folder: Path) -> Any:
-    """A module by its name, imported where it is not yet; of ``conftest`` the one of a folder.
+    """Return a module by its name, and import it if necessary; ``conftest`` means that of a folder.
 
-    pytest imports each ``conftest.py`` under that name, pytest-vla's own where its suites lie in a checkout, and Python
-    knows the last one only. The one of the nearest folder above counts too, where pytest has read it.
+    pytest imports each ``conftest.py`` under that name, also pytest-vla's own if its suites lie in a checkout, and
+    Python knows only the last one. The one of the nearest folder above counts too, if pytest has read it.
 
-    Raises whatever importing raises.
+    Raises the exceptions of the import.
     """
     if name != _CONFTEST:
         return importlib.import_module(name)
@@ -141,36 +141,36 @@ def imported(name: str, folder: Path) -> Any:
 
 
 def of_a_conftest() -> str:
-    """What an error about a name that nobody has is to add, where a ``conftest.py`` that was not read may have it."""
+    """Return a hint for unknown names if a ``conftest.py`` that was not read may define them; else an empty text."""
     file = Path(f"{_CONFTEST}.py")
     if _adopted or _CONFTEST in _consented or not file.is_file():
         return ""
     if hookspecs.PREFIX.encode() not in file.read_bytes():
         return ""
-    return f" The {file} of this folder may have it: it is read where you say so, pytest-vla -p {_CONFTEST} ..."
+    return f" The {file} of this folder may define it; load it with pytest-vla -p {_CONFTEST} ..."
 
 
 def consented() -> tuple[str, ...]:
-    """The modules that were named by ``-p``, here or to pytest, for another process: those that have our hooks."""
+    """Return the modules with our hooks that were named by ``-p``, here or to pytest, for another process."""
     return tuple(_named())
 
 
 def reaches_processes(origin: str) -> bool:
-    """Whether who gave an entry is there in the policy's process too: a ``conftest.py`` that no ``-p`` names is not."""
+    """Whether an entry's origin is also loaded in the policy's process; a ``conftest.py`` without ``-p`` is not."""
     _, origins = _own_manager()
     files = {getattr(module, "__file__", name) for name, module in _named().items()}
     return origin in origins.values() or origin in files
 
 
 def until_changed(function: _Function) -> _Function:
-    """As `functools.cache`, until other plugins are there."""
+    """Cache a function's results, as `functools.cache`, until the plugins change."""
     cached = functools.cache(function)
     _forgetful.append(cached.cache_clear)
     return cast("_Function", cached)
 
 
 def forget() -> None:
-    """Look for everything anew, when it is asked for."""
+    """Drop all cached results, as the plugins have changed."""
     _installed.clear()
     for clear in _forgetful:
         clear()
@@ -184,7 +184,7 @@ _forgetful: list[Callable[[], None]] = []
 
 
 class _Manager(pluggy.PluginManager):
-    """Takes every function of a plugin that is named as one of our hooks, and leaves pytest's own alone."""
+    """A plugin manager for our hooks: takes every function with the name of one, and ignores pytest's."""
 
     def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:
         method = getattr(plugin, name, None) if name.startswith(hookspecs.PREFIX) else None
@@ -195,7 +195,7 @@ class _Manager(pluggy.PluginManager):
 
 
 def _named() -> Mapping[str, object]:
-    """The modules that were named by ``-p`` and have our hooks."""
+    """Return the modules with our hooks that were named by ``-p``."""
     packages = _modules_of_packages() if _adopted else ()
     read = {
         name: plugin
@@ -229,13 +229,13 @@ def _imported_from(file: Path, name: str) -> Any:
 
 
 def _same(plugin: object) -> object:
-    """Equal for a module that was imported twice, as pytest does with a ``conftest.py`` that -p names."""
+    """Return a key of a plugin, equal for a module that was imported twice, as pytest does with a conftest.py of -p."""
     return getattr(plugin, "__file__", None) or id(plugin)
 
 
 def _plugin(implementation: pluggy.HookImpl, hook: str, origin: str) -> HookFunction:
     if implementation.hookwrapper or implementation.wrapper:
-        raise VlaError(f"{origin}: {hook} is a wrapper; expected a function that gives what the package adds")
+        raise VlaError(f"{origin}: {hook} is a wrapper; expected a function that returns entries")
     return HookFunction(origin, implementation.plugin, implementation.function, tuple(implementation.argnames))
 
 
@@ -247,7 +247,7 @@ def _origin_in(manager: pluggy.PluginManager, implementation: pluggy.HookImpl) -
 
 
 def _own_manager() -> tuple[_Manager, Mapping[str, str]]:
-    """The manager of what is there without pytest, and the origins of its plugins by their names."""
+    """Return the manager of the plugins that exist without pytest, and their origins by name."""
     if not _installed:
         manager, origins = _Manager("pytest"), dict[str, str]()
         manager.add_hookspecs(hookspecs)
@@ -277,7 +277,7 @@ def _without_pytest() -> Iterator[tuple[str, Any]]:
 
 
 def _modules_of_rooms() -> list[str]:
-    """Every room's ``extension.py``, and every suite's, in the order of their names."""
+    """Return the name of every room's and every suite's ``extension.py``, sorted."""
     import pytest_vla
 
     home = Path(str(pytest_vla.__file__)).parent

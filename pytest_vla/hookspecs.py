@@ -1,7 +1,7 @@
-"""What other packages may add to pytest-vla: a hook for each sort of thing; `pytest_vla.entries` has what they give.
+"""The hooks by which other packages extend pytest-vla, one for each kind of entry; see `pytest_vla.entries`.
 
-A hook gives declarations: names and one line of help, cheap to make. What is heavy is named by a text,
-``package.module:attribute``, and imported when it is used; ``:attribute`` is of the module that has the hook. Hooks are
+A hook returns declarations: names and one line of help, cheap to make. Heavy parts are named by a text,
+``package.module:attribute``, and imported when they are used; ``:attribute`` is in the module with the hook. Hooks are
 found in three places: installed packages (entry points of the group ``pytest_vla``, each of which names a module),
 pytest's plugins with a project's ``conftest.py``, and modules named by ``-p``. pytest-vla's own rooms register the same
 way, by their modules ``extension.py``.
@@ -36,53 +36,53 @@ hookspec = pluggy.HookspecMarker("pytest")
 
 @hookspec
 def pytest_vla_suites() -> "Sequence[SuiteEntry]":  # type: ignore[empty-body]
-    """Further suites."""
+    """Return suites."""
 
 
 @hookspec
 def pytest_vla_workspaces() -> "Sequence[WorkspaceEntry]":  # type: ignore[empty-body]
-    """Further problem classes of task files."""
+    """Return problem classes of task files."""
 
 
 @hookspec
 def pytest_vla_policies() -> "Sequence[PolicyEntry]":  # type: ignore[empty-body]
-    """Further kinds of ``--vla-model``."""
+    """Return kinds of ``--vla-model``."""
 
 
 @hookspec
 def pytest_vla_variations() -> "Sequence[VariationEntry | ListEntry]":  # type: ignore[empty-body]
-    """Further variations, and what suites consist of that are varied by themselves."""
+    """Return variations, and lists of varied tasks."""
 
 
 @hookspec
 def pytest_vla_metrics() -> "Sequence[MetricEntry]":  # type: ignore[empty-body]
-    """Further numbers of each episode."""
+    """Return metrics of an episode."""
 
 
 @hookspec
 def pytest_vla_sections() -> "Sequence[SectionEntry]":  # type: ignore[empty-body]
-    """Further parts of ``pytest-vla report``."""
+    """Return parts of ``pytest-vla report``."""
 
 
 @hookspec
 def pytest_vla_importers() -> "Sequence[ImporterEntry]":  # type: ignore[empty-body]
-    """Further logs that ``pytest-vla import`` reads."""
+    """Return importers for ``pytest-vla import``."""
 
 
 @hookspec
 def pytest_vla_commands() -> "Sequence[CommandEntry]":  # type: ignore[empty-body]
-    """Further commands: ``pytest-vla NAME``."""
+    """Return commands ``pytest-vla NAME``."""
 
 
 @hookspec
 def pytest_vla_trackers() -> "Sequence[TrackerEntry]":  # type: ignore[empty-body]
-    """Further trackers of experiments: ``--vla-track=NAME``."""
+    """Return experiment trackers for ``--vla-track``."""
 
 
 @hookspec
 def pytest_vla_episode_finished(record: "Record") -> None:
-    """An episode of this run has ended, and its record is kept.
+    """Take the record of an episode that has ended, after it is stored.
 
-    Called once an episode, in the process that was started by hand: with workers not in theirs. What it raises is told
-    as a warning, and the run goes on.
+    Called once per episode, in the process that was started by hand, never in a worker. Its exceptions become warnings,
+    and the run continues.
     """

@@ -1,11 +1,11 @@
-"""Which machine code does the arithmetic: pinned, so that equal actions give equal records on every x86-64 machine.
+"""The machine code of the arithmetic, pinned so that equal actions give equal records on every x86-64 machine.
 
 OpenBLAS (numpy's and scipy's, which the controller's matrices go through) chooses its kernels by the processor, and
-those of AVX-512 round otherwise than those of AVX2; it splits the sums of large matrices among as many threads as there
-are processors, which rounds otherwise too; numpy has transcendental functions of its own for AVX-512, which
-variations draw with. Pinned, all machines with AVX2 use what those without AVX-512 have. numba's code does not depend
-on its target, since LLVM neither reorders nor fuses here, and MuJoCo's wheel is compiled for one. What is left is libm,
-whose version stands in records. Nothing here imports numpy.
+AVX-512 kernels round differently from AVX2 kernels. It splits the sums of large matrices among as many threads as there
+are processors, which changes the rounding too. numpy has its own transcendental functions for AVX-512, which variations
+draw with. When pinned, all machines with AVX2 use the kernels of machines without AVX-512. numba's code does not depend
+on its target, since LLVM neither reorders nor fuses here, and MuJoCo's wheel is compiled for one. Only libm remains,
+whose version is in records. Nothing here imports numpy.
 """
 
 import os
@@ -38,10 +38,10 @@ _in_force = NATIVE
 
 
 def pin() -> None:
-    """Pins the kernels of this process and of those that it starts, as far as can be; `in_force` says how far.
+    """Pin the kernels of this process and its child processes, as far as possible; `in_force` returns the result.
 
-    It can be done on x86-64 processors with AVX2, under Linux, before numpy is imported. Variables that the user has
-    set stand.
+    It works on x86-64 processors with AVX2, under Linux, before numpy is imported. Variables that the user has set are
+    kept.
     """
     global _in_force
     pins = _pins()
@@ -61,7 +61,7 @@ def pin() -> None:
 
 
 def pinned_processes(most: int) -> "ProcessPoolExecutor":
-    """Processes of their own with pinned kernels, whatever this one has imported: one a processor, but `most`."""
+    """Return a pool of processes with pinned kernels: one per processor, at most `most`."""
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
@@ -70,28 +70,28 @@ def pinned_processes(most: int) -> "ProcessPoolExecutor":
 
 
 def processors() -> int:
-    """How many processors this process may use."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def how_to_pin() -> str:
-    """What is to be typed before a command, where numpy is imported before `pin` can be called."""
+    """Return the variables to put before a command if numpy is imported before `pin` can be called."""
     return " ".join(f"{name}={shlex.quote(value)}" for name, value in _pins().items())
 
 
 def in_force() -> str:
-    """What a record says of this process: `PINNED`, `NATIVE`, or why they are not pinned."""
+    """Return the kernels of this process for records: `PINNED`, `NATIVE`, or why they are not pinned."""
     return _in_force
 
 
 @cache
 def libm() -> str:
-    """The library of mathematical functions, such as ``glibc 2.36``; empty where it is not known."""
+    """Return the library of mathematical functions, such as ``glibc 2.36``; empty if it is not known."""
     return " ".join(platform.libc_ver()).strip()
 
 
 def _pins() -> dict[str, str]:
-    """The variables that pin the kernels on this machine; none where they cannot be pinned."""
+    """Return the variables that pin the kernels on this machine; empty if they cannot be pinned."""
     flags = _processor_flags()
     if not {"avx2", "fma"} <= flags:
         return {}
@@ -106,7 +106,7 @@ def _pins() -> dict[str, str]:
 
 
 def _processor_flags(file: Path = Path("/proc/cpuinfo")) -> frozenset[str]:
-    """What an x86-64 processor under Linux can do, by its names in ``/proc/cpuinfo``; none of another."""
+    """Return the flags of an x86-64 processor under Linux, as in ``/proc/cpuinfo``; empty on other machines."""
     if platform.machine() not in ("x86_64", "AMD64") or not sys.platform.startswith("linux"):
         return frozenset()
     try:

@@ -1,7 +1,7 @@
-"""What pytest loads in every project: options, fixtures, and the hooks that see whether episodes are asked for.
+"""The plugin that pytest loads in every project: options, fixtures, and hooks that detect whether episodes are needed.
 
-Where they are, `pytest_vla.run.hooks` is registered, and does the rest. Whatever this module imports costs every
-project that has pytest-vla installed its time (`benchmarks/startup.py`), so that nearly all is imported in functions.
+If they are, it registers `pytest_vla.run.hooks`, which does the rest. Every import here costs time in each project that
+has pytest-vla installed (`benchmarks/startup.py`), so nearly all imports are in functions.
 """
 
 import os
@@ -46,7 +46,7 @@ _HOOKS = "vla-run"
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
-    """Declare the hooks by which others add suites and more."""
+    """Declare the hooks by which other packages add suites and more."""
     from pytest_vla import hookspecs
 
     pluginmanager.add_hookspecs(hookspecs)
@@ -59,7 +59,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Where episodes are asked for, choose the machine code that they run on: before anything imports numpy."""
+    """Pin the kernels before anything imports numpy, if options or the ini file ask for episodes."""
     typed = early_config.known_args_namespace
     if any(getattr(typed, option.key) for option in OPTIONS if option.asks) or early_config.getini("vla_model"):
         from pytest_vla.kernels import PINNED, pin
@@ -69,7 +69,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
 
 def pytest_cmdline_main(config: pytest.Config) -> pytest.ExitCode | None:
-    """``--vla-vary=list`` lists the variations, ``--vla-metrics=list`` the metrics, and nothing is run."""
+    """Print the variations for ``--vla-vary=list``, the metrics for ``--vla-metrics=list``, and run nothing then."""
     if LIST in (config.getoption("vla_metrics") or ()):
         from pytest_vla.run.metrics import metrics_table
 
@@ -95,7 +95,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> Generator[None, int,
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Where episodes are asked for, read the settings, and let pytest collect the suites that they name."""
+    """Read the settings and let pytest collect their suites, if options or the ini file ask for episodes."""
     about = f"{MARKER}(...): an episode of a robot policy; `pytest --markers` says more."
     if config.option.markers:
         from pytest_vla.run.marker import ABOUT
@@ -110,7 +110,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    """A conftest.py that is found while tests are collected may have hooks that are none, too."""
+    """Check the hooks of each conftest.py that is found during collection."""
     try:
         return (yield)
     except pluggy.PluginValidationError:
@@ -119,7 +119,7 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Collect a suite by its manifest: of ours, those that have no module."""
+    """Collect a suite by its manifest, if it is one of ours without a module."""
     if file_path.suffix != ".toml" or not file_path.resolve().is_relative_to(SUITES.resolve()):
         return None
     _begin(parent.config, late=True)
@@ -139,7 +139,7 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """An item for each selected case."""
+    """Make an item for each selected case."""
     definition = metafunc.definition
     if not EPISODE_FIXTURES & {*metafunc.fixturenames} and definition.get_closest_marker(MARKER) is None:
         return
@@ -150,7 +150,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _is_asked_for(config: pytest.Config) -> bool:
-    """Whether any option or ini key of ours is given, or an argument that is no path, as a suite's item is none."""
+    """Whether an option or ini key of ours is given, or an argument that is no path, such as a suite's item."""
     typed = (value for name, value in vars(config.option).items() if name.startswith("vla_"))
     if any(value not in (None, False, [], ()) for value in typed):
         return True
@@ -165,7 +165,7 @@ def _is_asked_for(config: pytest.Config) -> bool:
 
 
 def _check_hooks(config: pytest.Config) -> None:
-    """Raises UsageError where a plugin has a hook that is named as ours are, and is none."""
+    """Raise UsageError if a plugin has a hook whose name begins like ours and is unknown."""
     from pytest_vla import hookspecs
 
     ours = ((name, hook) for name, hook in vars(config.hook).items() if name.startswith(hookspecs.PREFIX))
@@ -177,7 +177,7 @@ def _check_hooks(config: pytest.Config) -> None:
 
 
 def _begin(config: pytest.Config, late: bool = False) -> None:
-    """Have the other hooks in force, once."""
+    """Register the other hooks, once."""
     if config.pluginmanager.hasplugin(_HOOKS):
         return
     from pytest_vla.run import hooks

@@ -1,7 +1,7 @@
 """Scenes, tasks and instructions as Hypothesis strategies, for ``@given`` tests of your own with `vla_play`.
 
-The simplest scene is the benign twin. Hypothesis makes a failing one smaller toward it: fewer changes first, then less
-of each. The package is the extra ``fuzz``.
+The simplest scene is the benign twin. Hypothesis shrinks a failing scene toward it: first fewer changes, then smaller
+ones. The package is the extra ``fuzz``.
 """
 
 import math
@@ -19,7 +19,7 @@ from pytest_vla.fuzz.sampler import MOST_CHANGES, fuzzed_kinds
 from pytest_vla.plan.case import dimension_of, levelled, parted
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.select import select_tasks
-from pytest_vla.plan.task import Task
+from pytest_vla.plan.task import Task, check_unvaried
 from pytest_vla.scene.variation import INSTRUCTION, Params
 from pytest_vla.util.extras import required
 from pytest_vla.util.text import parse_seeds
@@ -51,20 +51,20 @@ def scenes(
     max_changes: int = MOST_CHANGES,
     data: Path | None = None,
 ) -> "SearchStrategy[Scene]":
-    """Scenes that a suite's tasks can have: up to `max_changes` changes of different dimensions.
+    """Return a strategy for scenes of a suite's tasks: up to `max_changes` changes of different dimensions.
 
     Args:
-        suite: its name.
-        tasks: as for ``--vla-tasks``; none: all of the suite.
-        dimensions: only changes of these, such as ``camera``; none: all that a task has.
+        suite: the suite's name.
+        tasks: as for ``--vla-tasks``; empty for all tasks of the suite.
+        dimensions: the dimensions that may change, such as ``camera``; empty for all that a task has.
         seeds: as for ``--vla-seeds``, or numbers.
-        min_changes: 0: the benign twin is a scene too, and the simplest.
-        max_changes: of one scene.
-        data: as ``--vla-data``.
+        min_changes: the least number of changes; with 0 the benign twin is a scene too, and the simplest.
+        max_changes: the largest number of changes in one scene.
+        data: as for ``--vla-data``.
 
     Raises:
-        VlaError: there is no such suite or task, or it is varied by itself. That there is no such dimension, or that a
-            task has none of them, is raised where a scene is drawn.
+        VlaError: there is no such suite or task, or it is varied by itself. For an unknown dimension, or a task without
+            any of the dimensions, it is raised when a scene is drawn.
     """
     if not 0 <= min_changes <= max_changes:
         raise VlaError(
@@ -72,8 +72,8 @@ def scenes(
         )
     st = _strategies()
     found = select_tasks([load_suite(suite, data=data)], _texts(tasks))
-    if varied := next((task for task in found if task.varied), None):
-        raise VlaError(f"{varied.suite} is varied by itself; take the suite {varied.files} for others")
+    for task in found:
+        check_unvaried(task)
     wanted, of_seeds = _texts(dimensions), _numbers(seeds)
     # What a task can have is asked where it is drawn: whoever only collects tests does not wait for it.
     kinds = partial(_kinds, wanted)
@@ -93,12 +93,12 @@ def scenes(
 
 
 def tasks(suite: str, tasks: str | Sequence[str] = (), *, data: Path | None = None) -> "SearchStrategy[str]":
-    """The names of a suite's tasks, as `Scene` has them; the first is the simplest.
+    """Return a strategy for the names of a suite's tasks, as `Scene` has them; the first is the simplest.
 
     Args:
-        suite: its name.
-        tasks: as for ``--vla-tasks``; none: all of the suite.
-        data: as ``--vla-data``.
+        suite: the suite's name.
+        tasks: as for ``--vla-tasks``; empty for all tasks of the suite.
+        data: as for ``--vla-data``.
 
     Raises:
         VlaError: there is no such suite or task.
@@ -109,12 +109,14 @@ def tasks(suite: str, tasks: str | Sequence[str] = (), *, data: Path | None = No
 
 
 def instructions(task: str, *, data: Path | None = None) -> "SearchStrategy[str]":
-    """What a task may be told in: its own words, which are the simplest, paraphrases by the grammar, and words that are
-    replaced by their neighbours in WordNet.
+    """Return a strategy for instructions of a task.
+
+    They are its own words, which are the simplest, paraphrases by the grammar, and words replaced by their neighbours
+    in WordNet.
 
     Args:
         task: ``SUITE/TASK``.
-        data: as ``--vla-data``.
+        data: as for ``--vla-data``.
 
     Raises:
         VlaError: there is no such suite or task.
@@ -139,7 +141,7 @@ def instructions(task: str, *, data: Path | None = None) -> "SearchStrategy[str]
 
 @hook_modules.until_changed
 def _ways(task: Task) -> tuple[tuple[VariationKind, str, int, str], ...]:
-    """The ways to say a task otherwise that it has: kind, label, level, part."""
+    """Return the kinds of rewording that a task has: kind, label, level, part."""
     words, paraphrase = kind_named(_WORDS), kind_named(_PARAPHRASE)
     ways = [(paraphrase, parted(_PARAPHRASE, part), 0, part) for part in paraphrase.parts()]
     ways += [(words, levelled(_WORDS, level), level, "") for level in words.levels]
@@ -161,7 +163,7 @@ def _kinds(dimensions: tuple[str, ...], task: Task) -> tuple[VariationKind, ...]
 
 @hook_modules.until_changed
 def _change(task: Task, kind: VariationKind) -> "SearchStrategy[tuple[str, Params]]":
-    """A kind's name with parameters that a task can have of it."""
+    """Return a strategy for a kind's name with parameters that a task can have."""
     st, space = _strategies(), kind.space(task)
     drawn: SearchStrategy[Params]
     if any(each.parts or each.form == TEXT for each in space):
@@ -175,7 +177,7 @@ def _change(task: Task, kind: VariationKind) -> "SearchStrategy[tuple[str, Param
 
 
 def _sampled(task: Task, kind: VariationKind, level: int | str, seed: int) -> Params:
-    """What a kind draws: of the highest level up to this one that the task has, or of a part."""
+    """Draw a kind's parameters at the highest level up to this one that the task has, or for a part."""
     from hypothesis import reject
 
     if isinstance(level, str):
@@ -189,7 +191,7 @@ def _sampled(task: Task, kind: VariationKind, level: int | str, seed: int) -> Pa
 
 
 def _value(parameter: Parameter) -> "SearchStrategy[Any]":
-    """Values of a parameter that is no text and has no parts, the benign one first."""
+    """Return a strategy for a parameter that is no text and has no parts, with the benign value first."""
     st = _strategies()
     value: SearchStrategy[Any]
     if parameter.many:
@@ -243,5 +245,5 @@ def _texts(value: str | Sequence[str]) -> tuple[str, ...]:
 def _numbers(value: int | str | Sequence[int]) -> tuple[int, ...]:
     found = (value,) if isinstance(value, int) else parse_seeds(value) if isinstance(value, str) else tuple(value)
     if not found:
-        raise VlaError(f"seeds={value!r}: there is none in it")
+        raise VlaError(f"seeds={value!r}: it has no seed")
     return found

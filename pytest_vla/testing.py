@@ -1,8 +1,8 @@
-"""For tests of what others add: a world without a simulator, and what every world of a suite has to keep.
+"""Tools for tests of extensions: worlds without a simulator, and a check of a suite's own world.
 
-``pytest -p pytest_vla.testing`` puts the point in the place of MuJoCo: suites of task files then need neither simulator
-nor data, and an episode takes milliseconds. `point_suite` is a suite whose own world it is, `check_world` holds a
-suite's own world against its contract. Tests with pytest's ``pytester``::
+``pytest -p pytest_vla.testing`` replaces MuJoCo by the point: suites of task files then need neither simulator nor
+data, and an episode takes milliseconds. `point_suite` is a suite with the point as its own world, `check_world` checks
+a suite's own world against its contract. Tests with pytest's ``pytester``::
 
     pytest_plugins = ["pytester"]
 
@@ -40,7 +40,7 @@ _CHECKED_STEPS = 3
 
 
 class LazyObservation(Mapping[str, Any]):
-    """Counts the pictures that are drawn; pictures cannot be drawn later."""
+    """An observation that counts its drawn pictures; a picture of an earlier step cannot be drawn."""
 
     def __init__(self, world: "World") -> None:
         self._world, self._step = world, world.steps
@@ -62,12 +62,13 @@ class LazyObservation(Mapping[str, Any]):
 
 
 class World:
-    """A point that is pushed about, with the contract of `pytest_vla.World`, as far as an episode needs it.
+    """A point that is pushed about, with those parts of the contract of `pytest_vla.World` that an episode needs.
 
-    Its position is the end effector's; the goal is to get x beyond 0.2 m. A task's name may ask for trouble.
+    Its position is the end effector's; the goal is x beyond 0.2 m. A world of the task ``put_the_bowl_on_the_plate``
+    cannot be made.
 
-    Init state 13 holds the goal at once; a step with action[6] > 0.999 turns the state into NaN and raises nothing
-    of its own, one with action[5] > 0.999 raises.
+    Init state 13 meets the goal at once. A step with action[5] > 0.999 raises an EpisodeError (``physics-nan``), one
+    with action[4] > 0.999 a ZeroDivisionError.
     """
 
     made = 0
@@ -98,7 +99,7 @@ class World:
         return LazyObservation(self)
 
     def switch(self, task: Any, variation: Any = None) -> bool:
-        """A suite is one scene here."""
+        """Take another task of the same suite: a suite is one scene here."""
         if task.suite != self.task.suite:
             return False
         self._refuse(task)
@@ -111,7 +112,7 @@ class World:
             raise VlaError("plate.xml: not found in any root")
 
     def show(self, qpos: Any, step: int = 0) -> dict[str, Any]:
-        """A picture that gets brighter along x."""
+        """Draw a picture that gets brighter along x."""
         self.shown = getattr(self, "shown", 0) + 1
         height, width = self.task.protocol.image_size
         return {"agentview_image": np.full((height, width, 3), int(abs(qpos[0]) * 200) % 256, dtype=np.uint8)}
@@ -136,10 +137,10 @@ class World:
 
 
 class PointWorld:
-    """The point as a suite's own world (`pytest_vla.plan.task.SuiteWorld`), with all that such a world may have.
+    """The point as a suite's own world (`pytest_vla.plan.task.SuiteWorld`), with all optional parts of such a world.
 
-    It begins at x = -0.01 m for each seed, of ten; actions (2,) push it along x and y by 0.05 m at most, and beyond
-    y = 0.5 m it has fallen. Each step costs how far it was pushed along y, ``sideways``, m.
+    It starts at x = -0.01 m times the seed modulo ten. Actions (2,) push the point along x and y by at most 0.05 m, and
+    beyond y = 0.5 m it has fallen. Each step costs its push along y, ``sideways``, m.
     """
 
     def __init__(self, task: Task) -> None:
@@ -175,14 +176,14 @@ class PointWorld:
         return {"scene": "a point"}
 
     def _seen(self) -> Mapping[str, NDArray[Any]]:
-        """A picture that gets brighter along x, and where the point is."""
+        """Return a picture that gets brighter along x, and the point's position."""
         brightness = int(np.clip(128 + 300 * self._at[0], 0, 255))
         picture = np.full((self._height, self._width, 3), brightness, dtype=np.uint8)
         return {"front_image": picture, "state": self._at.copy(), "robot0_eef_pos": np.array([*self._at, 0.0])}
 
 
 class ForgetfulPointWorld:
-    """The point with no more than a world has to have: it cannot save a state, so frames are kept for videos."""
+    """The point with only the required parts of a world: it cannot save a state, so frames are kept for videos."""
 
     def __init__(self, task: Task) -> None:
         self._world = PointWorld(task)
@@ -190,10 +191,10 @@ class ForgetfulPointWorld:
 
 
 def point_suite(name: str = "point", world: Any = PointWorld) -> Suite:
-    """A suite of two tasks whose own world the point is.
+    """Return a suite of two tasks with the point as its own world.
 
     Args:
-        name: of the suite.
+        name: the suite's name.
         world: makes the world of a task.
     """
     protocol = Protocol(
@@ -215,19 +216,19 @@ def point_suite(name: str = "point", world: Any = PointWorld) -> Suite:
 
 
 def check_world(task: Task, seeds: tuple[int, int] = (0, 1)) -> None:
-    """Hold the own world of a task against what episodes need of it, in a few steps.
+    """Check the own world of a task against its contract, in a few steps.
 
-    What it shows has the names, shapes and types that the suite says; equal cases begin and go on alike, also in a
-    world that was used before, with the same costs, series and provenance; a state that was saved is the same when it
-    is restored.
+    Its observations have the names, shapes and types of the suite. Equal cases begin and continue alike, also in a
+    world that was used before, with the same costs, series and provenance. A saved state is the same after it is
+    restored.
 
     Args:
-        task: of a suite with a world of its own.
-        seeds: of two cases.
+        task: a task of a suite with a world of its own.
+        seeds: the seeds of two cases.
 
     Raises:
-        AssertionError: says what is not kept.
-        VlaError: the world cannot be made, or shows something else than the suite says.
+        AssertionError: the contract is broken, with the difference.
+        VlaError: the world cannot be made, or its observations differ from the suite's declaration.
     """
     from pytest_vla.episode.world_pool import OwnWorld
 
@@ -239,19 +240,19 @@ def check_world(task: Task, seeds: tuple[int, int] = (0, 1)) -> None:
     said = fresh.provenance()
     world = OwnWorld(task)
     _seen_of(world, seeds[1], drawn)
-    _assert_alike(first, _seen_of(world, seeds[0], drawn), f"seed {seeds[0]} goes otherwise after seed {seeds[1]}")
+    _assert_alike(first, _seen_of(world, seeds[0], drawn), f"seed {seeds[0]} differs after seed {seeds[1]}")
     if (now := world.provenance()) != said:
         raise AssertionError(f"provenance() says {said} of seed {seeds[0]}, and {now} after seed {seeds[1]}")
     if callable(getattr(world.inner, "save", None)) and callable(getattr(world.inner, "restore", None)):
         state, at_end = world.data.qpos, {name: value for name, value in first[-1].items() if "()" not in name}
         world.step(np.ones(task.protocol.action_size))
         shown = world.show(state, _CHECKED_STEPS)
-        _assert_alike([at_end], [{name: shown[name] for name in at_end}], "a restored state looks otherwise")
+        _assert_alike([at_end], [{name: shown[name] for name in at_end}], "a restored state differs")
     world.close()
 
 
 def _seen_of(world: Any, seed: int, actions: NDArray[np.float64]) -> list[dict[str, NDArray[Any]]]:
-    """All that is seen at each of a few steps."""
+    """Return the observations of a few steps."""
     seen = world.reset(init_state=seed, scene_seed=seed, settle=True)
     found = [{name: np.array(seen[name]) for name in seen}]
     for action in actions:
@@ -274,7 +275,7 @@ def _assert_alike(one: list[dict[str, NDArray[Any]]], other: list[dict[str, NDAr
 
 
 def pytest_configure(config: Any) -> None:
-    """Take the simulator's place."""
+    """Replace the simulator."""
     module: Any = types.ModuleType("pytest_vla.sim.world")
     module.World = World
     sys.modules["pytest_vla.sim.world"] = module

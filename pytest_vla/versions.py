@@ -1,8 +1,8 @@
-"""Which versions make the numbers: the supported simulators, and what is installed here.
+"""The software versions behind the numbers: the supported simulators, and the installed packages.
 
-A trajectory depends on MuJoCo's version, and so do pictures and what init states settle to. Each supported version
-gives upstream's numbers under that version, bit for bit; the first is the one whose settled scenes are those that
-published checkpoints were trained and measured on. Every record carries what ran. Nothing here imports a simulator.
+A trajectory depends on MuJoCo's version, and so do pictures and settled init states. Each supported version gives
+upstream's numbers under that version, bit for bit. The settled scenes of the first version are those that published
+checkpoints were trained and measured on. Every record has the versions that ran. Nothing here imports a simulator.
 """
 
 import ctypes
@@ -37,14 +37,14 @@ RECORDED_NAMES = ("python", "platform", *_RECORDED, "blas", "kernels", "libm")
 
 
 def check_versions(allow: bool = False) -> dict[str, str]:
-    """The installed versions of the simulator pair, by package name.
+    """Return the installed versions of the simulator pair, by package name, after checking that they are supported.
 
     Args:
         allow: accept another version (``--vla-allow-versions``), but none before `MUJOCO_BEGIN` or from `MUJOCO_END`
             on, and never a missing package.
 
     Raises:
-        VlaError: it is another pair than the supported ones; says what to install.
+        VlaError: the pair is not supported; with the command that installs a supported one.
     """
     found = {name: installed(name) for name in SUPPORTED}
     drivable = None not in found.values() and MUJOCO_BEGIN <= _major_minor(str(found["mujoco"])) < MUJOCO_END
@@ -56,7 +56,7 @@ def check_versions(allow: bool = False) -> dict[str, str]:
         pair = f"mujoco {first} (or {', '.join(others)}) with robosuite {DEFAULT['robosuite']}"
         message = f"found {listed}; supported is {pair}. Install it: {sys.executable} -m pip install {pins}"
         if drivable:
-            message += "; or run with --vla-allow-versions: nobody has compared physics and pictures with upstream's"
+            message += "; or run with --vla-allow-versions: physics and pictures are not verified against upstream's"
         elif None not in found.values():
             begin, end = (".".join(map(str, bound)) for bound in (MUJOCO_BEGIN, MUJOCO_END))
             message += f" (--vla-allow-versions does not help: it takes mujoco from {begin} on and before {end})"
@@ -69,16 +69,16 @@ def _major_minor(version: str) -> tuple[int, ...]:
 
 
 def forward_warms(mujoco: str) -> bool:
-    """Whether this version's ``mj_forward`` changes what the next constraint solve starts from: those before 3.3.6."""
+    """Whether this version's ``mj_forward`` changes the start of the next constraint solve: true before 3.3.6."""
     return tuple(int(part) for part in mujoco.split(".")[:3]) < (3, 3, 6)
 
 
 def installed_versions() -> dict[str, str]:
-    """What a record carries of this machine's software, by name: interpreter, platform, packages, BLAS kernels.
+    """Return this machine's software for records, by name: interpreter, platform, packages, BLAS kernels.
 
-    `blas` is there where numpy and scipy bring OpenBLAS with them: another kernel rounds differently; `kernels` says
-    whether they are pinned, and `libm` is the library of mathematical functions, where it is known. Packages that are
-    not installed are left out.
+    `blas` is there if numpy and scipy bring OpenBLAS with them: another kernel rounds differently; `kernels` tells
+    whether they are pinned, and `libm` is the library of mathematical functions, if it is known. Packages that are not
+    installed are left out.
     """
     packages = {name: found for name in _RECORDED if (found := installed(name)) is not None}
     kernels = ", ".join(f"{name} {kernel}" for name in ("numpy", "scipy") if (kernel := _openblas_kernel(name)))
@@ -89,12 +89,12 @@ def installed_versions() -> dict[str, str]:
 
 @cache
 def recorded_versions() -> Mapping[str, str]:
-    """`installed_versions` as every record of this process has them: what was found first."""
+    """Return `installed_versions` as every record of this process has them: the first result."""
     return MappingProxyType(installed_versions())
 
 
 def installed(name: str) -> str | None:
-    """The version of a package that is installed; None where none is."""
+    """Return the version of an installed package, or None if it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -102,7 +102,7 @@ def installed(name: str) -> str | None:
 
 
 def _openblas_kernel(package: str) -> str | None:
-    """The kernel that a package's own OpenBLAS chose for this CPU, such as ``SkylakeX``; None where it has none."""
+    """Return the kernel of a package's own OpenBLAS on this CPU, such as ``SkylakeX``, or None if it has none."""
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
         return None

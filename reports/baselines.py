@@ -211,7 +211,7 @@ def change_lines(changes: Changes) -> Iterator[str]:
         lines.append(f"different outcome: {counted(len(changes.otherwise), 'case')}: {ended}")
     if changes.moved:
         lines.append(f"same outcome, different trajectory: {counted(changes.moved, 'case')}")
-    lines += [f"differs: {line}" for line in lines_of(agreement.disagreements)]
+    lines += lines_of(agreement.disagreements)
     rates = [
         {rate.name: rate for some in _by_suite(each.cases).values() for rate in _rates(some).values()}
         for each in (before, after)

@@ -5,13 +5,13 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pytest_vla.gate.baseline import Baseline
-from pytest_vla.gate.choices import ANY, BEYOND, SEQUENTIAL
+from pytest_vla.gate.choices import BEYOND, SEQUENTIAL
 from pytest_vla.gate.comparable import lines_of
 from pytest_vla.gate.episodes_needed import drop_of, fresh_of
 from pytest_vla.gate.evidence import Evidence
 from pytest_vla.gate.losses import Flip, TaskChange
 from pytest_vla.gate.planning import MOST_PAIRS
-from pytest_vla.gate.verdicts import GateGroup, GateJudgement, GroupProgress, Terms
+from pytest_vla.gate.verdicts import GateGroup, GateJudgement, GroupProgress, Terms, terms_text
 from pytest_vla.metrics.language_grounding import GroundingShare
 from pytest_vla.metrics.rates import percent, percents
 from pytest_vla.reports.blocks import P_VALUE, Cell, Column, Table
@@ -203,12 +203,6 @@ def verdict_line(judgement: GateJudgement) -> str:
         return f"gate: undecided: no case to compare {terms}"
     of = "" if len(meant) == len(judgement.groups) else f": {', '.join(meant)}"
     return f"gate: {judgement.verdict}{of} {terms}"
-
-
-def terms_text(terms: Terms) -> str:
-    """Return ``margin 5 points, alpha 5% per side``, and that any loss is a regression, if it is."""
-    any_loss = ", any loss is a regression" * (terms.regression == ANY)
-    return f"margin {terms.margin:g} points, alpha {terms.alpha * 100:g}% per side{any_loss}"
 
 
 def _uncovered_text(judgement: GateJudgement) -> str:

@@ -5,9 +5,8 @@ from typing import Any
 
 from pytest_vla.gate.episodes_needed import POWER
 from pytest_vla.gate.planning import MOST_PAIRS, POWERS, GatePlan, Sequential
-from pytest_vla.gate.verdicts import Terms
+from pytest_vla.gate.verdicts import Terms, terms_text
 from pytest_vla.metrics.rates import percent
-from pytest_vla.reports.gates import terms_text
 from pytest_vla.reports.text import aligned, printed, wrapped
 from pytest_vla.util.text import counted
 

@@ -181,11 +181,11 @@ def test_what_cannot_be_run_is_told_in_pytests_words(run: Evaluate, policies: An
         ("tiny", {"workers": True}, "workers is True"),
         ("tiny", {"options": ["--vla-seeds=0"]}, "options has --vla-seeds=0: give it as seeds"),
         ("tiny", {"options": ["-n4"]}, "options has -n4: give it as workers"),
-        ("tiny", {"options": ["--vla-resume"]}, "--vla-resume, which runs nothing that is of this policy alone"),
+        ("tiny", {"options": ["--vla-resume"]}, "--vla-resume, which evaluate does not support"),
         ("tiny", {"options": "--vla-video=all"}, "options is a text, expected a list"),
         (len, {"name": "two\nlines"}, "name is 'two"),
         (len, {"name": ""}, "name is ''"),
-        (3, {}, "the policy is int, not callable"),
+        (3, {}, "the policy is int, which is not callable"),
         (lambda: None, {}, "the policy is function, which cannot be called with an episode alone"),
         (lambda episode: None, {"suite": "mine"}, "there is no suite 'mine'.*policy.reads = "),
         (lambda episode: None, {"digest": 7}, "digest is int, expected a text, a torch module, or arrays"),
@@ -243,7 +243,7 @@ def test_of_varied_tasks_no_rate_is_over_both(tmp_path: Path) -> None:
 
 def test_a_run_that_stopped_by_itself_is_told(run: Evaluate, policies: Any) -> None:
     policies.Batched.act = lambda self, states, observations: 1 / 0
-    with pytest.warns(UserWarning, match=r"stopped after \d of 4 episodes: the pytest of the evaluation ended with 2"):
+    with pytest.warns(UserWarning, match=r"stopped after \d of 4 episodes: the evaluation's pytest ended with 2"):
         found = run(policies.Batched(), options=["--maxfail=1"])
     assert (found.is_finished, found.exit_code) == (False, 2)
 

@@ -161,7 +161,7 @@ def test_the_simplest_instruction_is_the_tasks_own_and_there_are_others() -> Non
 def test_what_is_wrong_is_said() -> None:
     with pytest.raises(VlaError, match=r"no task of tabletop is 'nothing_like_it'"):
         scenes("tabletop", "nothing_like_it")
-    with pytest.raises(VlaError, match=r"libero_plus_goal is varied by itself; take the suite libero_goal"):
+    with pytest.raises(VlaError, match=r"libero_plus_goal is already varied; use the suite libero_goal"):
         scenes("libero_plus_goal")
     with pytest.raises(VlaError, match=r"min_changes=4, max_changes=3: expected"):
         scenes("tabletop", min_changes=4)

@@ -1,4 +1,4 @@
-"""``pytest-vla baseline``: what later runs are compared with, as a file that is kept beside the policy's code."""
+"""``pytest-vla baseline``: saves, shows and updates the file that later runs are compared with."""
 
 import argparse
 import sys
@@ -13,23 +13,25 @@ if TYPE_CHECKING:
     from pytest_vla.commands.rm import Ask
     from pytest_vla.gate.baseline import Baseline
 
-# What the command needs is imported when it runs: --help has to come at once.
+# Heavy imports are inside the functions, so that --help is fast.
 
 DEFAULT_FILE = "baseline.vla.json"
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments: a command of its own for each thing to do."""
+    """Declare the subcommands save, show and update, with their options."""
     parser.epilog = (
-        "A baseline is text with a line for each case: how it ended, its steps, its costs, and what it ran under. Keep "
-        "it in version control: a diff says what changed. `pytest-vla baseline save --help` says more, and so do those "
-        "of show and update."
+        "A baseline is a text file with one line for each case: its outcome, steps, costs and conditions. Keep it in "
+        "version control, so that a diff shows what changed. See `pytest-vla baseline save --help`, and the help of "
+        "show and update."
     )
-    kinds = parser.add_subparsers(metavar="DO", required=True, title="what to do", dest="do")
-    save = kinds.add_parser("save", help="make one of runs", description="Makes a baseline of runs.")
+    kinds = parser.add_subparsers(metavar="save|show|update", required=True, title="subcommands", dest="do")
+    save = kinds.add_parser(
+        "save", help="save runs as a new baseline", description="Save the results of runs as a new baseline."
+    )
     save.epilog = (
-        "Of each case the first complete record counts (docs: What counts). The file is written whole or not at all, "
-        "and none is overwritten: `pytest-vla baseline update` says what changes, and then does."
+        "For each case the first complete record counts (docs: What counts). The file is written whole or not at all, "
+        "and an existing file is never overwritten: use `pytest-vla baseline update`, which shows the changes first."
     )
     declare_runs(save)
     save.add_argument(
@@ -37,47 +39,56 @@ def declare(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         type=Path,
         default=Path(DEFAULT_FILE),
-        help=f"new file (default: {DEFAULT_FILE})",
+        help=f"file to create (default: {DEFAULT_FILE})",
     )
-    show = kinds.add_parser("show", help="what one holds", description="Says what a baseline holds.")
+    show = kinds.add_parser("show", help="show a baseline", description="Show the content of a baseline.")
     show.epilog = (
-        "Model, cases, rates by suite with 95% intervals over these tasks, benign and varied episodes apart, and the "
-        "conditions that its cases share."
+        "Shows the model, the cases, success rates by suite with 95% intervals over these tasks (benign and varied "
+        "episodes separately), and the conditions that all cases share."
     )
     show.add_argument("file", metavar="FILE", type=Path, nargs="?", default=Path(DEFAULT_FILE), help=_FILE_HELP)
-    show.add_argument("--json", action="store_true", help="for programs")
+    show.add_argument("--json", action="store_true", help="print JSON")
     update = kinds.add_parser(
-        "update", help="put other runs in its place", description="Puts runs in the place of what a baseline holds."
+        "update",
+        help="replace a baseline by other runs",
+        description="Replace the content of a baseline by the results of other runs.",
     )
     update.epilog = (
-        "Says first what changes: cases that are added, gone, fail now or succeed now, and conditions that differ. It "
-        "is written after your yes, whole or not at all."
+        "Prints the changes first: cases that are added, removed, now fail or now succeed, and conditions that differ. "
+        "The file is written after you agree, whole or not at all."
     )
-    update.add_argument("file", metavar="FILE", type=Path, help="the baseline")
+    update.add_argument("file", metavar="FILE", type=Path, help="baseline to replace")
     declare_runs(update)
-    update.add_argument("--yes", action="store_true", help="do not ask")
+    update.add_argument("--yes", action="store_true", help="write without asking")
 
 
-_FILE_HELP = f"the baseline (default: {DEFAULT_FILE})"
+_FILE_HELP = f"baseline to show (default: {DEFAULT_FILE})"
 
 
 def declare_runs(
     parser: argparse.ArgumentParser,
-    about: str = "a run's name or its beginning, its folder, or a results folder; last (default); all",
+    about: str = "a run's name or the beginning of it, a run's folder, a results folder, last or all (default: last)",
 ) -> None:
-    """Of which runs: ``which`` (`about` is its help), ``--model``, ``--allow-unfinished`` and ``--vla-results``."""
+    """Declare the options that select runs: ``which``, ``--model``, ``--allow-unfinished`` and ``--vla-results``.
+
+    Args:
+        parser: the command's.
+        about: the help text of ``which``.
+    """
     parser.add_argument("which", metavar="RUN", nargs="*", help=about)
-    parser.add_argument("--model", metavar="NAME", type=some_text, help="of several models the one that is meant")
+    parser.add_argument(
+        "--model", metavar="NAME", type=some_text, help="use this model's episodes; required if the runs have several"
+    )
     parser.add_argument(
         "--allow-unfinished",
         action="store_true",
-        help="also of a run that has not run all that was planned, or whose episodes broke",
+        help="accept a run that has not run all planned episodes, or has episodes that ended as errors",
     )
     declare_results(parser)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Save, show or update. Raises VlaError: there is no such run or file, or a baseline of it would mislead."""
+    """Save, show or update a baseline. Raises VlaError: no such run or file, or the baseline would mislead."""
     if options.do == "show":
         _show(options)
     elif options.do == "save":
@@ -101,10 +112,10 @@ def _save(options: argparse.Namespace) -> None:
     from pytest_vla.reports.baselines import baseline_lines, kept_lines
 
     if options.output.is_dir():
-        raise VlaError(f"-o {options.output} is a folder: give a file, such as {options.output / DEFAULT_FILE}")
+        raise VlaError(f"-o {options.output} is a folder; give a file, such as {options.output / DEFAULT_FILE}")
     if options.output.exists():
         raise VlaError(
-            f"{options.output} is there already, and nothing is overwritten: pytest-vla baseline update "
+            f"{options.output} exists already. To replace it, use: pytest-vla baseline update "
             f"{options.output} {' '.join(options.which)}".rstrip()
         )
     baseline, notes = of_runs(options)
@@ -113,11 +124,11 @@ def _save(options: argparse.Namespace) -> None:
 
 
 def update(options: argparse.Namespace, ask: "Ask | None") -> None:
-    """Put runs in the place of what a baseline holds, with the user's consent. Raises VlaError: nothing was written.
+    """Replace the content of a baseline by runs, after the user agrees. Raises VlaError: nothing was written.
 
     Args:
-        options: of ``update``.
-        ask: asks the user; None: nobody can be asked.
+        options: the arguments of ``update``.
+        ask: asks the user a question, or None if standard input is no terminal.
     """
     from pytest_vla.commands.rm import agrees
     from pytest_vla.gate.baseline_file import changes_of, read_baseline, text_of, write_baseline
@@ -126,12 +137,12 @@ def update(options: argparse.Namespace, ask: "Ask | None") -> None:
     before = read_baseline(options.file)
     after, notes = of_runs(options)
     if text_of(before) == text_of(after):
-        print("\n".join([*notes, f"{options.file}: nothing changes"]))
+        print("\n".join([*notes, f"{options.file}: no changes"]))
         return
-    changes = [*change_lines(changes_of(before, after))] or ["no case changes: only the runs' names and times"]
+    changes = [*change_lines(changes_of(before, after))] or ["no case changes; only the runs' names and times do"]
     print("\n".join([*changes, *notes]))
     if not options.yes and ask is None:
-        raise VlaError("nothing was written: nobody can be asked, as standard input is no terminal: say yes with --yes")
+        raise VlaError("nothing was written: standard input is not a terminal, so the command cannot ask. Use --yes")
     if not options.yes and ask is not None and not agrees(ask, f"Write {options.file}?"):
         raise VlaError("nothing was written")
     write_baseline(after, options.file)
@@ -141,7 +152,7 @@ def update(options: argparse.Namespace, ask: "Ask | None") -> None:
 def of_runs(
     options: argparse.Namespace, *, allow_broken: bool = False, allow_decided: bool = False
 ) -> "tuple[Baseline, list[str]]":
-    """`baseline_of_runs` of what `declare_runs` declares."""
+    """Return `baseline_of_runs` for the runs that the options of `declare_runs` select."""
     from pytest_vla.reports.baselines import baseline_of_runs
 
     return baseline_of_runs(

@@ -1,6 +1,6 @@
-"""``pytest-vla bisect``: the first checkpoint of a list that regressed, by gates against a good one.
+"""``pytest-vla bisect``: finds the first regressed checkpoint of a list, by gates against a good one.
 
-It ends with 0 where one checkpoint is left that may be the first, else with 1; with 2 where it could not search.
+Exit codes: 0 if exactly one checkpoint may be the first bad one, 1 if several may, 2 if the search failed.
 """
 
 import argparse
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from pytest_vla.records.runs import Run
 
 
-# What the command needs is imported when it runs: --help has to come at once.
+# Heavy imports are inside the functions, so that --help is fast.
 
 FOLDER = "bisect"
-"""Of the runs, in the results folder: one of its own for each checkpoint."""
+"""The folder of the runs, in the results folder, with one subfolder for each checkpoint."""
 
 _OURS = (
     "--vla-model",
@@ -43,19 +43,19 @@ _OURS = (
     "--vla-margin",
     "--vla-regression",
 )
-"""What may not stand among pytest's options: the command gives it, or it has another name here."""
+"""Options that are refused among pytest's: this command sets them, or has its own option for them."""
 
 
 @dataclass(frozen=True)
 class BisectRequest:
-    """What is looked through, and how.
+    """A search for the first regressed checkpoint: its checkpoints, and how each is compared.
 
     Attributes:
-        models: as ``--vla-model`` names them, the good one first and the bad one last.
-        options: pytest's.
-        baseline: what each is compared with; None: a run of the good one, which is made first.
-        terms: of each gate.
-        rule: of `RULES`.
+        models: texts for ``--vla-model``, the good one first and the bad one last.
+        options: the options for pytest.
+        baseline: a baseline file or a run; None to run the good checkpoint first and use that run.
+        terms: the terms of each gate.
+        rule: one of `RULES`.
         results: the folder of all runs.
     """
 
@@ -68,65 +68,82 @@ class BisectRequest:
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
-    parser.usage = "pytest-vla bisect --good MODEL --bad MODEL --models GLOB [OPTION ...] -- PYTEST'S OPTIONS"
+    """Declare the command's options and its help text."""
+    parser.usage = "pytest-vla bisect --good MODEL --bad MODEL --models GLOB [options] -- PYTEST_OPTION ..."
     parser.epilog = (
-        "Checkpoints are ordered by the numbers in their names, and taken to be good up to one of them and bad from it "
-        "on. The good one is run first, and is the baseline of all others. The bad one has to be a regression; then "
-        "the middle of what is left is run, and so on. Where a gate is undecided, its checkpoint is stepped over. Each "
-        "gate is wrong in at most 5% of searches, as `pytest-vla gate` is. The result is wrong in at most 5% for each "
-        "gate of the search; the last line says how many these are. A run stops as soon as its gate is decided "
-        "(--gate=fixed: when all its episodes have ended). Runs are kept: stopped by Ctrl-C, the same command goes on. "
+        "Checkpoints are sorted by the numbers in their names. The search assumes that all are good up to one of them, "
+        "and bad from it on. It runs the good checkpoint first, as the baseline for all others; then it checks that "
+        "the bad one is a regression, and halves the rest. A checkpoint whose gate is undecided is skipped. Each gate "
+        "is wrong in at most 5% of searches, as with `pytest-vla gate`, and the whole search in at most 5% times the "
+        "number of gates; the last line has the bound. A run stops as soon as its gate is decided (with --gate=fixed, "
+        "after all its episodes). Runs are kept: after Ctrl-C, the same command resumes the search. "
         "Example: pytest-vla bisect --good=tiny:ckpt/step-100.npz "
         "--bad=tiny:ckpt/step-900.npz --models='tiny:ckpt/*.npz' -- --vla-suite=tabletop --vla-episodes=10 -n 2. Exit "
-        "code: 0 where one checkpoint is left that may be the first, 1 where several are, 2 where it could not search."
+        "code: 0 if exactly one checkpoint may be the first bad one, 1 if several may, 2 if the search failed."
     )
-    parser.add_argument("--good", metavar="MODEL", required=True, help="a policy that is good, as --vla-model names it")
-    parser.add_argument("--bad", metavar="MODEL", required=True, help="a later one that regressed")
+    parser.add_argument("--good", metavar="MODEL", required=True, help="a good policy, as for --vla-model")
+    parser.add_argument("--bad", metavar="MODEL", required=True, help="a later policy that regressed")
     parser.add_argument(
         "--models",
         metavar="GLOB",
         action="append",
         required=True,
-        help="the checkpoints, such as 'tiny:ckpt/*.npz' (in quotes); may be given again for more of them",
+        help="checkpoints, such as 'tiny:ckpt/*.npz' (quoted); can be repeated",
     )
     parser.add_argument(
         "--baseline",
         metavar="FILE|RUN",
-        help="of the good one, what `pytest-vla baseline save` wrote, or a run (default: it is run first)",
+        help="baseline of the good policy: a file from `pytest-vla baseline save`, or a run (default: run it first)",
     )
     parser.add_argument(
-        "--margin", metavar="POINTS", type=number, default=MARGIN, help="percentage points (default: 5)"
+        "--margin",
+        metavar="POINTS",
+        type=number,
+        default=MARGIN,
+        help="percentage points of success that may be lost (default: 5)",
     )
     parser.add_argument(
         "--regression",
         choices=REGRESSIONS,
         default=BEYOND,
-        help="which loss is a regression: one that is shown to exceed the margin, or any (default: %(default)s)",
+        help="which loss is a regression: margin, a significant loss beyond --margin; or any significant loss "
+        "(default: %(default)s)",
     )
     parser.add_argument(
-        "--by", metavar="LABEL,...", default=",".join(BY), help=f"groups: {', '.join(LABELS)} (default: %(default)s)"
+        "--by",
+        metavar="LABEL[,LABEL]",
+        default=",".join(BY),
+        help=f"group by: {', '.join(LABELS)} (default: %(default)s)",
     )
     parser.add_argument(
-        "--gate", dest="rule", choices=RULES, default=RULES[-1], help="when each is judged (default: %(default)s)"
+        "--gate",
+        dest="rule",
+        choices=RULES,
+        default=RULES[-1],
+        help="when to judge each checkpoint (default: %(default)s)",
     )
-    parser.add_argument("--json", action="store_true", help="what was found, for programs, as the last line")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON on the last line")
     declare_results(parser)
-    parser.add_argument("options", metavar="OPTION", nargs="*", help="after --: pytest's own, what each is run on")
+    parser.add_argument(
+        "options",
+        metavar="PYTEST_OPTION",
+        nargs="*",
+        help="after --: pytest's options for the runs, such as --vla-suite",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Search; 0: one checkpoint is left that may be the first bad one, 1: several are.
+    """Search, and return 0 if exactly one checkpoint may be the first bad one, or 1 if several may.
 
     Raises:
-        VlaError: there are no such checkpoints, pytest ended before all episodes had run, checkpoints cannot be
-            compared, or the bad one is not worse.
+        VlaError: no checkpoint matches, pytest ended before all episodes had run, checkpoints cannot be compared, or
+            the bad one is not shown to be worse.
     """
 
     search = _search(options)
     models, last = search.models, len(search.models) - 1
     print(
-        f"bisect: {len(models)} checkpoints, {models[0]} (good) to {models[-1]} (bad): about {at_most(last) + 1} gates",
+        f"bisect: {len(models)} checkpoints, {models[0]} (good) to {models[-1]} (bad), about {at_most(last) + 1} gates",
         flush=True,
     )
     baseline = search.baseline or _whole_run(search, models[0])
@@ -137,7 +154,7 @@ def run(options: argparse.Namespace) -> int:
         print(f"bisect: {models[place]}: {finding} ({told})", flush=True)
         if place == last and finding != "bad":
             raise VlaError(
-                f"--bad={models[-1]} is not shown to be worse than {models[0]} ({told}), so there is no first bad one. "
+                f"The gate could not show that --bad={models[-1]} is worse than {models[0]} ({told}). "
                 "Use more episodes, or --gate=fixed"
             )
         found[place] = finding
@@ -148,14 +165,14 @@ def run(options: argparse.Namespace) -> int:
         print(f"first bad: {left[0]}; the last good one is {good}")
     else:
         print(
-            f"first bad: one of {', '.join(left)}; the last good one is {good}; all but the last of them are "
-            "undecided: more episodes (--vla-episodes) would tell"
+            f"first bad: one of {', '.join(left)}; the last good one is {good}. All but the last of these are "
+            "undecided. Use more episodes (--vla-episodes)"
         )
     gates = len(found) - 1
     most = min(gates * search.terms.alpha, 1.0)
     print(
-        f"wrong in at most {most:.0%} of such searches ({counted(gates, 'gate')}, each at {search.terms.alpha:.0%}); a "
-        f"good one may have lost up to {search.terms.margin:g} points"
+        f"error bound: {most:.0%} of such searches ({counted(gates, 'gate')}, {search.terms.alpha:.0%} each); a good "
+        f"checkpoint may have lost up to {search.terms.margin:g} points"
     )
     if options.json:
         by_model = {models[place]: finding for place, finding in sorted(found.items())}
@@ -164,40 +181,40 @@ def run(options: argparse.Namespace) -> int:
 
 
 def models_of(good: str, bad: str, patterns: Sequence[str]) -> tuple[str, ...]:
-    """The models from the good one to the bad one, both among them.
+    """Return the models from the good one to the bad one, both included.
 
     Args:
-        good: a policy's text; it need not match a pattern, and then is before all.
-        bad: likewise, and then is behind all.
-        patterns: texts of policies with ``*``, ``?`` or ``[...]`` in the part that is a file's path.
+        good: a policy's text; if no pattern matches it, it is placed first.
+        bad: a policy's text; if no pattern matches it, it is placed last.
+        patterns: policies' texts with ``*``, ``?`` or ``[...]`` in the part that is a file's path.
 
     Raises:
-        VlaError: a pattern matches nothing, or the good one stands behind the bad one.
+        VlaError: a pattern matches nothing, or the good model comes after the bad one.
     """
 
     matched: list[str] = []
     for pattern in patterns:
         some = [*_expanded(pattern)]
         if not some:
-            raise VlaError(f"--models={pattern}: there is no such file; expected a pattern such as 'tiny:ckpt/*.npz'")
+            raise VlaError(f"--models={pattern}: no such file. Expected a pattern such as 'tiny:ckpt/*.npz'")
         matched += some
     models = in_order(matched)
     first = models.index(good) if good in models else -1
     last = models.index(bad) if bad in models else len(models)
     if good == bad or first >= last:
         raise VlaError(
-            f"--good={good} and --bad={bad}: expected the good one before the bad one in the order of the checkpoints: "
-            + ", ".join(models)
+            f"--good={good} and --bad={bad}: the good one must come before the bad one in the order of the "
+            "checkpoints: " + ", ".join(models)
         )
     return (good, *models[first + 1 : last], bad)
 
 
 def _expanded(pattern: str) -> Iterator[str]:
-    """What a pattern matches: texts of policies, and not of files alone."""
-    # A file's path is all of it, or stands behind a kind's colon or an argument's sign.
+    """Yield the policies' texts that a pattern matches."""
+    # The file's path is the whole pattern, or the part after a kind's colon or an argument's equals sign.
     before, path = re.fullmatch(r"(.*[:=])?([^:=]*)", pattern, re.DOTALL).groups(default="")  # type: ignore[union-attr]
     if not any(sign in path for sign in "*?["):
-        # A name, such as tiny@early, is itself.
+        # A name without wildcards, such as tiny@early, matches itself.
         yield pattern
         return
     for file in glob.glob(path, recursive=True):
@@ -209,7 +226,7 @@ def _search(options: argparse.Namespace) -> BisectRequest:
 
     for text in options.options:
         if (name := text.partition("=")[0]) in _OURS:
-            raise VlaError(f"{name}: this command gives it to each of its runs; leave it out of pytest's options")
+            raise VlaError(f"{name} is set by bisect for each run. Leave it out of pytest's options")
     if not options.options:
         raise VlaError("expected pytest's options after --, such as: -- --vla-suite=tabletop --vla-episodes=10")
     terms = Terms(options.margin, ALPHA, tuple(name.strip() for name in options.by.split(",")), options.regression)
@@ -218,7 +235,7 @@ def _search(options: argparse.Namespace) -> BisectRequest:
 
 
 def _whole_run(search: BisectRequest, model: str) -> str:
-    """The folder of a run of all cases, made or gone on with where it is not whole."""
+    """Return the folder of a run of all cases; start the run, or resume it if it is incomplete."""
     folder = _folder(search, model, ())
     found = _newest(folder)
     if _lacking(folder, found):
@@ -226,12 +243,12 @@ def _whole_run(search: BisectRequest, model: str) -> str:
         found = _newest(folder)
     if found is None or (lacking := _lacking(folder, found)):
         told = "pytest ended before all episodes had run" if found is None else lacking
-        raise VlaError(f"{model}: {told}; type the same command again to go on")
+        raise VlaError(f"{model}: {told}. Run the same command again to resume")
     return str(folder / found.name)
 
 
 def _lacking(folder: Path, run: "Run | None") -> str:
-    """What a run lacks to be what others are compared with; empty: nothing."""
+    """Return why a run cannot be a baseline, or an empty text if it can."""
     from pytest_vla.records.store import open_store
 
     if run is None or run.done < run.planned:
@@ -240,11 +257,11 @@ def _lacking(folder: Path, run: "Run | None") -> str:
         broken = [record.reason for record in store.records(run.name) if record.outcome == "error"]
     if not broken:
         return ""
-    return f"{len(broken)} of its {run.planned} episodes broke ({', '.join(sorted(set(map(str, broken))))})"
+    return f"{len(broken)} of its {run.planned} episodes ended as errors ({', '.join(sorted(set(map(str, broken))))})"
 
 
 def _finding(search: BisectRequest, model: str, baseline: str) -> "tuple[Finding, str]":
-    """What a gate says of a checkpoint, and with which numbers."""
+    """Return the gate's finding for a checkpoint, and the numbers behind it."""
     from pytest_vla.reports.gates import group_reason
 
     gate = (
@@ -258,7 +275,7 @@ def _finding(search: BisectRequest, model: str, baseline: str) -> "tuple[Finding
     found = _newest(folder)
     judgement = None
     if found is not None:
-        # It was stopped before: then it is gone on with.
+        # A stopped run cannot be judged, and is resumed below.
         with suppress(VlaError):
             judgement = _judged(search, folder, found, baseline)
     if judgement is None:
@@ -269,7 +286,7 @@ def _finding(search: BisectRequest, model: str, baseline: str) -> "tuple[Finding
         try:
             judgement = _judged(search, folder, found, baseline)
         except VlaError as error:
-            raise VlaError(f"{model}: {error}\ntype the same command again to go on") from error
+            raise VlaError(f"{model}: {error}\nRun the same command again to resume") from error
     if judgement.verdict not in FINDINGS:
         reasons = "; ".join(f"{group.name}: {group_reason(group, judgement)}" for group in judgement.groups)
         raise VlaError(f"{model} cannot be compared with {baseline}: {reasons}")
@@ -278,7 +295,7 @@ def _finding(search: BisectRequest, model: str, baseline: str) -> "tuple[Finding
 
 
 def _judged(search: BisectRequest, folder: Path, run: "Run", baseline: str) -> "GateJudgement":
-    """The verdict on a run. Raises VlaError: it was stopped before its end."""
+    """Return the gate's judgement of a run. Raises VlaError if the run was stopped early."""
     from pytest_vla.gate.manifest import read_manifest
     from pytest_vla.gate.sequential import judge_as_agreed
     from pytest_vla.gate.verdicts import judge
@@ -295,9 +312,9 @@ def _judged(search: BisectRequest, folder: Path, run: "Run", baseline: str) -> "
 
 
 def _call(search: BisectRequest, model: str, folder: Path, gate: Sequence[str], before: "Run | None") -> None:
-    """Runs pytest on a checkpoint, or goes on with a run of it that was stopped. Raises VlaError: it cannot be."""
+    """Run pytest on a checkpoint, or resume its stopped run. Raises VlaError if pytest fails."""
     fresh = [*search.options, f"--vla-model={model}", *gate]
-    # What is run was agreed when the run began; how it is run may be given again.
+    # The selection is stored with the run; options such as -n are not, and are given again.
     options = ["--vla-resume", *_given_again(search.options)] if before is not None else fresh
     command = [sys.executable, "-m", "pytest", *options, f"--vla-results={folder}"]
     print(f"bisect: $ {shlex.join(['pytest', *command[3:]])}", flush=True)
@@ -305,15 +322,15 @@ def _call(search: BisectRequest, model: str, folder: Path, gate: Sequence[str], 
         try:
             ended = process.wait()
         except KeyboardInterrupt:
-            # The same Ctrl-C has reached it, and it keeps what has ended.
+            # pytest gets the same Ctrl-C, and keeps the finished episodes.
             process.wait()
             raise
     if ended not in (0, 1):
-        raise VlaError(f"{model}: pytest ended with {ended}; what it says is above")
+        raise VlaError(f"{model}: pytest exited with code {ended}; see its output above")
 
 
 def _given_again(options: Sequence[str]) -> list[str]:
-    """The options of pytest that a run does not keep: plugins, workers, and how much is told."""
+    """Return the pytest options that a run does not store: plugins, workers and verbosity."""
     found = []
     for text, after in zip(options, [*options[1:], ""], strict=True):
         if text in ("-n", "--numprocesses", "-p"):
@@ -324,7 +341,7 @@ def _given_again(options: Sequence[str]) -> list[str]:
 
 
 def _folder(search: BisectRequest, model: str, gate: Sequence[str]) -> Path:
-    """Of a checkpoint's runs: another one where its weights, what it is run on, or the gate is another."""
+    """Return the results folder of a checkpoint, which depends on its weights, the pytest options and the gate."""
     from pytest_vla.policies.load import policy_digest
     from pytest_vla.policies.spec import ModelSpec
 
@@ -347,10 +364,10 @@ def _newest(folder: Path) -> "Run | None":
 COMMAND = Command(declare, run, trouble=2)
 
 
-# Which of a list of checkpoints is the first that regressed: halving, by the verdicts of gates.
+# The search for the first regressed checkpoint: bisection by the verdicts of gates.
 #
-# It takes checkpoints to be good up to one of them and bad from it on, as ``git bisect`` takes commits. An undecided
-# gate tells nothing: its checkpoint is stepped over, and stays among those that may be the first.
+# It assumes that checkpoints are good up to one of them and bad from it on, as ``git bisect`` does of commits. A
+# checkpoint with an undecided gate is skipped, and remains a suspect.
 
 Finding = Literal["good", "bad", "undecided"]
 
@@ -360,22 +377,22 @@ FINDINGS: dict[str, Finding] = {
     "regression": "bad",
     "undecided": "undecided",
 }
-"""What a verdict of `pytest_vla.gate.choices.Verdict` says of a checkpoint; one that is not comparable says nothing."""
+"""The finding for each `pytest_vla.gate.choices.Verdict`, except not comparable."""
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Each name once, numbers in them by their size: ``step-800`` before ``step-12000``."""
+    """Return each name once, sorted with numbers by value: ``step-800`` before ``step-12000``."""
     return sorted(dict.fromkeys(names), key=_by_size)
 
 
 def suspects(found: Mapping[int, Finding]) -> range:
-    """The checkpoints that may be the first bad one.
+    """Return the positions of the checkpoints that may be the first bad one.
 
     Args:
-        found: what is known of them, by their place; at least one is good, and a later one bad.
+        found: the findings so far, by position; at least one is good, and a later one bad.
 
     Raises:
-        ValueError: no good one stands before a bad one.
+        ValueError: no good checkpoint precedes a bad one.
     """
     bad = min((place for place, finding in found.items() if finding == "bad"), default=None)
     good = max(
@@ -387,26 +404,23 @@ def suspects(found: Mapping[int, Finding]) -> range:
 
 
 def next_to_try(found: Mapping[int, Finding]) -> int | None:
-    """The checkpoint whose verdict halves what is left: of those not tried yet the nearest to the middle.
+    """Return the position of the untried suspect nearest to the middle, or None if none is left between good and bad.
 
     Args:
-        found: as `suspects`.
-
-    Returns:
-        Its place; None: all that lies between the last good one and the first bad one was tried.
+        found: the findings so far, as in `suspects`.
 
     Raises:
-        ValueError: as `suspects`.
+        ValueError: no good checkpoint precedes a bad one.
     """
     left = suspects(found)
-    # The last of them is known to be bad.
+    # The last suspect is known to be bad.
     open_ = [place for place in left[:-1] if place not in found]
     middle = (left.start + left.stop - 2) / 2
     return min(open_, key=lambda place: (abs(place - middle), place), default=None)
 
 
 def at_most(checkpoints: int) -> int:
-    """How many gates find the first bad one of so many that may be it, where none is undecided."""
+    """Return how many gates find the first bad one of so many suspects, if no gate is undecided."""
     return (checkpoints - 1).bit_length()
 
 

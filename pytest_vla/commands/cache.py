@@ -1,4 +1,4 @@
-"""``pytest-vla cache``: what is kept on this machine, how it is emptied, and how it is filled before it is needed."""
+"""``pytest-vla cache``: shows, empties or fills this machine's cache of compiled scenes and machine code."""
 
 import argparse
 import time
@@ -23,26 +23,27 @@ WITH_CODE = (
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     parser.epilog = (
-        "It lies in PYTEST_VLA_CACHE, else in $XDG_CACHE_HOME/pytest-vla, else in ~/.cache/pytest-vla. "
-        "PYTEST_VLA_CACHE_LIMIT bounds the scenes, such as 20GB (default: 5GB). What is not in it is compiled when it "
-        "is needed, once on a machine. --compile does so now, as in a container's image: the functions' machine code "
-        "and the suites' scenes."
+        "The cache is in PYTEST_VLA_CACHE, or in $XDG_CACHE_HOME/pytest-vla, or in ~/.cache/pytest-vla. "
+        "PYTEST_VLA_CACHE_LIMIT limits the size of the scenes, such as 20GB (default: 5GB). Missing scenes and machine "
+        "code are compiled on first use, once on a machine. Use --compile to do so in advance, for example in a "
+        "container's image."
     )
     do = parser.add_mutually_exclusive_group()
     do.add_argument("--clear", action="store_true", help="remove all compiled scenes and machine code")
     do.add_argument("--trim", action="store_true", help="remove the least recently used scenes beyond the limit")
     do.add_argument(
-        "--compile", nargs="*", metavar="SUITE", help="compile machine code that is not there, and the scenes of suites"
+        "--compile", nargs="*", metavar="SUITE", help="compile missing machine code, and the scenes of these suites"
     )
 
 
 def run(options: argparse.Namespace) -> None:
-    """Show the cache, empty or fill it.
+    """Show, empty or fill the cache.
 
     Raises:
-        VlaError: the limit cannot be understood, there is no such suite, its data is missing, or nothing can be kept.
+        VlaError: the limit cannot be understood, there is no such suite, its data is missing, or the cache cannot be
+            written.
     """
     folder, limit = cache_folder(), cache_limit()
     if options.clear:
@@ -57,7 +58,7 @@ def run(options: argparse.Namespace) -> None:
             _fill(suite.name, "scene", partial(compile_scenes, suite))
     number, size = held(folder)
     print(f"{folder}: {counted(number, 'scene')}, {size / 1e6:.0f} MB of at most {limit / 1e6:.0f} MB")
-    # In another place than asked for where the cache cannot be written: an image would be without it.
+    # Printed because it differs from the requested folder if that is not writable, and an image would lack the code.
     for place, (number, size) in (machine_code.held() or {folder: (0, 0)}).items():
         print(f"{place}: machine code of {counted(number, 'function')}, {size / 1e6:.1f} MB")
 
@@ -70,10 +71,10 @@ def _fill(name: str, thing: str, compile_all: Callable[[], int]) -> None:
 
 
 def compile_code() -> int:
-    """Has all machine code made that is neither shipped nor there; returns of how many functions it is there.
+    """Compile all machine code that is neither shipped nor cached; return the number of compiled functions that exist.
 
     Raises:
-        VlaError: some cannot be made.
+        VlaError: some function cannot be compiled.
     """
     codes = _all_code()
     machine_code.require(codes)
@@ -81,12 +82,12 @@ def compile_code() -> int:
 
 
 def ship_code(folder: Path) -> None:
-    """Copies all machine code into a folder of a wheel that is built. Raises VlaError: some cannot be made."""
+    """Copy all machine code into a folder of the wheel that is built. Raises VlaError if some cannot be compiled."""
     machine_code.ship(_all_code(), folder)
 
 
 def compile_scenes(suite: Suite) -> int:
-    """Has the scenes of a suite's tasks compiled that are not there; returns how many it has.
+    """Compile those scenes of a suite's tasks that are not cached; return the number of distinct scenes.
 
     Raises:
         VlaError: data is missing, or a scene cannot be compiled.
@@ -110,7 +111,7 @@ def compile_scenes(suite: Suite) -> int:
 def _all_code() -> tuple[machine_code.MachineCode, ...]:
     from pytest_vla.sim.gl import select_gl
 
-    # MuJoCo, which the step's module imports, chooses its OpenGL then.
+    # MuJoCo chooses its OpenGL when it is imported, by the step's module.
     select_gl()
     return tuple(code for module in WITH_CODE for code in machine_code.codes_of(module))
 

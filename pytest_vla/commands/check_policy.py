@@ -1,4 +1,6 @@
-"""``pytest-vla check-policy``: a policy against suites, by what it says of itself, by trial, and how long it takes."""
+"""``pytest-vla check-policy``: checks whether a policy fits suites, by its traits and by a trial, and measures its
+latency.
+"""
 
 import argparse
 import json
@@ -23,25 +25,26 @@ if TYPE_CHECKING:
     from pytest_vla.serving.throughput import EpisodeDemand, Forecast
 
 
-# What ``pytest-vla check-policy`` foresees: episodes an hour by number of workers, here and on sixteen cores.
+# The forecast of episodes per hour, by number of workers, for this machine and for sixteen cores.
 
 WORKERS = (1, 8, 16, 32)
 CORES_OF_A_SERVER = 16
 
 UNEVEN = 2.0
-"""Times the median, that the slowest answer takes where time depends on the question."""
+"""The ratio of the slowest answer to the median from which on the time is said to depend on the question."""
 
 SLOW_SECONDS = 5.0
-"""Of one question, from which on people should know what an episode takes."""
+"""Seconds of one question from which on the duration of an episode is reported."""
 
 
 @dataclass(frozen=True)
 class Machines:
-    """What episodes an hour are foreseen for.
+    """The machines that a forecast of episodes per hour is made for.
 
     Attributes:
-        workers, cores: numbers of them.
-        costs: of worlds, seconds by name, as far as they are given.
+        workers: numbers of workers.
+        cores: numbers of CPU cores.
+        costs: seconds of a core per step, picture or reset, by that name; only those that the user gave.
     """
 
     workers: tuple[int, ...]
@@ -51,13 +54,13 @@ class Machines:
 
 @dataclass(frozen=True)
 class Hourly:
-    """What is foreseen of a suite.
+    """The forecast of episodes per hour for one suite.
 
     Attributes:
-        suite: its name.
-        plan: of an episode; None: it is not known.
-        forecasts: by cores, then by workers.
-        notes: what a reader has to know.
+        suite: the suite's name.
+        plan: the demand of one episode, or None if it is not known.
+        forecasts: one for each pair of cores and workers, sorted by cores, then by workers.
+        notes: remarks for the reader.
     """
 
     suite: str
@@ -67,42 +70,42 @@ class Hourly:
 
 
 def declare_hourly(parser: argparse.ArgumentParser) -> None:
-    """The options of it."""
+    """Declare the options of the forecast of episodes per hour."""
     parser.add_argument(
         "--workers",
         metavar="N[,N]",
         type=_numbers,
         default=WORKERS,
-        help=f"numbers of workers whose episodes an hour are foreseen (default: {','.join(map(str, WORKERS))})",
+        help=f"numbers of workers to forecast episodes per hour for (default: {','.join(map(str, WORKERS))})",
     )
     parser.add_argument(
         "--cores",
         metavar="N[,N]",
         type=_numbers,
-        help=f"of the machines that they are foreseen for (default: this one's, and {CORES_OF_A_SERVER})",
+        help=f"numbers of CPU cores to forecast for (default: this machine's, and {CORES_OF_A_SERVER})",
     )
     for name, what in (
-        ("step", "a control step takes"),
-        ("picture", "a picture takes"),
-        ("reset", "a reset takes, with settling"),
+        ("step", "of a control step"),
+        ("picture", "of a picture"),
+        ("reset", "of a reset with settling"),
     ):
         parser.add_argument(
             f"--{name}-ms",
             metavar="MS",
             type=_milliseconds,
-            help=f"of a core, that {what}, instead of what was measured elsewhere",
+            help=f"core time {what} in the forecast (default: measured on another machine)",
         )
 
 
 def machines_of(options: argparse.Namespace) -> Machines:
-    """What was typed."""
+    """Return the machines that the command line names."""
     here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     typed = {name: getattr(options, f"{name}_ms") for name in ("step", "picture", "reset")}
     costs = {name: value / 1000 for name, value in typed.items() if value is not None}
     return Machines(options.workers, options.cores or tuple(sorted({here, CORES_OF_A_SERVER})), costs)
 
 
-def foreseen(
+def forecast_hourly(
     policy: object,
     suite: "Suite",
     latencies: Sequence["Latency"],
@@ -111,15 +114,15 @@ def foreseen(
     is_served: bool,
     breaks: bool = False,
 ) -> Hourly:
-    """Episodes an hour of a suite.
+    """Forecast the episodes per hour of one suite.
 
     Args:
-        policy: that was measured.
-        suite: which.
-        latencies: of each size; not empty.
+        policy: the policy that was measured.
+        suite: the suite.
+        latencies: one for each batch size, at least one.
         machines: workers and cores.
-        is_served: whether another machine answers.
-        breaks: whether it broke where more were asked at once than `latencies` has.
+        is_served: whether the policy answers from another process.
+        breaks: whether the policy failed at a batch larger than those in `latencies`.
     """
     from pytest_vla.policies.base import is_batch_policy
     from pytest_vla.policies.devices import DEFAULT_BATCH, REQUEST_TIMEOUT
@@ -127,36 +130,36 @@ def foreseen(
 
     plan, why = _plan(policy, suite, latencies[0], machines.costs)
     if plan is None:
-        return Hourly(suite.name, None, (), (f"not foreseen: {why}",))
+        return Hourly(suite.name, None, (), (f"no forecast: {why}",))
     notes = []
     if uneven := [each for each in latencies if each.slowest > UNEVEN * each.median and each.slowest > 0.005]:
         worst = max(uneven, key=lambda each: each.slowest / each.median)
         notes.append(
-            f"{worst.batch} at once took {_ms(worst.median)} to {_ms(worst.slowest)} ms: where the time depends on the "
-            "question this is rough"
+            f"{worst.batch} at once took {_ms(worst.median)} to {_ms(worst.slowest)} ms. If the time depends on the "
+            "question, the forecast is rough"
         )
     alone = latencies[0]
     if alone.mean >= SLOW_SECONDS:
         minutes = plan.questions * (alone.mean + plan.thinking) / 60
-        notes.append(f"slow: one episode of {plan.questions} questions takes {minutes:.0f} min")
+        notes.append(f"slow: an episode of {plan.questions} questions takes {minutes:.0f} min")
     if max(each.slowest for each in latencies) >= REQUEST_TIMEOUT:
-        notes.append(f"too slow for --vla-policy-timeout, which is {REQUEST_TIMEOUT:g} s: episodes would end as errors")
+        notes.append(f"slower than --vla-policy-timeout ({REQUEST_TIMEOUT:g} s): episodes would end as errors")
     device = str(getattr(policy, "device", "cpu"))
     if is_served:
-        why = "not foreseen: how its server answers several workers is not known"
+        why = "no forecast: the server's throughput with several workers is not known"
         return Hourly(suite.name, plan, (), (*notes, why))
     numbers = [(each, some) for each in machines.cores for some in machines.workers]
     if is_batch_policy(policy):
         times, most = {each.batch: each.mean for each in latencies}, min(policy.max_batch, DEFAULT_BATCH)
         if breaks and max(times) < most:
             most = max(times)
-            notes.append(f"foreseen for {most} at once at most, since more broke")
+            notes.append(f"forecast for batches of at most {most}, since larger ones failed")
         found = [forecast(plan, times, most, some, each) for each, some in numbers]
     elif device.startswith("cpu"):
         found = [forecast_alone(plan, alone.mean, some, each) for each, some in numbers]
-        notes.append("each worker has a policy of its own, which computes on its core")
+        notes.append("each worker has its own policy, which computes on the worker's core")
     else:
-        why = f"not foreseen: each worker loads it to {device}, where they get into each other's way"
+        why = f"no forecast: each worker loads the policy to {device}, where they compete"
         return Hourly(suite.name, plan, (), (*notes, why))
     return Hourly(suite.name, plan, tuple(found), tuple(notes))
 
@@ -168,7 +171,7 @@ def _plan(
     from pytest_vla.serving.throughput import IN_SOFTWARE, ON_A_GPU, EpisodeDemand
 
     if len(costs) < 3 and any(task.world is not None for task in suite.tasks):
-        return None, "what its own world takes is not known: give --step-ms, --picture-ms and --reset-ms"
+        return None, "the times of its own world are not known. Give --step-ms, --picture-ms and --reset-ms"
     reads = getattr(policy, "reads", None)
     pictures = {f"{camera}_image" for camera in suite.protocol.cameras}
     read = pictures if reads is None else pictures & {*reads}
@@ -177,7 +180,7 @@ def _plan(
 
 
 def hourly_text(hourly: Hourly, given: Mapping[str, float]) -> Iterator[str]:
-    """For people, line by line."""
+    """Yield the lines of a forecast for the terminal."""
     from pytest_vla.reports.text import aligned, wrapped
 
     plan = hourly.plan
@@ -185,7 +188,7 @@ def hourly_text(hourly: Hourly, given: Mapping[str, float]) -> Iterator[str]:
         costs = asdict(plan.costs)
         said = ", ".join(f"a {name} {1000 * costs[name]:.3g} ms{'' if name in given else '*'}" for name in costs)
         yield from wrapped(
-            f"{hourly.suite}: episodes an hour, foreseen for {plan.steps} steps, {plan.questions} questions, "
+            f"{hourly.suite}: forecast of episodes per hour, for {plan.steps} steps, {plan.questions} questions, "
             f"{plan.pictures} picture{'s' * (plan.pictures != 1)} each; {said}"
         )
         cores = dict.fromkeys(each.cores for each in hourly.forecasts)
@@ -196,13 +199,13 @@ def hourly_text(hourly: Hourly, given: Mapping[str, float]) -> Iterator[str]:
             rows.append([str(workers), *told])
         yield from (f"  {line}" for line in aligned(rows, 0))
         if given.keys() != costs.keys():
-            yield "  * measured elsewhere: --step-ms, --picture-ms and --reset-ms say your own"
+            yield "  * measured on another machine. Set your own by --step-ms, --picture-ms and --reset-ms"
     for note in hourly.notes:
         yield from wrapped(f"{'' if hourly.forecasts else f'{hourly.suite}: '}{note}")
 
 
 def hourly_table(hourly: Hourly, given: Mapping[str, float]) -> dict[str, Any]:
-    """For programs."""
+    """Return a forecast for JSON."""
     plan = hourly.plan
     return {
         "suite": hourly.suite,
@@ -238,7 +241,7 @@ def _numbers(text: str) -> tuple[int, ...]:
     numbers = [each.strip() for each in text.split(",")]
     for each in numbers:
         if not (each.isascii() and each.isdecimal() and 1 <= int(each) <= 1024):
-            raise argparse.ArgumentTypeError(f"{each!r} is no number, 1 to 1024")
+            raise argparse.ArgumentTypeError(f"{each!r} is not a number from 1 to 1024")
     return tuple(sorted({int(each) for each in numbers}))
 
 
@@ -248,11 +251,11 @@ def _milliseconds(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value <= 60_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of milliseconds, 0 to 60000")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of milliseconds from 0 to 60000")
     return value
 
 
-# What the command needs is imported when it runs: --help has to come at once.
+# Heavy imports are inside the functions, so that --help is fast.
 
 DEFAULT_SUITE = "tabletop"
 DEFAULT_SIZES = (1, 2, 4, 8, 16, 32)
@@ -262,12 +265,12 @@ _SERVED = ("openpi", "vla-eval")
 
 @dataclass(frozen=True)
 class Fit:
-    """A policy against one suite.
+    """The fit of a policy to one suite.
 
     Attributes:
-        suite: its name.
-        findings: by what the policy says of itself, then by trial.
-        untried: why nothing was asked; empty: it was asked.
+        suite: the suite's name.
+        findings: those from the policy's traits, then those from the trial.
+        untried: why the trial was skipped, or empty if it ran.
     """
 
     suite: str
@@ -277,18 +280,18 @@ class Fit:
 
 @dataclass(frozen=True)
 class Report:
-    """What was found.
+    """The result of checking a policy.
 
     Attributes:
         model: the text of ``--vla-model``.
-        traits: what the policy says of itself.
-        fits: of each suite.
-        max_batch: questions that it takes at once; None: it takes one at a time.
-        device: where its weights are; None: it does not say.
-        latencies: of each batch size that was measured.
-        trouble: what ended the measurement early; empty: nothing did.
-        hourly: what is foreseen of each suite that the policy answered.
-        costs: of worlds, seconds by name, as far as they were given for that.
+        traits: the policy's declared traits.
+        fits: one for each suite.
+        max_batch: the largest batch that the policy answers, or None if it answers one question at a time.
+        device: the device of its weights, or None if the policy does not declare it.
+        latencies: one for each batch size that was measured.
+        trouble: the error that ended the measurement early, or empty.
+        hourly: a forecast for each suite that the policy answered.
+        costs: seconds of a core per step, picture or reset, as far as the user gave them.
     """
 
     model: str
@@ -303,44 +306,48 @@ class Report:
 
     @property
     def errors(self) -> dict[str, list[str]]:
-        """Of each suite that the policy does not fit, the codes of severity error."""
+        """The codes of severity error, by suite; suites without errors are left out."""
         found = {fit.suite: [each.code for each in fit.findings if each.severity == "error"] for fit in self.fits}
         return {suite: list(dict.fromkeys(codes)) for suite, codes in found.items() if codes}
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     parser.epilog = (
-        "It prints what the policy says of itself, what does not fit each suite, what a few dozen questions with drawn "
-        "pictures show, how long answers take, and how many episodes an hour may be had. No world is made, and no data "
-        "is needed. The exit code is 0 where there are at most warnings, else 1. A policy says of itself what it wants "
-        "in an attribute `traits`, see pytest_vla.policies.fit."
+        "Prints the policy's traits, mismatches with each suite, the results of a trial of a few dozen questions with "
+        "random pictures, latencies, and a forecast of episodes per hour. No world is built, and no data is needed. A "
+        "policy declares its traits in an attribute `traits`, see pytest_vla.policies.fit. Exit code: 0 without errors "
+        "(warnings are allowed), else 1."
     )
-    parser.add_argument("--vla-model", metavar="POLICY", help="as pytest's")
+    parser.add_argument(
+        "--vla-model", metavar="POLICY", help="policy to check, as for pytest (required without --codes)"
+    )
     parser.add_argument(
         "--vla-suite",
         metavar="NAME[,NAME]",
         type=comma_list,
         action=JoinAction,
         default=(DEFAULT_SUITE,),
-        help=f"as pytest's (default: {DEFAULT_SUITE})",
+        help=f"suites to check it against, as for pytest (default: {DEFAULT_SUITE})",
     )
-    parser.add_argument("--vla-device", metavar="DEVICE", help="as pytest's, one device (default: auto)")
+    parser.add_argument(
+        "--vla-device", metavar="DEVICE", help="device of the policy, as for pytest, but only one (default: auto)"
+    )
     parser.add_argument(
         "--batch",
         metavar="N[,N]",
         type=_sizes,
         default=DEFAULT_SIZES,
-        help="questions at once that the time is taken of, where the policy batches (default: "
+        help="batch sizes to measure latencies at, if the policy answers in batches (default: "
         f"{','.join(map(str, DEFAULT_SIZES))})",
     )
     declare_hourly(parser)
-    parser.add_argument("--json", action="store_true", help="for programs")
-    parser.add_argument("--codes", action="store_true", help="print all codes with their meanings, and do nothing else")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--codes", action="store_true", help="print all codes with their meanings, and exit")
 
 
 def run(options: argparse.Namespace) -> None:
-    """Do what the arguments say. Raises VlaError: the policy cannot be loaded, or does not fit a suite."""
+    """Check the policy and print the report. Raises VlaError: the policy cannot be loaded, or does not fit a suite."""
     from pytest_vla.plan.manifests import load_suite, named_suites
     from pytest_vla.policies.load import check_model, load_policy
     from pytest_vla.run.project import typed_model
@@ -350,18 +357,18 @@ def run(options: argparse.Namespace) -> None:
         return
     if options.vla_model is None:
         raise VlaError(
-            "which policy? Add --vla-model=POLICY, such as --vla-model=my_policy:policy (--codes needs none)"
+            "which policy? Add --vla-model=POLICY, such as --vla-model=my_policy:policy (not needed with --codes)"
         )
     suites = [load_suite(name) for text in options.vla_suite for name in named_suites(text)]
     spec = typed_model(options.vla_model, options.vla_device)
-    # What a policy prints is not the report.
+    # The policy's own output must not mix with the report.
     with progress(sys.stderr) as told, redirect_stdout(sys.stderr):
         told(f"loading {spec.text}")
         check_model(spec)
         report = check(load_policy(spec), spec.text, suites, options.batch, machines_of(options), told=told)
     print(json.dumps(as_table(report), indent=2) if options.json else "\n".join(as_text(report)))
     if report.errors:
-        # Written to another stream.
+        # The error goes to another stream.
         sys.stdout.flush()
         listed = "; ".join(f"{suite} ({', '.join(codes)})" for suite, codes in report.errors.items())
         raise VlaError(f"{spec.text} does not fit {listed}")
@@ -376,18 +383,18 @@ def check(
     *,
     told: Callable[[str], None] = lambda line: None,
 ) -> Report:
-    """A loaded policy against suites.
+    """Check a loaded policy against suites.
 
     Args:
-        policy: which.
+        policy: the policy.
         model: the text of ``--vla-model`` that it was loaded from.
         suites: at least one.
-        sizes: questions at once to measure.
-        machines: that episodes an hour are foreseen for; None: for none.
-        told: called with what is done next.
+        sizes: the batch sizes to measure.
+        machines: the machines to forecast episodes per hour for, or None for no forecast.
+        told: called with a line about each next step.
 
     Raises:
-        VlaError: what the policy says of itself cannot be understood.
+        VlaError: the policy's declared traits cannot be understood.
     """
     from pytest_vla.policies import fit, trial
     from pytest_vla.policies.base import is_batch_policy
@@ -396,7 +403,7 @@ def check(
     traits, kind = traits_of(policy), model.partition(":")[0]
     untried = ""
     if getattr(policy, "privileged", False):
-        untried = "the policy looks at the simulator itself, which is not here"
+        untried = "the policy reads the simulator's state, which does not exist here"
     elif kind == "replay":
         untried = "recorded actions belong to their episodes"
     fits, answering = [], []
@@ -404,7 +411,7 @@ def check(
         found = fit.check_fit(traits, suite)
         why = untried
         if not why and any(each.code == fit.OBSERVATION.name for each in found):
-            why = "it would miss what it reads"
+            why = "the suite lacks observations that the policy reads"
         if not why:
             shown = trial.try_policy(policy, suite, served=kind in _SERVED, told=told)
             if not {each.code for each in shown} & {code.name for code in (fit.ANSWER, fit.NOT_FINITE, fit.RAISES)}:
@@ -420,9 +427,9 @@ def check(
             trouble = str(error)
     hourly: tuple[Hourly, ...] = ()
     if latencies and machines is not None:
-        told("foreseeing episodes an hour")
+        told("computing the forecast")
         how = {"is_served": kind in _SERVED, "breaks": bool(trouble)}
-        hourly = tuple(foreseen(policy, each, latencies, machines, **how) for each in answering)
+        hourly = tuple(forecast_hourly(policy, each, latencies, machines, **how) for each in answering)
     most = policy.max_batch if is_batch_policy(policy) else None
     device = getattr(policy, "device", None)
     where, costs = None if device is None else str(device), {} if machines is None else machines.costs
@@ -430,11 +437,9 @@ def check(
 
 
 def as_text(report: Report) -> Iterator[str]:
-    """A report for people, line by line."""
+    """Yield the lines of a report for the terminal."""
     said = ", ".join(f"{name} {_shown(value)}" for name, value in report.traits.table().items())
-    yield printable(
-        f"{report.model} says of itself: {said or 'nothing, so that only a trial can show what does not fit'}"
-    )
+    yield printable(f"{report.model} declares: {said or 'nothing, so only the trial can find mismatches'}")
     for fit in report.fits:
         yield ""
         yield f"{fit.suite}: {_counted(fit.findings)}"
@@ -454,14 +459,14 @@ def as_text(report: Report) -> Iterator[str]:
     if report.trouble:
         yield printable(f"then {report.trouble}")
     elif report.latencies and (report.max_batch or 1) == 1:
-        yield "It takes one question at a time."
+        yield "The policy answers one question at a time."
     for hourly in report.hourly:
         yield ""
         yield from hourly_text(hourly, report.costs)
 
 
 def as_table(report: Report) -> dict[str, Any]:
-    """A report for programs: tables, lists, texts and numbers."""
+    """Return a report for JSON: tables, lists, texts and numbers."""
     return {
         "model": report.model,
         "traits": report.traits.table(),
@@ -486,7 +491,7 @@ def as_table(report: Report) -> dict[str, Any]:
 
 
 def codes_table() -> Iterator[str]:
-    """All codes, line by line."""
+    """Yield the lines of all codes, with their meanings and cures."""
     from pytest_vla.policies.fit import CODES
 
     for code in CODES.values():
@@ -495,7 +500,7 @@ def codes_table() -> Iterator[str]:
 
 
 def codes_json() -> str:
-    """All codes for programs."""
+    """Return all codes as JSON text."""
     from pytest_vla.policies.fit import CODES
 
     return json.dumps([asdict(code) for code in CODES.values()], indent=2)
@@ -511,7 +516,7 @@ def _sizes(text: str) -> tuple[int, ...]:
     sizes = comma_list(text)
     for size in sizes:
         if not (size.isascii() and size.isdecimal() and 1 <= int(size) <= 9999):
-            raise argparse.ArgumentTypeError(f"{size!r} is not a number of questions, 1 to 9999")
+            raise argparse.ArgumentTypeError(f"{size!r} is not a number of questions from 1 to 9999")
     return tuple(sorted({int(size) for size in sizes}))
 
 

@@ -1,4 +1,4 @@
-"""``pytest-vla durations``: how long episodes took, as a file by which shards are balanced."""
+"""``pytest-vla durations``: writes the mean time of each case to a file, to balance shards by."""
 
 import argparse
 from pathlib import Path
@@ -7,25 +7,29 @@ from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
 from pytest_vla.run.arguments import declare_results, some_text
 
-# What the command needs is imported when it runs: --help has to come at once.
+# Heavy imports are inside the functions, so that --help is fast.
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     parser.epilog = (
-        "For pytest --vla-shard=N/COUNT --vla-shard-durations=FILE. Write it once, before the shards start, and give "
-        "all of them the same file: by another one each would run other episodes. It has the mean of each case over "
-        "the policy's ten latest runs."
+        "The file is for pytest --vla-shard=N/COUNT --vla-shard-durations=FILE. Write it once, before the shards "
+        "start, and give all shards the same file: with different files the shards would overlap or leave gaps. It "
+        "has the mean of each case over the policy's ten latest runs."
     )
     parser.add_argument(
-        "--model", metavar="POLICY", type=some_text, required=True, help="of which policy: pytest's --vla-model"
+        "--model",
+        metavar="POLICY",
+        type=some_text,
+        required=True,
+        help="policy whose episodes count, as in --vla-model",
     )
-    parser.add_argument("-o", "--output", metavar="FILE", type=Path, required=True, help="the file to write")
+    parser.add_argument("-o", "--output", metavar="FILE", type=Path, required=True, help="file to write")
     declare_results(parser)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write it. Raises VlaError: no episode of the policy was measured, or the file cannot be written."""
+    """Write the file. Raises VlaError: no episode of the policy was measured, or the file cannot be written."""
     from pytest_vla.records.store import open_store
     from pytest_vla.scale.shards import mean_durations, write_durations
     from pytest_vla.util.text import counted, did_you_mean, printable
@@ -35,7 +39,7 @@ def run(options: argparse.Namespace) -> None:
         models = sorted({each.model for each in store.runs()})
     if not durations.rows:
         known = did_you_mean(options.model, models) or f" There are runs of {', '.join(models)}."
-        raise VlaError(f"no episode of {options.model} was measured in {options.results}.{known}")
+        raise VlaError(f"no measured episode of {options.model} in {options.results}.{known}")
     write_durations(options.output, durations, options.model)
     hours = sum(seconds for *_, seconds in durations.rows) / 3600
     cases = counted(len(durations.rows), "case")

@@ -1,4 +1,4 @@
-"""``pytest-vla export``: the episodes of runs as a table for other programs, or as a data set to train on."""
+"""``pytest-vla export``: writes the episodes of runs as a table for other programs, or as a training data set."""
 
 import argparse
 import json
@@ -25,46 +25,52 @@ if TYPE_CHECKING:
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     parser.epilog = (
-        "One row an episode, in the order in which they ended; rates are of those whose counts is true, the others are "
-        "repeats (docs: What counts). csv and parquet have a column for each value: counts, outcome, steps, "
-        "timings.wall, provenance.mujoco, protocol.max_steps, seeds.init_state, costs.NAME, metrics.NAME, eef_pos.x; "
-        "literals are JSON text. In csv a text that a spreadsheet would run as a formula has an apostrophe before it. "
-        "jsonl has the records as they are kept, and counts. lerobot is a folder in LeRobot's format v3.0, a row a "
-        "control step: what the policy was shown, to the bit where the simulator is the one that recorded, and what it "
-        "did, of the episodes that count and succeeded or failed; each step is taken again from its recorded state."
+        "The table has one row for each episode, in the order in which they ended. Compute rates from rows with counts "
+        "= true; the others are repeats (docs: What counts). csv and parquet have a column for each value: counts, "
+        "outcome, steps, timings.wall, provenance.mujoco, protocol.max_steps, seeds.init_state, costs.NAME, "
+        "metrics.NAME, eef_pos.x; literals are JSON text. csv prefixes an apostrophe to texts that a spreadsheet would "
+        "run as a formula. jsonl has the stored records, with counts. lerobot is a folder in LeRobot's format v3.0, "
+        "with one row for each control step of the episodes that count and succeeded or failed: the policy's "
+        "observation and its action. Steps are simulated again from their recorded states; pictures are identical bit "
+        "for bit if the simulator's version is the same."
     )
     parser.add_argument(
         "which",
         metavar="RUN|DIR",
         nargs="?",
         default="last",
-        help="a run's name or its beginning, its folder, or a results folder; last (default); all",
+        help="a run's name or the beginning of it, a run's folder, a results folder, last or all (default: last)",
     )
     parser.add_argument(
         "--format",
         choices=(*FORMATS, LEROBOT),
-        help="default: what the ending of FILE says, or csv; parquet and lerobot need pyarrow",
+        help="format to write; parquet and lerobot need pyarrow (default: by the ending of FILE, or csv)",
     )
     parser.add_argument(
         *("-o", "--output"),
         metavar="FILE",
-        help="written as a whole or not at all (default: standard output); for lerobot a new folder",
+        help="file to write, whole or not at all; for lerobot a new folder (default: standard output)",
     )
     parser.add_argument(
         "--pictures",
         choices=PICTURES,
-        help="of lerobot: as H.264, small and not exact (default); as PNG in the tables, exact; or none",
+        help="for lerobot: how to store pictures: video (H.264, small, lossy), image (PNG in the tables, exact) or "
+        "none (default: video)",
     )
-    parser.add_argument("--only", choices=ONLY, help="of lerobot: the episodes that succeeded, or all (default)")
-    parser.add_argument("--schema", action="store_true", help="print the JSON Schema of a line of jsonl: of a record")
+    parser.add_argument(
+        "--only", choices=ONLY, help="for lerobot: export only the episodes that succeeded, or all (default: all)"
+    )
+    parser.add_argument(
+        "--schema", action="store_true", help="print the JSON Schema of a record (a line of jsonl), and exit"
+    )
     declare_data(parser)
     declare_results(parser)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write the table, whole or not at all. Raises VlaError: there is no such run, or the format cannot be had."""
+    """Write the table, whole or not at all. Raises VlaError: no such run, or the format is not available."""
     if options.schema:
         from pytest_vla.reports.export import record_schema
 
@@ -75,16 +81,16 @@ def run(options: argparse.Namespace) -> None:
         _export_dataset(options, output)
         return
     if options.pictures or options.only or options.data or options.allow_versions:
-        raise VlaError("--pictures, --only, --data and --allow-versions are of data sets: --format=lerobot")
+        raise VlaError("--pictures, --only, --data and --allow-versions require --format=lerobot")
     ending = output.suffix[1:].lower() if output else ""
     format = options.format or (ending if ending in FORMATS else "csv")
     if format == "parquet" and output is None:
-        raise VlaError("parquet is no text: give a file with -o FILE.parquet")
+        raise VlaError("parquet cannot be written to standard output. Use -o FILE.parquet")
     check_format(format)
     with open_run(options.which, options.results) as (store, runs):
-        # Fixed now: a run that goes on gets more.
+        # Fixed now, because a running run adds episodes.
         episodes = counted_episodes(store, [run.name for run in runs])
-        # Not sys.stdout.buffer: with PYTHONUNBUFFERED that one may write a part and be content.
+        # Not sys.stdout.buffer: with PYTHONUNBUFFERED it may write only a part without an error.
         with whole_file(output) if output else open(sys.stdout.fileno(), "wb", closefd=False) as stream:
             export(lambda: store.lines([*episodes]), format, stream, [*episodes.values()])
 
@@ -93,7 +99,7 @@ def _export_dataset(options: argparse.Namespace, output: Path | None) -> None:
     from pytest_vla.reports.dataset.rolling import check_packages
 
     if output is None:
-        raise VlaError("a data set is a folder: name a new one with -o FOLDER")
+        raise VlaError("lerobot writes a folder. Name a new one with -o FOLDER")
     pictures = options.pictures or VIDEO
     check_packages(pictures == VIDEO)
     with open_run(options.which, options.results) as (store, runs), whole_folder(output) as folder:
@@ -104,7 +110,7 @@ def _export_dataset(options: argparse.Namespace, output: Path | None) -> None:
 def _write_dataset(
     store: "Store", runs: "Sequence[Run]", folder: Path, pictures: str, options: argparse.Namespace
 ) -> str:
-    """Returns what to say of it."""
+    """Write the data set, and return the summary to print."""
     from pytest_vla.episode.world_pool import WorldPool
     from pytest_vla.reports.dataset.frames import choose, frames_of
     from pytest_vla.reports.dataset.lerobot import write_dataset
@@ -131,7 +137,7 @@ def _write_dataset(
     told = f"{counted(len(chosen.episodes), 'episode')} ({succeeded} succeeded), {counted(frames, 'control step')}"
     left_out = ", ".join(f"{number} {why}" for why, number in chosen.left_out.items())
     same = "bit for bit" if drifts[0] == 0 else f"to within {drifts[0]:.2g} (m, rad)"
-    return f"{told}; left out: {left_out or 'none'}; states repeat {same}"
+    return f"{told}; left out: {left_out or 'none'}; states were reproduced {same}"
 
 
 COMMAND = Command(declare, run)

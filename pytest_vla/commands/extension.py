@@ -1,48 +1,66 @@
-"""The commands of this room: a module each, which is imported when its command is typed."""
+"""The commands of this package: one module each, imported when the command is run."""
 
 import keyword
+from collections.abc import Mapping
 
 from pytest_vla.entries import CommandEntry
 
-_ABOUT = {
-    "show": "pictures of tasks, or of a run's episodes, on one sheet",
-    "view": "a task in MuJoCo's viewer",
-    "check-policy": "whether a policy fits a suite: what it says, what a trial shows, how long answers take",
-    "fuzz": "scenes that a policy should do and does not, each at its smallest, as cases to run again",
-    "reword": "of each task the closest rewording that breaks it, as cases to run again",
-    "serve": "a policy for other machines, in openpi's protocol",
-    "runs": "the runs, newest first: how far they came, and their success rates",
-    "merge": "the runs of shards (--vla-shard) as one run; says what is missing",
-    "durations": "how long episodes took, as a file by which shards are balanced",
-    "label": "a local page on which you say how well a run's successes were done",
-    "report": "what runs say beyond their rates: success under paraphrases and variations, failure types, benchmarks' "
-    "own tables",
-    "site": "runs as a static site for CI pages, which grows from job to job: trends, checkpoints, a page of each run",
-    "export": "the episodes of a run as a table for other programs",
-    "baseline": "what later runs are compared with: make it of a run, look at it, bring it up to date",
-    "gate": "whether a run is worse than a baseline: better, no worse, regression, undecided or not comparable",
-    "plan": "how many episodes a gate takes, simulated from a baseline before they run",
-    "bisect": "the first checkpoint of a list that regressed, by gates against a good one",
-    "import": "published logs as a run",
-    "rescore": "a run's episodes charged anew, by other costs, from their recorded states",
-    "rm": "remove runs: their records and their files",
-    "prune": "remove the runs that are old, broken or too many",
-    "pride": "how far a paraphrase is from its original, with the parts of the distance",
-    "fetch": "LIBERO's data from where its authors put it, with your consent",
-    "cache": "what the cache of compiled scenes holds; clear it",
-    "init-states": "make the init states of your own tasks",
-    "lint": "what is wrong with task files: costs that are cut off, goals that crash, prompts of another task",
-    "premises": "measure which premises of tasks hold after settling",
+TOPICS: Mapping[str, Mapping[str, str]] = {
+    "run and resume": {
+        "runs": "list runs, newest first, with their progress and success rates",
+        "merge": "join the runs of shards (--vla-shard) into one run, and list missing episodes",
+        "durations": "write how long episodes took to a file, to balance shards by",
+    },
+    "results": {
+        "report": "report results beyond success rates: paraphrases, variations, failure types, benchmark tables",
+        "export": "export a run's episodes as a table or a training data set",
+        "site": "write a static site of runs for CI pages, which grows from job to job",
+        "label": "rate the quality of a run's successes on a local page",
+        "rescore": "compute a run's costs anew by other cost rules, from its recorded states",
+        "import": "import published logs as a run",
+        "rm": "remove runs, with their records and files",
+        "prune": "remove runs that are old, broken or too many",
+    },
+    "gate": {
+        "baseline": "save, show or update the baseline that later runs are compared with",
+        "gate": "judge whether a run is worse than a baseline",
+        "plan": "compute how many episodes a gate needs, by simulation from a baseline",
+        "bisect": "find the first regressed checkpoint of a list, by gates against a good one",
+    },
+    "tasks and scenes": {
+        "show": "draw tasks, or a run's episodes, as a sheet of pictures",
+        "view": "open a task in MuJoCo's viewer",
+        "lint": "find mistakes in task files, such as costs that are cut off or goals that crash",
+        "premises": "measure which of the tasks' preconditions hold after settling",
+        "init-states": "make init states for your own tasks",
+    },
+    "policies": {
+        "check-policy": "check whether a policy fits a suite, and how fast it answers",
+        "serve": "serve a policy to other machines, by openpi's protocol",
+    },
+    "language and fuzzing": {
+        "fuzz": "search for scenes that a policy should solve but fails, and write minimal ones as cases",
+        "reword": "find the closest rewording of each task that the policy fails, and write it as a case",
+        "pride": "compute the distance of a paraphrase from its original, with its parts",
+    },
+    "machine": {
+        "fetch": "download LIBERO's data from its authors' servers, after asking you",
+        "cache": "show, fill or empty this machine's cache of compiled scenes and machine code",
+    },
 }
-"""In the order in which they are told: looking, policies, runs, language, data."""
+"""The commands of this package with what they do, by topic, in the order of `pytest-vla --help`."""
 
 
 def module_of(name: str) -> str:
-    """Where a command of this room is declared: its name, with ``_`` behind it where that is a word of Python's."""
+    """Return the module that declares a command: its name, with ``_`` appended if the name is a Python keyword."""
     plain = name.replace("-", "_")
     return f"pytest_vla.commands.{plain}{'_' * keyword.iskeyword(plain)}"
 
 
 def pytest_vla_commands() -> list[CommandEntry]:
-    """Ours."""
-    return [CommandEntry(name, about, f"{module_of(name)}:COMMAND") for name, about in _ABOUT.items()]
+    """Return the entries of this package's commands, by topic."""
+    return [
+        CommandEntry(name, about, f"{module_of(name)}:COMMAND")
+        for commands in TOPICS.values()
+        for name, about in commands.items()
+    ]

@@ -1,7 +1,7 @@
-"""``pytest-vla fetch libero``: brings LIBERO's assets, task files and init states, with the user's consent.
+"""``pytest-vla fetch libero``: downloads LIBERO's assets, task files and init states, after the user agrees.
 
-Assets come from the Hugging Face data set from which hf-libero takes them, task files and init states from hf-libero's
-wheel. Both go to a folder beside the final one, which takes its place when all of it has arrived and was checked.
+Assets come from the Hugging Face data set that hf-libero uses; task files and init states come from hf-libero's wheel.
+Both are downloaded to a folder next to the final one, and renamed to it after all files were verified.
 """
 
 import argparse
@@ -36,9 +36,9 @@ _IN_PACKAGE = PurePosixPath("libero/libero")
 _KINDS = {"bddl_files": ".bddl", "init_files": ".pruned_init"}
 
 RECEIPT = "fetched.json"
-"""Lies in a folder that is complete: the revision, and the size of each file."""
+"""The file in a complete folder that has the revision and the size of each file."""
 
-# What hf-libero looks for before it believes that the assets are there.
+# The folders that hf-libero checks for before it uses the assets.
 _ASSET_FOLDERS = (
     "articulated_objects",
     "scenes",
@@ -48,8 +48,8 @@ _ASSET_FOLDERS = (
 )
 _NOT_ASSETS = ("README.md", ".gitattributes")
 _OTHERWISE = (
-    "Without a network: a checkout of LIBERO (its folder libero/libero has all of it), or an installed hf-libero "
-    "with its assets, given by --vla-data or PYTEST_VLA_DATA."
+    "Without a network, set --vla-data or PYTEST_VLA_DATA to libero/libero in a checkout of LIBERO, or to an installed "
+    "hf-libero with its assets."
 )
 _LOCK = ".lock"
 _READ = 1 << 20
@@ -59,7 +59,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class HubFile:
-    """A file of the data set: its size in bytes, and its digest as the hub has it, ``sha256`` or git's ``sha1``."""
+    """One file of the data set, with its size in bytes and the hub's digest: ``sha256``, or git's ``sha1``."""
 
     name: str
     size: int
@@ -69,7 +69,7 @@ class HubFile:
 
 @dataclass(frozen=True)
 class DataSetListing:
-    """The data set at one moment. `licence` is what its card says; None: nothing."""
+    """The files of the data set at one revision, and the licence on its card, if it names one."""
 
     revision: str
     licence: str | None
@@ -77,18 +77,18 @@ class DataSetListing:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """The total size in bytes."""
         return sum(file.size for file in self.files)
 
 
 @dataclass(frozen=True)
 class Sources:
-    """Where the data comes from.
+    """The servers that the data is downloaded from.
 
     Attributes:
-        name: of the hub, for people.
-        listing: asks the hub what there is.
-        assets: downloads the assets of a revision into a folder, and goes on where it was stopped.
+        name: the hub's name, for messages.
+        listing: asks the hub for its files.
+        assets: downloads the assets of a revision into a folder, and resumes an interrupted download.
         package: downloads the wheel of `PACKAGE` into a folder.
     """
 
@@ -99,20 +99,25 @@ class Sources:
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     parser.epilog = (
-        "It says what comes from where, how much and under which licence, and asks before it downloads. Needs a "
-        "network and huggingface_hub: pip install 'pytest-vla[libero]'."
+        "Prints the sources, sizes and licences, and asks before it downloads. Needs a network and huggingface_hub: "
+        "pip install 'pytest-vla[libero]'."
     )
-    parser.add_argument("what", metavar="libero", choices=("libero",), help="LIBERO's assets, tasks and init states")
     parser.add_argument(
-        "--to", metavar="DIR", type=Path, help="default: ~/.local/share/pytest-vla/libero, which is found by itself"
+        "what", metavar="libero", choices=("libero",), help="download LIBERO's assets, tasks and init states"
     )
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument(
+        "--to",
+        metavar="DIR",
+        type=Path,
+        help="folder to create (default: ~/.local/share/pytest-vla/libero, which suites find by themselves)",
+    )
+    parser.add_argument("--yes", action="store_true", help="download without asking")
 
 
 def run(options: argparse.Namespace) -> None:
-    """Fetch, with the user's consent. Raises VlaError: it cannot be fetched, or nobody agreed."""
+    """Download the data, after the user agrees. Raises VlaError: the download failed, or the user did not agree."""
     fetch_libero(options.to, options.yes, ask=input if sys.stdin.isatty() else None)
 
 
@@ -123,21 +128,21 @@ def fetch_libero(
     ask: Callable[[str], str] | None = None,
     sources: Sources | None = None,
 ) -> Path:
-    """Bring LIBERO's data to a folder, whole or not at all; what had arrived before it was stopped is not lost.
+    """Download LIBERO's data into a folder, whole or not at all; an interrupted download can be resumed.
 
     Args:
-        to: the folder; None: the one in which the plugin looks.
-        yes: consent is given already.
-        say: told what is to come and what was done.
-        ask: asks the user a question; None: there is nobody to ask.
-        sources: None: Hugging Face's hub and the package index of pip.
+        to: the folder, or None for the default one, in which the plugin looks.
+        yes: whether consent is given already.
+        say: called with a notice before the download, and with the result.
+        ask: asks the user a question, or None if standard input is no terminal.
+        sources: None for Hugging Face's hub and pip's package index.
 
     Returns:
         The folder.
 
     Raises:
-        VlaError: there was no consent, or nobody to ask; the folder is another's; there is no network, no room on the
-            disk, or what arrived is not what was announced.
+        VlaError: the user did not agree or could not be asked; the folder holds something else; there is no network or
+            not enough space on the disk; or the files differ from the hub's listing.
     """
     folder = fetched_libero() if to is None else (expanded(to) or to).absolute()
     if _is_complete(folder):
@@ -145,12 +150,13 @@ def fetch_libero(
         return folder
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise VlaError(
-            f"{folder} is there already, and is not what `pytest-vla fetch` leaves: remove it, or give another by --to"
+            f"{folder} exists already and was not made by `pytest-vla fetch`. Remove it, or give another folder with "
+            "--to"
         )
     if not yes and ask is None:
-        raise VlaError("nobody can be asked, as standard input is no terminal: say yes with --yes")
+        raise VlaError("standard input is not a terminal, so the command cannot ask. Use --yes")
     sources = hub_sources() if sources is None else sources
-    listing = _called(sources.listing, f"{sources.name} cannot be asked what there is")
+    listing = _called(sources.listing, f"{sources.name}: its files cannot be listed")
     _check_listing(listing)
     say(_notice(sources.name, listing, folder))
     if not yes and ask is not None and not _agrees(ask):
@@ -162,22 +168,22 @@ def fetch_libero(
         _check_own(part)
         _check_room(part, listing)
         with exclusive(lock):
-            # Another process may have done it meanwhile.
+            # Another process may have finished it meanwhile.
             if _is_complete(folder):
                 _remove_empty(part)
             else:
                 _fill(part, listing, sources)
                 part.replace(folder)
-                # Not before: whoever waits would make it anew.
+                # Only now: a waiting process would download again.
                 (folder / _LOCK).unlink(missing_ok=True)
     except OSError as error:
-        raise VlaError(f"{part}: cannot be written: {error}") from error
+        raise VlaError(f"cannot write {part}: {error}") from error
     say(f"LIBERO's data is in {folder}. {_how_to_use(folder, to)}")
     return folder
 
 
 def hub_sources() -> Sources:
-    """The hub by its own client. Raises VlaError where that is not installed."""
+    """Return the hub's sources, by its own client. Raises VlaError if huggingface_hub is not installed."""
     try:
         import huggingface_hub
     except ImportError as error:
@@ -233,17 +239,17 @@ def _fill(part: Path, listing: DataSetListing, sources: Sources) -> None:
         for name in wrong:
             (assets / name).unlink(missing_ok=True)
         raise VlaError(
-            f"{len(wrong)} of {len(listing.files)} files did not arrive as they are on the hub, {wrong[0]} among them: "
-            "fetch again, which brings just these"
+            f"{len(wrong)} of {len(listing.files)} files differ from the hub's, such as {wrong[0]}. "
+            "Fetch again, which downloads only these"
         )
     _remove_unlisted(part, listing)
-    wheel = _called(lambda: sources.package(part / "package"), f"{PACKAGE} cannot be had")
+    wheel = _called(lambda: sources.package(part / "package"), f"{PACKAGE} cannot be downloaded")
     if _digest(wheel, hashlib.sha256()) != PACKAGE_SHA256:
         wheel.unlink()
-        raise VlaError(f"{wheel.name} is not the package that was asked for, by its SHA-256: fetch again")
+        raise VlaError(f"{wheel.name} has a wrong SHA-256. Fetch again")
     _unpack(wheel, part)
     _check_tasks(part)
-    # The client's own notes, and what was unpacked.
+    # Remove the client's notes and the unpacked wheel.
     shutil.rmtree(assets / ".cache", ignore_errors=True)
     shutil.rmtree(part / "package")
     sizes = {path.relative_to(part).as_posix(): path.stat().st_size for path in _files(part) if path.name != _LOCK}
@@ -252,24 +258,24 @@ def _fill(part: Path, listing: DataSetListing, sources: Sources) -> None:
 
 
 def _check_own(part: Path) -> None:
-    """Refuse a folder that is a link, or another user's: what is written there would lie where somebody else says."""
+    """Refuse a folder that is a link or another user's: files written there could land anywhere."""
     about = part.lstat()
     if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.getuid():
         what = "another user's" if stat.S_ISDIR(about.st_mode) else "a link or no folder"
-        raise VlaError(f"{part} is {what}, and what is fetched would go there: remove it, or give another by --to")
+        raise VlaError(f"{part} is {what}, so it is not safe to write to. Remove it, or give another folder with --to")
     if (part / _LOCK).is_symlink():
         (part / _LOCK).unlink()
 
 
 def _remove_empty(part: Path) -> None:
-    """Leave no folder that was made too late; one that holds anything stays."""
+    """Remove the folder if it holds nothing but the lock."""
     with contextlib.suppress(OSError):
         if {path.name for path in part.iterdir()} <= {_LOCK}:
             shutil.rmtree(part)
 
 
 def _remove_unlisted(part: Path, listing: DataSetListing) -> None:
-    """Leave of an earlier attempt what is listed, and the client's notes by which it goes on; no link stays."""
+    """Remove all files that are not listed, and all links; keep the client's notes, by which it resumes."""
     listed = {part / "assets" / file.name for file in listing.files}
     kept = {part / _LOCK, *listed}
     notes = part / "assets" / ".cache"
@@ -281,7 +287,7 @@ def _remove_unlisted(part: Path, listing: DataSetListing) -> None:
 
 
 def _unpack(wheel: Path, part: Path) -> None:
-    """Task files and init states alone, by names that we make: a wheel could name any place."""
+    """Unpack task files and init states only, under names made here: a wheel could name any path."""
     with zipfile.ZipFile(wheel) as archive:
         for name in archive.namelist():
             path = PurePosixPath(name)
@@ -303,19 +309,19 @@ def _check_listing(listing: DataSetListing) -> None:
     lacking = [name for name in _ASSET_FOLDERS if name not in folders]
     if lacking:
         raise VlaError(
-            f"the data set {REPOSITORY} has no {', '.join(lacking)}: it is not LIBERO's assets. {_OTHERWISE}"
+            f"the data set {REPOSITORY} has no {', '.join(lacking)}, so it is not LIBERO's assets. {_OTHERWISE}"
         )
 
 
 def _complaint_on(file: HubFile, seen: Set[str]) -> str:
-    """What is odd about a file of a listing; empty: nothing."""
+    """Return why a listed file is refused, or an empty text if it is accepted."""
     name, parts = file.name, file.name.split("/")
     if not name.isprintable() or "\\" in name or len(name) > _LONGEST_NAME:
-        return "which is no name of a file of LIBERO's"
+        return "which is not a valid name of a LIBERO file"
     if any(part in ("", ".", "..") for part in parts):
         return "a file outside its folder"
     if parts[0] == ".cache":
-        return "which is where the hub's client has its notes"
+        return "which is reserved for the hub's client"
     if name in seen or any("/".join(parts[:count]) in seen for count in range(1, len(parts))):
         return "a file twice"
     length = {"sha1": 40, "sha256": 64}.get(file.algorithm, 0)
@@ -325,7 +331,7 @@ def _complaint_on(file: HubFile, seen: Set[str]) -> str:
 
 
 def _check_tasks(part: Path) -> None:
-    """Every task of a suite that the package has, with its init states."""
+    """Check that the package has every task of its suites, with init states."""
     suites = [load_suite(name) for name in suite_names() if (part / "bddl_files" / name).is_dir()]
     wanted = [
         f"{kind}/{task.suite}/{task.name}{ending}"
@@ -342,13 +348,11 @@ def _check_room(folder: Path, listing: DataSetListing) -> None:
     there = sum(path.stat().st_size for path in _files(folder))
     needed, free = listing.size + _PACKAGE_BYTES * 6 - there, shutil.disk_usage(folder).free
     if free < needed:
-        raise VlaError(
-            f"{folder.parent}: {_size(needed)} are needed, and {_size(free)} are free: give another with --to"
-        )
+        raise VlaError(f"{folder.parent}: {_size(needed)} needed, {_size(free)} free. Give another folder with --to")
 
 
 def _is_complete(folder: Path) -> bool:
-    """Whether the folder is one of ours and lost nothing since."""
+    """Whether the folder was fetched by this command and has all files since."""
     try:
         sizes = json.loads((folder / RECEIPT).read_text())["files"]
         return all((folder / name).stat().st_size == size for name, size in sizes.items())
@@ -376,7 +380,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _called(function: Callable[[], Result], what: str) -> Result:
-    """The result. Whatever the hub's client raises (its kinds are many, and differ by version) is told in one way."""
+    """Call the function, and turn any exception of the hub's client (its types differ by version) into a VlaError."""
     try:
         return function()
     except VlaError as error:
@@ -397,22 +401,22 @@ def _notice(hub: str, listing: DataSetListing, folder: Path) -> str:
     licence = listing.licence or "none is named on its page"
     return "\n".join(
         [
-            "LIBERO's data is the work of LIBERO's authors, not of pytest-vla. To fetch:",
+            "LIBERO's data is the work of LIBERO's authors, not of pytest-vla. To download:",
             f"  assets      {len(listing.files)} files, {_size(listing.size)}, {hub}/datasets/{REPOSITORY}",
             f"              licence: {licence}; LIBERO's repository has the MIT licence; the objects are from",
             "              Google Scanned Objects, HOPE and TurboSquid, whose terms apply too",
             f"  tasks and   130 tasks with 50 init states each, {_size(_PACKAGE_BYTES)}, {PACKAGE}",
             "  init states from the package index; licence: MIT",
             f"  to          {folder}",
-            "It can be stopped at any time: the same command goes on where it was.",
+            "You can interrupt the download; the same command resumes it.",
         ]
     )
 
 
 def _how_to_use(folder: Path, to: Path | None) -> str:
     if to is None:
-        return "It is found there by itself: pytest --vla-suite=libero_goal --vla-model=random"
-    return f"Say so with PYTEST_VLA_DATA={folder}, or --vla-data={folder}, or vla_data in the ini file."
+        return "Suites find it there: pytest --vla-suite=libero_goal --vla-model=random"
+    return f"To use it, set PYTEST_VLA_DATA={folder}, --vla-data={folder}, or vla_data in the ini file."
 
 
 def _size(number: int) -> str:

@@ -1,4 +1,4 @@
-"""``pytest-vla fuzz``: scenes that a policy should do and does not, each at its smallest, as cases to run again."""
+"""``pytest-vla fuzz``: searches for scenes that a policy should solve and fails, and writes minimal ones as cases."""
 
 import argparse
 import json
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from pytest_vla.policies.spec import ModelSpec
     from pytest_vla.reports.fuzz.tables import SearchEnd
 
-# What simulates is imported when it runs: --help has to come at once.
+# The simulator is imported inside the functions, so that --help is fast.
 
 DEFAULT_FILE = "fuzz_cases.toml"
 DEFAULT_SCENES, MOST_SCENES = 50, 1_000_000
 MOST_WORKERS = 1024
 
-# What a search that is gone on with has from its beginning.
+# The options that a resumed search takes from its start.
 _KEPT = (
     *("vla_model", "vla_suite", "vla_tasks", "vla_seeds", "vla_run_seed", "vla_device", "vla_data", "vla_timeout"),
     *("vla_max_cost", "errors", "against", "scenes", "dimensions", "even", "patience", "output"),
@@ -52,31 +52,36 @@ _KEPT = (
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     parser.epilog = (
-        "One scene of four is drawn evenly over dimensions, kinds and amounts; where the other three are looked for is "
-        "said by what was seen. A failure counts where the benign twin succeeds and the expert does the task in the "
-        "same scene. Each is made smaller, in up to 40 episodes: fewer changes, fewer parameters, less of each; and it "
-        "is tried under further run seeds. What fails under all is written to a file of cases, which pytest "
-        "--vla-cases=FILE runs. Whatever ends a search, --resume goes on with it. Equal options give equal even "
-        "scenes, and in one process equal searches. The exit code is 0, also where failures were found; 1 where no "
-        "scene could be tried, and 130 where it was stopped."
+        "One scene in four is drawn evenly over dimensions, kinds and amounts; the other three are drawn near earlier "
+        "failures. A failure counts only if the benign twin succeeds and the expert solves the same scene. Each "
+        "failure is minimised in up to 40 episodes (fewer changes, fewer parameters, smaller amounts), and repeated "
+        "under further run seeds. Scenes that fail under all of them are written as cases, which pytest "
+        "--vla-cases=FILE runs. An interrupted search continues with --resume. Equal options give equal even scenes, "
+        "and, in one process, equal searches. Exit code: 0, even if failures were found; 1 if no scene could be tried; "
+        "130 if it was stopped."
     )
     declare_search(parser, "scenes", "taken in turn", Path(DEFAULT_FILE))
-    parser.add_argument("--vla-timeout", metavar="TIME", type=seconds_of, help="as pytest's, of one episode")
+    parser.add_argument(
+        "--vla-timeout", metavar="TIME", type=seconds_of, help="time limit of an episode, as for pytest"
+    )
     parser.add_argument(
         "--vla-max-cost",
         metavar="COST",
         type=cost_amount,
-        help="as pytest's: an episode that costs more is a failure too, where the benign twin and the expert do not",
+        help="also count an episode as a failure if it costs more, and the benign twin and the expert do not; as for "
+        "pytest",
     )
     parser.add_argument(
-        "--errors", action="store_true", help="an episode that the policy breaks is a failure, and not left aside"
+        "--errors",
+        action="store_true",
+        help="count an episode in which the policy raises an error as a failure (default: leave it out)",
     )
     parser.add_argument(
         "--against",
         metavar="POLICY",
-        help="tell of each failure whether this policy, such as the checkpoint before, has it too",
+        help="run each failure with this policy too, such as the previous checkpoint, and report whether it fails",
     )
     parser.add_argument(
         "-n",
@@ -90,16 +95,19 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "--scenes",
         metavar="N",
         type=whole_number("a number of scenes", 1, MOST_SCENES),
-        help=f"scenes that are tried of each task (default: {DEFAULT_SCENES}; with --hours as many as it gets to)",
+        help=f"scenes to try for each task (default: {DEFAULT_SCENES}; with --hours, no limit)",
     )
     parser.add_argument(
-        "--hours", metavar="H", type=_hours, help="begin nothing new after so long, such as 8 or 0.5; all tasks in turn"
+        "--hours",
+        metavar="H",
+        type=_hours,
+        help="start nothing new after so many hours, such as 8 or 0.5; tasks are searched in turn (default: no limit)",
     )
     parser.add_argument(
         "--patience",
         metavar="N",
         type=whole_number("a number of scenes", 1, MOST_SCENES),
-        help="a task's search ends when so many scenes have shown no failure that is new (default: it does not)",
+        help="end a task's search after so many scenes without a new failure (default: never)",
     )
     parser.add_argument(
         "--dimensions",
@@ -107,35 +115,35 @@ def declare(parser: argparse.ArgumentParser) -> None:
         type=comma_list,
         action=JoinAction,
         default=(),
-        help="only changes of these, such as camera,light (default: all that a task has)",
+        help="vary only these dimensions, such as camera,light (default: all that a task has)",
     )
-    parser.add_argument("--even", action="store_true", help="only scenes that are drawn evenly")
+    parser.add_argument("--even", action="store_true", help="draw all scenes evenly, and none near earlier failures")
     parser.add_argument(
         "--resume",
         metavar="NAME",
         nargs="?",
         const=LAST,
         type=some_text,
-        help="go on with a search, the last one where no name is given, with all its options but -n and --hours",
+        help="resume a search with its options, except -n and --hours (default NAME: the last search)",
     )
     parser.add_argument(
         "--report",
         metavar="FILE.html",
         type=Path,
-        help="write a page of it: failures in pictures, where the search has been, what matters; with --resume also of "
-        "a search that is over",
+        help="write an HTML page of the search: failures in pictures, the searched space, and which changes matter; "
+        "with --resume also for a finished search",
     )
     declare_results(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Search, print, and write. Raises VlaError: the policy cannot be loaded, or nothing can be searched."""
+    """Search, print, and write the files. Raises VlaError: the policy cannot be loaded, or nothing can be searched."""
     try:
-        # What a scheduler ends can be gone on with as well.
+        # A search that a scheduler ends with SIGTERM can be resumed too.
         with ended_as_interrupted():
             return _searched(options)
     except KeyboardInterrupt:
-        # Before the search had begun, or while its page was drawn.
+        # Interrupted before the search started, or while its page was drawn.
         print("pytest-vla: stopped", file=sys.stderr)
         return 130
 
@@ -182,7 +190,7 @@ def _searched(options: argparse.Namespace) -> int:
         before = campaign.go_on(read_lines(file, {task.id: task for task in tasks}))
 
         def add_line(line: "Line") -> None:
-            """Whatever ends the search, the files have what was found."""
+            """Write the journal line at once, so that an interrupted search keeps its results."""
             journal.add(line)
             if line.job.what == "failure":
                 keep()
@@ -222,7 +230,7 @@ def _searched(options: argparse.Namespace) -> int:
             stream.write(page)
     if stopped:
         return 130
-    # A policy that does nothing of it would look like one that nothing breaks.
+    # A policy that solves no task would look like one without failures.
     return 0 if any(each.proposed or each.guided for each in seen.values()) else 1
 
 
@@ -237,7 +245,7 @@ def _campaign(options: argparse.Namespace, tasks: "Sequence[Task]") -> "tuple[Ca
     rules = SearchRules(
         number,
         guided=not options.even,
-        # Of a search that ends by itself, all is made smaller; one whose time ends has made smaller what it could.
+        # A search without a time limit minimises all failures; one with a limit minimises those it has time for.
         all_first=options.even,
         patience=options.patience,
         run_seeds=further_seeds(options.vla_run_seed),
@@ -256,7 +264,7 @@ def _campaign(options: argparse.Namespace, tasks: "Sequence[Task]") -> "tuple[Ca
 
 
 def _file(options: argparse.Namespace) -> Path:
-    """The file of the search: a new one, or one to go on with, whose options are taken. Raises VlaError."""
+    """Return the journal of a new search, or of the search to resume, whose options are restored. Raises VlaError."""
     from pytest_vla.fuzz.journal import begun_options, kept_search
     from pytest_vla.run.constants import new_run_name
 
@@ -268,8 +276,8 @@ def _file(options: argparse.Namespace) -> Path:
         typed = getattr(options, key, None)
         if typed != _DEFAULTS.get(key) and _plain(typed) != value:
             raise VlaError(
-                f"--resume={file.parent.name}: that search has {_option_of(key)} {value!r}; leave it out, or begin a "
-                "new search"
+                f"--resume={file.parent.name}: that search has {_option_of(key)} {value!r}. Leave the option out, or "
+                "start a new search"
             )
         setattr(options, key, _read(key, value))
     return file
@@ -313,7 +321,7 @@ def _hours(text: str) -> float:
     except ValueError:
         hours = 0.0
     if not 0 < hours <= 10_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of hours, such as 8 or 0.5")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of hours, such as 8 or 0.5")
     return hours
 
 
@@ -340,7 +348,7 @@ def _live_text(campaign: "Campaign", options: argparse.Namespace, episodes: int)
     tried, failed = sum(hunt.tried for hunt in hunts), sum(hunt.failed for hunt in hunts)
     of = "" if options.scenes is None and options.hours is not None else f" of {_number(options) * len(hunts)}"
     distinct, waiting = sum(len(hunt.found) for hunt in hunts), sum(hunt.pending for hunt in hunts)
-    rest = f", {waiting} to be made smaller" * bool(waiting)
+    rest = f", {waiting} to be minimised" * bool(waiting)
     return f"{tried}{of} scenes, {failed} failed, {distinct} distinct{rest}, {counted(episodes, 'episode')}"
 
 

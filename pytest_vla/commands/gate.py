@@ -1,7 +1,7 @@
-"""``pytest-vla gate``: whether a run is worse than a baseline.
+"""``pytest-vla gate``: judges whether a run is worse than a baseline.
 
-It ends with 0 where what ``--require`` asks for is shown, else with 1; with 2 where it cannot judge, since there is no
-baseline, or no episode was measured.
+Exit codes: 0 if ``--require`` is met, 1 if it is not, 2 if nothing could be judged, because there is no baseline or no
+episode was measured.
 """
 
 import argparse
@@ -24,63 +24,64 @@ if TYPE_CHECKING:
     from pytest_vla.gate.verdicts import Terms
 
 _UNMEASURED = 2
-"""The exit code where no episode of the run, or none of the baseline, was measured."""
+"""The exit code if no episode of the run, or none of the baseline, was measured."""
 
-# What the command needs is imported when it runs: --help has to come at once.
+# Heavy imports are inside the functions, so that --help is fast.
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     parser.epilog = (
-        "Pairs are of the same case: task, variation and seed; and run seed, where a side has several. Where no case "
-        "is in both, each task under each variation is compared over the seeds that either has. A regression is "
-        "a loss that is shown to exceed the margin (with --regression=any: any loss that is shown). No worse: it is "
-        "shown that success did not fall by the margin. Otherwise the group is undecided, and the gate says how many "
-        "pairs a new comparison takes. A loss that is shown and is no regression is named. A run "
-        "with --vla-gate=sequential is judged by the rounds, the margin and all else that it agreed on. Exit code: 0 "
-        "where --require is met, 1 where it is not, 2 where nothing could be judged, such as without a baseline, "
-        "or if every episode broke."
+        "Episodes are paired by case: task, variation, seed, and run seed if a side has several. If no case is in "
+        "both, each task under each variation is compared over all seeds of either side. The verdict of a group is "
+        "'regression' if success fell significantly beyond the margin (with --regression=any: fell significantly); 'no "
+        "worse' if a fall by the margin is ruled out; else 'undecided', with the number of pairs that a "
+        "new comparison needs. A significant loss that is no regression is reported. A run with --vla-gate=sequential "
+        "is judged by the rounds, margin and other terms of its plan. Exit code: 0 if --require is met, 1 if it is "
+        "not, 2 if nothing could be judged, for example without a baseline or if every episode ended as an error."
     )
     declare_runs(parser)
     declare_terms(parser)
     parser.add_argument(
-        "--unpaired", action="store_true", help="compare tasks over all seeds of either, also where cases are in both"
+        "--unpaired",
+        action="store_true",
+        help="compare tasks over all seeds of either side, even if cases are in both (default: pair cases)",
     )
     parser.add_argument(
         "--require",
         choices=tuple(REQUIRED),
         default=NO_REGRESSION,
-        help="what has to be shown for exit code 0 (default: no-regression, which undecided meets)",
+        help="verdict required for exit code 0 (default: no-regression, which includes undecided)",
     )
     parser.add_argument(
         "--measure",
         metavar="NAME[=MARGIN]",
         action="append",
         default=[],
-        help="judge this too, of pairs: steps (where both succeed), cost, cost.ACCOUNT, cost.ACCOUNT.NAME, pride, or a "
-        "number that a plugin keeps, as lower:NAME or higher:NAME by what is better; such as steps=10: 10 steps more "
-        "are no worse. May be given again",
+        help="also judge this measure of the pairs: steps (if both succeed), cost, cost.ACCOUNT, cost.ACCOUNT.NAME, "
+        "pride, or a plugin's number as lower:NAME or higher:NAME, whichever is better. With a margin, such as "
+        "steps=10, 10 steps more are no worse. Can be repeated",
     )
     parser.add_argument(
-        *("-v", "--verbose"), action="store_true", help="name many of the tasks and cases that were lost, and not a few"
+        *("-v", "--verbose"), action="store_true", help="list more of the tasks and cases that were lost"
     )
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
         "--summary",
         metavar="FILE",
         type=Path,
-        help="append the verdict as Markdown, with the worst tasks and the cases that flipped, such as to "
+        help="append the verdict to this file as Markdown, with the worst tasks and the flipped cases, such as to "
         "$GITHUB_STEP_SUMMARY",
     )
 
 
 def declare_terms(parser: argparse.ArgumentParser) -> None:
-    """What a gate goes by: ``--baseline``, ``--margin``, ``--alpha`` and ``--by``."""
+    """Declare the terms of a gate: ``--baseline``, ``--margin``, ``--regression``, ``--alpha`` and ``--by``."""
     parser.add_argument(
         "--baseline",
         metavar="FILE|RUN",
         default=DEFAULT_FILE,
-        help=f"what `pytest-vla baseline save` wrote, or a run (default: {DEFAULT_FILE})",
+        help=f"baseline to compare with: a file from `pytest-vla baseline save`, or a run (default: {DEFAULT_FILE})",
     )
     parser.add_argument(
         "--margin", metavar="POINTS", type=number, help="percentage points of success that may be lost (default: 5)"
@@ -88,27 +89,22 @@ def declare_terms(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--regression",
         choices=REGRESSIONS,
-        help="which loss is a regression: margin (default), one that is shown to exceed --margin; any, one that is "
-        "shown, however small",
+        help="which loss is a regression: margin, a significant loss beyond --margin; or any significant loss "
+        "(default: margin)",
     )
     parser.add_argument(
-        "--alpha",
-        metavar="A",
-        type=number,
-        help="share of runs in which a claim may be wrong, each way (default: .05)",
+        "--alpha", metavar="A", type=number, help="error rate of a claim, for each direction (default: .05)"
     )
     parser.add_argument(
-        "--by",
-        metavar="LABEL,...",
-        help=f"what makes a group: {', '.join(LABELS)} (default: {','.join(BY)})",
+        "--by", metavar="LABEL[,LABEL]", help=f"group by: {', '.join(LABELS)} (default: {','.join(BY)})"
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Judge the run; 0: what is required was shown, 1: it was not.
+    """Judge the run, and return 0 if ``--require`` is met, 1 if it is not, or 2 if no episode was measured.
 
     Raises:
-        VlaError: there is no such run or baseline, or both have nothing in common.
+        VlaError: there is no such run or baseline, or they have nothing in common.
     """
     from pytest_vla.gate.manifest import baseline_digest
     from pytest_vla.gate.measures import parse_measures
@@ -139,8 +135,8 @@ def run(options: argparse.Namespace) -> int:
         check_as_agreed(options, manifest, baseline_digest(baseline))
         if measures:
             raise VlaError(
-                "--measure: the run has a sequential gate, and where it stopped went by its successes: bounds of other "
-                "numbers would not hold; run it with --vla-gate=fixed"
+                "--measure: the run has a sequential gate, which stopped by success, so bounds of other numbers would "
+                "not hold. Run it with --vla-gate=fixed"
             )
         judgement = judge_as_agreed(manifest, baseline, new, nodes)
         terms = judgement.terms
@@ -168,7 +164,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _look(options: argparse.Namespace, baseline: "Baseline", new: "Baseline", groups: "Sequence[str]") -> int:
-    """Which look at this comparison it is, by what the runs of the same results looked at; this one is not kept."""
+    """Return the number of this look at the comparison, counting the looks of earlier runs in the same results."""
     from pytest_vla.gate.manifest import baseline_digest, looks_at, manifests_of
     from pytest_vla.records.load import open_runs
     from pytest_vla.records.runs import LAST_RUN
@@ -179,10 +175,10 @@ def _look(options: argparse.Namespace, baseline: "Baseline", new: "Baseline", gr
 
 
 def _sequential_of(options: argparse.Namespace) -> "tuple[Manifest, tuple[str, ...]] | None":
-    """What a sequential run agreed on, and the ids of its items with an episode; None: the runs are none.
+    """Return a sequential run's manifest and the ids of its episodes' items, or None if no run is sequential.
 
     Raises:
-        VlaError: it is named beside others.
+        VlaError: a sequential run is named together with other runs.
     """
     from pytest_vla.gate.manifest import read_manifest
     from pytest_vla.records.load import open_runs
@@ -198,19 +194,22 @@ def _sequential_of(options: argparse.Namespace) -> "tuple[Manifest, tuple[str, .
     if found is None:
         return None
     if number > 1:
-        raise VlaError(f"run {found[0]} has a sequential gate, and its rounds are of it alone: name no other beside it")
+        raise VlaError(f"run {found[0]} has a sequential gate, whose rounds cover this run only. Name no other run")
     return found[1:]
 
 
 def check_as_agreed(options: argparse.Namespace, manifest: "Manifest", digest: str) -> None:
-    """Raises VlaError where a sequential run is to be judged by something else than what it agreed on.
+    """Check that a sequential run is judged by the terms of its manifest.
 
     Args:
-        options: of the command.
-        manifest: of the run.
-        digest: of the baseline that was given.
+        options: the command's arguments.
+        manifest: the run's manifest.
+        digest: the digest of the given baseline.
+
+    Raises:
+        VlaError: the terms or the baseline differ from the manifest's.
     """
-    from pytest_vla.gate.manifest import changes
+    from pytest_vla.gate.manifest import change_text, changes
     from pytest_vla.gate.sequential import AGREED_ALONE
     from pytest_vla.gate.verdicts import Terms
 
@@ -223,7 +222,7 @@ def check_as_agreed(options: argparse.Namespace, manifest: "Manifest", digest: s
     )
     told = changes(manifest, terms, manifest.required, digest)
     if options.unpaired:
-        told.append("--unpaired, pairs were agreed")
+        told.append(change_text("comparison", "--unpaired", "pairs"))
     if told:
         raise VlaError(f"{AGREED_ALONE}: {'; '.join(told)}")
 
@@ -231,8 +230,14 @@ def check_as_agreed(options: argparse.Namespace, manifest: "Manifest", digest: s
 def _agreed(
     options: argparse.Namespace, new: "Baseline", baseline: "Baseline", terms: "Terms", measures: "Sequence[Measure]"
 ) -> list[str]:
-    """What runs agreed on before their first episode, and what is otherwise now; mostly they agreed on nothing."""
-    from pytest_vla.gate.manifest import baseline_digest, changes, manifest_text, read_manifest
+    """Return the lines about the runs' gate plans, and about deviations from them; empty if no run has a plan."""
+    from pytest_vla.gate.manifest import (
+        baseline_digest,
+        changes,
+        manifest_details,
+        manifest_text,
+        read_manifest,
+    )
     from pytest_vla.records.load import open_runs
     from pytest_vla.records.runs import LAST_RUN
     from pytest_vla.reports.text import wrapped
@@ -243,14 +248,20 @@ def _agreed(
         if manifest is not None:
             place = Path(manifest.baseline)
             name = str(place.relative_to(Path.cwd())) if place.is_relative_to(Path.cwd()) else str(place)
-            told += wrapped(f"agreed before the first episode: {manifest_text(manifest, name)}")
+            told += wrapped(manifest_text(manifest, name))
+            if options.verbose:
+                told += wrapped(manifest_details(manifest))
             for change in changes(manifest, terms, options.require, baseline_digest(baseline), measures):
-                told += wrapped(f"note: not as agreed: {change}")
+                told += wrapped(f"note: {change}")
     return told
 
 
 def terms_of(options: argparse.Namespace) -> "Terms":
-    """Of `declare_terms`. Raises VlaError: a number is out of range, or nothing is grouped by such a label."""
+    """Return the terms that the options of `declare_terms` set.
+
+    Raises:
+        VlaError: a number is out of range, or there is no such label.
+    """
     from pytest_vla.gate.verdicts import Terms
 
     return Terms(
@@ -262,14 +273,14 @@ def terms_of(options: argparse.Namespace) -> "Terms":
 
 
 def baseline_of(options: argparse.Namespace) -> "Baseline":
-    """Of ``--baseline``. Raises VlaError: neither such a file nor such a run is there, or it cannot be read."""
+    """Return the baseline that ``--baseline`` names. Raises VlaError: no such file or run, or it is unreadable."""
     from pytest_vla.reports.baselines import baseline_named
 
     return baseline_named(options.baseline, options.results, allow_unfinished=options.allow_unfinished)
 
 
 def number(text: str) -> float:
-    """For argparse."""
+    """Parse a finite number, for argparse."""
     try:
         found = float(text)
     except ValueError:

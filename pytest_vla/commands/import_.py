@@ -1,4 +1,4 @@
-"""``pytest-vla import``: the logs of other evaluations as records, so that they are reported as own runs are."""
+"""``pytest-vla import``: imports the logs of other evaluations as runs, so that they can be reported like own runs."""
 
 import argparse
 import shlex
@@ -16,37 +16,37 @@ if TYPE_CHECKING:
     from pytest_vla.records.record import Record
     from pytest_vla.records.store import Store
 
-# What the command needs is imported when it runs: --help has to come at once.
+# Heavy imports are inside the functions, so that --help is fast.
 
 Entered = list[tuple[str, "list[Record]"]]
 """The names of a log's runs, with their records."""
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments: a command of its own for each sort of logs. Raises VlaError."""
+    """Declare a subcommand for each kind of log. Raises VlaError if an importer cannot be loaded."""
     from pytest_vla.run.arguments import declare_results, one_seed, some_text
 
     parser.epilog = (
-        "A log becomes a run with a record an episode; all logs of a folder are imported, or none. `pytest-vla report` "
-        "makes the tables. A log has no trajectories, so nothing that needs paths is known of it. Packages add sorts "
-        "of logs by the hook pytest_vla_importers."
+        "A log becomes a run with one record for each episode. All logs of a folder are imported, or none. Use "
+        "`pytest-vla report` for the tables. Logs have no trajectories, so metrics of paths are missing. Packages add "
+        "kinds of logs by the hook pytest_vla_importers."
     )
-    kinds = parser.add_subparsers(metavar="KIND", required=True, title="what wrote the log", dest="kind")
+    kinds = parser.add_subparsers(metavar="KIND", required=True, title="kinds of logs", dest="kind")
     for entry in extensions.importers().values():
         own = kinds.add_parser(entry.name, help=entry.about, description=entry.about)
         importer = _importer(entry)
         own.epilog = importer.help
-        own.add_argument("folder", metavar="DIR", type=Path, help="the log, or a folder of logs")
+        own.add_argument("folder", metavar="DIR", type=Path, help="a log, or a folder of logs")
         own.add_argument(
-            "--model", metavar="NAME", type=some_text, help="of the policy (default: what the folder's name says)"
+            "--model", metavar="NAME", type=some_text, help="name of the policy (default: from the folder's name)"
         )
-        own.add_argument("--seed", metavar="N", type=one_seed, help="of the log (default: what its name says)")
+        own.add_argument("--seed", metavar="N", type=one_seed, help="seed of the log (default: from its name)")
         importer.declare(own)
         declare_results(own)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Reads the logs, enters them as runs, and says what they were. Raises VlaError."""
+    """Read the logs, store them as runs, and print a summary. Raises VlaError if a log cannot be imported."""
     try:
         for line in _imported(options):
             print(printable(line))
@@ -65,7 +65,7 @@ def _importer(entry: Any) -> Any:
 
 
 def _imported(options: argparse.Namespace) -> Iterator[str]:
-    """Imports, and then says what."""
+    """Import the logs, then yield the summary's lines."""
     from pytest_vla.records.store import open_store
 
     imported = _importer(extensions.importers()[options.kind]).read(options)
@@ -77,33 +77,33 @@ def _imported(options: argparse.Namespace) -> Iterator[str]:
         if not new:
             run = known[logs[0].digest]
             raise VlaError(
-                f"{options.folder} is in {store.results} already, as run {run.name} of {run.model}: "
+                f"{options.folder} is already in {store.results}, as run {run.name} of {run.model}: "
                 f"`pytest-vla report {run.name}`"
             )
         entered = _enter(store, new, options.kind)
     for log in logs:
         if log.digest in known:
-            yield f"{log.folder} is in {options.results} already, as run {known[log.digest].name}: left as it is"
+            yield f"{log.folder} is already in {options.results}, as run {known[log.digest].name}; skipped"
     for log in new:
-        yield from _told(log, entered[log.digest])
+        yield from _summary(log, entered[log.digest])
     yield from imported.told
 
 
 def _check_different(logs: "Sequence[ImportedLog]") -> None:
-    """Raises VlaError for two logs of which only one would count."""
+    """Raise VlaError if two logs have the same episodes, of which only one would count."""
     digests: dict[str, Path] = {}
     subjects: dict[tuple[str, int], Path] = {}
     for log in logs:
         if (same := digests.setdefault(log.digest, log.folder)) is not log.folder:
-            raise VlaError(f"{log.folder} is a copy of {same}: take one of them away")
+            raise VlaError(f"{log.folder} is a copy of {same}. Remove one of them")
         if (same := subjects.setdefault((log.model, log.seed), log.folder)) is not log.folder:
             raise VlaError(
-                f"{log.folder} and {same} are both of {log.model}, seed {log.seed}: of the same episodes only one "
-                "counts. Import them one by one, with another --seed or --model"
+                f"{log.folder} and {same} are both {log.model}, seed {log.seed}, and only one of equal episodes "
+                "counts. Import them one by one, with a different --seed or --model"
             )
 
 
-def _told(log: "ImportedLog", runs: Entered) -> Iterator[str]:
+def _summary(log: "ImportedLog", runs: Entered) -> Iterator[str]:
     from pytest_vla.util.text import counted
 
     for repeat, (name, records) in enumerate(runs):
@@ -117,7 +117,7 @@ def _told(log: "ImportedLog", runs: Entered) -> Iterator[str]:
 
 
 def _enter(store: "Store", logs: "Sequence[ImportedLog]", kind: str) -> "dict[str, Entered]":
-    """Enters all logs or none. Returns by digest the names of each one's runs, with their records."""
+    """Store all logs or none; return, by digest, the names of each log's runs with their records."""
     from pytest_vla.run.constants import new_run_name
 
     entered: dict[str, Entered] = {}
@@ -128,11 +128,11 @@ def _enter(store: "Store", logs: "Sequence[ImportedLog]", kind: str) -> "dict[st
         for log, name, records in runs:
             log_path = str(log.folder.resolve())
             invocation: dict[str, Any] = {"imported": kind, "log": log_path, "log_digest": log.digest}
-            # The two keys with which --vla-resume looks at a run before it refuses it.
+            # --vla-resume reads these two keys before it refuses the run.
             invocation |= {"arguments": [], "folder": str(Path.cwd())}
             command = shlex.join(["pytest-vla", "import", kind, str(log.folder)])
             store.begin(name, [each.node for each in records], command=command, model=log.model, invocation=invocation)
-        # At once: all of them or none.
+        # All records in one transaction.
         store.add_all([record for _, _, records in runs for record in records])
     except BaseException:
         for _, name, _ in runs:

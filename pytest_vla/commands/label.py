@@ -1,4 +1,4 @@
-"""``pytest-vla label``: a local page on which you say how well a run's successes were done."""
+"""``pytest-vla label``: serves a local page on which a person rates the quality of a run's successes."""
 
 import argparse
 import getpass
@@ -24,37 +24,48 @@ if TYPE_CHECKING:
     from pytest_vla.show.tasks import Drawing
 
 
-# What the command needs is imported when it runs: --help has to come at once.
+# Heavy imports are inside the functions, so that --help is fast.
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     parser.epilog = (
-        "It serves on 127.0.0.1 alone, until Ctrl-C, and prints the page's address. Of each success it shows the "
-        "video, which is drawn from its recorded states where there is none. Each label is written at once: started "
-        "again, it goes on with what is left. Two people label under two names; `pytest-vla report --labels=FILE` says "
-        "how far they agree, and which metrics go with what they say."
+        "Serves on 127.0.0.1 only, until Ctrl-C, and prints the page's address. The page shows the video of each "
+        "success, drawn from its recorded states if none was recorded. Each label is saved at once; a restart "
+        "continues with the unlabelled episodes. Two people label under two names; `pytest-vla report --labels=FILE` "
+        "reports how well they agree, and which metrics correlate with the labels."
     )
-    parser.add_argument("which", metavar="RUN", help="its name or the beginning of it, last, or its folder")
     parser.add_argument(
-        *("-o", "--output"), metavar="FILE", type=Path, help="CSV of labels (default: RUN-labels.csv in this folder)"
+        "which", metavar="RUN", help="the run to label: its name or the beginning of it, last, or its folder"
     )
-    parser.add_argument("--by", metavar="NAME", type=some_text, help="who labels (default: your name on this machine)")
     parser.add_argument(
-        "--port", metavar="N", type=whole_number("a port", 0, 65535), default=0, help="default: any that is free"
+        *("-o", "--output"),
+        metavar="FILE",
+        type=Path,
+        help="CSV file of labels (default: RUN-labels.csv in the current folder)",
+    )
+    parser.add_argument(
+        "--by", metavar="NAME", type=some_text, help="name of the person who labels (default: your user name)"
+    )
+    parser.add_argument(
+        "--port",
+        metavar="N",
+        type=whole_number("a port", 0, 65535),
+        default=0,
+        help="port to listen on (default: any free one)",
     )
     declare_data(parser)
     declare_results(parser)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Serve until Ctrl-C. Raises VlaError: there is no such run, it has no success, or the file is none of labels."""
+    """Serve until Ctrl-C. Raises VlaError: no such run, no success with a trajectory, or the file has no labels."""
     from pytest_vla.show.runs import load_runs
     from pytest_vla.show.tasks import Drawing
 
     runs = load_runs([options.which], options.results)
     if len(runs) != 1:
-        raise VlaError(f"{options.which} are {len(runs)} runs: name one")
+        raise VlaError(f"{options.which} names {len(runs)} runs; name one")
     (found,) = runs
     drawing = Drawing(None, None, options.data, options.allow_versions)
     successes = {
@@ -63,14 +74,14 @@ def run(options: argparse.Namespace) -> None:
         if record.outcome == "success" and record.arrays
     }
     if not successes:
-        raise VlaError(f"run {found.run.name} has no success with a trajectory: there is nothing whose quality to say")
+        raise VlaError(f"run {found.run.name} has no success with a trajectory, so there is nothing to label")
     shown = [
         EpisodeToLabel(case, digest, record.run, record.instruction, _video(found, record, number, drawing))
         for number, ((case, digest), record) in enumerate(sorted(successes.items()))
     ]
     file = options.output or Path(f"{found.run.name}-labels.csv")
     server, address = labelling_server(shown, file, options.by or _user(), options.port)
-    print(f"{address}\n{len(shown)} successes, labels in {file}; Ctrl-C ends it", flush=True)
+    print(f"{address}\n{len(shown)} successes; labels are saved in {file}; Ctrl-C ends it", flush=True)
     try:
         server.serve_forever()
     except KeyboardInterrupt:
@@ -108,10 +119,10 @@ def _user() -> str:
 COMMAND = Command(declare, run)
 
 
-# A local page on which a person labels a run's episodes: a video, three buttons, keys, and how far it is.
+# The labelling page: for each episode a video, three buttons with keys, and the progress.
 
 ADDRESS = "127.0.0.1"
-"""Nobody else's machine can reach it."""
+"""The loopback address, which other machines cannot reach."""
 
 _MOST = 10_000
 _PAGE = Path(__file__).with_name("label.html")
@@ -119,14 +130,14 @@ _PAGE = Path(__file__).with_name("label.html")
 
 @dataclass(frozen=True)
 class EpisodeToLabel:
-    """An episode that is to be labelled.
+    """One episode that is to be labelled.
 
     Attributes:
         case: `Record.case`.
         digest: `Record.digest`.
-        run: its name.
-        instruction: what the policy was told.
-        video: gives its file, or writes it into the folder that it is called with. Raises VlaError.
+        run: the run's name.
+        instruction: the policy's instruction.
+        video: returns the video's file, drawing it into the given folder if none was recorded. Raises VlaError.
     """
 
     case: str
@@ -137,20 +148,19 @@ class EpisodeToLabel:
 
 
 def labelling_server(shown: Sequence[EpisodeToLabel], file: Path, by: str, port: int = 0) -> tuple[HTTPServer, str]:
-    """The server, and the address of its page. Each label is in the file before the page goes on to the next episode.
+    """Return a labelling server and its page's address; each label is saved before the page shows the next episode.
 
-    It answers only to who knows the address, which has a secret of this call, and to no name but `ADDRESS`: another
-    page in the same browser can neither read nor label.
+    The server answers only requests that know the address, which contains a random secret, and only under the host
+    `ADDRESS`: another page in the same browser can neither read nor label.
 
     Args:
-        shown: in their order; what the file has of them by this person is not asked again.
-        file: of labels, made where it is not there; those of others, and of other
-            episodes, stay in it.
-        by: who labels.
-        port: 0: any that is free.
+        shown: the episodes, in order; those that this person labelled in the file before are not asked for again.
+        file: the file of labels, created if missing; labels of other people and episodes are kept.
+        by: the person's name.
+        port: the port, 0 for any free one.
 
     Raises:
-        VlaError: the file is none of labels, or the port is taken.
+        VlaError: the file is no file of labels, or the port is taken.
     """
     labels = {(each.episode, each.by): each for each in (read_labels(file) if file.exists() else ())}
     secret = secrets.token_urlsafe(16)
@@ -162,7 +172,7 @@ def labelling_server(shown: Sequence[EpisodeToLabel], file: Path, by: str, port:
             "by": by,
             "classes": CLASSES,
             "episodes": [
-                # A browser would obey what turns the direction of a text.
+                # A browser would obey characters that change the text's direction.
                 {
                     "case": printable(each.case),
                     "instruction": printable(each.instruction),
@@ -182,7 +192,7 @@ def labelling_server(shown: Sequence[EpisodeToLabel], file: Path, by: str, port:
         write_labels(file, labels.values())
 
     class Handler(BaseHTTPRequestHandler):
-        """One page, and what it asks for."""
+        """The requests of the page."""
 
         def do_GET(self) -> None:
             path = self._path()
@@ -210,10 +220,10 @@ def labelling_server(shown: Sequence[EpisodeToLabel], file: Path, by: str, port:
                 self._send(json.dumps(state()).encode(), "application/json")
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Nothing: the address has the secret in it."""
+            """Log nothing, because the address contains the secret."""
 
         def _path(self) -> str | None:
-            """What is asked for; None: by somebody who does not know the address, or under another name."""
+            """Return the requested path, or None if the request lacks the secret or names a different host."""
             start = f"/{secret}/"
             is_ours = self.headers.get("Host") == f"{ADDRESS}:{server.server_port}"
             return self.path[len(start) :] if is_ours and self.path.startswith(start) else None
@@ -244,7 +254,7 @@ def labelling_server(shown: Sequence[EpisodeToLabel], file: Path, by: str, port:
             self.wfile.write(content)
 
     class Server(HTTPServer):
-        """Deletes the videos that it had drawn."""
+        """A server that deletes the videos it drew when it closes."""
 
         def server_close(self) -> None:
             super().server_close()
@@ -253,5 +263,5 @@ def labelling_server(shown: Sequence[EpisodeToLabel], file: Path, by: str, port:
     try:
         server = Server((ADDRESS, port), Handler)
     except OSError as error:
-        raise VlaError(f"port {port}: {error.strerror or error}; leave --port out for any that is free") from error
+        raise VlaError(f"port {port}: {error.strerror or error}. Without --port a free one is used") from error
     return server, f"http://{ADDRESS}:{server.server_port}/{secret}/"

@@ -1,4 +1,4 @@
-"""``pytest-vla lint``: what is wrong with task files, by their text, and, where asked for, by their physics."""
+"""``pytest-vla lint``: finds mistakes in task files, from their text and, on request, from their physics."""
 
 import argparse
 import dataclasses
@@ -16,7 +16,7 @@ from pytest_vla.run.arguments import JoinAction, comma_list, whole_number
 from pytest_vla.scene.lint.reading import CODES, ERROR, LEVELS, LintFinding
 from pytest_vla.util.text import counted, did_you_mean, printable
 
-# What simulates is imported when it runs: --help has to come at once.
+# The simulator is imported inside the functions, so that --help is fast.
 
 FORMATS = ("text", "github", "json")
 _ENDINGS = (".bddl", ".cbddl")
@@ -25,56 +25,60 @@ _MOST = 1000
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     parser.epilog = (
-        "Reads task files (BDDL and CBDDL) and says what upstream passes over, cannot judge or judges otherwise than "
-        "they say, with stable codes (docs: Lint codes). A file that cannot be read is a finding, and the others are "
-        "looked at all the same. The exit code is 1 where an error is found, and 0 with warnings and notes. Categories "
-        "and models come from --data, PYTEST_VLA_DATA, or the folder with bddl_files that a file lies in."
+        "Checks task files (BDDL and CBDDL) for text that upstream's code ignores, cannot judge or judges differently, "
+        "and reports stable codes (docs: Lint codes). An unreadable file is a finding, and the other files are still "
+        "checked. Categories and models come from --data, PYTEST_VLA_DATA, or the file's folder with bddl_files. Exit "
+        "code: 1 if an error is found, 0 with warnings and notes."
     )
     parser.add_argument("paths", nargs="*", metavar="PATH", help="task files, or folders with task files")
-    parser.add_argument("--suite", action="append", default=[], metavar="NAME", help="a suite's task files too")
-    parser.add_argument("--data", metavar="DIR", type=Path, help="pytest's --vla-data")
+    parser.add_argument(
+        "--suite", action="append", default=[], metavar="NAME", help="also check a suite's task files; can be repeated"
+    )
+    parser.add_argument("--data", metavar="DIR", type=Path, help="data folder, as for pytest's --vla-data")
     parser.add_argument(
         "--protocol",
         choices=PROTOCOLS,
         default=PROTOCOLS[0],
-        help="pytest's --vla-protocol: what makes VLA-Arena's code raise is an error by the rules upstream, and a "
-        "warning by ours and the paper's, which judge it (default: ours)",
+        help="rules to check by, as for pytest's --vla-protocol: text on which VLA-Arena's code raises is an error "
+        "with upstream, and a warning with ours and paper, which can judge it (default: ours)",
     )
     parser.add_argument(
         "--select",
         metavar="CODES",
         type=_codes,
         action=JoinAction,
-        help="these alone: C001,G or a letter for all of it",
+        help="show only these codes, such as C001,G (a letter selects its group)",
     )
-    parser.add_argument("--ignore", metavar="CODES", type=_codes, action=JoinAction, default=(), help="not these")
     parser.add_argument(
-        "--level", choices=LEVELS, default="warning", help="show what is at least so bad (default: warning)"
+        "--ignore", metavar="CODES", type=_codes, action=JoinAction, default=(), help="hide these codes"
     )
-    parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
+    parser.add_argument(
+        "--level", choices=LEVELS, default="warning", help="show findings of at least this severity (default: warning)"
+    )
+    parser.add_argument("--format", choices=FORMATS, default="text", help="output format (default: text)")
     parser.add_argument(
         "--simulate",
         action="store_true",
-        help="settle each scene too: what holds at the start, and what is thrown apart",
+        help="also settle each scene, and check what holds at the start and which objects are thrown apart",
     )
     parser.add_argument(
         "--states",
         metavar="N",
         type=whole_number("a number of init states", 1, _MOST),
         default=5,
-        help="with --simulate: from the first N init states (default: 5)",
+        help="with --simulate: settle the first N init states (default: 5)",
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Look at the files and print what is found. Returns the exit code. Raises VlaError: there is none."""
+    """Check the files, print the findings, and return the exit code. Raises VlaError if there is no file."""
     from pytest_vla.episode.lint import lint_file
 
     files = list(dict.fromkeys((*_files(options.paths), *_of_suites(options.suite, options.data))))
     if not files:
-        raise VlaError("nothing to look at: give task files, folders of them, or --suite=NAME")
+        raise VlaError("no task files: give files, folders of them, or --suite=NAME")
     found = {finding for file in files for finding in lint_file(file, options.data, options.protocol)}
     if options.simulate:
         known = {(each.file, each.line, each.column, each.code) for each in found}
@@ -103,7 +107,7 @@ def _is_wanted(finding: LintFinding, select: Sequence[str] | None, ignore: Seque
 
 
 def _files(paths: Iterable[str]) -> Iterator[str]:
-    """The task files that were named, and those in folders. Raises VlaError."""
+    """Yield the named task files, and those in named folders. Raises VlaError."""
     for path in paths:
         place = Path(path)
         if not place.is_dir():
@@ -123,14 +127,14 @@ def _of_suites(names: Iterable[str], data: Path | None) -> Iterator[str]:
     for name in (each for text in names for each in named_suites(text)):
         suite = load_suite(name, data=data)
         if any(task.world is not None for task in suite.tasks):
-            raise VlaError(f"suite {name}: it brings a world of its own, and has no task files")
+            raise VlaError(f"suite {name} has its own world, and no task files")
         roots = task_roots(suite.tasks[0])
         for task in suite.tasks:
             yield str(find_task_file(roots, task))
 
 
 def _simulated(files: Sequence[str], data: Path | None, states: int) -> Iterator[LintFinding]:
-    """What is found by settling the scenes, on all processors."""
+    """Yield the findings from settling the scenes, on all processors."""
     from pytest_vla.episode.lint import simulate_file
 
     with pinned_processes(len(files)) as pool:
@@ -152,7 +156,7 @@ def _lines(findings: Iterable[LintFinding], format: str) -> Iterator[str]:
 
 
 def _escaped(text: str, of_a_value: bool = True) -> str:
-    """As GitHub's workflow commands have it."""
+    """Return the text escaped for GitHub's workflow commands."""
     text = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
     return text.replace(":", "%3A").replace(",", "%2C") if of_a_value else text
 

@@ -1,4 +1,4 @@
-"""``pytest-vla merge``: the runs of shards as one run."""
+"""``pytest-vla merge``: joins the runs of shards into one run."""
 
 import argparse
 from collections.abc import Iterator
@@ -12,55 +12,55 @@ if TYPE_CHECKING:
     from pytest_vla.scale.merge import Left, Merged
     from pytest_vla.scale.parts import Aside
 
-# What the command needs is imported when it runs: --help has to come at once.
+# Heavy imports are inside the functions, so that --help is fast.
 
 INCOMPLETE = 3
-"""The exit code where what was given is merged, and something is missing."""
+"""The exit code if the given shards were merged, and something is missing."""
 
 _MOST_LINES = 20
 _MOST_RUNS = 3
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     parser.epilog = (
-        "Shards are what pytest --vla-shard=N/COUNT runs. The merged run is what one machine would have made, for all "
-        "commands and for --vla-resume. Merging the same shards again changes nothing, merging later ones completes "
-        "the run. Shards that differ in selection, conditions, versions or policy are refused. The exit code is 0 "
-        f"where the run is complete, {INCOMPLETE} where something is missing (what it is, is told with the command "
-        "that runs it), and 1 where nothing could be merged."
+        "Shards are the runs of pytest --vla-shard=N/COUNT. The merged run equals a run on one machine, for all "
+        "commands and for --vla-resume. Merging the same shards again changes nothing; merging later ones adds them. "
+        "Shards that differ in selection, conditions, versions or policy are refused. Exit code: 0 if the run is "
+        f"complete, {INCOMPLETE} if something is missing (it is listed with the command that runs it), 1 if nothing "
+        "could be merged."
     )
     parser.add_argument(
         "folders",
         metavar="DIR",
         nargs="*",
         type=Path,
-        help="a shard's results folder, or a folder with several in it (default: shards in the results folder)",
+        help="a shard's results folder, or a folder that has several (default: shards in the results folder)",
     )
     declare_results(parser, "-o")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Merge, and say what is missing. Returns the exit code. Raises VlaError: nothing could be merged."""
+    """Merge, print the missing parts, and return the exit code. Raises VlaError if nothing could be merged."""
     from pytest_vla.run.constants import SHARDS
     from pytest_vla.run.options import KEPT, OPTIONS
     from pytest_vla.run.project import find_project
     from pytest_vla.scale.merge import merge
     from pytest_vla.util.text import printable
 
-    # Paths differ from machine to machine; what their files say is in the records.
+    # Options with paths are not compared: paths differ between machines, and the files' content is in the records.
     kept = [each for each in OPTIONS if each.belongs in KEPT and each.into is None and each.checked is None]
     names = [each.attribute for each in kept if each.attribute not in ("shard", "model")]
     is_own = options.results.resolve() == find_project(Path.cwd()).results.resolve()
     given = [] if is_own else [f"--vla-results={options.results}"]
     folders = options.folders or [options.results / SHARDS]
     found = merge(folders, options.results, names, given)
-    for line in _told(found, options.results, given):
+    for line in _summary(found, options.results, given):
         print(printable(line))
     return INCOMPLETE if found.left or found.uncollected else 0
 
 
-def _told(found: "Merged", results: Path, given: list[str]) -> Iterator[str]:
+def _summary(found: "Merged", results: Path, given: list[str]) -> Iterator[str]:
     from pytest_vla.reports.runs import status_of
     from pytest_vla.run.command_lines import command_line, named_plugins
     from pytest_vla.util.text import counted, ranges_text
@@ -71,14 +71,14 @@ def _told(found: "Merged", results: Path, given: list[str]) -> Iterator[str]:
     elif found.records:
         done = f"has {counted(found.records, 'record')} more"
     else:
-        done = "is as it was: nothing is new in these shards"
+        done = "is unchanged: these shards have nothing new"
     yield f"run {run.name} in {results} {done}; {found.ended} of {counted(found.items, 'item')} are done"
     of = found.count - found.empty
     empty = f" ({found.empty} more have no item)" if found.empty else ""
     yield f"shards: {of - len(missing)} of {of}{empty}, {run.model}, {status_of(run)}"
     if found.lost:
         number = counted(len(found.lost), "trajectory").replace("trajectorys", "trajectories")
-        yield f"not found: {number}, such as {found.lost[0]}: their records are there, and nothing that needs paths"
+        yield f"not found: {number}, such as {found.lost[0]}. Their records are merged; metrics of paths are missing"
     for place in found.unread:
         yield f"left out: {place} has no records"
     for aside in found.aside:
@@ -90,12 +90,12 @@ def _told(found: "Merged", results: Path, given: list[str]) -> Iterator[str]:
     plugins = [name for name in named_plugins(run.command) if not name.startswith("no:")]
     resume = f"  {command_line([f'--vla-resume={run.name}', *given], plugins, Path.cwd())}"
     if found.left:
-        yield "then merge again; or run what is left on this machine:"
+        yield "then merge again; or run the rest on this machine:"
         yield resume
     if found.uncollected:
         yield from _uncollected(found)
     elif not found.left and run.invocation.get("settings", {}).get("min_success") is not None:
-        yield "complete; what judges it by --vla-min-success:"
+        yield "complete; to judge it by --vla-min-success:"
         yield resume
 
 
@@ -110,7 +110,7 @@ def _aside(aside: "Aside") -> str:
 
 
 def _uncollected(found: "Merged") -> Iterator[str]:
-    """What is in no shard's selection, each file once, and how it comes into them."""
+    """Yield each file that no shard could collect, and the commands that run its tests."""
     import shlex
 
     from pytest_vla.scale.parts import for_shard
@@ -125,14 +125,14 @@ def _uncollected(found: "Merged") -> Iterator[str]:
     number = max(max(lost.number for lost in found.uncollected.values()), len(shards))
     if number > _MOST_LINES:
         yield f"and {number - _MOST_LINES} more that could not be collected"
-    yield "tests of these are in no shard. Mend them and run the shards again, without --vla-resume; then merge again:"
+    yield "these files' tests are in no shard. Fix them, run the shards again without --vla-resume, then merge again:"
     numbers = sorted(found.uncollected)
     for number in numbers[:_MOST_LINES]:
         folder = found.folders.get(number)
         command = for_shard(found.command if folder is None else folder.last.run.command, number, found.count)
         yield f"  {command}" + (f" --vla-results={shlex.quote(str(folder.place))}" if folder is not None else "")
     if others := numbers[_MOST_LINES:]:
-        yield f"and likewise {counted(len(others), 'shard')} more: {ranges_text(others)}"
+        yield f"and {counted(len(others), 'shard')} more in the same way: {ranges_text(others)}"
 
 
 def _left(left: "Left", found: "Merged") -> Iterator[str]:
@@ -154,7 +154,7 @@ def _left(left: "Left", found: "Merged") -> Iterator[str]:
     if alive:
         yield f"still running: shard {left.number} in {left.folder}, process {left.run.pid}: {what}"
         return
-    unsure = f"; it still runs on {left.run.host}, or was killed there" if alive is None else ""
+    unsure = f"; it may still run on {left.run.host}" if alive is None else ""
     yield f"left: shard {left.number} in {left.folder}: {what}{unsure}"
     plugins = [name for name in named_plugins(left.run.command) if not name.startswith("no:")]
     resume = [f"--vla-resume={left.run.name}", f"--vla-results={left.folder}"]

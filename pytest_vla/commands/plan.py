@@ -1,4 +1,4 @@
-"""``pytest-vla plan``: how many episodes a gate takes, before they run."""
+"""``pytest-vla plan``: computes how many episodes a gate needs, before they run."""
 
 import argparse
 import json
@@ -17,35 +17,35 @@ if TYPE_CHECKING:
     from pytest_vla.gate.planning import GatePlan, PlanGroup
     from pytest_vla.gate.verdicts import Terms
 
-# What the command needs is imported when it runs: --help has to come at once.
+# Heavy imports are inside the functions, so that --help is fast.
 
 DROP = 10.0
-"""Points of success: the drop that is to be found where nothing else is said."""
+"""The default drop to detect, in percentage points of success."""
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     parser.epilog = (
-        "Gates are simulated from the baseline's own episodes. Two policies that are equally good are taken to differ "
-        "in as many pairs as two seeds of one task do; where a RUN of another checkpoint is named, in as many as it "
-        "and the baseline do. Both succeed as often as the baseline does (with a RUN, as the two do on average), or "
-        "one of them less often by --drop."
+        "Gates are simulated from the baseline's episodes. Without RUN, the simulation assumes that two equal policies "
+        "disagree as often as two seeds of the same task. With RUN, it uses the disagreement observed between RUN and "
+        "the baseline. Both policies have the baseline's success rate (with RUN, the mean of both rates), or one is "
+        "worse by --drop."
     )
-    declare_runs(parser, "a run of another checkpoint in the baseline's cases (default: none)")
+    declare_runs(parser, "a run of another checkpoint on the baseline's cases (default: none)")
     declare_terms(parser)
     parser.add_argument(
         "--drop",
         metavar="POINTS",
         type=number,
         default=DROP,
-        help=f"percentage points of success whose loss is to be called a regression (default: {DROP:g})",
+        help=f"drop to detect, in percentage points of success (default: {DROP:g})",
     )
-    parser.add_argument("--seed", metavar="N", type=int, default=0, help="of the simulations (default: 0)")
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--seed", metavar="N", type=int, default=0, help="seed of the simulations (default: 0)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(options: argparse.Namespace) -> None:
-    """Simulate, and print. Raises VlaError: there is no such baseline or run, or a number is out of range."""
+    """Simulate the gates, and print the plan. Raises VlaError: no such baseline or run, or a number out of range."""
     import numpy as np
 
     from pytest_vla.gate.planning import plan_group
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> None:
     baseline = baseline_of(options)
     groups, told = _groups(options, baseline, terms)
     if not groups:
-        raise VlaError("nothing can be planned: the baseline has no episode that is counted (a success or a failure)")
+        raise VlaError("nothing can be planned: the baseline has no success or failure")
     generators = np.random.default_rng(options.seed).spawn(len(groups))
     plans = [
         plan_group(group, options.drop / 100, terms, len(groups), generator)
@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> None:
 def _groups(
     options: argparse.Namespace, baseline: "Baseline", terms: "Terms"
 ) -> "tuple[tuple[PlanGroup, ...], list[str]]":
-    """The groups that are planned for, and what is to be said of the run."""
+    """Return the groups to plan for, and the notes about the run."""
     from pytest_vla.gate.baseline import distinct_cases
     from pytest_vla.gate.comparable import distinct_pairs, paired
     from pytest_vla.gate.planning import groups_of_cases, groups_of_pairs
@@ -86,7 +86,7 @@ def _groups(
     new, told = of_runs(options, allow_broken=True)
     found = paired(baseline, new)
     if refused := found.agreement.of("refuses"):
-        raise VlaError(f"{new.model} was not asked what the baseline was: {refused[0].text}")
+        raise VlaError(f"{new.model} ran under different conditions than the baseline: {refused[0].text}")
     found = distinct_pairs(found)
     return groups_of_pairs(found.pairs, terms.by), [*told, *_copies_told(found.agreement.copies, "pair")]
 
@@ -95,19 +95,20 @@ def _copies_told(copies: int, what: str) -> list[str]:
     if not copies:
         return []
     return [
-        f"note: {counted(copies, what)} of the baseline {'repeats' if copies == 1 else 'repeat'} another bit for bit"
+        f"note: {counted(copies, what)} of the baseline "
+        f"{'is an exact copy of another' if copies == 1 else 'are exact copies of others'}"
     ]
 
 
 def _starts_told(group: "PlanGroup", plan: "GatePlan") -> str:
-    """What to say of a group that takes more seeds than its tasks have starts; empty: it does not."""
+    """Return a note if a group needs more seeds than its tasks have starts, or an empty text if it does not."""
     from pytest_vla.plan.manifests import load_suite, suite_names
     from pytest_vla.run.preflight import starts_of
 
     pairs = [each[-1] for each in (plan.no_worse, plan.regression) if each[-1] is not None]
     known = [name.partition("/") for name in group.tasks]
     starts = []
-    # Of what is not installed here nothing is known.
+    # Suites that are not installed are skipped.
     with suppress(VlaError):
         tasks = [load_suite(suite).task(task) for suite, _, task in known if suite in suite_names()]
         starts = [number for task in tasks if (number := starts_of(task)) is not None]
@@ -117,8 +118,8 @@ def _starts_told(group: "PlanGroup", plan: "GatePlan") -> str:
     if takes <= min(starts):
         return ""
     return (
-        f"note: {plan.name} takes {counted(takes, 'seed')} a task, which has {counted(min(starts), 'start')}. Draw "
-        "more (pytest-vla init-states --add), or give a policy that samples its actions several run seeds"
+        f"note: {plan.name} needs {counted(takes, 'seed')} a task, but a task has {counted(min(starts), 'start')}. "
+        "Make more (pytest-vla init-states --add), or use several run seeds if the policy samples its actions"
     )
 
 

@@ -1,7 +1,8 @@
-"""``pytest-vla premises``: which premises hold after settling, and what is thrown apart, from every init state.
+"""``pytest-vla premises``: measures, for every init state, which premises hold after settling and which objects are
+thrown.
 
-It prints it for the installed version of MuJoCo; ``--write`` puts it into the suites' files of premises instead of what
-they have of this version. ``--vary`` is for changed scenes.
+The result is printed for the installed version of MuJoCo. ``--write`` replaces this version's findings in the suites'
+premises files. ``--vary`` measures varied scenes.
 """
 
 import argparse
@@ -24,24 +25,24 @@ from pytest_vla.util.files import whole_file
 from pytest_vla.util.text import counted, printable
 from pytest_vla.versions import SUPPORTED, check_versions
 
-# What simulates is imported when it runs: --help has to come at once.
+# The simulator is imported inside the functions, so that --help is fast.
 
 THROWN = 0.03
-"""Metres that a thing may move sideways from an init state while the scene settles; beyond it was thrown."""
+"""The sideways movement in metres during settling from which on an object counts as thrown apart."""
 
 _MOST = 10_000
 
 
 @dataclass(frozen=True)
 class Settled:
-    """What was found in a task's init states.
+    """The findings from a task's init states.
 
     Attributes:
-        task: its name.
-        premises: all that it has.
-        false: of these, those that do not hold somewhere, with the init states.
-        thrown: things that are thrown apart somewhere, with the init states.
-        unsettled: init states of a changed scene that cannot be had, with the reason.
+        task: the task's name.
+        premises: all premises of the task.
+        false: the premises that fail, with the init states in which they do.
+        thrown: the objects that are thrown apart, with the init states in which they are.
+        unsettled: the init states that a varied scene cannot have, with the reason.
     """
 
     task: str
@@ -52,28 +53,30 @@ class Settled:
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     parser.epilog = (
-        "A premise is what a task's file says of its beginning, such as a bowl on a plate. Every init state of every "
-        "task settles, and those in which a premise does not hold then are listed, with things that are thrown apart. "
-        f"With --write, suites know it by their {FILE}. It uses all processors."
+        "A premise is a precondition in a task's file, such as a bowl on a plate. Each init state of each task is "
+        "settled; the command lists the init states in which a premise fails, and objects that are thrown apart. "
+        f"--write saves the findings in the suites' {FILE}. Uses all processors."
     )
-    parser.add_argument("suites", nargs="+", metavar="SUITE")
-    parser.add_argument("--data", metavar="DIR", type=Path, help="pytest's --vla-data")
+    parser.add_argument("suites", nargs="+", metavar="SUITE", help="suites to measure")
+    parser.add_argument("--data", metavar="DIR", type=Path, help="data folder, as for pytest's --vla-data")
     parser.add_argument(
         "--states",
         metavar="N",
         type=whole_number("a number of init states", 1, _MOST),
-        help="the first N init states only",
+        help="measure the first N init states only (default: all)",
     )
-    parser.add_argument("--vary", metavar="KINDS", help="of changed scenes, as --vla-vary, drawn for seed 0")
-    parser.add_argument("--write", action="store_true", help=f"into the suites' {FILE}")
+    parser.add_argument(
+        "--vary", metavar="KINDS", help="measure varied scenes, as for --vla-vary, drawn for seed 0 (default: unvaried)"
+    )
+    parser.add_argument("--write", action="store_true", help=f"write the findings into the suites' {FILE}")
 
 
 def run(options: argparse.Namespace) -> None:
-    """Measure, print, and write where asked to. Raises VlaError: it cannot be measured, or not of every task."""
+    """Measure and print the premises, and write them with ``--write``. Raises VlaError if a task cannot be measured."""
     if options.write and (options.vary or options.states):
-        raise VlaError("--write is for whole measurements of tasks as they are: leave --vary and --states out")
+        raise VlaError("--write needs complete measurements of unvaried tasks. Leave --vary and --states out")
     mujoco = check_versions()["mujoco"]
     suites = [name for text in options.suites for name in named_suites(text)]
     jobs = _jobs(suites, options.data, options.vary)
@@ -92,7 +95,7 @@ def run(options: argparse.Namespace) -> None:
             _tell(f"{task.id}{f' {label}' if label else ''}", settled)
     if failed:
         nothing = ", and nothing was written" if options.write else ""
-        raise VlaError(f"{failed} of {len(jobs)} could not be measured{nothing}: see above")
+        raise VlaError(f"{failed} of {len(jobs)} could not be measured{nothing}; see above")
     for name, each in found.items() if options.write else ():
         file = premises_file(name)
         assert file is not None, "its task files are measured"
@@ -102,12 +105,12 @@ def run(options: argparse.Namespace) -> None:
 
 
 def settle_all(task: Task, variation: Variation | None = None, count: int | None = None) -> Settled:
-    """Resets a task's world to its init states, each with the scene seed of the same number, and looks when it settled.
+    """Settle a task's scene from each init state, with its number as the scene seed, and check premises and movement.
 
     Args:
-        task: with its protocol's settle steps.
-        variation: of the task; None: it is as it is.
-        count: how many of the init states; None: all.
+        task: the task; its protocol sets the settle steps.
+        variation: a variation of the task, or None for the unvaried task.
+        count: the number of init states, counted from the first, or None for all.
 
     Raises:
         VlaError: the world cannot be built.
@@ -119,7 +122,7 @@ def settle_all(task: Task, variation: Variation | None = None, count: int | None
     unsettled: dict[int, str] = {}
     with World(task, variation) as world:
         others = {mover.name for mover in world.problem.movers}
-        # What is poured has no geoms that count as contact, and does not stay where it begins.
+        # Poured material has no contact geoms, and does not stay in place.
         others |= {body.name for body in world.scene.bodies if body.is_fixture or not body.contact_geoms}
         things = [body for body in world.scene.bodies if body.name not in others]
         bodies = [world.model.body(body.root_body).id for body in things]
@@ -148,7 +151,7 @@ def _frozen(found: Mapping[str, set[int]]) -> dict[str, frozenset[int]]:
 
 
 def with_measured(before: PremiseMeasurement, found: Iterable[Settled], mujoco: str) -> PremiseMeasurement:
-    """A suite's measurements with those of one version in the place of what they had of it."""
+    """Return a suite's measurement with the findings of one MuJoCo version replaced."""
 
     def findings(kind: str) -> tuple[PremiseFinding, ...]:
         new = [PremiseFinding(each.task, *pair) for each in found for pair in _rows(getattr(each, kind), mujoco)]
@@ -164,7 +167,7 @@ def _rows(found: Mapping[str, frozenset[int]], mujoco: str) -> list[tuple[str, s
 
 
 def measured_text(suite: str, found: PremiseMeasurement) -> str:
-    """A suite's file of premises. Versions in which the same is found stand together."""
+    """Return the text of a suite's premises file; versions with the same finding share an entry."""
     lines = [
         f"# Made by `pytest-vla premises {suite} --write`, once for each version of MuJoCo.",
         "# What is not listed holds, and rests.",
@@ -182,7 +185,7 @@ def measured_text(suite: str, found: PremiseMeasurement) -> str:
 
 
 def ranges(numbers: Iterable[int]) -> str:
-    """Numbers as `pytest_vla.util.text.parse_seeds` reads them: ``0-4,7``."""
+    """Return numbers in the form that `pytest_vla.util.text.parse_seeds` reads: ``0-4,7``."""
     runs: list[list[int]] = []
     for number in sorted(numbers):
         if runs and number == runs[-1][1] + 1:
@@ -197,7 +200,7 @@ def _texts(values: Iterable[str]) -> str:
 
 
 def _jobs(suites: Sequence[str], data: Path | None, vary: str | None) -> list[tuple[str, Task, str]]:
-    """Suite, task and variation's label of everything that is asked for. Raises VlaError."""
+    """Return suite, task and variation label of every requested measurement. Raises VlaError."""
     tasks = [(name, task) for name in suites for task in load_suite(name, data=data).tasks]
     if vary is None:
         return [(name, task, "") for name, task in tasks]
@@ -225,7 +228,7 @@ def _measure(job: tuple[str, Task, str], count: int | None) -> Settled:
 def _tell(name: str, found: Settled) -> None:
     print(f"{name}: {counted(len(found.premises), 'premise')}", flush=True)
     for premise, numbers in found.false.items():
-        print(f"  does not hold: {premise} in init states {ranges(numbers)}", flush=True)
+        print(f"  fails: {premise} in init states {ranges(numbers)}", flush=True)
     for thing, numbers in found.thrown.items():
         print(f"  thrown apart: {thing} in init states {ranges(numbers)}", flush=True)
     if found.unsettled:

@@ -1,4 +1,4 @@
-"""``pytest-vla pride``: how far a paraphrase is from its original, with the parts that the distance is made of."""
+"""``pytest-vla pride``: computes how far a paraphrase is from its original, with the parts of the distance."""
 
 import argparse
 import json
@@ -20,44 +20,46 @@ if TYPE_CHECKING:
 Parts = tuple["Similarity", "BackendChoice"]
 """A comparison by a backend that has parts, and that backend."""
 
-# What the command needs is imported when it runs: --help has to come at once.
+# Heavy imports are inside the functions, so that --help is fast.
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     from pytest_vla.metrics.pride import ALPHA
 
     parser.epilog = (
-        "LIBERO-Para (arXiv 2603.28301): PD = 1 - (alpha S_K + (1 - alpha) S_T). S_K is the mean cosine of the "
-        "original's content words with the best of the paraphrase's, S_T is 1 - tree edit distance / nodes. The best "
-        "backend that is here is taken: the published values of LIBERO-Para's own pairs (published), spaCy's "
-        "en_core_web_sm, the parser that comes with pytest-vla (pytest-vla-small), or the words alone, of low fidelity "
-        "(template). The parsers need pip install 'pytest-vla[language]'. Published are two numbers: the words and "
-        "trees beside them are the next best backend's, with its own numbers."
+        "The distance is LIBERO-Para's (arXiv 2603.28301): PD = 1 - (alpha S_K + (1 - alpha) S_T). S_K is the mean "
+        "cosine of each content word of the original with its best match in the paraphrase, S_T is 1 - tree edit "
+        "distance / nodes. The best available backend is used: the published values of LIBERO-Para's own pairs "
+        "(published), spaCy's en_core_web_sm, pytest-vla's own parser (pytest-vla-small), or words alone, with low "
+        "fidelity (template). The parsers need pip install 'pytest-vla[language]'. Published values are two numbers "
+        "only; their words and trees come from the next best backend, with its own numbers."
     )
     parser.add_argument("original", metavar="ORIGINAL", help="the task's own instruction")
-    parser.add_argument("paraphrase", metavar="PARAPHRASE", help="what is said instead of it")
+    parser.add_argument("paraphrase", metavar="PARAPHRASE", help="the instruction to compare with it")
     parser.add_argument("--alpha", metavar="A", type=alpha_of, default=ALPHA, help=f"weight of S_K (default: {ALPHA})")
-    parser.add_argument("--backend", metavar="NAME", help="this one or none (default: the best that is here)")
+    parser.add_argument(
+        "--backend", metavar="NAME", help="use this backend, or fail without it (default: the best available)"
+    )
     parser.add_argument(
         "--data",
         metavar="DIR",
         type=Path,
         help="folder with LIBERO-Para's libero_para_metadata.csv, or the file (default: PYTEST_VLA_DATA)",
     )
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(options: argparse.Namespace) -> None:
-    """Compares the two texts and prints the parts. Raises VlaError."""
+    """Compare the two texts and print the parts of the distance. Raises VlaError: an empty text, or no such backend."""
     from pytest_vla.language.published import csv_of
 
     pair = (options.original, options.paraphrase)
     for name, text in zip(("ORIGINAL", "PARAPHRASE"), pair, strict=True):
         if not text.strip():
-            raise VlaError(f"{name} is empty: give an instruction, in quotes")
+            raise VlaError(f"{name} is empty. Give an instruction, in quotes")
     found, choice = _compare(options.backend, csv_of(options.data), pair)
-    # Published are two numbers. Whoever names the backend wants no other one loaded.
+    # Published values have no parts. If the user names the backend, no other one is loaded.
     parts = _compare(None, None, pair) if found.matches is None and options.backend is None else None
     if options.json:
         print(json.dumps(as_table(found, choice, options.alpha, parts), indent=2))
@@ -66,7 +68,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _compare(prefer: str | None, csv: Path | None, pair: tuple[str, str]) -> Parts:
-    """Compares two texts; only if a parser or an embedding model has to be loaded for it, says so when that is slow."""
+    """Compare two texts; print a notice if a parser or an embedding model has to be loaded and loading is slow."""
     from pytest_vla.errors import UnloadedError
     from pytest_vla.language.backends import choose_backend
     from pytest_vla.util.live_line import told_when_slow
@@ -82,7 +84,7 @@ def _compare(prefer: str | None, csv: Path | None, pair: tuple[str, str]) -> Par
 
 
 def as_text(found: "Similarity", choice: "BackendChoice", alpha: float, parts: "Parts | None" = None) -> Iterator[str]:
-    """A comparison for people, line by line; the parts of published values are another backend's."""
+    """Yield the lines of a comparison for the terminal; published values take their parts from a second backend."""
     from pytest_vla.metrics.pride import paraphrase_distance
     from pytest_vla.reports.text import aligned
 
@@ -95,10 +97,10 @@ def as_text(found: "Similarity", choice: "BackendChoice", alpha: float, parts: "
         yield from _values(found, alpha, f" by {choice.backend.name}")
         if parts is None:
             yield ""
-            yield f"Published are the values alone; without --backend={choice.backend.name} the parts are shown as well"
+            yield f"Only the values are published. Without --backend={choice.backend.name} the parts are shown too"
             return
         shown, by = parts
-        # The CSV was taken: that it was not given to this one says nothing.
+        # The published values were used, so the second backend does not list them as passed over.
         passed_over = {name: why for name, why in by.passed_over.items() if name != choice.backend.name}
         yield ""
         yield from _backend_lines("parts by", replace(by, passed_over=passed_over))
@@ -141,9 +143,13 @@ def _values(found: "Similarity", alpha: float, suffix: str) -> Iterator[str]:
 def as_table(
     found: "Similarity", choice: "BackendChoice", alpha: float, parts: "Parts | None" = None
 ) -> dict[str, Any]:
-    """A comparison for programs: tables, lists, texts and numbers.
+    """Return a comparison for JSON: tables, lists, texts and numbers.
 
-    ``parts``: where the values come without them, the comparison by the best backend that has them; else None.
+    Args:
+        found: the comparison.
+        choice: its backend.
+        alpha: the weight of S_K.
+        parts: if the values come without parts, the comparison by the best backend that has parts, else None.
     """
     return {
         "original": found.original,
@@ -208,7 +214,7 @@ def alpha_of(text: str) -> float:
     except ValueError:
         alpha = -1.0
     if not 0 <= alpha <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a weight, 0 to 1")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a weight from 0 to 1")
     return alpha
 
 

@@ -1,4 +1,4 @@
-"""``pytest-vla prune``: removes the runs that are old, broken or too many."""
+"""``pytest-vla prune``: removes runs that are old, broken or too many."""
 
 import argparse
 import sys
@@ -14,37 +14,42 @@ from pytest_vla.run.arguments import age_of, whole_number
 if TYPE_CHECKING:
     from pytest_vla.records.runs import Run
 
-# What the command needs is imported when it runs: --help has to come at once.
+# Heavy imports are inside the functions, so that --help is fast.
 
 _MOST = 999_999
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     parser.epilog = (
-        "Removed is what all of the given options hold of: `prune --keep=20 --older-than=30d` removes runs that began "
-        "more than 30 days ago and are not among the 20 newest. Runs that `pytest-vla rm` would refuse are kept, and "
-        "told."
+        "Removes the runs that match all given options: `prune --keep=20 --older-than=30d` removes runs that began "
+        "more than 30 days ago and are not among the 20 newest. Runs that `pytest-vla rm` would refuse are kept and "
+        "listed."
     )
     parser.add_argument(
-        "--keep", metavar="N", type=whole_number("a number of runs", 0, _MOST), help="all but the newest N of all runs"
+        "--keep",
+        metavar="N",
+        type=whole_number("a number of runs", 0, _MOST),
+        help="remove all runs except the newest N",
     )
     parser.add_argument(
-        "--older-than", metavar="AGE", type=age_of, help="those that began longer ago: 90m, 12h, 30d, 8w"
+        "--older-than", metavar="AGE", type=age_of, help="remove runs that began longer ago: 90m, 12h, 30d, 8w"
     )
-    parser.add_argument("--errors", action="store_true", help="those without any episode that came to its end")
-    parser.add_argument("--unfinished", action="store_true", help="those that were stopped or killed before their end")
+    parser.add_argument("--errors", action="store_true", help="remove runs without any complete episode")
+    parser.add_argument(
+        "--unfinished", action="store_true", help="remove runs that were stopped or killed before their end"
+    )
     declare_removal(parser)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Remove the runs that the options hold of. Raises VlaError: no option is given, or nobody agreed."""
+    """Remove the runs that match all given options. Raises VlaError: no option is given, or the user did not agree."""
     from pytest_vla.records.removal import refusals
     from pytest_vla.records.store import open_store
     from pytest_vla.util.text import printable
 
     if options.keep is None and options.older_than is None and not (options.errors or options.unfinished):
-        raise VlaError("prune what? Give at least one of --keep=N, --older-than=AGE, --errors and --unfinished")
+        raise VlaError("which runs? Give at least one of --keep=N, --older-than=AGE, --errors and --unfinished")
     with open_store(options.results, create=False) as store:
         runs = select_runs(
             store.runs(),
@@ -73,15 +78,15 @@ def select_runs(
     unfinished: bool,
     now: datetime,
 ) -> "list[Run]":
-    """The runs of which all that is asked for holds.
+    """Return the runs that match all given conditions.
 
     Args:
-        runs: all, the newest first.
-        keep: all but so many, the newest; None: any.
-        older_than: those that began more than so many seconds before `now`; None: any.
-        errors: those without any episode that came to its end.
-        unfinished: those that did not run all their items.
-        now: with a time zone.
+        runs: all runs, the newest first.
+        keep: skip this many of the newest runs, or None to skip none.
+        older_than: select runs that began more than this many seconds before `now`, or None for any age.
+        errors: select runs without any finished episode only.
+        unfinished: select runs that did not run all their items only.
+        now: a time with a time zone.
     """
     from pytest_vla.records.counting import is_complete
 

@@ -1,9 +1,9 @@
-"""``pytest-vla report``: what the records of runs say of models, the language and variations, without a rollout.
+"""``pytest-vla report``: reports metrics from the records of runs, without rolling out episodes.
 
-JSON has ``schema``; ``models`` (see `pytest_vla.reports.sections.section_table`), with the keys that each section
-declares for a model (``_MODELS`` of its module); beside it how each section's numbers were made, and under the names of
-benchmarks their own tables; ``notes``: known defects of the benchmarks that are in the numbers; and ``stopped`` if a
-time limit ended runs: which, and whether each is a balanced sample. ``--schema`` prints the JSON Schema.
+The JSON has ``schema``; ``models`` (see `pytest_vla.reports.sections.section_table`), with the keys that each section
+declares for a model (``_MODELS`` of its module); how each section's numbers were made; benchmarks' own tables under
+their names; ``notes``, the benchmarks' known defects that affect the numbers; and ``stopped`` if a time limit ended
+runs: which, and whether each is a balanced sample. ``--schema`` prints the JSON Schema.
 """
 
 import argparse
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pytest_vla.reports.loaded import Loaded
     from pytest_vla.reports.sections import Named, Section
 
-# What the command needs is imported when it runs: --help has to come at once.
+# Heavy imports are inside the functions, so that --help is fast.
 
 FORMATS = ("terminal", "json", "png", "html", "csv", "latex")
 ENDINGS = {
@@ -37,7 +37,7 @@ ENDINGS = {
     ".csv": "csv",
     ".tex": "latex",
 }
-"""Endings of files, and the default format for each."""
+"""The default format for each file ending."""
 
 ALGORITHMS = ("fastdtw", "exact")
 TAUS = ("leave-one-out", "paper")
@@ -45,52 +45,54 @@ SIGNS = ("metric", "paper")
 
 
 PICTURES = 200
-"""Episodes of a page with pictures, where nothing is said."""
+"""The default number of episodes with pictures on a page."""
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     from pytest_vla.commands.pride import alpha_of
     from pytest_vla.metrics.pride import ALPHA
     from pytest_vla.run.arguments import declare_results, rule_text
 
     further = "; ".join(entry.about for entry in extensions.sections())
     parser.epilog = (
-        f"Of every model (its --vla-model text) and suite: {further}. Of each case the first complete record counts "
-        "(docs: What counts). JSON has the keys of what there is: a model that was told no other text has none of the "
-        "language's. png needs matplotlib: pip install 'pytest-vla[report]'."
+        f"Sections, for each model (its --vla-model text) and suite: {further}. For each case the first complete "
+        "record counts (docs: What counts). JSON has only the keys with data: a model without other instructions has "
+        "no language section. png needs matplotlib: pip install 'pytest-vla[report]'."
     )
     parser.add_argument(
         "which",
         metavar="RUN|DIR",
         nargs="*",
-        help="a run's name or its beginning, last, all (default), a run's folder, or a results folder",
+        help="a run's name or the beginning of it, a run's folder, a results folder, last or all (default: all)",
     )
     parser.add_argument(
         "--format",
         choices=FORMATS,
-        help="csv and latex: the tables (default: by the ending of FILE, else terminal)",
+        help="format to write; csv and latex have the tables (default: by the ending of FILE, or terminal)",
     )
     parser.add_argument(
         *("-o", "--output"),
         metavar="FILE",
         type=Path,
-        help="written as a whole or not at all: .html, .json, .txt, .csv, .tex (default: standard output). The folder "
-        "of png (default: this one). With csv and latex a folder gets a file for each table",
+        help="file to write, whole or not at all: .html, .json, .txt, .csv, .tex; a folder for png (default: the "
+        "current one), or for one csv or latex file a table (default: standard output)",
     )
     parser.add_argument("--alpha", metavar="A", type=alpha_of, default=ALPHA, help=f"weight of S_K (default: {ALPHA})")
-    parser.add_argument("--backend", metavar="NAME", help="of the similarities (default: the best that has all pairs)")
+    parser.add_argument(
+        "--backend", metavar="NAME", help="backend of the similarities (default: the best that has all pairs)"
+    )
     parser.add_argument(
         "--failure-algorithm",
         choices=ALGORITHMS,
-        help="DTW of the failure types (default: fastdtw, the paper's, where it is installed, else exact)",
+        help="DTW algorithm of the failure types (default: fastdtw, as in the paper, if it is installed, else exact)",
     )
     parser.add_argument(
         "--tau",
         choices=TAUS,
         default=TAUS[0],
-        help="threshold of the failure types: leave-one-out (default) compares each success with the others; paper "
-        "compares it with all successes, as LIBERO-Para's Tables 4 and 16",
+        help="threshold of the failure types: leave-one-out compares each success with the others; paper compares it "
+        "with all successes, as in LIBERO-Para's Tables 4 and 16 (default: leave-one-out)",
     )
     parser.add_argument(
         "--data",
@@ -101,71 +103,70 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--full",
         action="store_true",
-        help="all rows of variations on a terminal, those too that say nothing by themselves (JSON has all)",
+        help="print all rows of variations on a terminal (default: only the informative ones; JSON always has all)",
     )
     parser.add_argument(
         "--stop-when",
         metavar="RULE",
         type=rule_text,
-        help="what stopping episodes by this rule would have done, such as 'token_entropy>0.3 for 5': of failures how "
-        "many it would have caught, of successes how many it would have cut (default: none; runs: --vla-metrics)",
+        help="evaluate a rule for stopping episodes, such as 'token_entropy>0.3 for 5': how many failures it would "
+        "have caught, and how many successes it would have cut (default: none; needs runs with --vla-metrics)",
     )
     parser.add_argument(
         "--rho",
         choices=SIGNS,
         default=SIGNS[0],
-        help="of --labels: when rho is above 0: metric (default), where a larger metric goes with a higher quality; "
-        "paper, where a lower one does, as Table III of arXiv 2507.17049",
+        help="for --labels: the sign of rho: metric, positive if a larger metric goes with a higher quality; paper, "
+        "positive if a lower one does, as in Table III of arXiv 2507.17049 (default: metric)",
     )
     parser.add_argument(
         "--labels",
         metavar="FILE",
         type=Path,
-        help="CSV of labels of quality, as `pytest-vla label` writes it: which metrics go with them, and how far two "
-        "people agree",
+        help="CSV of quality labels from `pytest-vla label`: report which metrics correlate with them, and how well "
+        "two people agree (default: none)",
     )
     parser.add_argument(
         "--pictures",
         metavar="N",
         type=episode_number,
-        help="of html: episodes with pictures of their start and end, those that did not succeed first (default: "
-        f"{PICTURES})",
+        help=f"for html: number of episodes with pictures of their start and end, failures first (default: {PICTURES})",
     )
     parser.add_argument(
         "--videos",
         metavar="none|failed[:N]|all[:N]",
         type=video_number,
-        help="of html: episodes with a video, recorded or drawn now (default: none; N: 20)",
+        help="for html: episodes with a video, recorded or drawn now (default: none; default N: 20)",
     )
     parser.add_argument(
         "--schema",
         action="store_true",
-        help="print the JSON Schema of --format=json, with the parts that are installed",
+        help="print the JSON Schema of --format=json, with the installed sections, and exit",
     )
     parser.add_argument(
         "--occlusion",
         metavar="none|failed[:N]|all[:N]",
         type=occlusion_number,
         default=(0, True),
-        help="of html: episodes with a map of where the policy looks: it is asked again with each patch of its first "
-        "pictures covered (default: none; N: 5)",
+        help="for html: episodes with a map of where the policy looks: it is asked again with each patch of its first "
+        "pictures covered (default: none; default N: 5)",
     )
+    parser.add_argument("--vla-model", metavar="POLICY", help="for --occlusion: the policy to ask (default: the run's)")
     parser.add_argument(
-        "--vla-model", metavar="POLICY", help="of --occlusion: the policy that is asked (default: the run's)"
+        "--vla-device", metavar="DEVICE", help="for --occlusion: the policy's device, as for pytest (default: auto)"
     )
-    parser.add_argument("--vla-device", metavar="DEVICE", help="of --occlusion: as pytest's (default: auto)")
     declare_results(parser)
 
 
 def episode_number(text: str) -> int:
-    """Of ``--pictures``. Raises ArgumentTypeError: it is no number from 0."""
+    """Parse ``--pictures``. Raises ArgumentTypeError if the text is no whole number from 0."""
     if not text.isascii() or not text.isdigit():
-        raise argparse.ArgumentTypeError(f"expected a number of episodes, such as 200 or 0, and not {text!r}")
+        raise argparse.ArgumentTypeError(f"expected a number of episodes, such as 200 or 0, found {text!r}")
     return int(text)
 
 
 def video_number(text: str) -> tuple[int, bool]:
-    """Of ``--videos``. Raises ArgumentTypeError: the text says something else."""
+    """Parse ``--videos``. Raises ArgumentTypeError if the text has a different form."""
     from pytest_vla.reports.html.media import videos_of
 
     try:
@@ -175,7 +176,7 @@ def video_number(text: str) -> tuple[int, bool]:
 
 
 def occlusion_number(text: str) -> tuple[int, bool]:
-    """Of ``--occlusion``. Raises ArgumentTypeError: the text says something else."""
+    """Parse ``--occlusion``. Raises ArgumentTypeError if the text has a different form."""
     from pytest_vla.reports.html.media import videos_of
 
     try:
@@ -185,7 +186,7 @@ def occlusion_number(text: str) -> tuple[int, bool]:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Reads the records, computes and writes. Raises VlaError, also where a section is missing from what is written."""
+    """Read the records, compute the sections, and write them. Raises VlaError, also if a section could not be made."""
     from pytest_vla.metrics.extra_metrics import hidden_notes
     from pytest_vla.reports.figures import check_matplotlib
     from pytest_vla.reports.loaded import load
@@ -202,7 +203,7 @@ def run(options: argparse.Namespace) -> None:
         check_matplotlib()
     for name in ("pictures", "videos"):
         if format != "html" and getattr(options, name) is not None:
-            raise VlaError(f"--{name}: a page has them, and {format} has none: --format=html -o report.html")
+            raise VlaError(f"--{name} requires --format=html -o report.html; found {format}")
     if format == "html" and options.occlusion[0] and options.vla_model is not None:
         from pytest_vla.policies.load import check_model
         from pytest_vla.run.project import typed_model
@@ -217,10 +218,10 @@ def run(options: argparse.Namespace) -> None:
     hidden = [*hidden_notes(loaded.records)]
     if not (sections or troubles):
         if hidden:
-            raise VlaError(f"nothing to report of the records that count. {'. '.join(hidden)}")
+            raise VlaError(f"nothing to report from the records that count. {'. '.join(hidden)}")
         raise VlaError(
             f"nothing to report: none of {counted(len(loaded.records), 'record')} has a variation, another text than "
-            f"its task's or a number that others add{_broken(loaded.records)}. Run "
+            f"its task's or an added metric{_broken(loaded.records)}. Run "
             "`pytest --vla-suite=... --vla-model=... --vla-vary=...` or "
             "`--vla-suite=libero_para`, or `pytest-vla import libero-para DIR`"
         )
@@ -242,7 +243,7 @@ def _write_tables(named: "Sequence[Named]", format: str, output: Path | None) ->
 
     tables = [table for entry, section in named for table in named_tables(entry.name, section.blocks())]
     if not tables:
-        raise VlaError(f"no section of this report has a table that {format} could have")
+        raise VlaError(f"no section of this report has a table for {format}")
     files = csv_files(tables) if format == "csv" else latex_files(tables)
     if output is None or str(output) == "-":
         print(joined(files, format), end="")
@@ -254,7 +255,7 @@ def _write_tables(named: "Sequence[Named]", format: str, output: Path | None) ->
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise VlaError(f"{output} is no folder for tables: {error.strerror}") from error
+        raise VlaError(f"cannot make the folder {output}: {error.strerror}") from error
     for name, text in files.items():
         file = output / f"{name}.{'csv' if format == 'csv' else 'tex'}"
         with whole_file(file) as stream:
@@ -263,7 +264,7 @@ def _write_tables(named: "Sequence[Named]", format: str, output: Path | None) ->
 
 
 def _broken(records: "Sequence[Record]") -> str:
-    """How many episodes came to no end, by why; empty: all did."""
+    """Return the number of episodes without a result, by reason, or an empty text if all have one."""
     from pytest_vla.metrics.selection import is_counted
     from pytest_vla.util.text import printable
 
@@ -290,7 +291,7 @@ def _write_page(
 
 
 def _policies(options: argparse.Namespace) -> "Callable[[Run, Record], Policy]":
-    """Gives the policy of an episode, or that of ``--vla-model``; each is loaded once, when it is first asked for."""
+    """Return a function that gives an episode's policy, or that of ``--vla-model``; each is loaded once, on demand."""
     loaded: dict[str, tuple[Policy, str | None]] = {}
 
     def policy_of(run: "Run", record: "Record") -> "Policy":
@@ -305,8 +306,8 @@ def _policies(options: argparse.Namespace) -> "Callable[[Run, Record], Policy]":
         policy, digest = loaded[named]
         if options.vla_model is None and None not in (digest, record.policy_digest) and digest != record.policy_digest:
             raise VlaError(
-                f"{named} is another policy now than in run {run.name} (digest {str(digest)[:8]}, then "
-                f"{str(record.policy_digest)[:8]}): name the one to ask with --vla-model"
+                f"{named} has changed since run {run.name} (digest {str(digest)[:8]}, was "
+                f"{str(record.policy_digest)[:8]}). Name the policy to ask with --vla-model"
             )
         return policy
 
@@ -337,31 +338,31 @@ def _write(sections: "Sequence[Section]", loaded: "Loaded", format: str, output:
 
 
 def format_of(named: str | None, output: Path | None) -> str:
-    """One of `FORMATS`, of which the output, a file or a folder, can be written.
+    """Return the one of `FORMATS` to write, after checking that the output can be written.
 
     Args:
-        named: what the user says; None: what the file's ending says.
-        output: None, or ``-``: standard output.
+        named: the user's choice, or None to infer it from the file's ending.
+        output: a file or a folder; None or ``-`` for standard output.
 
     Raises:
-        VlaError: the ending says nothing, or there can be no such file or folder.
+        VlaError: the ending is unknown, or the file or folder cannot be written.
     """
     if output is None or (str(output) == "-" and named != "png"):
         return named or "terminal"
     ending = output.suffix.lower()
     if named == "png" or (named is None and ending == ".png"):
         if ending == ".png" and not output.is_dir():
-            raise VlaError(f"-o {output}: the pictures are several: give their folder, --format=png -o FOLDER")
-        _check_folder(output, "png are written into a folder")
+            raise VlaError(f"-o {output}: there are several pictures. Give a folder: --format=png -o FOLDER")
+        _check_folder(output, "pictures are written into a folder")
         return "png"
     if named in ("csv", "latex") and (output.is_dir() or ending not in ENDINGS or not ending):
         _check_folder(output, f"{named} with a folder has a file for each table")
         return named
     if output.is_dir():
-        raise VlaError(f"-o {output} is a folder: give a file, or --format=png for pictures in it")
+        raise VlaError(f"-o {output} is a folder. Give a file, or --format=png to write pictures into it")
     if named is None and ending not in ENDINGS:
         known = ", ".join(each for each in ENDINGS if each)
-        raise VlaError(f"-o {output}: nothing is known to be written as {ending}: expected {known}, or say --format")
+        raise VlaError(f"-o {output}: unknown ending {ending}. Expected {known}, or --format")
     if not output.parent.is_dir():
         raise VlaError(f"cannot write {output}: there is no folder {output.parent}")
     if not output.exists():
@@ -370,12 +371,12 @@ def format_of(named: str | None, output: Path | None) -> str:
 
 
 def _check_folder(folder: Path, what: str) -> None:
-    """Raises VlaError where no file can be made in a folder that is there, or would be made."""
+    """Raise VlaError if no file can be created in a folder that exists or would be created."""
     there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
     if not there.is_dir():
         raise VlaError(f"{what}: {there} is no folder")
     if not os.access(there, os.W_OK | os.X_OK):
-        raise VlaError(f"{what}: the folder {there} cannot be written")
+        raise VlaError(f"{what}: no permission to write in {there}")
 
 
 COMMAND = Command(declare, run)

@@ -1,4 +1,4 @@
-"""``pytest-vla rescore``: a run's episodes charged anew, by other costs, from what is recorded of them."""
+"""``pytest-vla rescore``: computes a run's costs anew, by other cost rules, from recorded states and actions."""
 
 import argparse
 import shutil
@@ -27,38 +27,46 @@ _SHOWN = 3
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     parser.epilog = (
-        "No policy is asked: each control step is taken again from the recorded state before it, with the recorded "
-        "action, which gives the contact forces that were. The run is written into a new results folder, with its "
-        "trajectories; nothing is overwritten. It is told how far states drift in a step, which is 0 where the "
-        "simulator is the one that recorded, and in how many episodes the ledger comes out as it was."
+        "No policy is asked: each control step is simulated again from its recorded state with the recorded action, "
+        "which reproduces the contact forces. The run is written to a new results folder, with its trajectories; "
+        "nothing is overwritten. The command reports how far states drift in a step (0 if the simulator's version is "
+        "the same), and how many episodes have the same ledger as before."
     )
-    parser.add_argument("which", metavar="RUN", help="a run's name or its beginning, its folder, or last")
     parser.add_argument(
-        "-o", "--output", metavar="DIR", type=Path, required=True, help="new results folder: `pytest-vla report DIR`"
+        "which", metavar="RUN", help="the run to rescore: its name or the beginning of it, its folder, or last"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="DIR",
+        type=Path,
+        required=True,
+        help="new results folder, for `pytest-vla report DIR`",
     )
     parser.add_argument("--cost", metavar="FILE", type=Path, help="costs of your own, pytest's --vla-cost-file")
     parser.add_argument("--costs", choices=COSTS, default=COSTS[0], help="collisions, pytest's --vla-collision-costs")
     parser.add_argument(
         "--rules",
         choices=(PAPER, UPSTREAM),
-        help="of a task's own costs keep only the account by these rules, which is then the headline (default: both)",
+        help="keep only the account by these rules of a task's own costs, which becomes the headline (default: keep "
+        "both)",
     )
     declare_data(parser)
     declare_results(parser)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Charge the run anew, and say how it compares. Raises VlaError: it cannot be had, or DIR is there already."""
+    """Compute the run's costs anew, and print how they compare. Raises VlaError: no such run, or DIR exists already."""
     from pytest_vla.records.load import open_run
     from pytest_vla.records.store import open_store
 
     if options.output.exists():
-        raise VlaError(f"{options.output} is there already, and nothing is overwritten: name a new folder with -o")
+        raise VlaError(f"{options.output} exists already, and is not overwritten. Name a new folder with -o")
     with open_run(options.which, options.results) as (store, runs):
         if len(runs) != 1:
-            raise VlaError(f"{options.which} is {len(runs)} runs: name one of them")
+            raise VlaError(f"{options.which} names {len(runs)} runs; name one")
         (known,) = runs
         records, folder = tuple(store.records(known.name)), store.results / known.name
     changed, told = _charged_anew(records, known, folder, options)
@@ -75,7 +83,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 _OF_CHARGING = ("costs", "ledger", "rescored", DECLARED)
-"""In a record's provenance: what this command says anew."""
+"""The entries of a record's provenance that this command replaces."""
 
 
 def _charged_anew(
@@ -100,7 +108,7 @@ def _charged_anew(
             task = restored_task(record, data_of(known, options.data))
             variation = restored_variation(task, record)
             if task.world is not None or record.arrays is None:
-                left.append(f"{record.case} is left as it is: {_why_left(record, task)}")
+                left.append(f"{record.case} is unchanged: {_why_left(record, task)}")
                 changed.append(record)
                 continue
             trajectory = load_trajectory(trajectory_file(folder, record.arrays))
@@ -117,19 +125,19 @@ def _charged_anew(
     told = [*left[:_SHOWN], *([f"and {len(left) - _SHOWN} more"] if len(left) > _SHOWN else [])]
     if drifts:
         drift = "bit for bit" if max(drifts) == 0 else f"to within {max(drifts):.2g} (m, rad) in each step"
-        told.append(f"{len(drifts)} of {len(records)} episodes charged anew; their states repeat {drift}")
+        told.append(f"{len(drifts)} of {len(records)} episodes rescored; their states were reproduced {drift}")
     if compared:
-        told.append(f"of {compared} that had such a ledger, {alike} have the same entries again")
+        told.append(f"{alike} of {compared} comparable ledgers are unchanged")
     return changed, told
 
 
 def _is_same(record: "Record", account: str, declared: object) -> bool:
-    """Whether an account charges for the same things as then."""
+    """Whether an account charges by the same rules as in the record."""
     return account != "declared" or getattr(declared, "digest", None) == record.provenance.get(DECLARED)
 
 
 def _why_left(record: "Record", task: "Task") -> str:
-    return f"{task.suite} has a simulator of its own" if task.world is not None else "it left no states"
+    return f"{task.suite} has its own simulator" if task.world is not None else "it has no states"
 
 
 def _of_rules(charges: Sequence[Charge], rules: str | None) -> Iterator[Charge]:

@@ -1,4 +1,4 @@
-"""``pytest-vla reword``: of each task the closest rewording that breaks it, as cases to run again."""
+"""``pytest-vla reword``: finds, for each task, the closest rewording that the policy fails, and writes it as a case."""
 
 import argparse
 import json
@@ -24,37 +24,41 @@ if TYPE_CHECKING:
     from pytest_vla.language.backends import Backend
     from pytest_vla.plan.task import Task
 
-# What simulates is imported when it runs: --help has to come at once.
+# The simulator is imported inside the functions, so that --help is fast.
 
 DEFAULT_FILE = "reworded_cases.toml"
 DEFAULT_TRIES, MOST_TRIES = 40, 1_000_000
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     parser.epilog = (
-        "Of each task that the policy does, all rewordings are ordered by PRIDE's distance from its own instruction: "
-        "LIBERO-Para's 43 kinds of paraphrase by a grammar, which reads each back to the same meaning, and words of "
-        "WordNet that were screened by hand. Half of the tries are drawn evenly over kinds: their failures are a rate. "
-        "The others look for the closest that fails, nearest first. It is tried under further run seeds and under the "
-        "case's other seeds; what always fails under the run seeds is written to a file of cases, which pytest "
-        "--vla-cases=FILE runs. Equal options give equal files. The exit code is 0, also where something breaks; 1 "
-        "where the policy does no task, and 130 where it was stopped."
+        "For each task that the policy solves, all rewordings are sorted by PRIDE's distance from the task's own "
+        "instruction: LIBERO-Para's 43 kinds of paraphrase by a grammar, each verified to have the same meaning, and "
+        "WordNet synonyms that were screened by hand. Half of the tries are drawn evenly over kinds, for a failure "
+        "rate. The others search for the closest rewording that fails, nearest first. It is repeated under further run "
+        "seeds and on the other seeds; a rewording that fails under all run seeds is written as a case, which pytest "
+        "--vla-cases=FILE runs. Equal options give equal files. Exit code: 0, even if a rewording fails; 1 if the "
+        "policy solves no task; 130 if it was stopped."
     )
-    seeds = "the first that the policy does is searched, the others tell how often"
+    seeds = "the first solved one is searched, the others are repeats"
     declare_search(parser, "rewordings", seeds, Path(DEFAULT_FILE))
     parser.add_argument(
         "--tries",
         metavar="N",
         type=whole_number("a number of tries", 1, MOST_TRIES),
         default=DEFAULT_TRIES,
-        help=f"rewordings that are tried of each task (default: {DEFAULT_TRIES})",
+        help=f"rewordings to try for each task (default: {DEFAULT_TRIES})",
     )
-    parser.add_argument("--backend", metavar="NAME", help="of the distances, as pytest-vla pride's")
+    parser.add_argument(
+        "--backend",
+        metavar="NAME",
+        help="backend of the distances, as for pytest-vla pride (default: the best available)",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Search, print, and write. Raises VlaError: the policy cannot be loaded, or no task has a rewording."""
+    """Search, print, and write the file. Raises VlaError: the policy cannot be loaded, or no task has a rewording."""
     from pytest_vla.episode.rollout import Conditions
     from pytest_vla.episode.world_pool import WorldPool
     from pytest_vla.fuzz.case_file import write_cases
@@ -81,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
         trials = Trials(policy, worlds, conditions)
 
         def keep(task: "Task", seen: "Reworded") -> None:
-            """Whatever ends the search, the file has what was found."""
+            """Write the cases found so far, so that an interrupted search keeps them."""
             told(f"{task.id}: {len(seen.tried)} of {options.tries} rewordings")
             found[task.id] = seen
             now = _listed(found.values(), conditions, backend)
@@ -118,7 +122,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def as_table(found: "dict[str, Reworded]", passed_over: dict[str, str], backend: "Backend") -> dict[str, Any]:
-    """What was found, for JSON: ``evenly`` are the tries whose rates are of all rewordings."""
+    """Return the results for JSON; ``evenly`` marks the tries whose rates are over all rewordings."""
     from pytest_vla.fuzz.reword import rates_by_sort
 
     return {
@@ -134,7 +138,7 @@ def as_table(found: "dict[str, Reworded]", passed_over: dict[str, str], backend:
 
 
 def changes_text(original: str, text: str) -> str:
-    """``bowl -> dish``, ``+ please``: the words that differ, run by run, in the order of the texts."""
+    """Return the words that differ, in the order of the texts: ``bowl -> dish``, ``+ please``."""
     from difflib import SequenceMatcher
 
     before, now = original.split(), text.split()
@@ -219,6 +223,7 @@ def _listed(some: "Iterable[Reworded]", conditions: "Conditions", backend: "Back
 
 
 def _lines(found: "dict[str, Reworded]", passed_over: dict[str, str], backend: "Backend") -> Iterator[str]:
+    from pytest_vla.fuzz.found import left_out_text
     from pytest_vla.fuzz.reword import rates_by_sort
     from pytest_vla.metrics.statistics import wilson_interval
 
@@ -227,7 +232,7 @@ def _lines(found: "dict[str, Reworded]", passed_over: dict[str, str], backend: "
         yield f"{name}: {why}"
     for name, seen in found.items():
         for seed, why in seen.left_out:
-            yield f"{name}: seed {seed} is left out: without any change {why}"
+            yield f"{name}: {left_out_text(seed, why)}"
         if seen.seed is None:
             yield f"{name}: no rewording was tried"
             continue
@@ -235,7 +240,7 @@ def _lines(found: "dict[str, Reworded]", passed_over: dict[str, str], backend: "
     rates = rates_by_sort(found.values())
     if rates:
         yield ""
-        yield "rewordings drawn evenly over kinds that break their task, with 95% intervals over rewordings like these"
+        yield "failure rates of rewordings drawn evenly over kinds, with 95% intervals over rewordings like these"
     for (axis, sort), (failed, number) in rates.items():
         low, high = wilson_interval(failed, number)
         what = f"{axis} {sort}" if axis else "all"
@@ -246,22 +251,22 @@ def _task_lines(name: str, seen: "Reworded") -> Iterator[str]:
     if seen.closest is None:
         tried = f"{len(seen.tried)} tried, of {len(seen.ranked)}"
         if seen.cleared is None:
-            yield f"{name}: no rewording always breaks it: {tried}"
+            yield f"{name}: no rewording always fails: {tried}"
         else:
-            yield f"{name}: no rewording nearer than PD {seen.cleared:.4f} always breaks it, nor any other of {tried}"
+            yield f"{name}: no rewording closer than PD {seen.cleared:.4f} always fails, nor any other of {tried}"
     else:
         yield f"{name}: {_break_text(seen, seen.closest)}"
         if seen.untried:
-            nearer = f"{len(seen.untried)} of {seen.nearer} nearer ones were not tried"
-            yield f"  {nearer}; none nearer than PD {seen.cleared:.4f} always breaks it"
+            nearer = f"{len(seen.untried)} of {seen.nearer} closer ones were not tried"
+            yield f"  {nearer}; none closer than PD {seen.cleared:.4f} always fails"
         else:
-            yield f"  it is the closest: all {seen.nearer} nearer ones were tried"
+            yield f"  it is the closest: all {seen.nearer} closer ones were tried"
     for each in seen.flaky:
         yield f"  not always: {_break_text(seen, each)}"
     reasons = {each.why: 0 for each in seen.tried if each.outcome == "aside"}
     for why in reasons:
         number = sum(each.why == why for each in seen.tried)
-        yield f"  {number} aside: {why}"
+        yield f"  {number} left out: {why}"
 
 
 def _break_text(seen: "Reworded", found: "Break") -> str:
@@ -281,13 +286,13 @@ def _distance(ranked: "Ranked") -> str:
 def _end(options: argparse.Namespace, written: int, episodes: int, stopped: bool) -> Iterator[str]:
     yield counted(episodes, "episode")
     if stopped:
-        yield "stopped: what was found until then is here"
+        yield "stopped; the results so far are here"
     if written:
         again = f"pytest --vla-cases={options.output} --vla-model={options.vla_model}"
         yield f"{options.output}: {counted(written, 'case')}: `{again}` runs {'it' if written == 1 else 'them'}"
     else:
-        there = f"; {options.output} was there before, and is of another search" * options.output.exists()
-        yield f"nothing was found that always fails, and no file was written{there}"
+        there = f"; {options.output} is from an earlier search" * options.output.exists()
+        yield f"no rewording always fails; no file was written{there}"
 
 
 COMMAND = Command(declare, run)

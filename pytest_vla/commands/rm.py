@@ -14,25 +14,28 @@ if TYPE_CHECKING:
     from pytest_vla.records.runs import Run
     from pytest_vla.records.store import Store
 
-# What the command needs is imported when it runs: --help has to come at once.
+# Heavy imports are inside the functions, so that --help is fast.
 
 Ask = Callable[[str], str]
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     parser.epilog = (
-        "A run that is running is not removed, and neither is one whose records another run counts, as runs with --lf "
-        "do. What stands outside of the results folder is never touched."
+        "A run that is still running is not removed, nor is one whose records are counted by another run, such as a "
+        "run with --lf. Files outside of the results folder are never touched."
     )
     parser.add_argument(
-        "which", metavar="RUN", nargs="+", help="a run's name or its beginning; last: the one that began last"
+        "which",
+        metavar="RUN",
+        nargs="+",
+        help="runs to remove: a run's name or the beginning of it, or last, the newest",
     )
     declare_removal(parser)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Remove the runs that are named. Raises VlaError: there is none of a name, one must not go, or nobody agreed."""
+    """Remove the named runs. Raises VlaError: no such run, a run must be kept, or the user did not agree."""
     from pytest_vla.records.removal import refusals, refused
     from pytest_vla.records.store import open_store
 
@@ -44,41 +47,44 @@ def run(options: argparse.Namespace) -> None:
 
 
 def declare_removal(parser: argparse.ArgumentParser) -> None:
-    """The arguments that ``rm`` and ``prune`` share."""
-    parser.add_argument("--dry-run", action="store_true", help="say what would be removed, and remove nothing")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    """Declare the options that ``rm`` and ``prune`` share."""
+    parser.add_argument("--dry-run", action="store_true", help="list the runs, and remove nothing")
+    parser.add_argument("--yes", action="store_true", help="remove without asking")
     parser.add_argument(
         "--elsewhere",
         action="store_true",
-        help="also unfinished runs of other machines, of which nobody here can tell whether they still run",
+        help="also remove unfinished runs of other machines, which may still be running there",
     )
     declare_results(parser)
 
 
 def remove(store: "Store", runs: "Sequence[Run]", options: argparse.Namespace, ask: Ask | None) -> None:
-    """Remove runs, with the user's consent, and say what was freed. Raises VlaError: nobody agreed, or it cannot be.
+    """Remove runs after the user agrees, and print the freed space.
 
     Args:
-        store: of the runs.
-        runs: which.
-        options: of `declare_removal`.
-        ask: asks the user; None: nobody can be asked.
+        store: the store of the runs.
+        runs: the runs to remove.
+        options: the options of `declare_removal`.
+        ask: asks the user a question, or None if standard input is no terminal.
+
+    Raises:
+        VlaError: the user did not agree, or a run cannot be removed.
     """
     from pytest_vla.records.removal import remove_runs, size_of
     from pytest_vla.util.text import counted, printable
 
     if not (options.yes or options.dry_run) and ask is None:
-        raise VlaError("nobody can be asked, as standard input is no terminal: say yes with --yes")
+        raise VlaError("standard input is not a terminal, so the command cannot ask. Use --yes")
     sizes = [size_of(store, run) for run in runs]
     print("\n".join(map(printable, _listed(runs, sizes))))
     total = f"{counted(len(runs), 'run')}, about {_size(sum(sizes))}"
     if options.dry_run:
         print(f"would remove {total}")
         return
-    if not options.yes and ask is not None and not agrees(ask, f"Remove {total}, for good?"):
+    if not options.yes and ask is not None and not agrees(ask, f"Remove {total} permanently?"):
         raise VlaError("nothing was removed")
     freed = remove_runs(store, runs, elsewhere=options.elsewhere)
-    print(f"removed {total}: the results folder takes {_size(freed)} less")
+    print(f"removed {total}; the results folder is {_size(freed)} smaller")
 
 
 def _listed(runs: "Sequence[Run]", sizes: Sequence[int]) -> Iterator[str]:
@@ -101,7 +107,7 @@ def _listed(runs: "Sequence[Run]", sizes: Sequence[int]) -> Iterator[str]:
 
 
 def agrees(ask: Ask, question: str) -> bool:
-    """Whether the user says yes, and nothing else."""
+    """Whether the user answers yes."""
     try:
         return ask(f"{question} [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:

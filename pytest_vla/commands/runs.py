@@ -1,4 +1,4 @@
-"""``pytest-vla runs``: the runs of a results folder."""
+"""``pytest-vla runs``: lists the runs of a results folder."""
 
 import argparse
 
@@ -9,18 +9,18 @@ from pytest_vla.run.arguments import declare_results
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     parser.epilog = (
-        "Episodes are those done of those planned. The rate is over successes and failures of the suites' episodes "
-        "(of your own tests, where there are no others), with its 95% interval over these tasks; errors are not in it. "
-        "Of varied episodes `pytest-vla report RUN` has the interval."
+        "The episodes column has finished and planned episodes. The rate is successes / (successes + failures) of the "
+        "suites' episodes, or of your own tests if there are no others, with a 95% interval over these tasks; errors "
+        "are excluded. For intervals of varied episodes use `pytest-vla report RUN`."
     )
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     declare_results(parser)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print them. Raises VlaError: there are none."""
+    """Print the runs. Raises VlaError if there are none."""
     with open_store(options.results, create=False) as store:
         runs = store.runs()
     if not runs and not options.json:

@@ -1,4 +1,4 @@
-"""``pytest-vla serve``: offers a policy to other machines, so that one with a GPU serves those that simulate."""
+"""``pytest-vla serve``: serves a policy to other machines, so that a GPU machine can answer machines that simulate."""
 
 import argparse
 import os
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytest_vla.policies.spec import ModelSpec
     from pytest_vla.serving.websocket import WebsocketServer
 
-# What the command needs is imported when it runs: --help has to come at once.
+# Heavy imports are inside the functions, so that --help is fast.
 
 _SECONDS_ON_A_TERMINAL, _SECONDS_IN_A_LOG = 10.0, 60.0
 _BUSY_SECONDS = 30.0
@@ -29,31 +29,34 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     from pytest_vla.policies.openpi_connection import DEFAULT_PORT
 
     parser.epilog = (
-        "Clients are `pytest --vla-model=openpi:HOST:PORT`, whose episodes are then bit for bit what they are with the "
-        "policy at home, and any client of openpi's protocol. The key is in the environment variable "
-        "PYTEST_VLA_POLICY_KEY, here as there; where others than this machine are served it has to be set. Nothing is "
-        "encrypted: over networks that are not yours use a tunnel (ssh -L). Ctrl-C ends it."
+        "Clients are `pytest --vla-model=openpi:HOST:PORT`, whose episodes are identical bit for bit to those with a "
+        "local policy, and any client of openpi's protocol. Set the environment variable PYTEST_VLA_POLICY_KEY to the "
+        "same key on server and clients; it is required unless only this machine is served. Nothing is encrypted: on "
+        "untrusted networks use a tunnel (ssh -L). Ctrl-C ends it."
     )
-    parser.add_argument("--vla-model", metavar="POLICY", required=True, help="as pytest's --vla-model")
+    parser.add_argument("--vla-model", metavar="POLICY", required=True, help="policy to serve, as for pytest")
     parser.add_argument(
         "--port",
         metavar="N",
         type=whole_number("a port", 0, 65535),
         default=DEFAULT_PORT,
-        help=f"0: a free one (default: {DEFAULT_PORT})",
+        help=f"port to listen on, 0 for any free one (default: {DEFAULT_PORT})",
     )
     parser.add_argument(
         "--host",
         metavar="ADDRESS",
         default="127.0.0.1",
-        help="on which to listen; 0.0.0.0: on all of this machine's (default: 127.0.0.1, for this machine only)",
+        help="address to listen on, 0.0.0.0 for all of this machine's (default: 127.0.0.1, for this machine only)",
     )
     parser.add_argument(
-        "--vla-device", metavar="DEVICE", default="auto", help="auto (default: cuda, mps, cpu), or torch's name of it"
+        "--vla-device",
+        metavar="DEVICE",
+        default="auto",
+        help="device of the policy: auto (cuda, mps or cpu), or torch's name of it (default: auto)",
     )
     parser.add_argument(
         "--vla-max-batch", metavar="N", type=question_count, help="questions answered at once, at most, as pytest's"
@@ -63,12 +66,12 @@ def declare(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=one_seed,
         default=0,
-        help="seeds the policy's noise for clients that bring none, which are openpi's (default: 0)",
+        help="seed of the policy's noise for clients that send none, such as openpi's (default: 0)",
     )
 
 
 def run(options: argparse.Namespace) -> None:
-    """Loads the policy, and serves it until SIGINT or SIGTERM. Raises VlaError."""
+    """Load the policy, and serve it until SIGINT or SIGTERM. Raises VlaError: it cannot be loaded or served."""
     from pytest_vla.policies.devices import DEFAULT_BATCH
     from pytest_vla.policies.load import check_model, digest_of
     from pytest_vla.policies.openpi_connection import KEY, require_websockets
@@ -82,8 +85,8 @@ def run(options: argparse.Namespace) -> None:
         host = listener.getsockname()[0]
         if not key and not _is_loopback(host):
             raise VlaError(
-                f"--host={options.host} serves other machines: set a key in the environment variable {KEY}, the same "
-                "here and there"
+                f"--host={options.host} serves other machines. Set the same key in the environment variable {KEY} on "
+                "the server and its clients"
             )
         check_model(spec)
         _say(f"loading {spec.text}")
@@ -106,15 +109,15 @@ def run(options: argparse.Namespace) -> None:
         try:
             device = getattr(policy, "device", None)
             _say(
-                f"{spec.text} is loaded{f' on {device}' if device is not None else ''} in {took:.1f} s; it answers "
-                f"{min(batch, policy.max_batch)} at once, at most"
+                f"{spec.text} is loaded{f' on {device}' if device is not None else ''} in {took:.1f} s; it answers up "
+                f"to {min(batch, policy.max_batch)} at once"
             )
             _say(f"listening on {_joined(host, server.port)}{'; clients need the key' if key else ''}; Ctrl-C ends it")
             _say(f"pytest --vla-suite=SUITE --vla-model=openpi:{_joined(_reachable(host), server.port)}")
             _report(server)
         except KeyboardInterrupt:
             _ignore_signals()
-        _say("ends")
+        _say("stopped")
         if not server.close():
             # A policy that hangs keeps its threads.
             sys.stdout.flush()
@@ -134,14 +137,14 @@ def _load(spec: "ModelSpec") -> "BatchPolicy":
         raise VlaError(f"--vla-model={spec.text}: loading raised {describe(error)}") from error
     if getattr(policy, "privileged", False):
         raise VlaError(
-            f"--vla-model={spec.text} looks into the simulator, which is in another process: it cannot be served; "
-            "clients have it by themselves"
+            f"--vla-model={spec.text} reads the simulator's state, so it cannot be served. Use it in the "
+            "client's pytest instead"
         )
     return as_batch_policy(policy)
 
 
 def _report(server: "WebsocketServer") -> None:
-    """A line now and then, where something happened, until a KeyboardInterrupt."""
+    """Print a line of statistics now and then if there was activity, until a KeyboardInterrupt."""
     pause = _SECONDS_ON_A_TERMINAL if sys.stdout.isatty() else _SECONDS_IN_A_LOG
     asked = batches = connections = 0
     last = time.monotonic()
@@ -157,14 +160,14 @@ def _report(server: "WebsocketServer") -> None:
             if new_batches > batches:
                 line += f", {(new_asked - asked) / (new_batches - batches):.1f} in a batch"
             if busy > _BUSY_SECONDS:
-                line += f"; the policy has been at one call for {busy:.0f} s"
+                line += f"; the current call of the policy has taken {busy:.0f} s"
             _say(f"{time.strftime('%H:%M:%S')} {line}")
         asked, batches, last = new_asked, new_batches, now
 
 
 @contextmanager
 def _bound(host: str, port: int) -> Iterator["socket.socket"]:
-    """A TCP socket that is bound and does not listen yet: who connects before the policy is loaded is refused."""
+    """Yield a TCP socket that is bound but does not listen, so that clients are refused until the policy is loaded."""
     import socket
 
     try:
@@ -172,7 +175,7 @@ def _bound(host: str, port: int) -> Iterator["socket.socket"]:
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
     except (OSError, UnicodeError) as error:
-        raise VlaError(f"--host={host}: {error}; write an address of this machine, such as 0.0.0.0 for all") from error
+        raise VlaError(f"--host={host}: {error}. Give an address of this machine, such as 0.0.0.0 for all") from error
     with socket.socket(family, kind, protocol) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -186,7 +189,7 @@ def _unusable(host: str, port: int, error: OSError) -> VlaError:
     import errno
 
     if error.errno == errno.EADDRINUSE:
-        return VlaError(f"--port={port} is in use on {host}: take another; 0 is a free one")
+        return VlaError(f"--port={port} is in use on {host}. Use another, or 0 for any free one")
     return VlaError(f"--host={host} --port={port}: {error.strerror or error}")
 
 
@@ -197,7 +200,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _reachable(host: str) -> str:
-    """The name by which clients reach an address."""
+    """Return the host name by which clients reach an address."""
     import socket
 
     return socket.gethostname() if host in ("0.0.0.0", "::") else host
@@ -209,7 +212,7 @@ def _joined(host: str, port: int) -> str:
 
 @contextmanager
 def _signals() -> Iterator[None]:
-    """SIGTERM is a KeyboardInterrupt, as SIGINT is; both are as before afterwards."""
+    """Turn SIGTERM into a KeyboardInterrupt, as SIGINT is, and restore both handlers afterwards."""
     before = {number: signal.getsignal(number) for number in _SIGNALS}
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -225,7 +228,7 @@ def _ignore_signals() -> None:
 
 
 def _say(line: str) -> None:
-    # Who reads it may be gone, which is no reason to serve nobody.
+    # The server continues without a reader of its output.
     with suppress(OSError):
         print(printable(f"pytest-vla: {line}"), flush=True)
 

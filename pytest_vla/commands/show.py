@@ -1,4 +1,4 @@
-"""``pytest-vla show``: tasks and runs in pictures."""
+"""``pytest-vla show``: draws tasks and runs as pictures."""
 
 import argparse
 import re
@@ -10,65 +10,68 @@ from pytest_vla.run.arguments import JoinAction, comma_list, declare_data, decla
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     parser.epilog = (
-        "A task is SUITE/TASK, its name or a part of its name, and is shown as policies first see it, a picture for "
-        "each seed and camera; of a suite or of several tasks each has one. With --vary the task as it is stands "
-        "first, and each kind of variation has a row beside it: each level, as an episode under it begins; below them "
-        "what was drawn, and in words what has no picture (instructions, actions) and what a task cannot have. A run "
-        "is its name or the beginning of it, `last`, or its folder: each of its tasks and variations has the start and"
-        " the end of its first episode, and several runs stand side by side. With -o FILE.mp4 it is the video of one "
-        "episode instead."
+        "A task is SUITE/TASK, its name or a part of its name. Its sheet shows it as policies first see it, with a "
+        "picture for each seed and camera; a sheet of a suite or of several tasks has one picture for each task. With "
+        "--vary, the unvaried task comes first, and each kind of variation has a row: a picture of each level at the "
+        "start of an episode, with the drawn values below. Variations without a picture (instructions, actions), and "
+        "those that a task cannot have, are described in words. A run is its name or the beginning of it, `last`, or "
+        "its folder. Its sheet shows the start and the end of the first episode of each task and variation; several "
+        "runs are shown side by side. With -o FILE.mp4 the result is the video of one episode instead."
     )
-    parser.add_argument("what", metavar="TASK|SUITE|RUN", nargs="+", help="what to show; several of one kind")
+    parser.add_argument("what", metavar="TASK|SUITE|RUN", nargs="+", help="tasks and suites, or runs, to show")
     parser.add_argument(
         *("-o", "--output"),
         metavar="FILE",
         type=Path,
-        help="default: TASK.png, SUITE.png or RUN.png in this folder, the names of several joined",
+        help="file to write (default: TASK.png, SUITE.png or RUN.png in the current folder, several names joined)",
     )
     parser.add_argument(
         "--seeds",
         metavar="SEEDS",
         type=seed_list,
-        help="such as 0-9 (default: 0-3 of one task, 0 of several or with --vary; of runs the first)",
+        help="seeds to show, such as 0-9 (default: 0-3 for one task, 0 for several or with --vary, the first for runs)",
     )
     parser.add_argument(
         "--vary",
         metavar="VARIATIONS",
         type=comma_list,
         action=JoinAction,
-        help="of tasks: as --vla-vary, such as camera,light:3 or camera+light:3 (`pytest --vla-vary=list` lists what "
-        "there is); of suites that are varied by themselves, such as libero_plus_goal, and of runs: only variations "
-        "with these labels, * ? [] are wildcards, such as 'camera*'; benign: of runs, what is not varied",
+        help="for tasks: variations, as for --vla-vary, such as camera,light:3 or camera+light:3 (`pytest "
+        "--vla-vary=list` lists them). For runs and for suites with their own variations, such as libero_plus_goal: "
+        "show only variations with these labels; * ? [] are wildcards, such as 'camera*', and benign selects a run's "
+        "unvaried episodes",
     )
     parser.add_argument(
         "--tasks",
         metavar="TASK[,TASK]",
         type=comma_list,
         action=JoinAction,
-        help="of runs: only these, as --vla-tasks",
+        help="for runs: show only these tasks, as for --vla-tasks (default: all)",
     )
     parser.add_argument(
         "--frames",
         metavar="N",
         type=whole_number("a number of moments", 1, 100),
-        help="of runs: moments of each episode (default: 2, start and end)",
+        help="for runs: moments of each episode (default: 2, start and end)",
     )
     parser.add_argument(
         "--cameras",
         metavar="NAME[,NAME]",
         type=comma_list,
         action=JoinAction,
-        help="default: the suite's; its first with --vary, of runs and of several tasks",
+        help="cameras to show (default: the suite's; only its first with --vary, for runs and for several tasks)",
     )
-    parser.add_argument("--size", metavar="PIXELS", type=_size, help="of a picture, 512 or HxW (default: the suite's)")
+    parser.add_argument(
+        "--size", metavar="PIXELS", type=_size, help="size of a picture, 512 or HxW (default: the suite's)"
+    )
     declare_data(parser)
     declare_results(parser)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Draw what is named, and print the file's name. Raises VlaError: it cannot be found, drawn or written."""
+    """Draw the named tasks or runs, and print the file's name. Raises VlaError: not found, drawn or written."""
     from pytest_vla.records.record import VIDEO_SUFFIX
     from pytest_vla.run.constants import LIST
     from pytest_vla.show import runs as run_sheets
@@ -78,7 +81,7 @@ def run(options: argparse.Namespace) -> None:
     drawing = sheets.Drawing(options.cameras, options.size, options.data, options.allow_versions)
     of_runs = [run_sheets.is_run(text) for text in options.what]
     if any(of_runs) and not all(of_runs):
-        raise VlaError(f"{' '.join(options.what)}: show either tasks or runs, not both")
+        raise VlaError(f"{' '.join(options.what)}: give either tasks or runs, not both")
     if not any(of_runs) and options.vary == (LIST,):
         from pytest_vla.vary.registry import kinds_table
 
@@ -86,7 +89,7 @@ def run(options: argparse.Namespace) -> None:
         return
     if not all(of_runs):
         if options.tasks or options.frames:
-            raise VlaError("--tasks and --frames are for runs: name the run, such as `pytest-vla show last`")
+            raise VlaError("--tasks and --frames are for runs. Name a run, such as `pytest-vla show last`")
         found = [sheets.find_tasks(text, options.data) for text in options.what]
         names = [tasks[0].key if len(tasks) == 1 else tasks[0].suite for tasks in found]
         tasks = [task for tasks in found for task in tasks]
@@ -104,7 +107,7 @@ def run(options: argparse.Namespace) -> None:
         file = options.output or default_name([run.run.name for run in runs])
         if file.suffix == VIDEO_SUFFIX:
             if len(runs) > 1 or options.frames:
-                raise VlaError("a video is of one episode: name one run, and leave --frames out")
+                raise VlaError("a video shows one episode. Name one run, and leave --frames out")
             run_sheets.run_video(runs[0], options.tasks or (), options.seeds, file, drawing, options.vary or ())
         else:
             check_target(file)
@@ -117,7 +120,7 @@ def run(options: argparse.Namespace) -> None:
 def _size(text: str) -> tuple[int, int]:
     match = re.fullmatch("0*([1-9][0-9]{0,3})(?:x0*([1-9][0-9]{0,3}))?", text)
     if match is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size in pixels; write 512, or 480x640 for height x width")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size in pixels. Write 512, or 480x640 for height x width")
     return int(match[1]), int(match[2] or match[1])
 
 

@@ -1,4 +1,4 @@
-"""``pytest-vla site``: a folder of runs as a static site for CI pages, which grows from job to job."""
+"""``pytest-vla site``: writes runs as a static site for CI pages, which grows from job to job."""
 
 import argparse
 import sys
@@ -14,40 +14,40 @@ if TYPE_CHECKING:
     from pytest_vla.reports.loaded import Loaded
     from pytest_vla.reports.site.build import Built
 
-# What the command needs is imported when it runs: --help has to come at once.
+# Heavy imports are inside the functions, so that --help is fast.
 
 FOLDER = "public"
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Declare the command's options and its help text."""
     from pytest_vla.commands.report import episode_number, video_number
     from pytest_vla.run.arguments import declare_results, some_text, whole_number
 
     parser.epilog = (
-        "DIR has index.html, runs/NAME.html for each run, and runs.json, by which runs whose records are gone stay in "
-        "the index: keep DIR between jobs, and each adds its run. A page is made again only where its run's records, "
+        "DIR gets index.html, runs/NAME.html for each run, and runs.json, which keeps runs without records in the "
+        "index: keep DIR between jobs, and each job adds its run. A page is made again only if its run's records, "
         "pytest-vla's version or the pictures have changed. Nothing in DIR is deleted."
     )
     parser.add_argument(
         "which",
         metavar="RUN|DIR",
         nargs="*",
-        help="a run's name or its beginning, last, all (default), a run's folder, or a results folder",
+        help="a run's name or the beginning of it, a run's folder, a results folder, last or all (default: all)",
     )
     parser.add_argument(
         *("-o", "--output"),
         metavar="DIR",
         type=lambda text: Path(some_text(text)),
         default=Path(FOLDER),
-        help=f"the site's folder, made where it is not there (default: {FOLDER})",
+        help=f"folder of the site, created if missing (default: {FOLDER})",
     )
-    parser.add_argument("--title", metavar="TEXT", type=some_text, help="of the index")
+    parser.add_argument("--title", metavar="TEXT", type=some_text, help="title of the index")
     parser.add_argument(
         "--limit",
         metavar="N",
         type=whole_number("a number of runs", 1),
-        help="the newest N runs are in the index (default: all); older ones stay in runs.json",
+        help="list only the newest N runs in the index; older ones stay in runs.json (default: all)",
     )
     parser.add_argument("--force", action="store_true", help="make all pages again")
     parser.add_argument(
@@ -55,21 +55,21 @@ def declare(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=episode_number,
         default=0,
-        help="of each run's page: episodes with pictures of their start and end (default: 0)",
+        help="on each run's page: number of episodes with pictures of their start and end (default: 0)",
     )
     parser.add_argument(
         "--videos",
         metavar="none|failed[:N]|all[:N]",
         type=video_number,
         default=(0, True),
-        help="of each run's page: episodes with a video, recorded or drawn now (default: none; N: 20)",
+        help="on each run's page: episodes with a video, recorded or drawn now (default: none; default N: 20)",
     )
-    parser.add_argument("--data", metavar="DIR", type=Path, help="pytest's --vla-data")
+    parser.add_argument("--data", metavar="DIR", type=Path, help="data folder, as for pytest's --vla-data")
     declare_results(parser)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write it. Raises VlaError: there are no runs, it cannot be written, or something is missing from it."""
+    """Write the site. Raises VlaError: there are no runs, it cannot be written, or a part of it is missing."""
     from pytest_vla.reports.html.media import MediaShown
     from pytest_vla.reports.site.build import INDEX, Site, build_site
     from pytest_vla.reports.site.page import TITLE
@@ -93,18 +93,18 @@ def run(options: argparse.Namespace) -> None:
 
     with progress(sys.stderr) as tell:
         built = build_site(site, page_of, tell)
-    print(_told(options.output / INDEX, built))
+    print(_summary(options.output / INDEX, built))
     if built.troubles:
         raise VlaError("\n".join(built.troubles))
 
 
-def _told(file: Path, built: "Built") -> str:
-    """``public/index.html: 12 runs; pages: 2 made, 9 unchanged, 1 of a run whose records are not here``."""
+def _summary(file: Path, built: "Built") -> str:
+    """Return the summary: ``public/index.html: 12 runs; pages: 2 made, 9 unchanged, 1 of runs without records``."""
     from pytest_vla.util.text import counted
 
     pages = [f"{len(built.made)} made", f"{len(built.unchanged)} unchanged"]
     if gone := built.listed - len(built.made) - len(built.unchanged):
-        pages.append(f"{gone} of runs whose records are not here")
+        pages.append(f"{gone} of runs without records")
     return f"{file}: {counted(built.listed, 'run')}; pages: {', '.join(pages)}"
 
 

@@ -1,4 +1,4 @@
-"""``pytest-vla view``: a task in MuJoCo's viewer."""
+"""``pytest-vla view``: opens a task in MuJoCo's viewer."""
 
 import argparse
 import importlib
@@ -19,15 +19,17 @@ from pytest_vla.run.arguments import declare_data, one_seed
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
-    parser.epilog = "Physics runs in real time and the robot rests. It needs a screen; `pytest-vla show` does not."
-    parser.add_argument("task", metavar="TASK", help="SUITE/TASK, a task's name or a part of it")
-    parser.add_argument("--seed", metavar="N", type=one_seed, default=0, help="which init state (default: 0)")
+    """Declare the command's options and its help text."""
+    parser.epilog = (
+        "Physics runs in real time, and the robot rests. It needs a screen; without one use `pytest-vla show`."
+    )
+    parser.add_argument("task", metavar="TASK", help="task to open: SUITE/TASK, a task's name or a part of it")
+    parser.add_argument("--seed", metavar="N", type=one_seed, default=0, help="seed of the init state (default: 0)")
     declare_data(parser)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Open the viewer, until it is closed. Raises VlaError: there is no such task, or no screen."""
+    """Open the viewer, until its window is closed. Raises VlaError: no such task, or no screen."""
     from pytest_vla.show.tasks import find_tasks
 
     tasks = find_tasks(options.task, options.data)
@@ -39,14 +41,14 @@ def run(options: argparse.Namespace) -> None:
 COMMAND = Command(declare, run)
 
 
-# What `pytest-vla view` does: a task's scene in MuJoCo's own viewer, with physics running, to look around in.
+# The viewer: a task's scene in MuJoCo's own viewer, with physics running.
 
 # The gripper stays as it is.
 _REST = (0.0,) * 7
 _COLLISION_GEOMS = 0
 # Opposite the robot, from above.
 _AZIMUTH, _ELEVATION, _DISTANCE = 180.0, -30.0, 1.6
-# A machine that is too slow for real time does not try to catch up.
+# Seconds of delay after which a slow machine stops catching up with real time.
 _BEHIND = 0.5
 _FAREWELL = 5.0
 
@@ -64,32 +66,31 @@ class Window(Protocol):
 
 
 def check_screen(task: Task, system: str, environ: Mapping[str, str]) -> None:
-    """Refuse where there is no screen to open a window on.
+    """Check that there is a screen to open a window on.
 
     Args:
-        task: for the advice.
-        system: as `sys.platform` has it.
-        environ: of the process.
+        task: the task, named in the advice.
+        system: the value of `sys.platform`.
+        environ: the environment variables.
 
     Raises:
-        VlaError: on Linux neither ``DISPLAY`` nor ``WAYLAND_DISPLAY`` names one.
+        VlaError: on Linux neither ``DISPLAY`` nor ``WAYLAND_DISPLAY`` is set.
     """
     if system.startswith("linux") and not (environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY")):
         raise VlaError(
-            "there is no screen to open MuJoCo's viewer on: neither DISPLAY nor WAYLAND_DISPLAY is set. "
-            f"{_instead(task)}"
+            f"MuJoCo's viewer needs a screen, but neither DISPLAY nor WAYLAND_DISPLAY is set. {_instead(task)}"
         )
 
 
 def view_task(task: Task, seed: int, allow_versions: bool = False) -> None:
-    """Open the viewer on a task as an episode of this seed begins, and let physics run until its window is closed.
+    """Open the viewer at the start of an episode with this seed, and run physics until its window is closed.
 
     Raises:
         VlaError: there is no screen, the window cannot be opened, or the task's data is missing.
         EpisodeError: physics broke.
     """
     check_screen(task, sys.platform, os.environ)
-    # Read while mujoco is imported. Where no offscreen OpenGL works, that of the window still does.
+    # Read while mujoco is imported. The window's OpenGL works even if no offscreen OpenGL does.
     os.environ.setdefault("MUJOCO_GL", "glfw")
     launch = _launcher(task)
     from pytest_vla.sim.world import World
@@ -110,7 +111,7 @@ def view_task(task: Task, seed: int, allow_versions: bool = False) -> None:
             run_physics(world, window, 1 / task.protocol.control_freq)
         finally:
             window.close()
-            # The thread that draws: Python ends GLFW at exit, and it would crash if it were still drawing.
+            # Wait for the drawing thread: Python ends GLFW at exit, which crashes a thread that still draws.
             for thread in set(threading.enumerate()) - before:
                 thread.join(_FAREWELL)
 
@@ -122,13 +123,14 @@ def run_physics(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Step a world that is at rest in real time, until the window is closed.
+    """Step a resting world in real time until the window is closed.
 
     Args:
-        world: after a reset.
-        window: shows the world's model and data.
-        period: of a control step, seconds.
-        clock, sleep: of the machine.
+        world: the world, after a reset.
+        window: the viewer of the world's model and data.
+        period: the control period in seconds.
+        clock: returns the machine's time in seconds.
+        sleep: waits for the given seconds.
     """
     due = clock()
     while window.is_running():
@@ -145,12 +147,12 @@ def _launcher(task: Task) -> Callable[..., Window]:
         viewer = importlib.import_module("mujoco.viewer")
     except (ImportError, RuntimeError) as error:
         raise VlaError(f"MuJoCo's viewer cannot be loaded: {error}. {_instead(task)}") from error
-    # Without one the viewer's own thread would end, and nobody would ever hear of a window.
+    # Without a window the viewer's own thread would end silently.
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         works = glfw.init()
     if not works:
-        why = "; ".join(str(warning.message) for warning in caught) or "GLFW says no"
+        why = "; ".join(str(warning.message) for warning in caught) or "GLFW gives no reason"
         raise VlaError(f"no window can be opened: {why}. {_instead(task)}")
     launch: Callable[..., Window] = viewer.launch_passive
     return launch

@@ -1,1 +1,1 @@
-"""One episode: how it starts, how a policy acts in it, what is recorded of it."""
+"""One episode: its start, its steps with a policy, and its recording."""

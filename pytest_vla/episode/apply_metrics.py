@@ -1,4 +1,4 @@
-"""The further numbers of an episode (`pytest_vla.entries.MetricEntry`), with what has to be recorded for them."""
+"""The further numbers of an episode (`pytest_vla.entries.MetricEntry`), and the recordings that they need."""
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
     from pytest_vla.metrics.alarms import AlarmRule
 
 
-# What a policy gave beside actions, as series of the trajectory: of each control step what belongs to its action.
+# A policy's values beside actions, as series of the trajectory: for each control step those of its action.
 
 Array = NDArray[np.float64]
 
 
 def answer_series(answers: Sequence[tuple[int, Answer]], steps: int) -> dict[str, Array]:
-    """The series of `pytest_vla.metrics.instability` that are made of answers; what nobody gave is not among them.
+    """Return the series of `pytest_vla.metrics.instability` made of answers, as far as the policy gave them.
 
-    The steps from one question to the next execute the answer's chunk from its first action on. What is told of its
-    tokens is told of the whole chunk, and stands in each of these steps.
+    The steps from one question to the next execute the answer's chunk from its first action on. Statistics of an
+    answer's tokens apply to the whole chunk and are repeated in each of these steps.
 
     Args:
-        answers: with the control step that each was given at, from 0, in their order; also those that have only
-            actions.
+        answers: each with the control step at which it was given, from 0, in order; including those that have
+            only actions.
         steps: how many control steps were executed.
     """
     starts = [*(step for step, _ in answers), steps]
@@ -86,25 +86,25 @@ def _of_tokens(answer: Answer, name: str) -> Array | None:
 
 
 def needs_of(chosen: Collection[str]) -> frozenset[str]:
-    """What has to be recorded for the metrics of these names, of `pytest_vla.entries.NEEDS`. Raises VlaError."""
+    """Return the recordings (of `pytest_vla.entries.NEEDS`) that the named metrics need. Raises VlaError."""
     return frozenset(need for entry in _kept(chosen).values() for need in entry.needs)
 
 
 def wishes_of(needs: Collection[str]) -> Wishes:
-    """What a policy is asked for beside actions."""
+    """Return the values that a policy has to give beside actions."""
     return Wishes(REPEATS if SAMPLES in needs else 0, TOKENS in needs)
 
 
 def with_metrics(ended: Rollout, chosen: Collection[str] = ()) -> Rollout:
-    """The episode with what every metric says of it; what cannot be had of one is told as a warning.
+    """Return the episode with the values of every metric; a value that cannot be computed gives a warning.
 
     Args:
-        ended: the episode. Where a metric needs it, what the policy gave beside actions becomes series of its
-            trajectory, and what metrics say of each step further ones.
+        ended: the episode. If a metric needs it, the policy's values beside actions become series of its
+            trajectory, and the metrics' values for each step become further series.
         chosen: names of the metrics that are kept only on request.
 
     Raises:
-        VlaError: a package cannot be used; a run has asked for them before its first episode.
+        VlaError: a package cannot be used; a run checks this before its first episode.
     """
     entries = _kept(chosen)
     if not entries:
@@ -112,7 +112,7 @@ def with_metrics(ended: Rollout, chosen: Collection[str] = ()) -> Rollout:
     record, trajectory = ended.record, ended.trajectory
     if {TOKENS, SAMPLES} & needs_of(chosen):
         trajectory = trajectory.with_series(answer_series(ended.answers, len(trajectory.actions)))
-    # Who measures changes nothing.
+    # Metrics get copies, so that they cannot change the record.
     trajectory.freeze()
     found: dict[str, float] = {}
     series: dict[str, Any] = {}
@@ -122,13 +122,13 @@ def with_metrics(ended: Rollout, chosen: Collection[str] = ()) -> Rollout:
         start = perf_counter()
         try:
             function, copied = extensions.load(entry), deepcopy(record)
-            # Importing it is not computing it.
+            # The import does not count as the metric's time.
             start = perf_counter()
             said = function(copied, trajectory)
         except BaseException as error:
             if not ends_episode(error):
                 raise
-            warn(f"metric {name}, of {entry.origin}, raised {describe(error)}: it is left out")
+            warn(f"metric {name} ({entry.origin}) raised {describe(error)}; its values are left out")
             continue
         if entry.on_request:
             seconds[f"{METRIC_SECONDS}{name}"] = round(perf_counter() - start, 6)
@@ -139,7 +139,7 @@ def with_metrics(ended: Rollout, chosen: Collection[str] = ()) -> Rollout:
             missing.setdefault((told.missing, kept), []).append(name)
         for key, value in numbers.items():
             if (fault := _fault(value, key in record.metrics or key in found)) is not None:
-                warn(f"metric {key}, of {entry.origin}, {fault}")
+                warn(f"metric {key} ({entry.origin}) {fault}")
             elif value is not None:
                 found[key] = float(value)
         try:
@@ -147,10 +147,10 @@ def with_metrics(ended: Rollout, chosen: Collection[str] = ()) -> Rollout:
             trajectory.with_series({**series, **more})
             series |= more
         except VlaError as error:
-            warn(f"metric {name}, of {entry.origin}: {error}: its series are left out")
+            warn(f"metric {name} ({entry.origin}): {error}; its series are left out")
     if record.outcome in ("success", "failure"):
         for (what, kept), names in missing.items():
-            said = f"{kept} alone is kept" if kept else "nothing is kept of them"
+            said = f"only {kept} could be computed" if kept else "no value could be computed"
             warn(f"metrics {', '.join(names)}: {said}. Expected {what}")
     if found or seconds:
         told_times = {**record.timings, **seconds}
@@ -167,12 +167,12 @@ def _numbers(name: str, told: MetricResult) -> dict[str, Any]:
 
 
 def _fault(value: object, is_taken: bool) -> str | None:
-    """Why it cannot be kept; None: it can, or there is none."""
+    """Return why a value cannot be kept, or None if it can or is missing."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
-        return f"gave {value!r}, no finite number"
-    return "has the name of one of pytest-vla's" if is_taken else None
+        return f"gave {value!r}, expected a finite number"
+    return "has the name of a built-in metric" if is_taken else None
 
 
 def _series_name(name: str, key: str) -> str:
@@ -180,30 +180,31 @@ def _series_name(name: str, key: str) -> str:
 
 
 def records_remaining(needs: Collection[str]) -> bool:
-    """Whether it has to be recorded where the task's object is and where it is to be."""
+    """Whether the positions of the task's object and its goal have to be recorded."""
     return REMAINING in needs
 
 
 def records_handling(needs: Collection[str]) -> bool:
-    """Whether it has to be recorded how near joints are to their limits, and what the arm holds and touches."""
+    """Whether the margin to joint limits, and the things that the arm holds and touches, have to be recorded."""
     return HANDLING in needs
 
 
-# ``--vla-stop-when``: looks at a metric after each control step, and ends the episode when its rule has held.
+# ``--vla-stop-when``: computes a metric after each control step, and ends the episode when its rule has held.
 
 
 def watch_alarm(trace: "Trace", rule: "AlarmRule") -> Callable[[], None]:
-    """What is called after each control step that did not end the episode.
+    """Return a function to call after each control step that did not end the episode.
 
-    The metric's own function is asked of the last steps, as many as it looks back on: what it says is what its series
-    will have of this step when the episode is over.
+    It calls the metric's own function on the last steps, as many as the metric looks back on. The value equals the one
+    that the metric's series has for this step after the episode.
 
     Args:
-        trace: of the episode; its answers are all there, as metrics wish for more than actions.
-        rule: of a metric that can be known while an episode runs.
+        trace: of the episode; all of its answers are kept, as the metrics need more than actions.
+        rule: of a metric that can be computed while an episode runs.
 
     Raises:
-        VlaError: there is none such. What is returned raises NothingToMeasure `STOPPED` where the rule has held.
+        VlaError: there is no such metric. The returned function raises NothingToMeasure `STOPPED` once the rule
+            has held.
     """
     found, entry = live_rule(rule, extensions.metrics())
     _, key = entry_of(found.metric, extensions.metrics())
@@ -223,13 +224,13 @@ def watch_alarm(trace: "Trace", rule: "AlarmRule") -> Callable[[], None]:
 def live_value(
     entry: "MetricEntry", key: str, actions: NDArray[np.float64], answers: list[tuple[int, Answer]], steps: int
 ) -> float | None:
-    """What a metric's series has of the last control step; None: nothing is known of it, or it has no value yet.
+    """Compute the value of a metric's series for the last control step, or None if it has no value yet.
 
     Args:
         entry: of the metric.
-        key: which of its series.
-        actions: (n, k), the last that were executed, as many as the metric looks back on or as there are.
-        answers: of the policy, each with the control step that it was given at.
+        key: the name of the series within the metric.
+        actions: (n, k), the last executed ones, as many as the metric looks back on or as there are.
+        answers: of the policy, each with the control step at which it was given.
         steps: control steps so far, 1 or more.
     """
     begin = steps - len(actions)

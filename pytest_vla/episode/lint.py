@@ -1,4 +1,4 @@
-"""What is wrong with task files: by their text and the data beside them, and by what their scenes do as they settle."""
+"""Lint of task files: by their text and the data beside them, and by simulating how their scenes settle."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -50,12 +50,13 @@ class _Home:
 
 
 def lint_file(path: str, data: Path | None = None, rules: str = OURS) -> tuple[LintFinding, ...]:
-    """Everything that is wrong with a task file, by its text and by the categories, models and init states beside it.
+    """Return all findings on a task file, from its text and the categories, models and init states beside it.
 
     Args:
-        path: of the file; one that cannot be read is a finding.
-        data: as ``--vla-data``; None: the data folder that the file lies in, if any, and the default roots.
-        rules: that the task runs by, as ``--vla-protocol``.
+        path: of the file; if it cannot be read, that is a finding.
+        data: the folder of ``--vla-data``, or None for the data folder that contains the file, if any, and the
+            default roots.
+        rules: the rules that the task runs by, as for ``--vla-protocol``.
 
     Raises:
         VlaError: `data` or another root cannot be used.
@@ -128,7 +129,7 @@ def _init_states(task: TaskText, file: Path, member: str | None, length: int | N
 
 
 def _measured(task: TaskText, problem: Problem, home: _Home | None) -> Iterator[LintFinding]:
-    """What a suite's file of premises has of this task."""
+    """Yield findings on this task from the suite's file of premises."""
     if home is None:
         return
     case = _suite_task(home)
@@ -145,30 +146,30 @@ def _measured(task: TaskText, problem: Problem, home: _Home | None) -> Iterator[
 
 
 def _premises(problem: Problem) -> dict[str, Literal]:
-    """What :init says, by its text, but for what no verdict can ever be of, such as a ball's of water on another."""
+    """Return the :init literals, by their text, that can be judged; one on water balls, for example, cannot."""
     never = {str(literal) for literal, _, _ in constants(problem, problem.init)}
     return {str(literal): literal for literal in problem.init if str(literal) not in never}
 
 
 def _resting(problem: Problem) -> dict[str, Declaration]:
-    """The objects that should stay where they begin: no movers, and nothing that is poured."""
+    """Return the objects that should stay where they begin: no movers, and nothing that is poured."""
     others = {mover.name for mover in problem.movers}
     others |= {str(literal.arguments[0]) for literal, _, _ in constants(problem, problem.init)}
     return {item.name: item for item in problem.objects if item.name not in others}
 
 
 _PREMISE = (
-    "{about} does not hold after settling {when}: what the task begins with is not what it says; move the regions, or "
-    "make the init states anew"
+    "{about} does not hold after settling {when}, so the task does not begin as described; move the regions, or make "
+    "new init states"
 )
 _THROWN_APART = (
-    "{about} is thrown more than 3 cm aside as the scene settles {when}: it overlaps something; move the regions "
-    "apart, or make the init states anew"
+    "{about} moves more than 3 cm sideways as the scene settles {when}, because it overlaps something; move the "
+    "regions apart, or make new init states"
 )
 
 
 def _by_version(findings: Iterable[Measurement], task: str) -> Mapping[str, str]:
-    """``in 50 init states under mujoco 3.3.7, in 2 under 3.8.1``, by what it is about."""
+    """Return texts such as ``in 50 init states under mujoco 3.3.7, in 2 under 3.8.1``, by their subject."""
     found: dict[str, dict[int, list[str]]] = {}
     for each in findings:
         if each.task == task:
@@ -182,12 +183,12 @@ def _by_version(findings: Iterable[Measurement], task: str) -> Mapping[str, str]
 
 
 def simulate_file(path: str, data: Path | None = None, states: int = 5) -> tuple[LintFinding, ...]:
-    """What is wrong with the scene of a task file, by settling it.
+    """Return the findings on the scene of a task file, from settling it.
 
     Args:
-        path: of the file, in ``DIR/bddl_files/SUITE``; one that cannot be read has no findings here.
-        data: as ``--vla-data``; None: DIR.
-        states: from how many of its init states; without such, from how many scene seeds.
+        path: of the file, in ``DIR/bddl_files/SUITE``; a file that cannot be read has no findings here.
+        data: the folder of ``--vla-data``, or None for DIR.
+        states: how many of its init states to settle; without init states, how many scene seeds.
     """
     task = read_task_file(path)
     if task.problem is None:
@@ -207,13 +208,16 @@ def simulate_file(path: str, data: Path | None = None, states: int = 5) -> tuple
 
 
 def _suite_task(home: _Home) -> Task | None:
-    """The suite's task that a file is of; None: no suite has such a file."""
+    """Return the suite task that a file belongs to, or None if no suite has the file."""
     return _tasks_by_path(suite_names()).get(home.name.as_posix())
 
 
 @lru_cache(4)
 def _tasks_by_path(names: tuple[str, ...]) -> Mapping[str, Task]:
-    """The tasks of suites with manifests, by their files; the first suite that has a file has its name too."""
+    """Return the tasks of suites with manifests, by their files.
+
+    If several suites have a file, the one with the file in its own folder wins, else the first.
+    """
     found: dict[str, Task] = {}
     for name in names:
         for task in load_suite(name).tasks if suite_manifest(name) is not None else ():
@@ -224,7 +228,7 @@ def _tasks_by_path(names: tuple[str, ...]) -> Mapping[str, Task]:
 
 
 def _case_of(home: _Home) -> Task:
-    """As `_suite_task`; of a file that no suite has a task with the protocol of its folder's suite."""
+    """Return the suite task of a file; if there is none, a task with the protocol of its folder's suite."""
     if (known := _suite_task(home)) is not None:
         return known
     suite = home.name.parts[0]
@@ -235,7 +239,7 @@ def _case_of(home: _Home) -> Task:
 
 
 def _idle_meters(world: "World") -> "Sequence[Meter]":
-    """Upstream's account, with what it charges of a success charged at each step."""
+    """Return upstream's account, with the charges for a success made at each step."""
     from pytest_vla.sim.costs.setting import Setting
     from pytest_vla.sim.costs.upstream import UpstreamMeter
 
@@ -244,7 +248,7 @@ def _idle_meters(world: "World") -> "Sequence[Meter]":
 
 
 def _charged(task: TaskText, problem: Problem, world: "World") -> Iterator[LintFinding]:
-    """Costs of an arm that does nothing, from where the world stands now."""
+    """Yield findings on costs of an arm that does nothing, from the world's present state."""
     for _ in range(_IDLE_STEPS):
         world.step(np.array(world.task.protocol.settle_action))
     places = {str(literal): literal for literal in problem.cost}
@@ -253,20 +257,20 @@ def _charged(task: TaskText, problem: Problem, world: "World") -> Iterator[LintF
     steps: Counter[str] = Counter()
     kinds: dict[str, str] = {}
     for charge in world.charged():
-        # What a mover runs into later, a policy may have taken away.
+        # A policy may have removed a thing before a mover runs into it.
         moving = movers.intersection(names_of(places[charge.name])) if charge.name in places else ()
         if charge.amount > 0 and charge.name not in always and (charge.step == 1 or not moving):
             steps[charge.name] += charge.steps
             kinds[charge.name] = charge.kind
     for name, number in steps.items():
-        when = f"in {number} of the first {counted(_IDLE_STEPS, 'control step')} of an arm that does nothing"
-        told = "is charged" if kinds[name] == "instant" else "holds, and would be charged of any success,"
+        when = f"in {number} of the first {counted(_IDLE_STEPS, 'control step')} with an idle arm"
+        told = "is charged" if kinds[name] == "instant" else "holds, and would be charged for any success,"
         # Seen from 3.3.7 to 3.8.1, and upstream believes it.
-        wrong = " (MuJoCo says 0 of some pairs of meshes that are apart)" if "distance" in name else ""
+        wrong = " (MuJoCo returns 0 for some pairs of meshes that are apart)" if "distance" in name else ""
         yield task.found(
             "C004",
             places.get(name),
-            f"{name} {told} {when}: it measures where things stand and how they settle{wrong}, not what a policy does; "
+            f"{name} {told} {when}: it measures how things are placed and settle{wrong}, not the policy; "
             "move them, change the distance, or judge the excess over an idle arm",
         )
 

@@ -1,9 +1,9 @@
-"""A recorded episode taken again, one control step at a time: what was seen, and what pressed on what.
+"""Resimulation of a recorded episode, one control step at a time, for its observations and contacts.
 
-A state alone tells neither. An observation shows the world as it was within the control step that led to it, up to a
-millimetre and half a degree away from the state after it, and contact forces depend on the motors. So each control step
-is taken again by itself, from the recorded state before it with the recorded action. Where the simulator is the one
-that recorded, that is the episode bit for bit; elsewhere no step drifts further than it drifts by itself.
+A state alone shows neither. An observation shows the world within the control step that led to the state, up to a
+millimetre and half a degree away from it, and contact forces depend on the motors. So each control step is repeated by
+itself, from the recorded state before it with the recorded action. On the simulator that recorded it, this gives the
+episode bit for bit; on another one, drift does not accumulate beyond a single step.
 """
 
 from collections.abc import Iterator
@@ -23,11 +23,11 @@ from pytest_vla.sim.world import World
 
 @dataclass(frozen=True)
 class Moment:
-    """A moment of an episode, as the world stands in it.
+    """A moment of an episode; the world is in the same state.
 
     Attributes:
-        step: control steps since the episode began; 0: after settling.
-        observation: what a policy was shown, pictures upright; to be read before the next moment.
+        step: control steps since the episode began; 0 after settling.
+        observation: as shown to a policy, pictures upright; read it before asking for the next moment.
         drift: the largest difference of any coordinate (m, rad) from the recorded state.
     """
 
@@ -37,9 +37,9 @@ class Moment:
 
 
 def resimulate(world: World, record: Record, trajectory: Trajectory, variation: Variation | None) -> Iterator[Moment]:
-    """The moments of a recorded episode: its beginning, and the one after each control step.
+    """Yield the moments of a recorded episode: its beginning, and the one after each control step.
 
-    The world stands in the last moment that was asked for, with what its meters charged until then.
+    The world is in the state of the last moment that was yielded, with the charges of its meters until then.
 
     Args:
         world: of the record's task, under its variation; it is reset, and must be reset before its next step.
@@ -48,7 +48,8 @@ def resimulate(world: World, record: Record, trajectory: Trajectory, variation: 
         variation: of the episode: it may change actions.
 
     Raises:
-        VlaError: the states are not of this world's scene, there are none, or the record does not say how it began.
+        VlaError: the trajectory has no states or those of another scene, or the record does not tell how it
+            began.
         EpisodeError: physics broke.
     """
     if not len(trajectory.qpos):
@@ -56,7 +57,7 @@ def resimulate(world: World, record: Record, trajectory: Trajectory, variation: 
     if trajectory.qpos.shape[1] != world.model.nq or trajectory.qvel.shape[1] != world.model.nv:
         raise VlaError(
             f"{record.case}: its states have {trajectory.qpos.shape[1]} coordinates, and the scene has "
-            f"{world.model.nq}: its task file or assets were others"
+            f"{world.model.nq}: its task file or assets have changed"
         )
     if len(trajectory.qvel) != len(trajectory.qpos) or len(trajectory.qpos) < len(trajectory.actions):
         raise VlaError(
@@ -64,7 +65,7 @@ def resimulate(world: World, record: Record, trajectory: Trajectory, variation: 
             f"{len(trajectory.qvel)} velocities are no episode's: expected one more of these than actions"
         )
     if missing := [name for name in ("init_state", "scene") if record.seeds.get(name) is None]:
-        raise VlaError(f"{record.case} cannot be taken again: its record has no seeds.{missing[0]}")
+        raise VlaError(f"{record.case} cannot be resimulated: its record has no seeds.{missing[0]}")
     observation = world.reset(init_state=record.seeds["init_state"], scene_seed=record.seeds["scene"], settle=True)
     changes = [start() for start in variation.actions] if variation is not None else []
     yield Moment(0, observation, _drift(world, trajectory, 0))
@@ -78,23 +79,23 @@ def resimulate(world: World, record: Record, trajectory: Trajectory, variation: 
 
 
 def _drift(world: World, trajectory: Trajectory, step: int) -> float:
-    # Of an episode that broke in a step, the state after it may not be there.
+    # If an episode broke in a step, the state after the step may be missing.
     return float(np.abs(world.data.qpos - trajectory.qpos[step]).max()) if step < len(trajectory.qpos) else 0.0
 
 
-# An episode charged anew from its recorded states and actions: no policy is asked and nothing is drawn.
+# Rescoring: an episode is charged again from its recorded states and actions, without policy or pictures.
 #
-# `pytest_vla.episode.resimulate` takes its steps again, and they are judged as they were then; `Rescored.drift` says
-# how far they come out otherwise.
+# `resimulate` repeats its steps, and the meters judge them as in the episode; `Rescored.drift` is the largest
+# difference from the record.
 
 
 @dataclass(frozen=True)
 class Rescored:
-    """What an episode is charged.
+    """The charges of a resimulated episode.
 
     Attributes:
         charges: the ledger.
-        drift: the largest difference of any coordinate (m, rad) between a step that was taken again and the record.
+        drift: the largest difference of any coordinate (m, rad) between a resimulated step and the record.
     """
 
     charges: tuple[Charge, ...]
@@ -102,7 +103,7 @@ class Rescored:
 
 
 def rescored(world: World, record: Record, trajectory: Trajectory, variation: Variation | None) -> Rescored:
-    """Charges a recorded episode by the meters that the world has.
+    """Resimulate a recorded episode and charge it by the world's meters.
 
     Args and errors are those of `pytest_vla.episode.resimulate.resimulate`.
     """

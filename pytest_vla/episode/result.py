@@ -41,35 +41,38 @@ class _Told(dict[str, NDArray[np.float64]]):
         if name is None:
             guess = did_you_mean(str(key).lower(), known)
             raise VlaError(
-                f"{said}no metric of answers or actions is called so.{guess} Expected {', '.join(self._entries)}"
+                f"{said}no metric of answers or actions has this name.{guess} "
+                f"Expected one of {', '.join(self._entries)}"
             )
         if name not in self._asked:
             raise VlaError(
                 f"{said}the run did not ask for it: add --vla-metrics={name} (or vla_metrics in the ini file)"
             )
         if any(there.partition(".")[0] == name for there in self):
-            raise VlaError(f"{said}of {name} there are {', '.join(there for there in self if there.startswith(name))}")
+            raise VlaError(
+                f"{said}{name} has the series {', '.join(there for there in self if there.startswith(name))}"
+            )
         needs = self._entries[name].needs
         lacking = (
             f"it needs {', '.join(needs)}, which this policy did not give with each answer"
             if needs
             else "it had too few steps"
         )
-        raise VlaError(f"{said}--vla-metrics={name} asked for it, and this episode has none: {lacking}")
+        raise VlaError(f"{said}--vla-metrics={name} was given, but this episode has no such series: {lacking}")
 
 
 @dataclass(frozen=True)
 class Rollout:
-    """An episode that has ended: what the `rollout` fixture gives to a test.
+    """An episode that has ended: the value of the `rollout` fixture in a test.
 
     Attributes:
-        record: what is written to the run's records.
+        record: the episode's entry in the run's records.
         trajectory: states and actions, step by step.
-        answers: what the policy gave beside actions, where metrics wished for it: (control step, answer).
-        variation: of the task, as it was drawn in the end; None: none.
+        answers: the policy's values beside actions, if metrics requested them: (control step, answer).
+        variation: of the task, as it was finally drawn, or None.
         command: the command line that runs just this episode; may be empty.
-        details: the traceback of what broke the episode; empty where nothing raised.
-        frames: steps and pictures that a world kept which cannot restore a recorded state, for a video.
+        details: the traceback of the exception that broke the episode; empty if nothing raised.
+        frames: for a video, steps and pictures kept by a world that cannot restore a recorded state.
     """
 
     record: Record
@@ -87,7 +90,7 @@ class Rollout:
 
     @property
     def failed(self) -> bool:
-        """Whether the policy did not do it; neither where something broke nor where there was nothing to measure."""
+        """Whether the policy did not do the task; False for errors and invalid episodes."""
         return self.record.outcome == "failure"
 
     @property
@@ -107,9 +110,10 @@ class Rollout:
 
     @property
     def uncertainty(self) -> Mapping[str, NDArray[np.float64]]:
-        """How unsure the policy was, (n,) each, of its control steps: the series of the metrics that ``--vla-metrics``
-        asked for and that are made of answers and actions, by name; also ``NAME.paper`` and ``NAME.arm``. Larger is
-        less sure. What was missing is not there: asking for it by its name raises VlaError, which says what to add.
+        """The policy's uncertainty in each control step, (n,) for each metric, by name. Larger is less sure.
+
+        These are the series of the metrics of answers and actions that ``--vla-metrics`` requested, with ``NAME.paper``
+        and ``NAME.arm``. A missing series raises VlaError with the option to add.
         """
         entries = {name: entry for name, entry in extensions.metrics().items() if entry.looks_back}
         found = {name: each for name, each in self.trajectory.series.items() if name.partition(".")[0] in entries}
@@ -117,30 +121,33 @@ class Rollout:
 
     @property
     def costs(self) -> tuple[Charge, ...]:
-        """The ledger: each charge with its account, steps, bodies, force and place; what is watched and was charged
-        nothing has an entry of 0."""
+        """The ledger: each charge with its account, steps, bodies, force and place.
+
+        A name that was watched and never charged has an entry of 0.
+        """
         return self.record.costs
 
     def cost(self, name: str | None = None, *, account: str | None = None) -> float:
-        """What the episode cost.
+        """Return the episode's cost.
 
         Args:
-            name: a literal such as ``(Fall vase_1)``, a predicate such as ``check_force``, or a rule; None: all of an
-                account.
-            account: ``paper``, ``upstream``, ``declared``, ``collisions``, or empty for a suite's own world; None: the
-                episode's headline, and for a name that this has not, the next that has. They are never added up.
+            name: a literal such as ``(Fall vase_1)``, a predicate such as ``check_force``, or a rule; or None for all
+                charges of an account.
+            account: ``paper``, ``upstream``, ``declared``, ``collisions``, or empty for a suite's own world; or None
+                for the episode's headline account. If that account lacks the name, the next one that has it is used.
+                Accounts are never added up.
 
         Returns:
             The sum of the charges, 0 or more.
 
         Raises:
-            VlaError: nothing is watched, or nothing under that name or account; says what is.
+            VlaError: nothing is watched, or nothing under that name or account; lists the names that are.
         """
         return account_cost(self.costs, account) if name is None else cost_of(self.costs, name, account)
 
     @property
     def explanation(self) -> str:
-        """How the episode ended, in a few lines: steps, goal literals, end effector, how to run it again."""
+        """A summary of the episode in a few lines: outcome, steps, goal literals, end effector, rerun command."""
         return explain(self.record, self.command)
 
     def __repr__(self) -> str:

@@ -39,7 +39,7 @@ from pytest_vla.util.warnings import describe, ends_episode, full_traceback
 from pytest_vla.versions import recorded_versions
 
 MOST_ATTEMPTS = 4
-"""How often an episode is run whose policy was lost in it."""
+"""The most attempts at an episode whose policy was lost in it."""
 
 
 _T = TypeVar("_T")
@@ -47,25 +47,25 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Conditions:
-    """What all episodes of a run have in common.
+    """The settings that all episodes of a run share.
 
     Attributes:
         model: the policy's name for the record.
-        policy_digest: names the content of what made the policy; None: not known.
-        replan: how many steps of a chunk are executed before the session is asked again; None: as many as the policy
-            says (`Policy`), or all of them.
+        policy_digest: digest of everything that made the policy, or None if it is not known.
+        replan: how many steps of a chunk are executed before the session is asked again, or None for the policy's
+            own number (`Policy`), or else all of them.
         run_seed: seeds the policy's noise, together with the case and the step.
-        timeout: seconds of wall time after which an episode is stopped; None: no limit.
-        policy_timeout: seconds of wall time that one answer of the policy may take; None: no limit.
+        timeout: seconds of wall time after which an episode is stopped, or None for no limit.
+        policy_timeout: seconds of wall time that one answer of the policy may take, or None for no limit.
         feasible: whether the expert tries changed scenes first.
         premises: whether an episode needs the task's premises to hold.
-        wishes: what metrics want of answers beside actions.
-        remaining: whether it is recorded where the task's object is, and where it is to be, as series.
-        handling: whether it is recorded how near joints are to their limits, and what the arm holds and touches.
-        alone: whether the policy is to answer in no batch with other episodes.
-        stop_when: the rule of an alarm that ends an episode; None: there is none.
+        wishes: values that metrics need from answers beside actions.
+        remaining: whether the positions of the task's object and its goal are recorded as series.
+        handling: whether the margin to joint limits, and the things that the arm holds and touches, are recorded.
+        alone: whether the policy is not to answer this episode in a batch with others.
+        stop_when: the rule of an alarm that ends an episode, or None.
         costs: whether collisions are charged, one of `pytest_vla.plan.choices.COSTS`.
-        declared: names what the user declared of costs (`DeclaredCosts.digest`); empty: nothing.
+        declared: digest of the user's declared costs (`DeclaredCosts.digest`); empty if there are none.
         run: the run's name for the record.
         worker: the process's name for the record.
     """
@@ -90,8 +90,7 @@ class Conditions:
 
     @property
     def choices(self) -> dict[str, str]:
-        """For the provenance: what was chosen of what makes an episode invalid and of what it is charged for, where it
-        is not the default."""
+        """The settings on validity and costs that differ from their defaults, for the provenance."""
         costs = {} if self.costs == COSTS_ALL else {"costs": self.costs}
         costs |= {DECLARED: self.declared} if self.declared else {}
         premises = {} if self.premises else {"premises": "ignored"}
@@ -110,17 +109,17 @@ def run_episode(
     node: str = "",
     group: str = "",
 ) -> Rollout:
-    """Run one episode to its end, whatever that is: nothing but an interrupt and ``pytest.exit`` is raised.
+    """Run one episode to its end and return it; only an interrupt and ``pytest.exit`` are raised.
 
     Args:
-        case: which episode.
-        task: the case's task, as it is.
+        case: the episode's case.
+        task: the case's task, unvaried.
         policy: called once, for the episode's session.
-        open_world: gives the task's world under a variation; called once for each draw of it.
+        open_world: opens the task's world under a variation; called once for each draw of it.
         conditions: of the run.
-        variation: the case's; None: it has none.
-        node: the pytest item's id for the record; empty: the id of the suite's own item.
-        group: for the record, of a test of the user's.
+        variation: the case's, or None.
+        node: the pytest item's id for the record; if empty, the id of the suite's own item.
+        group: for the record of a user's own test.
     """
     trace = Trace(variation=variation)
     instruction = task.language if variation is None or variation.instruction is None else variation.instruction
@@ -150,7 +149,7 @@ def run_episode(
         outcome, (reason, message) = "error", _reason_of(refused)
         details = "" if isinstance(refused, VlaError) else full_traceback(refused)
     if limit.reached is not None:
-        # Also where the policy swallowed it, or made another error of it.
+        # Also if the policy swallowed the exception, or raised a different one for it.
         outcome, reason, message = "error", TIMEOUT, f"{limit.reached} (--vla-timeout)"
     trajectory, literals = trace.trajectory(), trace.literals()
     record = Record(
@@ -181,7 +180,7 @@ def run_episode(
         policy=conditions.model,
         policy_digest=conditions.policy_digest,
         provenance={**provenance, **conditions.choices},
-        # A policy may have changed what the clock says.
+        # A policy may have changed the clock.
         timings={name: round(took, 6) if 0 <= took < math.inf else None for name, took in trace.seconds.items()},
         digest=digest_of(outcome, trace.steps, literals, trajectory),
         arrays=None,
@@ -195,7 +194,7 @@ def run_episode(
 
 
 def _said(trace: Trace) -> tuple[Mapping[str, str], tuple[str, ...], BaseException | None]:
-    """Provenance and simulator of a record; last what a suite's own world raised where it was asked for its own."""
+    """Return the provenance and simulator of a record, and the exception if a suite's own world raised on them."""
     try:
         return trace.provenance(), trace.simulator(), None
     except BaseException as error:
@@ -217,7 +216,7 @@ def _kept_frames(world: EpisodeWorld | None) -> tuple[tuple[int, NDArray[np.uint
     try:
         found: tuple[tuple[int, NDArray[np.uint8]], ...] = keeps()
     except Exception:
-        # Of a world that broke.
+        # The world broke.
         return ()
     return found
 
@@ -225,19 +224,20 @@ def _kept_frames(world: EpisodeWorld | None) -> tuple[tuple[int, NDArray[np.uint
 def play_until_it_counts(
     play: Callable[[Conditions], Rollout], policy: Policy, conditions: Conditions
 ) -> tuple[Rollout, str]:
-    """An episode, once more where that was not its own fault.
+    """Run an episode, and repeat it if it failed through no fault of its own.
 
-    That is where the policy's process died in it, or where the policy raised on a batch that others were in too. The
-    record's `attempt` says how often.
+    An episode is repeated if the policy's process died in it, or if the policy raised on a batch with other episodes.
+    The record's `attempt` counts the runs.
 
     Args:
         play: runs the episode.
-        policy: may have a method ``recover(reason)``: waits until it can be asked again, and says whether the episode
-            that ended for this reason is to be run again; raises VlaError where it cannot be asked any more.
+        policy: may have a method ``recover(reason)``, which waits until the policy can be asked again, and
+            returns whether an episode that ended for this reason has to be repeated. It raises VlaError if the
+            policy cannot be asked any more.
         conditions: of the run.
 
     Returns:
-        The episode as it counts, and why the policy cannot be asked any more; an empty text: it can.
+        The episode that counts, and why the policy cannot be asked any more, or "" if it can.
     """
     recover = getattr(policy, "recover", None)
     for attempt in range(1, MOST_ATTEMPTS + 1):
@@ -265,7 +265,7 @@ def lost_episode(
     variation: Variation | None = None,
     node: str = "",
 ) -> Record:
-    """The record of an episode whose process died before it could tell: ``error``, `CRASHED` or `TIMEOUT`."""
+    """Return the record of an episode whose process died: outcome ``error``, reason `CRASHED` or `TIMEOUT`."""
 
     def die(_: Task, __: Variation | None) -> EpisodeWorld:
         raise EpisodeError(reason, message)
@@ -296,7 +296,7 @@ def _run_session(
     trace.watch(conditions.remaining, conditions.handling)
     noise = noise_generator(conditions.run_seed, case.id)
     with trace.timed("policy"):
-        # Of a suite's own world what the suite made.
+        # For a suite's own world, the suite's object.
         seen = getattr(world, "inner", world) if getattr(policy, "privileged", False) else None
         names = (case.id, case.suite, case.task, instruction, case.seed)
         size = task.protocol.action_size
@@ -307,10 +307,10 @@ def _run_session(
     def ask(observation: Observation) -> NDArray[np.float64]:
         reseed(noise, conditions.run_seed, case.id, trace.steps)
         view = policy_view(observation, task.protocol.image_transform)
-        # A policy should draw from its episode's generator; one that does not is to repeat all the same.
+        # A policy should draw from its episode's generator; one that does not shall still be repeatable.
         seed_globals([noise])
         answer = _limited(lambda: ask_session(session, view, task.protocol.action_size), conditions.policy_timeout)
-        # Where something was wished for, also whoever gave none: the steps after it are not of the answer before.
+        # If metrics requested values, keep answers without them too: their steps do not belong to the previous answer.
         if not answer.is_bare or conditions.wishes != NO_WISHES:
             trace.answers.append((trace.steps, answer))
         if task.protocol.out_of_range == "error":
@@ -322,7 +322,7 @@ def _run_session(
         done = _run_steps(trace, ask, world, observation, task.protocol.max_steps, conditions.replan, alarm)
         trace.conclude()
     except BaseException:
-        # What broke first is what is told.
+        # The first error is the one to report.
         with suppress(Exception):
             close_session(session)
         raise
@@ -378,14 +378,14 @@ def _run_steps(
 
 
 def _limited(call: Callable[[], _T], seconds: float | None) -> _T:
-    """What a call to the policy gives, within its limit of wall time."""
+    """Return the result of a call to the policy, within its limit of wall time."""
     limit = wall_limit(seconds)
     try:
         with limit:
             return call()
     except WallLimitReached as error:
         if limit.reached is None:
-            # The episode's own.
+            # The episode's own limit.
             raise
         raise EpisodeError(POLICY_TIMEOUT, f"{limit.reached} (--vla-policy-timeout)") from error
 

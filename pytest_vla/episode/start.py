@@ -1,4 +1,4 @@
-"""How an episode begins: its world reset under its variation, which is drawn anew where nothing could be measured."""
+"""The beginning of an episode: its world's reset under a variation, drawn anew if it cannot be measured."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 OpenWorld = Callable[[Task, Variation | None], EpisodeWorld]
-"""Gives the world of a task under a variation that changes it; without one, as it is."""
+"""Opens the world of a task under a variation, or of the unvaried task if there is none."""
 
 
 class NothingToMeasure(Exception):
@@ -51,15 +51,15 @@ def begin(
     The parts of a joint variation are first drawn as they are alone.
 
     Args:
-        trace: of the episode; its world, its seeds and, where it was drawn anew, its variation are set.
+        trace: of the episode; its world and seeds are set, and its variation if it was drawn anew.
         case, task: of the episode.
         open_world: called once for each draw.
         feasible: whether the expert tries a changed scene first.
         premises: whether the episode needs the task's premises to hold (`pytest_vla.plan.premises`).
 
     Raises:
-        NothingToMeasure: a premise is broken, the goal holds already, the scene cannot have any draw, the task's
-            objects are not in sight and in reach in any, or the expert could not do it.
+        NothingToMeasure: a premise is broken, the goal holds already, no draw fits the scene, no draw has the
+            task's objects in sight and in reach, or the expert could not do it.
         VlaError: the world cannot be built or reset.
     """
     variation = trace.variation
@@ -71,7 +71,7 @@ def begin(
             parts.append(trace.variation)
         trace.variation = joined(variation.label, tuple(parts))
     observation = _drawn(trace, case, task, open_world)
-    # What a probe asks is not whether the task can be done.
+    # A probe does not ask whether the task can be done.
     if feasible and trace.variation is not None and trace.variation.changes_scene and not trace.variation.probe:
         if undone := _infeasible(trace, case, task, open_world):
             raise NothingToMeasure(INFEASIBLE, undone)
@@ -91,7 +91,7 @@ def begin(
 
 
 def _drawn(trace: Trace, case: Case, task: Task, open_world: OpenWorld) -> Observation:
-    """Reset under the first draw of the trace's variation in which the task can be measured."""
+    """Reset the world under the first draw of the trace's variation in which the task can be measured."""
     first, reason, unseen = trace.variation, OUT_OF_SIGHT, ""
     for time in range(MOST_DRAWS):
         if time and first is not None:
@@ -124,7 +124,10 @@ def _reset(trace: Trace, case: Case, task: Task, open_world: OpenWorld) -> Obser
 
 
 def _broken_premises(trace: Trace, task: Task) -> tuple[str, ...]:
-    """The premises that this version of MuJoCo breaks: of a changed scene those that it breaks in the task as it is."""
+    """Return the premises that this version of MuJoCo breaks.
+
+    For a changed scene, those broken in the unvaried task.
+    """
     mujoco = trace.provenance().get("mujoco", DEFAULT["mujoco"])
     if mujoco == DEFAULT["mujoco"] or trace.world is None:
         return ()
@@ -137,7 +140,7 @@ def _broken_premises(trace: Trace, task: Task) -> tuple[str, ...]:
 
 
 def _infeasible(trace: Trace, case: Case, task: Task, open_world: OpenWorld) -> str:
-    """Why the expert does not do the task under the variation, where it does it without; else an empty text."""
+    """Return why the expert fails under the variation although it succeeds without, or ""."""
     assert trace.world is not None
     undone = _undone(trace.world)
     if not undone:
@@ -145,14 +148,17 @@ def _infeasible(trace: Trace, case: Case, task: Task, open_world: OpenWorld) -> 
     varied, trace.variation = trace.variation, None
     try:
         _reset(trace, case, task, open_world)
-        # What it never does tells nothing of the scene.
+        # A task that the expert never solves shows nothing about the scene.
         return "" if _undone(trace.world) else undone
     finally:
         trace.variation = varied
 
 
 def _out_of_sight(world: EpisodeWorld) -> str:
-    """Why the task cannot be measured from here; a world of another simulator may judge that itself."""
+    """Return why the task cannot be measured from the present state, or "".
+
+    Another simulator's world may decide.
+    """
     own = getattr(world, "out_of_sight", None)
     if own is not None:
         return str(own())
@@ -162,7 +168,7 @@ def _out_of_sight(world: EpisodeWorld) -> str:
 
 
 def _undone(world: EpisodeWorld) -> str:
-    """Why the task cannot be done from here; a world of another simulator may judge that itself."""
+    """Return why the task cannot be done from the present state, or ""; another simulator's world may decide."""
     own = getattr(world, "infeasible", None)
     if own is not None:
         return str(own())
@@ -170,14 +176,14 @@ def _undone(world: EpisodeWorld) -> str:
     return infeasible(cast("World", world))
 
 
-# Whether a scene can be done at all: the expert tries it, with all of the simulator's state at hand.
+# Feasibility of a scene: the expert tries it, with the simulator's full state.
 
 
 def infeasible(world: World) -> str:
-    """Why the expert does not do the task from the world's present state; an empty text: it does.
+    """Return why the expert fails from the world's present state, or "" if it succeeds.
 
-    The world returns to this state, but observations made before can no longer be read. What a variation does to
-    pictures and actions does not count.
+    The world returns to this state, but observations made before can no longer be read. The variation's changes of
+    pictures and actions do not apply.
 
     Args:
         world: reset; stepped and restored.

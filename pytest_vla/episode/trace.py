@@ -59,7 +59,7 @@ class EpisodeWorld(Protocol):
 
 
 Place = tuple[NDArray[np.float64], NDArray[np.float64], bool]
-"""Where the task's object is and where it is to be (3,), m, and whether it is held; see `pytest_vla.sim.contacts`."""
+"""Positions of the task's object and of its goal (3,), m, and whether it is held; see `pytest_vla.sim.contacts`."""
 
 
 def _before_and_after(before: Place, after: Place) -> dict[str, NDArray[Any]]:
@@ -80,18 +80,18 @@ class _Row(NamedTuple):
 
 @dataclass
 class Trace:
-    """Complete at any time, since an episode may break at any time.
+    """The recording of a running episode; complete at any time, since an episode may break at any time.
 
     Attributes:
         world: the episode's, once it is open.
         seeds: by name.
-        variation: of the task, as it was drawn in the end; None: none.
-        seconds: by what they were spent on.
-        answers: those of the policy that have more than actions, or all where metrics wish for more, with the control
-            step that they were given at.
-        clipped: executed actions that were outside of [-1, 1].
-        largest_action: the largest value of these, without its sign; 0: there are none.
-        asked_done: whether another goal, which the variation's instruction asks for, was reached at some time.
+        variation: of the task, as it was finally drawn, or None.
+        seconds: spent, by activity.
+        answers: of the policy, with the control step at which each was given. Only those with more than actions,
+            or all of them if metrics request more than actions.
+        clipped: number of executed actions that were outside of [-1, 1].
+        largest_action: the largest absolute value in these; 0 if there are none.
+        asked_done: whether the other goal, which the variation's instruction asks for, was reached at some time.
     """
 
     world: EpisodeWorld | None = None
@@ -125,7 +125,7 @@ class Trace:
             self.asked_done = self.asked_done or self.world.asked_done()
         state = self.world.data
         qpos, qvel = np.array(state.qpos, dtype=np.float64), np.array(state.qvel, dtype=np.float64)
-        # Of a world without a robot there is no path.
+        # A world without a robot has no path.
         path = observation.get("robot0_eef_pos", ())
         eef_pos = np.array(path, dtype=np.float64)
         verdicts = self.world.predicates()
@@ -145,15 +145,15 @@ class Trace:
         self._place = place
 
     def watch(self, remaining: bool, handling: bool) -> None:
-        """From now on take down what metrics want to know of a world, as series, where that can be told.
+        """Record series that metrics need from a world, from now on, as far as the world has them.
 
         Args:
-            remaining: where the task's object is, and where it is to be.
-            handling: how near joints are to their limits, and what the arm holds and touches.
+            remaining: the positions of the task's object and its goal.
+            handling: the margin to joint limits, and the things that the arm holds and touches.
         """
         if not (remaining or handling) or not (hasattr(self.world, "scene") and hasattr(self.world, "problem")):
             return
-        # With the simulator, which suites of other worlds need not wait for.
+        # This imports the simulator, which suites with their own worlds do not need.
         from pytest_vla.sim.contacts import watch_handling, watch_remaining
 
         world = cast("World", self.world)
@@ -164,21 +164,21 @@ class Trace:
             self._read_handling = watch_handling(world)
 
     def conclude(self) -> None:
-        """The episode has come to its end: a world with meters charges what it charges for that."""
+        """End the episode: a world with meters charges how it ended."""
         conclude = getattr(self.world, "conclude", None)
         if conclude is not None:
             conclude()
 
     def costs(self) -> tuple[Charge, ...]:
-        """The ledger, in the order of steps: what a suite's own world says, or what the world's meters charged."""
-        # What a world does before an episode begins, such as drawing its start, is not charged to it.
+        """Return the ledger, in the order of steps, from a suite's own world or from the world's meters."""
+        # Events before an episode begins, such as drawing its start, are not charged to it.
         metered = getattr(self.world, "charged", None) if self._rows else None
         charges = [charge for row in self._rows for charge in row.charges] + list(() if metered is None else metered())
         # A world may find out later what an earlier step cost.
         return tuple(sorted(charges, key=lambda charge: -1 if charge.step is None else charge.step))
 
     def _entries(self, charges: Iterable[Charge]) -> tuple[Charge, ...]:
-        """Of what a step was charged what is entered: of a name that costs nothing one entry says so."""
+        """Return the charges of a step to record; a name without costs is recorded only once."""
         found = []
         for charge in charges:
             if charge.amount or charge.name not in self._charged:
@@ -204,7 +204,7 @@ class Trace:
         return {literal: tuple(changes) for literal, changes in found.items()}
 
     def metrics(self) -> dict[str, float]:
-        """Measures beside the outcome, by name."""
+        """Return measures beside the outcome, by name."""
         metrics = {CLIPPED: float(self.clipped)}
         if self.clipped:
             metrics[LARGEST_ACTION] = self.largest_action
@@ -216,7 +216,7 @@ class Trace:
         return metrics
 
     def last_actions(self, number: int) -> NDArray[np.float64]:
-        """(n, k), the last that were executed, `number` of them or as many as there are."""
+        """Return the last `number` executed actions (n, k), or all if there are fewer."""
         return np.array([row.action for row in self._rows[-number:] if row.action is not None], dtype=np.float64)
 
     def last_eef_pos(self) -> tuple[float, float, float] | None:
@@ -229,7 +229,7 @@ class Trace:
         return {**recorded_versions(), **(self.world.provenance() if self.world else {})}
 
     def simulator(self) -> tuple[str, ...]:
-        """The names in `provenance` of what a suite's own world says of itself."""
+        """Return the names in `provenance` that a suite's own world gave."""
         if self.world is None or not getattr(self.world, "is_own", False):
             return ()
         return tuple(sorted(self.world.provenance()))

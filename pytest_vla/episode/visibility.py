@@ -1,4 +1,4 @@
-"""Whether what a task is about can be seen and reached as an episode begins."""
+"""Visibility: whether the task's objects can be seen and reached as an episode begins."""
 
 import math
 from collections.abc import Collection, Iterator
@@ -31,22 +31,22 @@ of a can of soup, in two init states of each of its tasks.
 
 
 _WIDENED = 2.0
-"""How much more than the picture is looked at for what of a part is outside of it."""
+"""Factor by which the view is widened to see the share of a part that is outside of the picture."""
 _BELOW = 0.05
-"""How far (m) below the top of its workspace an object's origin may be before it has fallen off."""
+"""Distance (m) below the top of its workspace at which an object's origin counts as fallen off."""
 _STATES = ("open", "close", "turnon", "turnoff")
 """Predicates about a fixture's joints, and so about what is moved there: a knob, a door."""
 
 
 @dataclass(frozen=True)
 class VisiblePart:
-    """What has to be seen: an object or fixture, or a part of one.
+    """An object or fixture, or a part of one, that has to be seen.
 
     Attributes:
-        name: as the task file has it.
+        name: as in the task file.
         bodies: ids of its bodies.
-        owner: ids of the bodies of what it is a part of, which may hide it from itself; its own, where it is whole.
-        recognised: whether enough of it has to be seen to tell what it is, and not only that something is there.
+        owner: ids of all bodies of the thing that it is a part of, which may hide it; its own ids if it is whole.
+        recognised: whether enough of it has to be seen to recognise it, and not only to notice it.
     """
 
     name: str
@@ -56,9 +56,9 @@ class VisiblePart:
 
 
 def unseen_at_start(world: World) -> str:
-    """Why the task's objects cannot be seen and reached from here; an empty text: they can.
+    """Return why the task's objects cannot be seen and reached from the present state, or "" if they can.
 
-    What the task as it is hides from the same init state is no one's fault.
+    Things that the unvaried task also hides, from the same init state, do not count.
 
     Args:
         world: reset; nothing of it is changed.
@@ -67,15 +67,15 @@ def unseen_at_start(world: World) -> str:
 
 
 def out_of_sight(world: World, hidden_before: Collection[str] = ()) -> str:
-    """Why the task cannot be measured from the present state: something not seen or out of reach; empty: it can.
+    """Return why the task cannot be measured from the present state, or "" if it can.
 
-    Of what the goal is about, of the objects of interest, and of what a variation has added, which would change nothing
-    where nobody sees it. What begins inside of something, such as a drawer, need not be seen; fixtures and what was
-    added need not be in reach.
+    The reason is a thing that is hidden or out of reach. It is one that the goal names, an object of interest, or one
+    that the variation has added, which would change nothing if it cannot be seen. A thing that begins inside another,
+    such as a drawer, need not be seen. Fixtures and added things need not be in reach.
 
     Args:
         world: reset; nothing of it is changed.
-        hidden_before: `hidden` of the task as it is, from the same init state: what nobody sees is no one's fault.
+        hidden_before: `hidden` of the unvaried task from the same init state; these things may be hidden.
     """
     unseen = [name for name in hidden(world, world.task.protocol.cameras[0]) if name not in hidden_before]
     if unseen:
@@ -95,9 +95,9 @@ def out_of_sight(world: World, hidden_before: Collection[str] = ()) -> str:
 
 
 def hidden(world: World, camera: str) -> tuple[str, ...]:
-    """What a camera's picture shows too little of, of what the task is about and what a variation has added.
+    """Return the names of the parts (`parts`) of which a camera's picture shows too little.
 
-    What begins inside of something is left out.
+    Things that begin inside another are left out.
 
     Args:
         world: reset.
@@ -124,15 +124,18 @@ def _pixels(part: VisiblePart, bodies: npt.NDArray[np.int32]) -> int:
 
 @lru_cache(maxsize=64)
 def hidden_benign(task: Task, init_state: int, scene_seed: int) -> tuple[str, ...]:
-    """What a picture of the task as it is shows too little of, from the same init state."""
+    """Return `hidden` of the unvaried task, from the same init state."""
     with World(task) as world:
         world.reset(init_state=init_state % world.init_state_count, scene_seed=scene_seed)
         return hidden(world, task.protocol.cameras[0])
 
 
 def parts(world: World) -> tuple[VisiblePart, ...]:
-    """What has to be seen: what the goal names, the knob or door of a fixture that it wants in a state, the drawer of a
-    region; objects of interest of which the goal names nothing; and whole, what a variation has added."""
+    """Return the parts that have to be seen.
+
+    These are the things that the goal names; the knob or door of a fixture that it wants in a state; the drawer of a
+    region; objects of interest whose owner the goal does not name; and, whole, the things that a variation has added.
+    """
     found: dict[str, VisiblePart] = {}
     owners: set[str] = set()
     for name, is_state in _named(world.problem):
@@ -146,7 +149,7 @@ def parts(world: World) -> tuple[VisiblePart, ...]:
 
 
 def _named(problem: Problem) -> Iterator[tuple[str, bool | None]]:
-    """Names of the goal, each with whether it is about a state of it, and then of the objects of interest."""
+    """Yield the goal's names, each with whether the goal is about its state, then the objects of interest."""
     for literal in _plain(problem.goal):
         for argument in literal.arguments:
             yield str(argument), literal.predicate in _STATES
@@ -155,7 +158,7 @@ def _named(problem: Problem) -> Iterator[tuple[str, bool | None]]:
 
 
 def _owner(name: str, scene: SceneSpec) -> str | None:
-    """The object or fixture that a name is, or is a region of."""
+    """Return the object or fixture with a name, or the one that has the region with that name."""
     site = scene.site(name)
     owner = name if scene.body(name) is not None else site.parent if site is not None else None
     return owner if owner is not None and scene.body(owner) is not None else None
@@ -175,7 +178,7 @@ def _part(world: World, name: str, owner: str, is_state: bool, recognised: bool 
 
 
 def _with_children(model: mujoco.MjModel, body: int) -> frozenset[int]:
-    """A body and all that hangs from it."""
+    """Return a body and all of its descendants."""
     found = {body}
     # Children have higher ids than their parents.
     for child in range(body + 1, model.nbody):
@@ -185,15 +188,15 @@ def _with_children(model: mujoco.MjModel, body: int) -> frozenset[int]:
 
 
 def wanted(problem: Problem, scene: SceneSpec) -> tuple[str, ...]:
-    """Bodies that the goal and the objects of interest name, themselves or by a part of theirs."""
+    """Return the bodies that the goal and the objects of interest name, directly or by one of their parts."""
     owners = (_owner(name, scene) for name, _ in _named(problem))
     return tuple(dict.fromkeys(owner for owner in owners if owner is not None))
 
 
 def added(world: World) -> tuple[str, ...]:
-    """Objects that the world's variation has put beside the task's own.
+    """Return the objects that the world's variation has added to the task's own.
 
-    Of a joint variation none: each part was seen as it is drawn alone, and a camera that moves may lose them.
+    Empty for a joint variation: each part was seen as it is drawn alone, and a moved camera may lose them.
     """
     if world.variation is None or not world.variation.problem or world.variation.parts:
         return ()
@@ -202,7 +205,7 @@ def added(world: World) -> tuple[str, ...]:
 
 
 def _plain(literals: tuple[Literal, ...]) -> list[Literal]:
-    """All literals, those within connectives too."""
+    """Return all literals, including those within connectives."""
     found = []
     for literal in literals:
         inner = tuple(argument for argument in literal.arguments if isinstance(argument, Literal))

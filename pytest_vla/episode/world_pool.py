@@ -26,17 +26,25 @@ from pytest_vla.versions import RECORDED_NAMES, recorded_versions
 
 
 class WorldPool:
-    """Keeps the world that was used last: the next episode is mostly of the same scene, and worlds are large."""
+    """A pool that keeps the last used world: the next episode mostly has the same scene, and worlds are large."""
 
     def __init__(self, allow_versions: bool, keep_every: int = 0, charging: Charging | None = None) -> None:
-        """`keep_every`: of a suite's own world that cannot restore a state, the steps from one kept frame to the next;
-        0: none is kept. `charging`: what episodes are charged for; None: a task's own costs alone."""
+        """Set up a pool that keeps one world.
+
+        Args:
+            allow_versions: accept another robosuite or MuJoCo than the supported pair.
+            keep_every: for a suite's own world that cannot restore a state, the steps from one kept frame to the
+                next; 0 to keep none.
+            charging: the costs that episodes are charged, or None for a task's own costs alone.
+        """
         self._allow_versions, self._keep_every, self._charging = allow_versions, keep_every, charging
         self._world: Any = None
         self._told: set[str] = set()
 
     def __call__(self, task: Task, variation: Variation | None = None) -> Any:
-        """The world of a task under a variation, to be reset before use: `pytest_vla.World`, or the suite's own.
+        """Return the world of a task under a variation: `pytest_vla.World`, or the suite's own.
+
+        It has to be reset before use.
 
         Raises:
             VlaError: it cannot be made.
@@ -69,8 +77,8 @@ class WorldPool:
         declared = None if self._charging is None else self._charging.declared
         if rule := next((rule for rule in (declared.rules if declared else ()) if rule.is_of(task)), None):
             raise VlaError(
-                f"{rule.where}: {task.suite}/{task.name} has a simulator of its own, whose costs() says what it "
-                'charges; leave such tasks out: tasks = "..."'
+                f"{rule.where}: {task.suite}/{task.name} has its own simulator, which charges costs through "
+                'costs(); leave such tasks out: tasks = "..."'
             )
         if self._world is None or self._world.task.world is None or not self._world.switch(task, variation):
             self.close()
@@ -78,30 +86,33 @@ class WorldPool:
         return self._world
 
     def close(self) -> None:
-        """Close the world; the next episode gets a new one. Of a suite's own that cannot be closed it is told once."""
+        """Close the world; the next episode gets a new one.
+
+        If a suite's own world cannot be closed, this warns once.
+        """
         world, self._world = self._world, None
         try:
             if world is not None:
                 world.close()
         except VlaError as error:
             if str(error) not in self._told:
-                warn(f"{error}; its episodes stand")
+                warn(f"{error}; its episodes are kept")
             self._told.add(str(error))
 
 
-# A suite's own world (`pytest_vla.plan.task.SuiteWorld`) as an episode takes it.
+# A suite's own world (`pytest_vla.plan.task.SuiteWorld`), adapted for an episode.
 
-# What a suite's own world says of a step, looked at: its costs as charges, its series as arrays.
+# Checks of a suite's own world's values for a step: its costs as charges, its series as arrays.
 
 RESERVED = frozenset((*RECORDED_NAMES, "world", "premises", "feasible", "stop_when", "costs", "ledger", DECLARED))
-"""Names of a record's provenance that pytest-vla itself gives."""
+"""Names in a record's provenance that pytest-vla itself sets."""
 
 
 def own_charges(told: Any, step: int) -> tuple[Charge, ...]:
-    """The charges of a step, of what a world's ``costs()`` gave: amounts by name, or charges.
+    """Return the charges of a step from the result of a world's ``costs()``: amounts by name, or charges.
 
     Raises:
-        EpisodeError: it is neither, or an amount is no cost; ``world-protocol``.
+        EpisodeError: the result is neither, or an amount is no cost; ``world-protocol``.
     """
     if isinstance(told, Mapping):
         told = [Charge(name, amount) for name, amount in told.items()]
@@ -116,14 +127,14 @@ def own_charges(told: Any, step: int) -> tuple[Charge, ...]:
 
 
 def own_series(told: Any, steps: int) -> dict[str, NDArray[Any]]:
-    """The arrays of a step by name, of what a world's ``series()`` gave.
+    """Return the arrays of a step by name, from the result of a world's ``series()``.
 
     Args:
-        told: of the world.
+        told: the world's result.
         steps: how many the episode may have: all of its series together are bounded.
 
     Raises:
-        EpisodeError: they are no series of a trajectory; ``world-protocol``.
+        EpisodeError: the arrays are no series of a trajectory; ``world-protocol``.
     """
     if not isinstance(told, Mapping):
         raise _refused(f"gives {type(told).__name__}, expected numbers or arrays by name", "series")
@@ -135,7 +146,7 @@ def own_series(told: Any, steps: int) -> dict[str, NDArray[Any]]:
             raise _refused(f"gives {printable(repr(name)[:100])}, which is no array: {error}", "series") from error
         if fault := series_fault(name, (steps, *array.shape), array.dtype, steps):
             raise _refused(f"does not fit: {fault}", "series")
-    # Truths and small numbers may become larger ones at a later step.
+    # Bools and small integers may become larger numbers at a later step.
     size = steps * sum(8 * array.size for array in found.values())
     if len(found) > MOST_SERIES or size > MOST_SERIES_BYTES:
         raise _refused(
@@ -147,14 +158,14 @@ def own_series(told: Any, steps: int) -> dict[str, NDArray[Any]]:
 
 
 def own_provenance(told: Any, ours: Mapping[str, str]) -> dict[str, str]:
-    """The texts by name of what a world's ``provenance()`` gave.
+    """Return the texts by name from the result of a world's ``provenance()``.
 
     Args:
-        told: of the world.
-        ours: what pytest-vla says itself; a world may say the same once more.
+        told: the world's result.
+        ours: pytest-vla's own entries; a world may repeat them.
 
     Raises:
-        EpisodeError: it is no table of texts, or says otherwise than pytest-vla; ``world-protocol``.
+        EpisodeError: the result is no table of texts, or contradicts pytest-vla's entries; ``world-protocol``.
     """
     if not isinstance(told, Mapping):
         raise _refused(f"gives {type(told).__name__}, expected texts by name", "provenance")
@@ -201,15 +212,15 @@ _NO_PATH = np.zeros(0)
 
 
 class OwnWorld:
-    """What an episode, a video and a sheet need of a world, by what the suite's own can do.
+    """An adapter that gives a suite's own world the interface that an episode, a video and a sheet need.
 
     Args:
         task: with a `Task.world`.
         variation: of the task; only of pictures, words and actions.
-        keep_every: keep the first camera's picture every so many steps, where no state can be restored; 0: never.
+        keep_every: if no state can be restored, keep the first camera's picture every so many steps; 0 for never.
 
     Raises:
-        VlaError: the world cannot be made, or is none.
+        VlaError: the world cannot be made, or lacks methods.
     """
 
     is_own = True
@@ -258,7 +269,7 @@ class OwnWorld:
         return found
 
     def step(self, action: NDArray[np.float64]) -> Observation:
-        """One control step."""
+        """Run one control step."""
         seen = self.inner.step(np.array(action, dtype=np.float64))
         self._steps += 1
         found = self._observed(seen)
@@ -267,7 +278,7 @@ class OwnWorld:
 
     @property
     def data(self) -> SimpleNamespace:
-        """The state, as far as a trajectory has it: what can be saved, or else what is seen."""
+        """The state for the trajectory: the inner world's saved state if it has one, else its observation's."""
         save = getattr(self.inner, "save", None)
         state = save() if save is not None else self._now.get("state", _NO_PATH)
         qpos = np.asarray(state, dtype=np.float64).ravel()
@@ -292,15 +303,15 @@ class OwnWorld:
         return self._literals
 
     def over(self) -> bool:
-        """Whether nothing can happen any more."""
+        """Whether the episode has ended without success."""
         return bool(getattr(self.inner, "over", bool)())
 
     def costs(self) -> tuple[Charge, ...]:
-        """What the last step was charged."""
+        """Return the charges of the last step."""
         return own_charges(getattr(self.inner, "costs", dict)(), self._steps)
 
     def series(self) -> dict[str, NDArray[Any]]:
-        """What the world measured at the last step, for the trajectory."""
+        """Return the world's own measurements at the last step, for the trajectory."""
         found = own_series(getattr(self.inner, "series", dict)(), self.task.protocol.max_steps)
         shapes = {name: array.shape for name, array in found.items()}
         if self._shapes not in (None, shapes):
@@ -309,27 +320,28 @@ class OwnWorld:
         return found
 
     def show(self, qpos: NDArray[np.float64], step: int = 0) -> Observation:
-        """What is seen in a recorded state. Raises VlaError where the world cannot be put into one."""
+        """Return the observation of a recorded state. Raises VlaError if the world cannot restore one."""
         restore = getattr(self.inner, "restore", None)
         if restore is None:
             raise VlaError(
-                f"{self.task.suite}: its world cannot be put into a recorded state; videos are made while episodes "
-                "run: --vla-video=all"
+                f"{self.task.suite}: its world cannot restore a recorded state; record videos while episodes run, "
+                "with --vla-video=all"
             )
         self._steps = step
         return self._observed(restore(np.array(qpos, dtype=np.float64)))
 
     def kept_frames(self) -> tuple[tuple[int, Picture], ...]:
-        """Steps and pictures of the episode that stands, the last one included; none where none are wanted."""
+        """Return steps and pictures of the current episode, the last one included; empty if none are kept."""
         if not self._keep_every or not self._frames:
             return ()
         last = [] if self._frames[-1][0] == self._steps else [(self._steps, self._first_picture())]
         return (*self._frames, *last)
 
     def provenance(self) -> dict[str, str]:
-        """What the world says that its results depend on: all of it makes episodes comparable.
+        """Return the facts that the world's results depend on; only episodes that agree in them are comparable.
 
-        Raises EpisodeError, ``world-protocol``, where it is no table of texts or takes a name of pytest-vla's own.
+        Raises EpisodeError, ``world-protocol``, if the world gives no table of texts or uses a name of pytest-vla's
+        own.
         """
         kind = type(self.inner)
         ours = {"world": f"{kind.__module__}.{kind.__qualname__}"}
@@ -337,27 +349,27 @@ class OwnWorld:
         return ours | own_provenance(told, {**recorded_versions(), **ours})
 
     def out_of_sight(self) -> str:
-        """Nothing is moved here, so nothing is lost."""
+        """Return "": no variation moves things here, so nothing is lost from sight."""
         return ""
 
     def infeasible(self) -> str:
-        """As `out_of_sight`."""
+        """Return "": no variation moves things here, so the task stays feasible."""
         return ""
 
     def asked_done(self) -> bool:
-        """No variation asks for another goal here."""
+        """Return no success for another goal: no variation asks for one here."""
         return False
 
     def premises(self) -> dict[str, bool]:
-        """None are known."""
+        """Return no premises: none are known."""
         return {}
 
     def vacated(self) -> dict[str, tuple[float, float, float]]:
-        """Nothing is taken away here."""
+        """Return no places: no variation removes things here."""
         return {}
 
     def close(self) -> None:
-        """It is used no more. Raises VlaError where closing it raises."""
+        """Close the inner world. Raises VlaError if closing it raises."""
         try:
             getattr(self.inner, "close", bool)()
         except BaseException as error:
@@ -396,7 +408,10 @@ class OwnWorld:
         return self._seen
 
     def _checked(self, seen: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, Any]:
-        """What is seen, with the values of these names read once. Raises EpisodeError, as reading them does."""
+        """Read the values of these names once; return the observation with them.
+
+        Raises EpisodeError, as reading them does.
+        """
         read = {name: seen[name] for name in names}
         sizes = dict(self.task.protocol.vectors)
         for name in names:
@@ -404,7 +419,7 @@ class OwnWorld:
                 self._vector(read, name, sizes[name])
             else:
                 _picture_of(read, name)
-        # It is written into by nobody.
+        # Nothing writes into it.
         return ChainMap(read, cast("MutableMapping[str, Any]", seen))
 
     def _vector(self, seen: Mapping[str, Any], name: str, size: int | None) -> NDArray[np.float64]:

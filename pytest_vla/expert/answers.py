@@ -1,8 +1,8 @@
-"""What the expert would do now: an action for any state of a world, for those who learn from it.
+"""The expert's action for any state of a world, for policies that learn from it.
 
-No phase is remembered, but an aim is: which grasp, and where to. It is planned when the next goal literal begins, its
-grasps tried in turn on a copy of the world, and kept until it is stale: until another literal is next, or things moved
-or fell over since.
+No phase is remembered, but an aim is: the grasp and the target place. It is planned when the next goal literal begins,
+by trying grasps in turn on a copy of the world. It is kept until it is stale: another literal is next, or things have
+moved or fallen over since.
 """
 
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ from pytest_vla.sim.contacts import Mask, Things, things_of
 from pytest_vla.sim.world import World
 from pytest_vla.sim.world_copy import WorldCopy
 
-# Skills without hidden phases: what to do next follows from the state alone, from wherever the hand has got to.
+# Skills without hidden phases: the next action follows from the state alone, wherever the hand is.
 #
 # Each skill knows its aim, which is fixed while one goal literal is worked on, and gives one action for a state. They
 # label what a learner did wrong (`pytest_vla.expert.answers`): also with something in the hand, half closed, or
@@ -61,9 +61,9 @@ _DOWN = np.array([0.0, 0.0, -1.0])
 # The funnel in front of a grasp: how long it is, how wide at its mouth, how fast it narrows (m of way a m of width) and
 # how wide it is at its bottom.
 _FUNNEL, _MOUTH, _NARROWS, _BOTTOM = 0.07, 0.03, 3.0, 0.012
-# How exactly a grasp is reached before the fingers close: m, m, rad; and while they do, for what they touch moves.
+# Tolerances of a grasp's pose (m, m, rad): before the fingers close, and while they close, as the thing moves then.
 _NEAR, _CLOSING_NEAR, _TURNED = 0.007, 0.014, 0.08
-# Slower than this (m/s) the hand has got as near as it gets: something gives no more way.
+# A hand slower than this (m/s) has stopped: something blocks it.
 _STILL = 0.008
 _OPENED, _EMPTY = 0.066, 0.004
 # Where the fingers are driven to, m apart, by when they press hard; how fast they may still be, m/s.
@@ -71,26 +71,26 @@ _PRESSED, _RESTING, _RESTING_ON_PART = 0.004, 0.002, 0.02
 # How exactly a load is above its place before it goes down and is let go, m.
 _PLACED, _ABOVE_PLACE = 0.010, 0.025
 _SPARE = 0.02
-# What is so high (m) above what stands beneath it hangs in the hand.
+# A thing this far (m) above its surroundings hangs in the hand.
 _LIFTED = 0.006
-# A hand that is asked for no way at all drifts: it is always steered a little.
+# A hand without a commanded motion drifts, so it is always steered a little.
 _STEERED = 0.02
 # Heights (m) within which the hand need not have risen all the way before it moves sideways.
 _SLACK = 0.02
-# The speed, of the fastest, near what is gripped: the arm leaves its way where it rises or falls fast.
+# The speed, as a share of the fastest, near a grasp: the arm leaves its way if it rises or falls fast.
 _CAREFUL = 0.4
-# How far ahead (m) what is dragged is aimed, and how fast that goes, of the fastest.
+# How far ahead (m) a dragged thing is aimed, and its speed as a share of the fastest.
 _DRAG, _DRAGGING = 0.05, 0.6
 _LEAD_SLIDE, _LEAD_TURN, _PUSH, _LED = 0.05, 0.35, 0.04, 0.004
 
 
 @dataclass(frozen=True)
 class FingerTouch:
-    """What the fingers touch.
+    """The fingers' contacts and motion.
 
     Attributes:
-        hand: whose fingers.
-        fingers: (ngeom+1,) the geoms of each, left and right.
+        hand: the hand with these fingers.
+        fingers: (ngeom+1,) masks of the geoms of each finger, left and right.
     """
 
     hand: Hand
@@ -98,18 +98,21 @@ class FingerTouch:
 
     @property
     def opening(self) -> float:
-        """Between the fingers, m; 0.08 where they are open."""
+        """The distance between the fingers, m; 0.08 if they are open."""
         first = self.hand.data.qpos[ARM_JOINTS : ARM_JOINTS + FINGERS]
         return float(first[0] - first[1])
 
     def firm(self, speed: float) -> bool:
-        """Whether the fingers press as hard as they can: what drives them is at its end, and they are slower (m/s)."""
+        """Whether the fingers press as hard as they can.
+
+        Their drive is at its end, and they are slower than `speed` (m/s).
+        """
         wanted = self.hand.data.ctrl[ARM_JOINTS : ARM_JOINTS + FINGERS]
         return bool(wanted[0] - wanted[1] < _PRESSED and np.abs(self.hand.fingers).max() < speed)
 
     @property
     def stands(self) -> bool:
-        """The hand moves no more."""
+        """Whether the hand stands still."""
         velocity = np.zeros(6)
         site = grip_site(self.hand.model)
         mujoco.mj_objectVelocity(self.hand.model, self.hand.data, mujoco.mjtObj.mjOBJ_SITE, site, velocity, 0)
@@ -117,7 +120,7 @@ class FingerTouch:
 
     @property
     def any_finger(self) -> Mask:
-        """(ngeom+1,) the geoms of both fingers."""
+        """The mask (ngeom+1,) of the geoms of both fingers."""
         return np.asarray(self.fingers[0] | self.fingers[1])
 
     def grips(self, geoms: Mask) -> bool:
@@ -136,7 +139,7 @@ class FingerTouch:
 
 
 def mask_of(model: mujoco.MjModel, geoms: tuple[int, ...]) -> Mask:
-    """(ngeom+1,) which geoms these are."""
+    """Return the mask (ngeom+1,) of these geoms."""
     mask = np.zeros(model.ngeom + 1, dtype=bool)
     mask[list(geoms)] = True
     return mask
@@ -151,9 +154,10 @@ class Pose:
 
 
 def reach(touch: FingerTouch, grasp: Pose, terrain: Heights, approach: Array | None = None) -> Array:
-    """One step towards closing the fingers at a grasp: over what stands in the way, through a funnel, then shut.
+    """Return one action towards closing the fingers at a grasp: over obstacles, through a funnel, then shut.
 
-    The funnel leads along `approach` (3,); None: the way that the hand points there.
+    The funnel leads along `approach` (3,), or, if that is None, along the direction in which the hand points at the
+    grasp.
     """
     hand = touch.hand
     rest = hand.position - grasp.position
@@ -162,7 +166,7 @@ def reach(touch: FingerTouch, grasp: Pose, terrain: Heights, approach: Array | N
     off = float(np.linalg.norm(rest - along * approach))
     turn = angle_between(grasp.rotation, hand.rotation)
     opening = touch.opening
-    # While they close, what they touch moves a little: they do not begin anew for that.
+    # While they close, the thing moves a little: that does not restart the grasp.
     loose = opening < _OPENED or touch.stands
     near = _CLOSING_NEAR if loose else _NEAR
     if opening > _EMPTY and off < near and abs(along) < near and turn < (2 if loose else 1) * _TURNED:
@@ -172,7 +176,10 @@ def reach(touch: FingerTouch, grasp: Pose, terrain: Heights, approach: Array | N
 
 
 def enter(hand: Hand, goal: Pose, approach: Array, gripper: float, terrain: Heights, least: float = 0.0) -> Array:
-    """One step into a funnel that ends at a pose, along `approach`; not nearer to its end than `least` m."""
+    """Return one action into a funnel that ends at a pose, along `approach`.
+
+    The hand comes no nearer to the funnel's end than `least` m.
+    """
     rest = hand.position - goal.position
     along = float(rest @ approach)
     side = rest - along * approach
@@ -188,7 +195,7 @@ def enter(hand: Hand, goal: Pose, approach: Array, gripper: float, terrain: Heig
 def over(
     hand: Hand, goal: Pose, gripper: float, terrain: Heights, hang: float, radius: float, speed: float = 1.0
 ) -> Array:
-    """One step to a pose over all that stands on the way: up, across, down; corners are cut where there is room."""
+    """Return one action to a pose over all obstacles: up, across, down; corners are cut if there is room."""
     position = hand.position
     way = goal.position[:2] - position[:2]
     far = float(np.linalg.norm(way))
@@ -206,22 +213,22 @@ def over(
 
 @dataclass(frozen=True)
 class Carry:
-    """Picks a thing up and sets it down.
+    """The aim of picking a thing up and setting it down.
 
     Attributes:
-        thing: what.
+        thing: the thing to carry.
         geoms: its geoms (ngeom+1,).
-        round: only the thing's place counts for the grasp, not its turn.
-        grasp: in the thing's frame, or, where it is round, from its place by the world's axes.
-        from_above: the hand goes straight down to the grasp, also where it is tilted.
-        support: the body or site beneath the place, by its kind's array of positions, and its number.
-        place: (2,) where the thing's root shall be, from there, m, world axes.
-        height: z of what it is set on, above that body's or site's, m.
+        round: whether only the thing's place counts for the grasp, not its turn.
+        grasp: in the thing's frame; if it is round, from its place along the world's axes.
+        from_above: whether the hand goes straight down to the grasp, even if it is tilted.
+        support: the body or site beneath the place: its kind's array of positions, and its index.
+        place: (2,) goal of the thing's root, from the support, m, world axes.
+        height: z of the surface that it is set on, above the support, m.
         gap: between the two when the fingers open, m.
-        tall: from the thing's lowest point to its highest, as it stood, m.
-        terrain: what stands there, without robot and thing.
+        tall: the thing's height as it stood, from its lowest to its highest point, m.
+        terrain: heights of the surroundings, without robot and thing.
         under: all geoms but the robot's and the thing's (ngeom+1,).
-        drags: it stays on what it stands on, which is as high as its place.
+        drags: whether it stays on its support, which is as high as its place.
     """
 
     thing: CarriedObject
@@ -239,7 +246,7 @@ class Carry:
     drags: bool = False
 
     def __call__(self, touch: FingerTouch) -> Array:
-        """The action (7,) for a state."""
+        """Return the action (7,) for a state."""
         hand = touch.hand
         data = hand.data
         below = getattr(data, self.support[0])[self.support[1]]
@@ -248,7 +255,7 @@ class Carry:
         low = float(box[:, 2].min())
         thing = self.thing.position(data)
         away = float(np.linalg.norm(thing[:2] - place[:2]))
-        # Held at its rim it tilts as it comes up: what is held rises, its lowest point does not.
+        # A thing held at its rim tilts as it comes up: its rim rises, its lowest point does not.
         risen = float(box[:, 2].max()) - self.tall - self.terrain.highest_near(thing[:2], 0.02)
         # In the air a finger may lose touch for a moment.
         gripped = touch.grips(self.geoms) or (risen > 2 * _LIFTED and touch.meets(self.geoms, touch.any_finger))
@@ -283,7 +290,7 @@ class Carry:
         return over(hand, Pose(target, upright), CLOSED, self.terrain, hang, self.thing.radius, speed)
 
     def _dragged(self, touch: FingerTouch, rest: Array) -> Array:
-        """The action for what is gripped and is to go on by `rest` (2,), m."""
+        """Return the action that drags a gripped thing on by `rest` (2,), m."""
         hand, grasp = touch.hand, self._grasp(touch.hand.data)
         if not touch.firm(_RESTING_ON_PART):
             return action_towards(hand, grasp.position, grasp.rotation, CLOSED)
@@ -302,14 +309,14 @@ class Carry:
 
 @dataclass(frozen=True)
 class Lead:
-    """Grips a part on a joint and leads it until the joint is where it shall be.
+    """The aim of gripping a part on a joint and leading it until the joint is at its goal.
 
     Attributes:
-        part: what.
+        part: the part to lead.
         geoms: its geoms (ngeom+1,).
         grasp: in the part's frame.
         goal: of the joint, m or rad.
-        terrain: what stands there.
+        terrain: heights of the surroundings.
     """
 
     part: ArticulatedPart
@@ -324,7 +331,7 @@ class Lead:
         return touch.grips(self.geoms) and rest > (_LED if self.part.slides else 10 * _LED)
 
     def __call__(self, touch: FingerTouch) -> Array:
-        """The action (7,) for a state."""
+        """Return the action (7,) for a state."""
         hand = touch.hand
         data = hand.data
         grasp = in_world(data, self.part.body, self.grasp)
@@ -341,14 +348,14 @@ class Lead:
 
 @dataclass(frozen=True)
 class Push:
-    """Pushes a part on a joint with closed fingers until the joint is where it shall be.
+    """The aim of pushing a part on a joint with closed fingers until the joint is at its goal.
 
     Attributes:
-        part: what.
+        part: the part to push.
         point: (3,) in the part's frame, where the fingers' ends press, m.
         tool: the hand's rotation (3, 3) in the part's frame.
         goal: of the joint, m or rad.
-        terrain: what stands there.
+        terrain: heights of the surroundings.
     """
 
     part: ArticulatedPart
@@ -358,7 +365,7 @@ class Push:
     terrain: Heights
 
     def __call__(self, touch: FingerTouch) -> Array:
-        """The action (7,) for a state."""
+        """Return the action (7,) for a state."""
         hand = touch.hand
         data = hand.data
         at = in_world(data, self.part.body, Pose(self.point, self.tool))
@@ -383,25 +390,25 @@ class Push:
 
 
 def _under_palm(terrain: Heights, place: Array, rotation: Array) -> float:
-    """z of the highest that is under the palm of a hand that points down above a place (2,), m."""
+    """Return the highest z (m) under the palm of a hand that points down above a place (2,)."""
     long, wide = np.linspace(-PALM_HALF_LENGTH, PALM_HALF_LENGTH, 9), np.linspace(-PALM_HALF_WIDTH, PALM_HALF_WIDTH, 3)
     grid = long[:, None, None] * rotation[:2, 0] + wide[None, :, None] * rotation[:2, 1]
     return float(terrain.at(place + grid.reshape(-1, 2)).max())
 
 
 def off_of(hand: Hand, pose: Pose) -> float:
-    """How far the hand is from a pose, m."""
+    """Compute the hand's distance from a pose, m."""
     return float(np.linalg.norm(hand.position - pose.position))
 
 
 def in_world(data: mujoco.MjData, body: int, pose: Pose) -> Pose:
-    """A pose in a body's frame, in the world's."""
+    """Convert a pose from a body's frame to the world's."""
     frame = data.xmat[body].reshape(3, 3)
     return Pose(data.xpos[body] + frame @ pose.position, frame @ pose.rotation)
 
 
 def in_frame(data: mujoco.MjData, body: int, pose: Pose) -> Pose:
-    """A pose of the world in a body's frame."""
+    """Convert a pose from the world's frame to a body's."""
     frame = data.xmat[body].reshape(3, 3)
     return Pose(frame.T @ (pose.position - data.xpos[body]), frame.T @ pose.rotation)
 
@@ -418,9 +425,9 @@ _TRIED, _PATIENCE, _SLIDE, _TURN = 6, 160, 0.03, 0.1
 _CLEAR, _CARRIED, _SLIPPED = 0.02, 0.09, 0.04
 # Every so many steps a hand that has moved less than this (m) since, and grips nothing, is stuck.
 _GLANCE, _STUCK = 15, 0.004
-# What stands no higher or lower than this (m) than its place is dragged there.
+# A thing whose height differs from its place's by no more than this (m) is dragged there.
 _LEVEL = 0.01
-# Footprints at least so much longer than wide are gripped across.
+# Footprints whose length is at least this multiple of their width are gripped across.
 _LONG = 1.15
 # What moved further (m) since an aim was planned (what it is about itself: further than `_OWN`), or tipped more (of its
 # axes' components), and is slower than this (rad/s, m/s), makes the aim stale.
@@ -428,13 +435,13 @@ _MOVED, _OWN, _FELL, _RESTS = 0.015, 0.04, 0.2, 0.05
 
 
 class Answers:
-    """The expert's answers on a world, from whatever state it is in; belongs to one world and one task.
+    """The expert's answers on a world, from any state; belongs to one world and one task.
 
     Call it for the action (7,) of the present state. The world is not changed.
     """
 
     def __init__(self, world: World) -> None:
-        """Looks at a world that has been reset."""
+        """Set up the answers for a world that has been reset."""
         self._world = world
         self._hand = Hand(world.model, world.data)
         self._things: Things = things_of(world.scene, world.model)
@@ -450,7 +457,7 @@ class Answers:
         self._stood = self._poses()
 
     def __call__(self) -> Array:
-        """The action (7,) for the present state. Raises VlaError where no skill is for what is to be done."""
+        """Return the action (7,) for the present state. Raises VlaError if no skill fits the next goal literal."""
         world = self._world
         if isinstance(self._aim, Lead) and self._aim.goes_on(self._touch):
             return self._aim(self._touch)
@@ -465,11 +472,12 @@ class Answers:
         return self._aim(self._touch)
 
     def ahead(self, steps: int) -> tuple[Array, bool]:
-        """What the expert would do from here, undisturbed: tried on a copy of the world, which stays as it is.
+        """Return the expert's next undisturbed actions, tried on a copy of the world; the world is unchanged.
 
         Returns:
-            Actions (n, 7), at most so many steps, fewer where another goal literal begins; and whether the goal is
-            reached by the last of them. Raises VlaError as a call does.
+            Actions (n, 7), at most so many steps, fewer if another goal literal begins; and whether the goal is
+                reached by
+            the last of them. Raises VlaError as a call does.
         """
         actions = [self()]
         world, copy = self._world, WorldCopy(self._world)
@@ -486,14 +494,15 @@ class Answers:
         return np.array(actions), False
 
     def _poses(self) -> Array:
-        """Where the loose things are, and which of their ways is up (n, 6)."""
+        """Return the positions of the loose things, and which of their directions is up (n, 6)."""
         data = self._world.data
         return np.hstack([data.xpos[self._bodies], data.xmat[self._bodies][:, 6:]])
 
     def _upset(self) -> bool:
-        """Whether the aim is of a scene that is no more: another thing moved and rests, or what it is about fell over.
+        """Whether the scene has changed since the aim was chosen.
 
-        While something is in the hand, the aim stands.
+        Another thing has moved and rests, or the aim's thing has fallen over. While something is in the hand, the aim
+        is kept.
         """
         aim, poses, data = self._aim, self._poses(), self._world.data
         if aim is None or (not isinstance(aim, Push) and self._touch.grips(aim.geoms)):
@@ -508,7 +517,7 @@ class Answers:
         return False
 
     def _in_the_way(self) -> bool:
-        """Whether the hand holds what the aim is not about."""
+        """Whether the hand holds a thing that the aim does not concern."""
         aim = self._aim
         if aim is not None and not isinstance(aim, Push) and self._touch.grips(aim.geoms):
             return False
@@ -532,7 +541,7 @@ class Answers:
         elif literal.predicate in ("open", "close", "turnon", "turnoff"):
             aim = self._lead(stage, literal)
         if aim is None:
-            raise VlaError(f"{world.task.name}: no steady skill is for {literal} from here")
+            raise VlaError(f"{world.task.name}: the expert has no skill for {literal} in this state")
         return aim
 
     def _carry(self, stage: Stage, literal: Literal, names: Sequence[str]) -> Aim | None:
@@ -594,7 +603,10 @@ class Answers:
         )
 
     def _best(self, aims: Sequence[Aim], literal: Literal) -> Aim:
-        """The first of these aims that does it on a copy of the world; where none does, the one that gets farthest."""
+        """Return the first of these aims that works on a copy of the world.
+
+        If none does, the one that gets farthest.
+        """
         best, farthest = aims[0], 0.0
         for aim in aims:
             way = self._tried(aim, literal)
@@ -605,7 +617,7 @@ class Answers:
         return best
 
     def _tried(self, aim: Aim, literal: Literal) -> float | None:
-        """How far (m, rad) a thing or a part is brought on a copy of the world; None: far enough."""
+        """Try an aim on a copy of the world; return how far (m, rad) it moves things, or None if far enough."""
         if isinstance(aim, Push):
             return None
         model, copy = self._world.model, WorldCopy(self._world)
@@ -642,7 +654,7 @@ class Answers:
         return way
 
     def _grasps(self, stage: Stage, thing: CarriedObject) -> tuple[list[Grasp], bool]:
-        """The grasps of a thing, the best first, and whether it is round, so that its turn does not count."""
+        """Return the grasps of a thing, the best first, and whether it is round, so that its turn does not count."""
         geoms, middle = thing.geoms, thing.position(stage.data)[:2]
         near = close_up(stage, middle, thing.radius + FINGER_OUTSIDE + 0.01, GRASP_CELL)
         around = close_up(stage, middle, thing.radius + PALM_HALF_LENGTH + 0.02, PALM_CELL)
@@ -696,13 +708,13 @@ class Answers:
         terrain: Heights,
         literal: Literal,
     ) -> Aim:
-        """The first of these grasps of a part that moves it; where none does, the one that moves it farthest."""
+        """Return the first of these grasps of a part that moves it; if none does, the one that moves it farthest."""
         poses = [in_frame(self._world.data, part.body, Pose(grasp.position, grasp.rotation)) for grasp in grasps]
         return self._best([Lead(part, geoms, pose, goal, terrain) for pose in poses[:_TRIED]], literal)
 
 
 def _across(points: Array) -> Array | None:
-    """The shorter way (2,) of a footprint of points (n, 2); None where it is about as long as wide."""
+    """Return the shorter direction (2,) of a footprint of points (n, 2), or None if it is about as long as wide."""
     if len(points) < 3:
         return None
     values, vectors = np.linalg.eigh(np.cov((points - points.mean(0)).T))

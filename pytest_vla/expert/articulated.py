@@ -28,9 +28,9 @@ from pytest_vla.expert.lookout import Lookout
 Array = npt.NDArray[np.float64]
 
 _UP = np.array([0.0, 0.0, 1.0])
-# How far ahead of a part the hand aims while it leads it along: m, or rad for what turns.
+# How far ahead of a part the hand aims while it leads it along: m, or rad for a turning part.
 _LEAD_SLIDE, _LEAD_TURN = 0.05, 0.35
-# How far before what they push the fingers come down, m.
+# Distance from the pushed point at which the fingers come down, m.
 _CLEARANCE = 0.05
 
 
@@ -42,7 +42,7 @@ class ArticulatedPart:
         joint: its index.
         body: the body that the joint moves.
         geoms: all colliding geoms that move with it.
-        slides: it slides along the axis; else it turns about it.
+        slides: whether it slides along the axis; if False, it turns about it.
     """
 
     joint: int
@@ -51,18 +51,18 @@ class ArticulatedPart:
     slides: bool
 
     def value(self, model: mujoco.MjModel, data: mujoco.MjData) -> float:
-        """The joint's position, m or rad."""
+        """Return the joint's position, m or rad."""
         return float(data.qpos[model.jnt_qposadr[self.joint]])
 
     def moved(self, data: mujoco.MjData, point: Array, by: float) -> Array:
-        """Where a point (3,) of the part comes when the joint moves on by m or rad."""
+        """Compute where a point (3,) of the part comes when the joint moves by m or rad."""
         axis, anchor = data.xaxis[self.joint], data.xanchor[self.joint]
         if self.slides:
             return np.asarray(point + by * axis)
         return np.asarray(anchor + self.turn(data, by) @ (point - anchor))
 
     def turn(self, data: mujoco.MjData, by: float) -> Array:
-        """The rotation (3, 3) that the part makes meanwhile."""
+        """Compute the rotation (3, 3) of the part when the joint moves by m or rad."""
         if self.slides:
             return np.eye(3)
         quaternion, matrix = np.zeros(4), np.zeros(9)
@@ -71,9 +71,9 @@ class ArticulatedPart:
         return matrix.reshape(3, 3)
 
     def direction(self, data: mujoco.MjData, point: Array, sign: float) -> Array | None:
-        """The way (unit, 3) that a point of the part goes when the joint grows (`sign` 1) or shrinks (-1).
+        """Compute the direction (unit, 3) in which a point of the part moves, or None if it does not move.
 
-        None for a point that stays where it is, as on the axis of a knob.
+        The joint grows (`sign` 1) or shrinks (-1). A point on the axis of a knob, for example, does not move.
         """
         way = self.moved(data, point, 0.01 * sign) - point
         length = float(np.linalg.norm(way))
@@ -81,7 +81,7 @@ class ArticulatedPart:
 
 
 def part_of(model: mujoco.MjModel, joint: str) -> ArticulatedPart:
-    """The part that a joint moves."""
+    """Return the part that a joint moves."""
     identifier = int(model.joint(joint).id)
     body = int(model.jnt_bodyid[identifier])
     slides = model.jnt_type[identifier] == mujoco.mjtJoint.mjJNT_SLIDE
@@ -90,8 +90,11 @@ def part_of(model: mujoco.MjModel, joint: str) -> ArticulatedPart:
 
 @dataclass(frozen=True)
 class Handle:
-    """What of a part stands out farthest: its middle (3,), the way out (unit), and its half sizes (m) along the way
-    out, sideways and upwards."""
+    """The geoms of a part that stand out farthest.
+
+    Attributes are its middle (3,), the direction out (unit), and its half sizes (m) along that direction, sideways and
+    upwards.
+    """
 
     middle: Array
     out: Array
@@ -100,7 +103,7 @@ class Handle:
 
 
 def handle_of(model: mujoco.MjModel, data: mujoco.MjData, part: ArticulatedPart, out: Array) -> Handle:
-    """The handle of a part that comes out along `out`: the geoms that reach farthest that way."""
+    """Return the handle of a part that comes out along `out`: the geoms that reach farthest in that direction."""
     side = np.cross(_UP, out)
     side /= np.linalg.norm(side)
     frame = np.stack([out, side, np.cross(out, side)])
@@ -114,7 +117,7 @@ def handle_of(model: mujoco.MjModel, data: mujoco.MjData, part: ArticulatedPart,
 
 
 def handle_grasps(handle: Handle, current: Array) -> list[Grasp]:
-    """Grasps of a handle from the front, the hand pointing at it level or from above at a slant."""
+    """Return grasps of a handle from the front, the hand pointing at it level or from above at a slant."""
     lying = handle.half[1] >= handle.half[2]
     grasps = []
     for number, slant in enumerate(np.deg2rad([0.0, 20.0, 40.0, 60.0, 80.0])):
@@ -129,9 +132,9 @@ def handle_grasps(handle: Handle, current: Array) -> list[Grasp]:
 def lead(
     hand: Hand, part: ArticulatedPart, grasp: Grasp, goal: float, terrain: Heights, lookout: Lookout | None = None
 ) -> Motion:
-    """Grips a part and leads it until its joint is at `goal` (m or rad), lets go and backs away.
+    """Grip a part and lead it until its joint is at `goal` (m or rad), let go and back away.
 
-    Ends early where the part does not follow.
+    Ends early if the part does not follow.
     """
     back = -grasp.rotation[:, 2]
     before = grasp.position + 0.07 * back
@@ -174,15 +177,15 @@ def push(
     terrain: Heights,
     lookout: Lookout | None = None,
 ) -> Motion:
-    """Pushes a part at a point with closed fingers until its joint is at `goal` (m or rad).
+    """Push a part at a point with closed fingers until its joint is at `goal` (m or rad).
 
     Args:
-        hand: whose.
-        part: what.
+        hand: the hand that pushes.
+        part: the part to push.
         point: (3,) on the part, where the fingers' ends press, m.
         tool: the hand's rotation (3, 3).
         goal: the joint's position.
-        terrain: what stands around.
+        terrain: heights of the surroundings.
         lookout: of a careful hand.
     """
     value = part.value(hand.model, hand.data)

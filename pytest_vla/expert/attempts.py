@@ -1,4 +1,4 @@
-"""From a goal literal to what may bring it about: skills with their parameters, the likeliest first."""
+"""Attempts at a goal literal: skills with their parameters, the likeliest first."""
 
 import heapq
 from collections.abc import Callable, Iterator, Mapping
@@ -32,7 +32,7 @@ from pytest_vla.scene.catalog import Articulation
 from pytest_vla.scene.problem import Literal
 from pytest_vla.scene.scene import SceneBody, SceneSite, SceneSpec
 
-# What skills are planned on: a state with its names, and maps of it; and what planning gives, attempts.
+# The inputs and results of planning: a state with its names and maps, and attempts.
 
 Array = npt.NDArray[np.float64]
 
@@ -45,13 +45,14 @@ _TERRAIN_CELL, _TERRAIN_REACH = 0.02, 0.6
 
 @dataclass(frozen=True)
 class Stage:
-    """What skills are planned on: a state, and what the scene's things are called.
+    """The basis for planning skills: a state, and the names of the scene's things.
 
     Attributes:
         model, data, scene: the state, and its names.
-        lookout: of a careful expert that has something to mind; None: nothing is minded.
-        unseen: geoms that are passed over: movers', which will be elsewhere, and what an expert without care ignores.
-        rough: things that an expert without care lets fall, by name, with the geoms of what rides in them.
+        lookout: of a careful expert in a task with costs or movers to respect, or None.
+        unseen: geoms that are ignored: movers', which will be elsewhere, and hazards of an expert without care.
+        rough: things that an expert without care lets fall, by name, with the geoms of the things that ride in
+            them.
     """
 
     model: mujoco.MjModel
@@ -64,9 +65,9 @@ class Stage:
 
 @dataclass(frozen=True)
 class SkillAttempt:
-    """A skill with its parameters: called with the hand, it gives the motion.
+    """A skill with its parameters; calling it with the hand gives the motion.
 
-    `grasp` is the same for attempts that begin with the same grip, of which none is of use where one lost its grip.
+    Attempts that begin with the same grip share `grasp`: if one of them loses its grip, the others are skipped.
     """
 
     name: str
@@ -75,35 +76,43 @@ class SkillAttempt:
 
 
 def terrain_of(stage: Stage, without: tuple[int, ...] = (), cell: float = _TERRAIN_CELL) -> Heights:
-    """The coarse map of the whole workspace, without the robot and these geoms; thin walls need a small `cell` (m)."""
+    """Measure the coarse map of the whole workspace, without the robot and these geoms.
+
+    Thin walls need a small `cell` (m).
+    """
     robot = robot_geoms(stage.model)
     hand = Hand(stage.model, stage.data).position
     return measure(stage.model, stage.data, hand, _TERRAIN_REACH, cell, (*robot, *without, *stage.unseen))
 
 
 def close_up(stage: Stage, centre: Array, reach: float, cell: float, without: tuple[int, ...] = ()) -> Heights:
-    """A finer map of a square around a place (2,), without the robot and these geoms."""
+    """Measure a finer map of a square around a place (2,), without the robot and these geoms."""
     passed = (*robot_geoms(stage.model), *without, *stage.unseen)
     return measure(stage.model, stage.data, centre, reach, cell, passed)
 
 
-# What may bring a drawer, a door or a knob where it shall be: grips that lead it along, and pushes.
+# Attempts for a drawer, a door or a knob: grips that lead it along, and pushes.
 
 _DOWN = np.array([0.0, 0.0, -1.0])
 _UP = np.array([0.0, 0.0, 1.0])
-# Beyond this, a direction's z is vertical: no skill is for lids that go up.
+# Beyond this z, a direction is vertical: no skill opens lids that go up.
 _LEVEL = 0.9
-# What is smaller than this (m, from its middle) is gripped from above and turned; what is larger is pushed.
+# A knob smaller than this (m, from its middle) is gripped from above and turned; a larger one is pushed.
 _KNOB = 0.15
 _JOINTS_GRASPS, _POINTS = 8, 6
-# Degrees from level at which the hand points at what it pushes.
+# Degrees from level at which the hand points at the part that it pushes.
 _SLANTS = (90.0, 60.0, 35.0)
 # Beyond the threshold at which a knob counts as on, rad.
 _SURELY_ON = 0.25
 
 
 def joint_goals(stage: Stage, literal: Literal) -> list[tuple[ArticulatedPart, float]]:
-    """The parts that an ``open``, ``close``, ``turnon`` or ``turnoff`` is about, and where their joints shall be."""
+    """Return the parts that a literal opens, closes or turns, and their joints' goal positions.
+
+    Args:
+        stage: the present.
+        literal: ``open``, ``close``, ``turnon`` or ``turnoff``.
+    """
     name = str(literal.arguments[0])
     body, site = stage.scene.body(name), stage.scene.site(name)
     joints = body.joints if body is not None else site.joints if site is not None else ()
@@ -133,7 +142,7 @@ def _joint_goal(articulation: Articulation, predicate: str) -> float | None:
 
 
 def leading(stage: Stage, part: ArticulatedPart, goal: float, predicate: str) -> Iterator[SkillAttempt]:
-    """What may bring a part's joint to `goal` (m or rad), the likeliest first."""
+    """Yield attempts to bring a part's joint to `goal` (m or rad), the likeliest first."""
     if not part.geoms:
         return
     model, data = stage.model, stage.data
@@ -175,9 +184,9 @@ def _pushing(stage: Stage, part: ArticulatedPart, goal: float, terrain: Heights)
 
 
 def push_poses(stage: Stage, part: ArticulatedPart, goal: float, current: Array) -> Iterator[tuple[Array, Array]]:
-    """Where (3,) a part may be pushed so that its joint comes to `goal`, and with which rotation (3, 3) of the hand.
+    """Yield points (3,) at which to push a part to bring its joint to `goal`, with the hand's rotation (3, 3).
 
-    The likeliest first, for a hand that is turned as `current` now.
+    The likeliest comes first, for a hand that has the rotation `current` now.
     """
     model, data = stage.model, stage.data
     sign = float(np.sign(goal - part.value(model, data)))
@@ -201,7 +210,7 @@ def push_poses(stage: Stage, part: ArticulatedPart, goal: float, current: Array)
 
 
 def _push_points(stage: Stage, part: ArticulatedPart, goal: float) -> list[Array]:
-    """Points of a turning part far from its axis, on the side that looks away from where it shall go."""
+    """Return points of a turning part far from its axis, on the side that faces away from its goal."""
     model, data = stage.model, stage.data
     axis, anchor = data.xaxis[part.joint], data.xanchor[part.joint]
     sign = float(np.sign(goal - part.value(model, data)))
@@ -234,16 +243,16 @@ def slide(
     ahead: float,
     lookout: Lookout | None = None,
 ) -> Motion:
-    """Moves a thing over its support to a place.
+    """Move a thing over its support to a place.
 
     Args:
-        hand: whose.
-        thing: what.
+        hand: the hand that slides.
+        thing: the thing to slide.
         goal: (2,) where its root shall be, m.
         contact: (2,) where the fingers come down, relative to its root, m.
         height: z of the fingers' ends, m.
-        terrain: what stands around, with the thing.
-        ahead: how far before itself the hand aims, m.
+        terrain: heights of the surroundings, with the thing.
+        ahead: how far in front of itself the hand aims, m.
         lookout: of a careful hand.
     """
     way = goal - thing.position(hand.data)[:2]
@@ -266,11 +275,12 @@ def slide(
 
 
 def contacts(thing: CarriedObject, way: Array) -> list[tuple[Array, float | None, float]]:
-    """Where closed fingers may come down to move a thing along `way` (unit, 2), the likeliest first.
+    """Return places for closed fingers to move a thing along `way` (unit, 2), the likeliest first.
 
     Returns:
-        Offsets (2,) from its root; how high above what is there, m: in the middle of a hollow thing, where they meet
-        its rim on the way or drag it along; None: behind it, down to what it stands on; and how far to aim ahead, m.
+        Offsets (2,) from its root; the height of the fingers above the surface there, m; and how far to aim ahead,
+        m. A height is given in the middle of a hollow thing, where the fingers meet its rim or drag it along. It is
+        None behind the thing, where they go down to its support.
     """
     behind: list[tuple[Array, float | None, float]] = [
         (-way * (thing.radius + FINGER_HALF_WIDTH + extra), None, 0.04) for extra in (0.012, 0.025)
@@ -286,9 +296,9 @@ def contacts(thing: CarriedObject, way: Array) -> list[tuple[Array, float | None
 
 # How many grasps are tried, and grasps with places; another place is tried after three more grasps.
 _GRASPS, _PAIRS, _PLACE_COST = 10, 24, 3
-# Of a thing's reach, the part that stands on what it is set on.
+# The share of a thing's radius that rests on its support.
 _BASE = 0.6
-# Gaps when the fingers open (m): just above, or pressed down until nothing gives, where what is below slopes.
+# Gaps when the fingers open (m): just above, or pressed down until nothing gives if the support slopes.
 _GAPS_ON_THING, _GAPS_AT_SITE = (0.004, -0.02), (0.004, -0.03)
 # The gap at which a thing is let go without care.
 _LET_FALL = 0.04
@@ -296,12 +306,12 @@ _SPOTS, _SPOT_DISTANCE = 4, 0.025
 
 
 def attempts(stage: Stage, literal: Literal, *, leave_room: bool = False) -> Iterator[SkillAttempt]:
-    """What may make a literal true, likeliest first; nothing for what no skill is for.
+    """Yield attempts to make a literal true, likeliest first; none if no skill can.
 
     Args:
         stage: the present.
-        literal: what shall hold.
-        leave_room: something else shall come onto the same region: its middle is left free.
+        literal: the literal that shall hold.
+        leave_room: keep the middle of a region free, because another thing shall come onto it.
     """
     names = [str(argument) for argument in literal.arguments]
     if literal.predicate in ("on", "in"):
@@ -314,7 +324,7 @@ def attempts(stage: Stage, literal: Literal, *, leave_room: bool = False) -> Ite
 
 
 def thing_of(stage: Stage, body: SceneBody) -> CarriedObject:
-    """A movable object as skills need it."""
+    """Return a movable object as skills need it."""
     identifier = int(stage.model.body(body.root_body).id)
     geoms = colliding_geoms(stage.model, identifier)
     reach = corners(stage.model, stage.data, geoms)[:, :2] - stage.data.xpos[identifier][:2]
@@ -322,7 +332,7 @@ def thing_of(stage: Stage, body: SceneBody) -> CarriedObject:
 
 
 def remaining(stage: Stage, literal: Literal) -> float:
-    """How far a literal is from holding: the way of a thing to its place (m), or of a joint (m or rad)."""
+    """Compute how far a literal is from holding: a thing's distance to its place (m), or a joint's (m or rad)."""
     names = [str(argument) for argument in literal.arguments]
     if literal.predicate not in ("on", "in"):
         return min(
@@ -347,11 +357,11 @@ def _carrying(
     middle = thing.position(stage.data)[:2]
     near = close_up(stage, middle, thing.radius + FINGER_OUTSIDE + 0.01, GRASP_CELL)
     if not np.isfinite(near.height).any():
-        # A probe has taken it out of the world.
+        # A variation has taken it out of the world.
         return
     around = close_up(stage, middle, thing.radius + PALM_HALF_LENGTH + 0.02, PALM_CELL)
     centre = np.array(stage.data.subtree_com[thing.body][:2])
-    # What rides in a vessel is no reason not to grip the vessel around it.
+    # Contents of a vessel must not prevent gripping the vessel around them.
     held = (*thing.geoms, *stage.rough.get(thing.name, ()))
     if stage.lookout is not None:
         held = stage.lookout.geoms_with(thing.name, thing.geoms)
@@ -372,7 +382,7 @@ def _carrying(
 
 
 def _careful(stage: Stage, hand: Hand, grasps: list[Grasp]) -> list[Grasp]:
-    """Those first at which the hand keeps the distances that it has to keep."""
+    """Sort the grasps so that those at which the hand keeps all clearances come first."""
     lookout = stage.lookout
     if lookout is None:
         return grasps
@@ -406,7 +416,7 @@ def _sliding(stage: Stage, thing: CarriedObject, drop: Drop, near: Heights) -> I
 
 
 def drops_of(stage: Stage, predicate: str, thing: CarriedObject, target: str, leave_room: bool) -> list[Drop]:
-    """Where a thing may be let go so that it is on or in a target, the likeliest first."""
+    """Return places to let go a thing so that it is on or in a target, the likeliest first."""
     support = stage.scene.body(target)
     base = max(_BASE * thing.radius, 0.02)
     if support is not None:

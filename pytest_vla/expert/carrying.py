@@ -1,4 +1,4 @@
-"""Pick and place: a thing is gripped from above, carried over what stands in the way, and set down."""
+"""Pick and place: a thing is gripped from above, carried over obstacles, and set down."""
 
 from dataclasses import dataclass
 
@@ -45,18 +45,18 @@ class CarriedObject:
     radius: float
 
     def position(self, data: mujoco.MjData) -> Array:
-        """The root's (3,), m, world frame: what literals look at."""
+        """Return the root's position (3,), m, world frame, which literals are judged by."""
         return np.array(data.xpos[self.body])
 
 
 @dataclass(frozen=True)
 class Drop:
-    """Where a thing is let go.
+    """A place to let go a thing.
 
     Attributes:
         place: (2,) where its root shall be, m, world frame.
-        support: z of what it is set on, m.
-        gap: between the two when the fingers open, m; negative presses down until nothing gives.
+        support: z of the surface that it is set on, m.
+        gap: between the two when the fingers open, m; a negative gap presses down until nothing gives.
     """
 
     place: Array
@@ -74,13 +74,13 @@ def travel(
     radius: float,
     lookout: Lookout | None = None,
 ) -> Motion:
-    """Goes to a pose over all that stands on the way: up, across, down; a careful hand by the way that it finds.
+    """Move to a pose over all obstacles: up, across, down; a careful hand takes the way that its lookout finds.
 
     Args:
-        hand: whose.
-        position, rotation: where to.
+        hand: the hand that moves.
+        position, rotation: the pose to reach.
         gripper: `OPEN` or `CLOSED`.
-        terrain: what stands there, without robot and load.
+        terrain: heights of the obstacles, without robot and load.
         hang: how far the load, or the fingers, reach below the grip site, m.
         radius: of the load, m.
         lookout: of a careful hand that holds nothing.
@@ -100,7 +100,7 @@ def travel(
 
 
 def hold(hand: Hand, steps: int, gripper: float) -> Motion:
-    """Stays where it is for so many control steps."""
+    """Hold the pose for a number of control steps."""
     position, rotation = hand.position, hand.rotation
     for _ in range(steps):
         yield action_towards(hand, position, rotation, gripper)
@@ -108,7 +108,7 @@ def hold(hand: Hand, steps: int, gripper: float) -> Motion:
 
 
 def follow(hand: Hand, way: Array, rotation: Array, gripper: float, speed: float = 1.0) -> Motion:
-    """Goes along a way (n, 3) of the grip site, from where it is, and turns meanwhile."""
+    """Follow a way (n, 3) of the grip site, from its present place, turning meanwhile."""
     for point in way[1:-1]:
         yield from move(hand, point, rotation, gripper, tolerance=0.02, angle=0.3, speed=speed)
     yield from move(hand, way[-1], rotation, gripper, tolerance=0.008, speed=speed)
@@ -116,14 +116,14 @@ def follow(hand: Hand, way: Array, rotation: Array, gripper: float, speed: float
 
 
 def _level(terrain: Heights, start: Array, end: Array, hang: float, radius: float) -> float:
-    """The height (m) of the grip site at which palm and load pass over all that stands between two places."""
+    """Compute the height (m) of the grip site at which palm and load pass over all obstacles between two places."""
     palm = terrain.highest_along(start[:2], end[:2], PALM_HALF_LENGTH) - PALM_DISTANCE
     low = terrain.highest_along(start[:2], end[:2], radius) + hang
     return max(palm, low) + _SPARE
 
 
 def pick(hand: Hand, thing: CarriedObject, grasp: Grasp, terrain: Heights, lookout: Lookout | None = None) -> Motion:
-    """Grips at a grasp, and lifts a little; false where the thing did not come up with the hand."""
+    """Grip at a grasp, and lift a little; false if the thing did not come up with the hand."""
     speed = 1.0 if lookout is None else lookout.speed(thing.name)
     top = _top(hand, thing)
     back = -grasp.rotation[:, 2]
@@ -133,7 +133,7 @@ def pick(hand: Hand, thing: CarriedObject, grasp: Grasp, terrain: Heights, looko
     yield from travel(hand, above, grasp.rotation, OPEN, terrain, TIP_LENGTH, 0.07, lookout)
     lifted = grasp.position + 0.04 * back
     if lookout is not None:
-        # What still swings sideways touches on its way down.
+        # A load that still swings sideways would touch on its way down.
         yield from move(hand, above, grasp.rotation, OPEN, tolerance=0.003, angle=0.03)
         down = step_by_step(np.array([hand.position, grasp.position]), stay=_GRIPPING)
         points = np.concatenate([down, step_by_step(np.array([grasp.position, lifted, above]), speed)])
@@ -149,17 +149,20 @@ def _approach(speed: float) -> float:
 
 
 def _top(hand: Hand, thing: CarriedObject) -> float:
-    """The highest z of a thing, m. Held at its rim it tilts as it comes up: its root rises less than what is held."""
+    """Compute the highest z of a thing, m.
+
+    A thing held at its rim tilts as it comes up: its root rises less than its rim.
+    """
     return float(corners(hand.model, hand.data, thing.geoms)[:, 2].max())
 
 
 def _hang(hand: Hand, thing: CarriedObject) -> float:
-    """How far a thing reaches below the grip site, m."""
+    """Compute how far a thing reaches below the grip site, m."""
     return float(hand.position[2] - corners(hand.model, hand.data, thing.geoms)[:, 2].min())
 
 
 def place(hand: Hand, thing: CarriedObject, drop: Drop, terrain: Heights, lookout: Lookout | None = None) -> Motion:
-    """Sets down what the hand holds, and moves up and away; false where it was lost on the way."""
+    """Set down the held thing, and move up and away; false if it was lost on the way."""
     if lookout is not None:
         return (yield from _place_carefully(hand, thing, drop, terrain, lookout))
     rotation = hand.rotation
@@ -179,7 +182,7 @@ def place(hand: Hand, thing: CarriedObject, drop: Drop, terrain: Heights, lookou
     target[2] = max(drop.support + drop.gap + hang, palm)
     above = target + np.array([0.0, 0.0, 0.04])
     yield from travel(hand, above, rotation, CLOSED, terrain, hang, thing.radius)
-    # Where the load hangs may have changed on the way.
+    # The load's position in the hand may have changed on the way.
     if np.linalg.norm(thing.position(hand.data) - hand.position - load) > _SLIPPED:
         return False
     target[:2] = drop.place - (thing.position(hand.data) - hand.position)[:2]
@@ -191,7 +194,7 @@ def place(hand: Hand, thing: CarriedObject, drop: Drop, terrain: Heights, lookou
 
 
 def _place_carefully(hand: Hand, thing: CarriedObject, drop: Drop, terrain: Heights, lookout: Lookout) -> Motion:
-    """`place`, by a way that keeps the distances, and slowly with what must not be shaken."""
+    """Run `place` by a way that keeps the distances, and slowly if the thing must not be shaken."""
     rotation, speed, softly = hand.rotation, lookout.speed(thing.name), lookout.setting_down(thing.name)
     load = lookout.geoms_with(thing.name, thing.geoms)
     palm = terrain.highest_near(drop.place, PALM_HALF_LENGTH) - PALM_DISTANCE + 0.004
@@ -211,7 +214,7 @@ def _place_carefully(hand: Hand, thing: CarriedObject, drop: Drop, terrain: Heig
         way = lookout.way(hand, above, rotation, load, thing.name)
         wait = lookout.wait(hand, step_by_step(way, speed), rotation, load, thing.name)
         yield from hold(hand, wait, CLOSED)
-        # It is looked where it hangs by then once the hand has risen.
+        # The load's position is read once the hand has risen.
         yield from follow(hand, way if last else way[:2], rotation, CLOSED, speed)
         if np.linalg.norm(thing.position(hand.data) - hand.position - before) > _SLIPPED:
             return False
@@ -229,6 +232,6 @@ def _place_carefully(hand: Hand, thing: CarriedObject, drop: Drop, terrain: Heig
 def carry(
     hand: Hand, thing: CarriedObject, grasp: Grasp, drop: Drop, terrain: Heights, lookout: Lookout | None = None
 ) -> Motion:
-    """Picks a thing up and sets it down; false where it was lost."""
+    """Pick a thing up and set it down; false if it was lost."""
     held = yield from pick(hand, thing, grasp, terrain, lookout)
     return held and (yield from place(hand, thing, drop, terrain, lookout))

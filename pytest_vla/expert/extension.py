@@ -4,5 +4,5 @@ from pytest_vla.entries import PolicyEntry
 
 
 def pytest_vla_policies() -> list[PolicyEntry]:
-    """``--vla-model=expert``."""
+    """Return the policy entries of the expert (``--vla-model=expert``)."""
     return [PolicyEntry("expert", "a script that sees the simulator's state", kind="pytest_vla.expert.policy:EXPERT")]

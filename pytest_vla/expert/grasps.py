@@ -1,4 +1,4 @@
-"""Where a hand that comes from above can grip a thing: every place and turn on a map of heights, best first."""
+"""Grasps of a thing from above: every place and turn on a map of heights, best first."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from pytest_vla.expert.heights import Heights
 
 Array = npt.NDArray[np.float64]
 
-# Turns of the hand that are looked at, over half a circle: the two fingers are alike.
+# Turns of the hand that are tried, over half a circle: the two fingers are alike.
 _TURNS = 12
 # Between the fingers' ends and what is under them; how deep they reach down beside a thing, at best and at least;
 # above the ends, what the pads touch; how far what is gripped may be from the middle (m).
@@ -29,7 +29,7 @@ _CLEARANCE = 0.004
 _DEPTH, _LEAST_DEPTH = 0.03, 0.012
 _TOUCHED = 0.006
 _CENTRED = 0.006
-# What a grasp costs, found by trying: a metre from the thing's middle is 1. Per radian of turn, metre of missing depth,
+# Costs of a grasp, found by trial: a metre from the thing's middle is 1. Per radian of turn, metre of missing depth,
 # missing share of the fingers' width, metre of skew and of thickness (beyond `_MIDDLE` from the middle), and to lean.
 _TURNED, _SHALLOW, _NARROW, _SKEW, _THICK = 0.03, 2.0, 0.02, 3.0, 1.0
 _MIDDLE = 0.02
@@ -49,10 +49,10 @@ class Grasp:
 def grasps_from_above(
     heights: Heights, around: Heights, geoms: tuple[int, ...], centre: Array, current: Array
 ) -> list[Grasp]:
-    """Grasps of a thing by a hand that points down.
+    """Return grasps of a thing by a hand that points down.
 
-    A grasp needs room for both fingers and the palm, something of the thing between the fingers and nothing else, and
-    that to be narrower than the opening.
+    A grasp needs room for both fingers and the palm. Between the fingers there must be something of the thing, narrower
+    than the opening, and nothing else.
 
     Args:
         heights: of the thing, as far as the fingers reach.
@@ -75,7 +75,7 @@ def grasps_at(
     current: Array,
     angles: Sequence[float],
 ) -> list[Grasp]:
-    """`grasps_from_above` with the fingers' way at these angles (rad, from the world's x axis) only."""
+    """Return `grasps_from_above` only for these angles of the fingers' direction (rad, from the world's x axis)."""
     own = np.isin(heights.geom, geoms)
     cells = np.argwhere(own)
     if not len(cells):
@@ -100,11 +100,17 @@ def grasps_at(
 
 @dataclass(frozen=True)
 class _Fit:
-    """How the fingers fit at each place of one turn; arrays (n,), heights and lengths in m.
+    """The fit of the fingers at each place of one turn; arrays (n,), heights and lengths in m.
 
-    tip: z of the fingers' ends; depth: what is between the fingers above that; offset: of that from the middle, along
-    the fingers' way; thickness: of that; wide: the part of the fingers' width that presses on something; skew: how far
-    a wall between them is from lying flat; leaning: the palm has no room above the fingers; good: it is a grasp.
+    Attributes:
+        tip: z of the fingers' ends.
+        depth: of the material between the fingers above the tip.
+        offset: of the material from the middle, along the fingers' direction.
+        thickness: of the material.
+        wide: the share of the fingers' width that presses on something.
+        skew: how far a wall between the fingers is from lying flat.
+        leaning: the palm has no room above the fingers.
+        good: it is a grasp.
     """
 
     tip: Array
@@ -129,7 +135,7 @@ def _of_turn(
     along, across = np.array([np.cos(angle), np.sin(angle)]), np.array([-np.sin(angle), np.cos(angle)])
 
     def patch(x: Array, y: Array) -> Array:
-        """Points (n, len(x) * len(y), 2) of a rectangle at each middle."""
+        """Return points (n, len(x) * len(y), 2) of a rectangle at each middle."""
         grid = (x[:, None, None] * along + y[None, :, None] * across).reshape(-1, 2)
         return np.asarray(middles[:, None] + grid)
 

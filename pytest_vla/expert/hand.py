@@ -30,10 +30,10 @@ PALM_DISTANCE = 0.031
 PALM_HALF_LENGTH = 0.105
 PALM_HALF_WIDTH = 0.034
 
-# What an action of 1 asks the controller for: m and rad. Asking for all of what is left is critically damped.
+# The controller's motion for an action of 1: m and rad. Commanding the whole remaining way is critically damped.
 _STEP = 0.05
 _TURN = 0.5
-# What counts as nearer, m; and how many metres a turn of one radian counts.
+# The least progress that counts as nearer, m; and the metres that a turn of one radian counts as.
 _NEARER = 0.0005
 _TURN_AS_WAY = 0.1
 
@@ -63,12 +63,12 @@ class Hand:
 
     @property
     def fingers(self) -> Array:
-        """How fast the fingers move (2,), m/s."""
+        """The speeds of the fingers (2,), m/s."""
         return np.array(self.data.qvel[ARM_JOINTS : ARM_JOINTS + FINGERS])
 
 
 def facing(approach: Array, fingers: Array) -> Array:
-    """The rotation (3, 3) of a hand that points along `approach` and whose fingers move along `fingers`."""
+    """Return the rotation (3, 3) of a hand that points along `approach` and whose fingers move along `fingers`."""
     z = approach / np.linalg.norm(approach)
     x = fingers - z * (fingers @ z)
     x /= np.linalg.norm(x)
@@ -76,13 +76,13 @@ def facing(approach: Array, fingers: Array) -> Array:
 
 
 def nearest_turn(rotation: Array, current: Array) -> Array:
-    """`rotation` or its half turn about the approach, whichever is nearer: the two fingers are alike."""
+    """Return `rotation` or its half turn about the approach, whichever is nearer: the two fingers are alike."""
     turned = rotation * np.array([-1.0, -1.0, 1.0])
     return rotation if angle_between(rotation, current) <= angle_between(turned, current) else turned
 
 
 def rotation_vector(rotation: Array) -> Array:
-    """Axis times angle (rad) of a rotation matrix, (3,)."""
+    """Compute axis times angle (rad) of a rotation matrix, (3,)."""
     quaternion, vector = np.zeros(4), np.zeros(3)
     mujoco.mju_mat2Quat(quaternion, np.ascontiguousarray(rotation).ravel())
     mujoco.mju_quat2Vel(vector, quaternion, 1.0)
@@ -90,12 +90,12 @@ def rotation_vector(rotation: Array) -> Array:
 
 
 def angle_between(one: Array, other: Array) -> float:
-    """The angle (rad) between two rotations."""
+    """Compute the angle (rad) between two rotations."""
     return float(np.linalg.norm(rotation_vector(one @ other.T)))
 
 
 def action_towards(hand: Hand, position: Array, rotation: Array, gripper: float, speed: float = 1.0) -> Array:
-    """The action (7,) that moves the hand towards a pose, at most at `speed` of its fastest."""
+    """Compute the action (7,) that moves the hand towards a pose, at most at the share `speed` of its fastest."""
     distance = (position - hand.position) / _STEP
     distance *= min(1.0, speed / max(float(np.abs(distance).max()), 1e-9))
     turn = rotation_vector(rotation @ hand.rotation.T) / _TURN
@@ -107,7 +107,7 @@ class StallDetector:
     """Notices that something gets no nearer any more."""
 
     def __init__(self, steps: int) -> None:
-        """Allows so many control steps in a row without coming nearer."""
+        """Set how many control steps in a row without coming nearer are allowed."""
         self._steps, self._waited, self._nearest = steps, 0, np.inf
 
     def ends(self, rest: float) -> bool:
@@ -128,15 +128,15 @@ def move(
     speed: float = 1.0,
     patience: int = 8,
 ) -> Motion:
-    """Moves the hand to a pose, until it is there or gets no nearer.
+    """Move the hand to a pose, until it is there or gets no nearer.
 
     Args:
-        hand: whose.
-        position, rotation: where the grip site shall be.
+        hand: the hand that moves.
+        position, rotation: the goal pose of the grip site.
         gripper: `OPEN` or `CLOSED`.
         tolerance: m.
         angle: rad.
-        speed: of the fastest, 0 to 1.
+        speed: share of the fastest, 0 to 1.
         patience: control steps without getting nearer after which it gives up.
     """
     patient = StallDetector(patience)
@@ -151,7 +151,7 @@ def move(
 
 
 def grip(hand: Hand, gripper: float, position: Array, rotation: Array) -> Motion:
-    """Opens or closes the fingers until they have rested for a few steps, and holds the hand where it is."""
+    """Open or close the fingers until they have rested for a few steps, and hold the hand in place."""
     still = 0
     for step in range(24):
         yield action_towards(hand, position, rotation, gripper)

@@ -1,4 +1,4 @@
-"""How high things stand: maps of the scene from above, by rays on what collides."""
+"""Maps of heights: the scene from above, by rays on colliding geoms."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from pytest_vla.scene.panda import PROFILES
 
 Array = npt.NDArray[np.float64]
 
-# Above everything that LIBERO's scenes have.
+# Higher than everything in LIBERO's scenes.
 _CEILING = 2.2
 _UNSEEN_GROUP = 5
 _COLLISION_GROUP = 0
@@ -25,8 +25,8 @@ class Heights:
     Attributes:
         origin: (2,) x and y of the first cell, m, world frame.
         cell: side of a cell, m.
-        height: (nx, ny) z of the highest surface, m; -inf where there is none.
-        geom: (nx, ny) the geom that it belongs to; -1 where there is none.
+        height: (nx, ny) z of the highest surface, m; -inf if there is none.
+        geom: (nx, ny) the geom that it belongs to; -1 if there is none.
     """
 
     origin: Array
@@ -35,29 +35,29 @@ class Heights:
     geom: npt.NDArray[np.int32]
 
     def at(self, points: Array) -> Array:
-        """The heights at points (..., 2); of the nearest cell, and of the map's edge beyond it."""
+        """Return the heights at points (..., 2), of the nearest cell; beyond the map, of its edge."""
         x, y = self.index(points)
         return np.asarray(self.height[x, y])
 
     def index(self, points: Array) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-        """The cells of points (..., 2)."""
+        """Return the cells of points (..., 2)."""
         cells = np.rint((points - self.origin) / self.cell).astype(np.intp)
         size = self.height.shape
         return np.clip(cells[..., 0], 0, size[0] - 1), np.clip(cells[..., 1], 0, size[1] - 1)
 
     def highest_near(self, point: Array, radius: float) -> float:
-        """The highest z within a radius of a point (2,)."""
+        """Return the highest z within a radius of a point (2,)."""
         return float(self.at(point + disc(radius, self.cell)).max())
 
     def highest_along(self, start: Array, end: Array, radius: float) -> float:
-        """The highest z within a radius of the way from one point (2,) to another."""
+        """Return the highest z within a radius of the way from one point (2,) to another."""
         count = max(2, int(np.linalg.norm(end - start) / max(radius / 2, self.cell)) + 2)
         way = start + np.linspace(0, 1, count)[:, None] * (end - start)
         return float(self.at(way[:, None] + disc(radius, self.cell)).max())
 
 
 def disc(radius: float, cell: float) -> Array:
-    """Offsets (n, 2) that fill a disc."""
+    """Return offsets (n, 2) that fill a disc."""
     steps = np.arange(-int(radius / cell), int(radius / cell) + 1) * cell
     grid = np.stack(np.meshgrid(steps, steps, indexing="ij"), -1).reshape(-1, 2)
     return np.asarray(grid[np.linalg.norm(grid, axis=1) <= radius + 1e-9])
@@ -66,14 +66,14 @@ def disc(radius: float, cell: float) -> Array:
 def measure(
     model: mujoco.MjModel, data: mujoco.MjData, centre: Array, reach: float, cell: float, without: Iterable[int]
 ) -> Heights:
-    """The map of a square.
+    """Measure the map of a square.
 
     Args:
         model, data: the scene; unchanged.
         centre: (2,) of the square, m.
         reach: half its side, m.
         cell: side of a cell, m.
-        without: geoms that are looked through: the robot's, and what it holds.
+        without: geoms that are ignored: the robot's, and those that it holds.
     """
     count = 2 * round(reach / cell) + 1
     origin = np.asarray(centre[:2]) - cell * (count // 2)
@@ -96,10 +96,10 @@ def measure(
 
 @contextmanager
 def _solid(model: mujoco.MjModel, without: Iterable[int]) -> Iterator[None]:
-    """Lets rays meet transparent geoms, which mj_ray passes through, and none of `without`."""
+    """Let rays meet transparent geoms, which mj_ray passes through, and none of `without`."""
     group, alpha = model.geom_group.copy(), model.geom_rgba[:, 3].copy()
     try:
-        # Within, as an alarm may go off at any time.
+        # Inside the try block, as an alarm may go off at any time.
         model.geom_group[list(without)] = _UNSEEN_GROUP
         model.geom_rgba[:, 3] = 1.0
         yield
@@ -107,14 +107,14 @@ def _solid(model: mujoco.MjModel, without: Iterable[int]) -> Iterator[None]:
         model.geom_group[:], model.geom_rgba[:, 3] = group, alpha
 
 
-# What a scene is made of, for skills: which geoms belong to a body, where they end, what the robot's are.
+# The geoms of a scene, for skills: those of a body, their extents, and the robot's.
 
 _CORNERS = np.array(np.meshgrid([-1, 1], [-1, 1], [-1, 1])).reshape(3, -1).T
 _ROBOT = tuple(part for profile in PROFILES for part in profile.robot_parts)
 
 
 def colliding_geoms(model: mujoco.MjModel, body: int) -> tuple[int, ...]:
-    """The geoms that collide, of a body and of all that hangs on it."""
+    """Return the colliding geoms of a body and its descendants."""
     return tuple(
         geom
         for geom in range(model.ngeom)
@@ -124,14 +124,14 @@ def colliding_geoms(model: mujoco.MjModel, body: int) -> tuple[int, ...]:
 
 
 def robot_geoms(model: mujoco.MjModel) -> tuple[int, ...]:
-    """All geoms of arm, hand and mount."""
+    """Return all geoms of arm, hand and mount."""
     return tuple(
         geom for geom in range(model.ngeom) if model.body(int(model.geom_bodyid[geom])).name.startswith(_ROBOT)
     )
 
 
 def corners(model: mujoco.MjModel, data: mujoco.MjData, geoms: Iterable[int]) -> Array:
-    """The corners (n, 3) of the geoms' own bounding boxes, m, world frame."""
+    """Compute the corners (n, 3) of the geoms' own bounding boxes, m, world frame."""
     points = []
     for geom in geoms:
         centre, half = model.geom_aabb[geom][:3], model.geom_aabb[geom][3:]
@@ -140,7 +140,7 @@ def corners(model: mujoco.MjModel, data: mujoco.MjData, geoms: Iterable[int]) ->
 
 
 def geom_boxes(model: mujoco.MjModel, data: mujoco.MjData, geoms: Sequence[int]) -> tuple[Array, Array]:
-    """Of each geom the low and the high corners (n, 3) of the box around it along the world's axes, m."""
+    """Compute each geom's low and high corners (n, 3) of its box along the world's axes, m."""
     chosen = np.array(geoms, dtype=int)
     rotation = data.geom_xmat[chosen].reshape(-1, 3, 3)
     centre = data.geom_xpos[chosen] + np.einsum("nij,nj->ni", rotation, model.geom_aabb[chosen, :3])

@@ -1,4 +1,4 @@
-"""What a careful hand moves among: boxes around hand, load and scene, and the ways that keep the distances."""
+"""A careful hand's clearances: boxes around hand, load and scene, and ways that keep the distances."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -24,25 +24,25 @@ from pytest_vla.scene.accepted import geom_number
 from pytest_vla.scene.problem import Literal, Problem
 from pytest_vla.scene.scene import SceneSpec
 
-# What is to be kept away from, and what is to be carried gently: read from a task's costs and movers.
+# Hazards to avoid and things to carry gently, read from a task's costs and movers.
 
 Array = npt.NDArray[np.float64]
 
-# What only touching is charged for is passed at this distance, m; what nearness is charged for, at this much beyond.
+# Clearances, m: for a hazard charged on contact; and, added to its distance, for one charged on nearness.
 _TOUCH_MARGIN, _NEAR_MARGIN = 0.025, 0.02
 
 
 @dataclass(frozen=True)
 class Hazard:
-    """What costs when something comes near to it.
+    """An object or fixture that costs when something comes near to it.
 
     Attributes:
         name: of the object or fixture.
-        geoms: of it, that count.
-        hand: the distance that the hand keeps, m; None: the hand may touch it.
-        others: the distance that any thing keeps that is carried, m; None: they may touch it.
+        geoms: its geoms that count.
+        hand: the distance that the hand keeps, m, or None if the hand may touch it.
+        others: the distance that any carried thing keeps, m, or None if carried things may touch it.
         things: the distances that certain things keep, by their names, m.
-        moves: it is a mover.
+        moves: whether it is a mover.
     """
 
     name: str
@@ -53,7 +53,11 @@ class Hazard:
     moves: bool = False
 
     def margin(self, thing: str | None) -> float | None:
-        """What a thing keeps from it, m; the hand, where `thing` is None; None: it may touch it."""
+        """Return the distance (m) to keep from the hazard, or None if touching is allowed.
+
+        Args:
+            thing: the thing that keeps the distance, or None for the hand.
+        """
         if thing == self.name:
             return None
         kept = self.hand if thing is None else self.things.get(thing, self.others)
@@ -62,14 +66,14 @@ class Hazard:
 
 @dataclass(frozen=True)
 class Care:
-    """What an expert that is careful minds; false where there is nothing to mind.
+    """The hazards and fragile things that a careful expert respects; false if there are none.
 
     Attributes:
-        hazards: what is to be kept away from.
-        gentle: names of things that are to be kept upright and moved slowly.
-        riders: names of what stands in or on such things, and goes with them; by the things' names.
-        fragile: names of things that are to be set down softly.
-        aims: names that the goal is about.
+        hazards: things to keep away from.
+        gentle: names of things to keep upright and move slowly.
+        riders: for each such thing's name, the names of the things that stand in or on it and move with it.
+        fragile: names of things to set down softly.
+        aims: names in the goal.
     """
 
     hazards: tuple[Hazard, ...] = ()
@@ -83,7 +87,7 @@ class Care:
 
     @cached_property
     def unseen(self) -> tuple[int, ...]:
-        """The geoms that an expert without care does not see: of hazards that the goal is not about."""
+        """The geoms that an expert without care ignores: those of hazards that the goal does not name."""
         return tuple(geom for hazard in self.hazards if hazard.name not in self.aims for geom in hazard.geoms)
 
     @cached_property
@@ -93,7 +97,7 @@ class Care:
 
 
 def care_of(problem: Problem, scene: SceneSpec, model: mujoco.MjModel) -> Care:
-    """What a task's costs and movers tell to mind. Names that are no body of the scene are passed over."""
+    """Read the hazards and fragile things from a task's costs and movers; names without a body are ignored."""
     found = _Found(scene, model, frozenset(_names(problem.goal)))
     moved = {str(literal.arguments[0]) for literal in problem.goal if literal.predicate in ("on", "in")}
     for mover in problem.movers:
@@ -106,7 +110,7 @@ def care_of(problem: Problem, scene: SceneSpec, model: mujoco.MjModel) -> Care:
 
 
 def _flat(literals: Iterable[Literal]) -> Iterator[Literal]:
-    """The literals that charge, out of connectives; what is negated is no danger."""
+    """Yield the literals inside connectives that charge; negated literals are no danger."""
     for literal in literals:
         if literal.predicate in ("and", "or"):
             yield from _flat(argument for argument in literal.arguments if isinstance(argument, Literal))
@@ -130,7 +134,7 @@ class _Found:
         self.fragile: set[str] = set()
 
     def owner(self, name: str) -> str:
-        """The object that a region is of; an object itself."""
+        """Return the object that has a region, or the name itself if it is an object."""
         site = self._scene.site(name)
         return name if site is None or site.parent is None else site.parent
 
@@ -144,7 +148,7 @@ class _Found:
         parts: tuple[str, ...] = (),
         moves: bool = False,
     ) -> None:
-        """A distance to be kept from an object or fixture, or from its geoms of these numbers."""
+        """Add a distance to keep from an object or fixture, or from its geoms with these numbers."""
         body = self._scene.body(name)
         if body is None:
             return
@@ -199,19 +203,19 @@ def _larger(one: float | None, other: float | None) -> float | None:
 Box = tuple[Array, Array]
 """Low and high corner (3,), m."""
 
-# What a metre is worth within the distance that is to be kept from a hazard, in a hazard, and in anything else.
+# Weights of a metre: within a hazard's clearance, in a hazard, and in any other thing.
 _NEAR, _TOUCHING, _SOLID = 20.0, 60.0, 40.0
-# The same of where a mover will be some time, and the distance that is kept from it, m.
+# The weight of a metre in a mover's future place, and the clearance from it, m.
 _PASSING, _ASIDE = 6.0, 0.03
-# From what may be touched the hand keeps this, m.
+# Clearance of the hand from things that it may touch, m.
 _SPARE = 0.008
-# What the hand is made of, in the frame of its grip site (m): fingers, palm with flange, and the wrist above it.
+# Boxes of the hand in the frame of its grip site (m): fingers, palm with flange, and the wrist above it.
 _HAND = (
     ((-FINGER_OUTSIDE, -FINGER_HALF_WIDTH, -PALM_DISTANCE), (FINGER_OUTSIDE, FINGER_HALF_WIDTH, TIP_LENGTH + 0.003)),
     ((-PALM_HALF_LENGTH, -PALM_HALF_WIDTH, -0.13), (PALM_HALF_LENGTH, PALM_HALF_WIDTH, -PALM_DISTANCE + 0.004)),
     ((-0.075, -0.075, -0.29), (0.075, 0.075, -0.13)),
 )
-# Of its fastest, how fast the hand moves with what may spill, and how fast it sets down what may break.
+# Shares of the fastest speed: with things that may spill, and when setting down things that may break.
 _GENTLY, _SOFTLY = 0.45, 0.2
 # Beyond this turn on the way, rad, a box is as wide as it is long.
 _TURNING = 0.15
@@ -219,7 +223,7 @@ _TURNING = 0.15
 
 @dataclass(frozen=True)
 class Lookout:
-    """What a careful hand minds in a scene."""
+    """A careful hand's view of a scene: the ways, waits and speeds that respect its hazards."""
 
     model: mujoco.MjModel
     scene: SceneSpec
@@ -233,19 +237,19 @@ class Lookout:
         load: tuple[int, ...] = (),
         thing: str | None = None,
     ) -> Array:
-        """A way (n, 3) of the grip site to a pose, from where it is.
+        """Find a way (n, 3) of the grip site from its present place to a pose.
 
         Args:
-            hand: whose; the scene is as its data has it.
-            position, rotation: where to.
+            hand: the hand that moves; the scene is in the state of its data.
+            position, rotation: the pose to reach.
             load: geoms that the hand holds.
-            thing: the name of what it holds; None: nothing.
+            thing: the name of the held thing, or None.
         """
         boxes = self.boxes(hand, rotation, load, thing)
         return find_way(hand.position, position, boxes, self._reach(hand.data))
 
     def boxes(self, hand: Hand, rotation: Array, load: tuple[int, ...] = (), thing: str | None = None) -> KeepOutBoxes:
-        """What the grip site has to stay out of while the hand turns to `rotation` with what it holds."""
+        """Return the boxes that the grip site has to avoid while the hand turns to `rotation` with its load."""
         shapes = self._shapes(hand, rotation, load, thing)
         found = [self._around(hand.data, shapes, load)]
         if (coming := self.coming(hand)) is not None:
@@ -253,13 +257,13 @@ class Lookout:
         return joined(found)
 
     def coming(self, hand: Hand) -> Passing | None:
-        """Where the movers will be; None where nothing moves."""
+        """Predict the movers' places, or None if nothing moves."""
         return passing(self.model, hand.data, hand.movement(), self._movers)
 
     def above(
         self, hand: Hand, position: Array, rotation: Array, load: tuple[int, ...] = (), thing: str | None = None
     ) -> Array:
-        """A position (3,), or the lowest above it where no mover comes; itself where there is none."""
+        """Return a position (3,), or the lowest one above it that no mover reaches; itself if there is none."""
         coming = self.coming(hand)
         if coming is None:
             return position
@@ -271,7 +275,7 @@ class Lookout:
     def wait(
         self, hand: Hand, points: Array, rotation: Array, load: tuple[int, ...] = (), thing: str | None = None
     ) -> int:
-        """How many control steps to wait before the hand is at points (k, 3) step by step."""
+        """Compute how many control steps to wait before the hand goes through points (k, 3) step by step."""
         coming = self.coming(hand)
         if coming is None:
             return 0
@@ -280,23 +284,23 @@ class Lookout:
     def _shapes(
         self, hand: Hand, rotation: Array, load: tuple[int, ...], thing: str | None
     ) -> list[tuple[str | None, Box]]:
-        """Boxes around the hand, which turns to `rotation`, and around what it holds; whose they are."""
+        """Return boxes around the hand, which turns to `rotation`, and around its load, each with its owner."""
         shapes: list[tuple[str | None, Box]] = [(None, box) for box in hand_boxes(hand.rotation, rotation)]
         return [*shapes, *self._load_boxes(hand, load, thing)]
 
     def at(self, hand: Hand, position: Array, rotation: Array) -> float:
-        """What it would cost that the empty hand is at a pose: 0 where it keeps every distance."""
+        """Return the clearance penalty of the empty hand at a pose (0 if all clearances hold)."""
         shapes = [(None, box) for box in hand_boxes(rotation, rotation)]
         return float(self._around(hand.data, shapes, (), hazards_only=True).at(position[None])[0])
 
     def load_at(self, data: mujoco.MjData, thing: str, body: int, geoms: tuple[int, ...], places: Array) -> Array:
-        """What it would cost (n,) that a thing's root is at places (n, 3), turned as it is now."""
+        """Return the clearance penalties (n,) of a thing with its root at places (n, 3), turned as it is now."""
         points = corners(self.model, data, geoms) - data.xpos[body]
         shapes = [(thing, (points.min(0), points.max(0)))]
         return self._around(data, shapes, geoms, hazards_only=True).at(places)
 
     def geoms_with(self, thing: str, geoms: tuple[int, ...]) -> tuple[int, ...]:
-        """A thing's geoms, with those of what rides in it."""
+        """Return a thing's geoms, with those of its riders."""
         bodies = [self.scene.body(name) for name in self.care.riders.get(thing, ())]
         riding = [
             geom
@@ -307,11 +311,11 @@ class Lookout:
         return (*geoms, *riding)
 
     def speed(self, thing: str) -> float:
-        """Of its fastest, how fast the hand moves with a thing."""
+        """Return the speed, as a share of the fastest, at which the hand carries a thing."""
         return _GENTLY if thing in self.care.gentle else 1.0
 
     def setting_down(self, thing: str) -> float:
-        """Of its fastest, how fast the hand sets a thing down."""
+        """Return the speed, as a share of the fastest, at which the hand sets a thing down."""
         return _SOFTLY if thing in self.care.gentle | self.care.fragile else 0.6
 
     def _load_boxes(self, hand: Hand, load: tuple[int, ...], thing: str | None) -> list[tuple[str | None, Box]]:
@@ -327,7 +331,10 @@ class Lookout:
         without: tuple[int, ...],
         hazards_only: bool = False,
     ) -> KeepOutBoxes:
-        """What a point has to stay out of that these boxes go with; each is of a thing, or of the hand."""
+        """Return the boxes that a point has to avoid if these boxes move with it.
+
+        Each of them belongs to a thing or to the hand.
+        """
         parts = []
         if not hazards_only:
             others = [geom for geom in self._solid if geom not in set(without)]
@@ -354,7 +361,7 @@ class Lookout:
 
     @cached_property
     def _solid(self) -> tuple[int, ...]:
-        """All geoms that collide, but for the robot's, the movers' and planes."""
+        """All colliding geoms except the robot's, the movers' and planes."""
         passed = {*robot_geoms(self.model), *self.care.moving}
         model = self.model
         return tuple(
@@ -370,7 +377,11 @@ class Lookout:
 
 
 def hand_boxes(start: Array, end: Array) -> list[Box]:
-    """Boxes around fingers, palm and wrist, relative to the grip site, for a hand that turns from one to another."""
+    """Return boxes around fingers, palm and wrist, relative to the grip site, for a hand that turns.
+
+    Args:
+        start, end: its rotations.
+    """
     boxes = []
     for low, high in _HAND:
         if angle_between(start, end) > _TURNING:

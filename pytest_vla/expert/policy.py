@@ -1,4 +1,4 @@
-"""The expert's episodes: what is still to be done, which attempt does it in rehearsal, and its actions one by one."""
+"""The expert's episodes: the next goal literal, the attempt that works in rehearsal, and its actions."""
 
 import hashlib
 from collections.abc import Callable, Mapping
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from pytest_vla.policies.base import Policy
 
 
-# What a rehearsal costs: by the account of the task's paper, and by what touches what is to be kept away from.
+# The cost of a rehearsal: the paper's account of the task, and contacts with hazards.
 
 Mask = npt.NDArray[np.bool_]
 
-# What a step costs in which arm or load touches a hazard, also where nothing is charged for that.
+# The cost of a step in which arm or load touches a hazard, even if the task does not charge it.
 _TOUCH = 0.1
 
 
 class RehearsalWatch:
-    """Looks at a copy of a world after each step, from its present moment on."""
+    """A watch on a copy of a world that adds up its costs after each step, from its present moment on."""
 
     def __init__(self, world: World, rehearsal: WorldCopy, care: Care) -> None:
         model, scene, self._data = world.model, world.scene, rehearsal.data
@@ -55,7 +55,7 @@ class RehearsalWatch:
         things = {
             name: _mask(model.ngeom, colliding_geoms(model, roots[name])) for name in sorted(care.aims) if name in roots
         }
-        # Of each hazard, who must not touch it.
+        # For each hazard, the geoms that must not touch it.
         self._kept: list[tuple[Mask, Mask]] = []
         for hazard in care.hazards:
             whose = [robot] if hazard.margin(None) is not None else []
@@ -64,7 +64,7 @@ class RehearsalWatch:
                 self._kept.append((_mask(model.ngeom, hazard.geoms), np.logical_or.reduce(whose)))
 
     def step(self, success: bool) -> float:
-        """A control step was taken; gives what there was to pay so far."""
+        """Charge a control step; return the total cost so far."""
         self._steps += 1
         pairs = self._data.contact.geom
         left, right = pairs[:, 0], pairs[:, 1]
@@ -75,7 +75,7 @@ class RehearsalWatch:
         return self._paid()
 
     def end(self, success: bool) -> float:
-        """Nothing more is done; gives what there was to pay."""
+        """Charge how the rehearsal ended; return the total cost."""
         if self._meter is not None:
             self._meter.end(self._ledger, self._steps, success)
         return self._paid()
@@ -96,32 +96,33 @@ Array = npt.NDArray[np.float64]
 _LONGEST = 260
 """Control steps that a rehearsal of one attempt may take."""
 _LONGEST_WITH_CARE = 420
-"""The same, of one that goes slowly or waits."""
+"""The same for an attempt that moves slowly or waits."""
 _COMPARED = 10
 """Attempts that are rehearsed, from the first that works on, for one that costs nothing."""
 _TRIED_WITHOUT_CARE = 4
-"""Attempts that are rehearsed where there is something to mind that is not minded."""
+"""Attempts that an expert without care rehearses in a task with hazards."""
 _FRUITLESS = 3
 """Attempts in a row that only come nearer, after which the expert stands still."""
 _NEARER = 0.01
-"""What counts as nearer, m or rad."""
+"""The least progress that counts as nearer, m or rad."""
 
 
 def expert_policy(episode: Episode) -> Session:
-    """Does the task by its goal literals, with all of the simulator's state at hand; draws no random number.
+    """Return a session that does the task by its goal literals, with the simulator's full state.
 
-    It keeps away from what the task's costs and movers tell of, and carries gently what may spill.
+    The expert draws no random number. It keeps away from hazards in the task's costs and movers, and carries gently
+    things that may spill.
 
     Raises:
-        EpisodeError: ``policy-privileged``: the world is not in this process, or no world of ours.
+        EpisodeError: ``policy-privileged``: the world is not in this process, or is a suite's own world.
     """
     return _Expert(_world_of(episode), careful=True)
 
 
 def careless_policy(episode: Episode) -> Session:
-    """As `expert_policy`, but it minds neither costs nor movers, and passes over those that its goal is not about.
+    """Return a session like `expert_policy`'s that ignores costs, movers and hazards outside its goal.
 
-    Where a task has neither, both do the same. Raises as `expert_policy`.
+    In a task with neither costs nor movers, both do the same. Raises as `expert_policy`.
     """
     return _Expert(_world_of(episode), careful=False)
 
@@ -171,17 +172,17 @@ class _Expert:
 def choose(
     world: World, told: Callable[[str], None] = lambda text: None, *, careful: bool = True
 ) -> tuple[SkillAttempt | None, bool]:
-    """The attempt for what is to be done next.
+    """Choose the attempt for the next goal literal.
 
     Args:
-        world: as it stands; unchanged.
+        world: in its present state; unchanged.
         told: called with a line for each rehearsal.
-        careful: what the task minds is minded.
+        careful: whether the task's costs and movers are respected.
 
     Returns:
-        The first attempt that does it in rehearsal, and True; where none does, the one that comes nearest, if any
-        comes nearer than the present, and False. Where there is something to mind, the one that does it at the lowest
-        cost of the first that do.
+        The attempt, and whether it works in rehearsal. This is the first attempt that works; if there are costs or
+        movers to respect, the cheapest of the first that work. If none works, it is the one that comes nearest, or
+        None if none comes nearer than the present state.
     """
     rehearsal = WorldCopy(world)
     literal = next_literal(world.problem, world.scene, world.model, world.data)
@@ -222,7 +223,7 @@ def choose(
         # The next attempt is planned on the present, not on where this one ended.
         rehearsal.restore(start)
         if is_careless:
-            # It does not look for long, and goes on where a bystander is in the way.
+            # An expert without care tries few attempts, and ignores bystanders in the way.
             best = best or attempt
             if (tried := tried + 1) >= _TRIED_WITHOUT_CARE:
                 break
@@ -235,13 +236,13 @@ def choose(
 
 @dataclass(frozen=True)
 class _Shown:
-    """How a rehearsal went.
+    """The result of a rehearsal.
 
     Attributes:
-        steps: that it took.
-        works: the literal is done, and what was done still is.
-        held: nothing was lost.
-        charged: what it cost, where that is minded.
+        steps: control steps that it took.
+        works: whether the literal holds, and those that held before still do.
+        held: whether nothing was lost.
+        charged: its cost, if costs are respected.
     """
 
     steps: int
@@ -258,7 +259,7 @@ def _rehearse(
     watch: RehearsalWatch | None,
     most: float,
 ) -> _Shown:
-    """Runs a motion to its end, or until it costs as much as `most`."""
+    """Run a motion to its end, or until it costs as much as `most`."""
     charged = 0.0
 
     def shown(steps: int, works: bool, held: bool = True, is_over: bool = True) -> _Shown:
@@ -284,10 +285,10 @@ def _rehearse(
 
 
 def next_literal(problem: Problem, scene: SceneSpec, model: mujoco.MjModel, data: mujoco.MjData) -> Literal | None:
-    """What is to be done first of the goal literals that do not hold; None where all hold.
+    """Return the first goal literal to work on among those that do not hold, or None if all hold.
 
-    Things are put where they belong before drawers close; what others shall stand on comes before them; a drawer that
-    something shall go into is opened before.
+    Things are put in their places before drawers close; things that support others come first; a drawer that a thing
+    shall go into is opened before.
     """
     goal = [literal for literal in problem.goal if literal.group == 0]
     verdicts = compile_goal(replace(problem, goal=tuple(goal)), scene, model, data)
@@ -308,7 +309,7 @@ def next_literal(problem: Problem, scene: SceneSpec, model: mujoco.MjModel, data
 def _before(
     literal: Literal, problem: Problem, scene: SceneSpec, model: mujoco.MjModel, data: mujoco.MjData
 ) -> Literal | None:
-    """``(Open region)`` where the literal wants something in or on a region of a part that is not open."""
+    """Return ``(Open region)`` if the literal needs a thing in or on a part that is not open, or None."""
     if literal.predicate not in ("in", "on"):
         return None
     site = scene.site(str(literal.arguments[1]))
@@ -332,7 +333,7 @@ def _load(text: str, spec: ModelSpec) -> "Policy":
 
 
 def _careful(text: str, spec: ModelSpec) -> bool:
-    """What the arguments say. Raises VlaError."""
+    """Parse the arguments: whether the expert is careful. Raises VlaError."""
     for name, value in spec.arguments:
         if name != "careful":
             close = did_you_mean(name, ["careful"])
@@ -352,7 +353,7 @@ def _digest(text: str, spec: ModelSpec) -> str | None:
 
     content = hashlib.sha256()
     files = [file for package in pytest_vla.expert.__path__ for file in sorted(Path(package).glob("*.py"))]
-    # What declares it to others is not what it does.
+    # The policy's declaration is not part of its behaviour.
     files = [file for file in files if file.name not in ("extension.py", "model.py")]
     for file in [*files, Path(world_copy.__file__)]:
         content.update(file.read_bytes())

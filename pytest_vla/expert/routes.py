@@ -1,7 +1,7 @@
-"""Ways for the hand, and what it carries, around what stands there: boxes around geoms, and a grid searched for ways.
+"""Ways for the hand and its load around obstacles: boxes around geoms, and a grid search for ways.
 
-The hand keeps its turn on the way, so hand and load are a few boxes relative to the grip site; a box of the scene grown
-by one of these, and by the distance to be kept, is what the grip site itself has to stay out of.
+The hand keeps its turn on the way, so hand and load are a few boxes relative to the grip site. A box of the scene,
+grown by one of these and by the distance to keep, is a box that the grip site itself has to avoid.
 """
 
 import functools
@@ -22,19 +22,19 @@ Array = npt.NDArray[np.float64]
 
 # Sides of the grid's cells, m; how far it reaches beyond what is to be connected; the most cells that are searched.
 _CELL, _BESIDE = 0.03, 0.3
-# Between places of a way that are looked at, m.
+# Distance between the samples of a way, m.
 _SAMPLE = 0.01
-# What a way that goes down or up at once is tried with: heights above its ends, m.
+# Heights above its ends with which a way up, across and down is tried, m.
 _RISES = np.arange(0.0, 0.46, 0.03)
 
 
 @dataclass(frozen=True)
 class KeepOutBoxes:
-    """What the grip site has to stay out of.
+    """The boxes that the grip site has to avoid.
 
     Attributes:
         low, high: (n, 3) corners, m, world frame.
-        weight: (n,) how many metres of a free way one metre within is worth.
+        weight: (n,) how many metres of a free way one metre inside a box is worth.
     """
 
     low: Array
@@ -42,7 +42,7 @@ class KeepOutBoxes:
     weight: Array
 
     def at(self, points: Array) -> Array:
-        """The weights (m,) at points (m, 3): of the worst box at each; 0: free."""
+        """Return the weights (m,) at points (m, 3): of the worst box at each, 0 if free."""
         if not len(self.low):
             return np.zeros(len(points))
         inside = np.logical_and.reduce(
@@ -54,13 +54,13 @@ class KeepOutBoxes:
         return np.asarray(np.where(inside, self.weight, 0.0).max(axis=1))
 
     def within(self, low: Array, high: Array) -> "KeepOutBoxes":
-        """Those that reach into a region."""
+        """Return the boxes that reach into a region."""
         near = ((self.high > low) & (self.low < high)).all(axis=1)
         return KeepOutBoxes(self.low[near], self.high[near], self.weight[near])
 
 
 def joined(parts: Sequence[KeepOutBoxes]) -> KeepOutBoxes:
-    """All of these."""
+    """Return all boxes together."""
     if not parts:
         return KeepOutBoxes(np.zeros((0, 3)), np.zeros((0, 3)), np.zeros(0))
     return KeepOutBoxes(
@@ -72,7 +72,7 @@ def joined(parts: Sequence[KeepOutBoxes]) -> KeepOutBoxes:
 
 @dataclass(frozen=True)
 class Reach:
-    """Where the grip site of a hand that points down can be.
+    """The region that the grip site of a hand that points down can reach.
 
     Attributes:
         shoulder: (3,) about which the arm swings, m, world frame.
@@ -87,7 +87,7 @@ class Reach:
     nearest: float = 0.28
 
     def beyond(self, points: Array) -> npt.NDArray[np.bool_]:
-        """Which of these points (m, 3) are out of reach."""
+        """Return the mask of these points (m, 3) that are out of reach."""
         away = points + np.array([0.0, 0.0, self.wrist]) - self.shoulder
         far = np.linalg.norm(away, axis=1) > self.length
         return np.asarray(far | (np.linalg.norm(away[:, :2], axis=1) < self.nearest))
@@ -97,7 +97,7 @@ _UNREACHABLE = 200.0
 
 
 def cost(way: Array, boxes: KeepOutBoxes, reach: Reach) -> float:
-    """What a way (n, 3) costs: its length, and what it is within, m."""
+    """Compute the cost of a way (n, 3): its length, and the weighted length inside boxes, m."""
     points, lengths = sampled(way)
     weight = boxes.at(points) + _UNREACHABLE * reach.beyond(points)
     return float(lengths @ (1.0 + weight))
@@ -109,7 +109,7 @@ def crosses(way: Array, boxes: KeepOutBoxes) -> bool:
 
 
 def sampled(way: Array) -> tuple[Array, Array]:
-    """Points (m, 3) on a way (n, 3), and how much of it each is for (m,), m."""
+    """Sample points (m, 3) on a way (n, 3), with the length that each stands for (m,), m."""
     points, lengths = [], []
     for start, end in itertools.pairwise(way):
         length = float(np.linalg.norm(end - start))
@@ -120,9 +120,9 @@ def sampled(way: Array) -> tuple[Array, Array]:
 
 
 def find_way(start: Array, end: Array, boxes: KeepOutBoxes, reach: Reach) -> Array:
-    """A short way (n, 3) from `start` to `end` (3,) that stays out of boxes as far as it can; always the same.
+    """Find a short way (n, 3) from `start` to `end` (3,) that avoids boxes as far as possible; deterministic.
 
-    Straight, or up, across and down where that is free; else the cheapest on a grid, its corners cut.
+    Straight, or up, across and down if that is free; else the cheapest on a grid, its corners cut.
     """
     low, high = np.minimum(start, end) - _BESIDE, np.maximum(start, end) + np.array([_BESIDE, _BESIDE, 0.5])
     boxes = boxes.within(low, high)
@@ -170,7 +170,7 @@ def _searched(start: Array, end: Array, boxes: KeepOutBoxes, reach: Reach, low: 
 
 @functools.lru_cache(maxsize=4)
 def _edges(shape: tuple[int, ...]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Array]:
-    """Neighbours on a grid, also across corners: their cells' numbers, and how far apart they are, m."""
+    """Return neighbours on a grid, also across corners: their cells' numbers, and their distances, m."""
     numbers = np.arange(int(np.prod(shape))).reshape(shape)
     steps = [step for step in np.ndindex(3, 3, 3) if step > (1, 1, 1)]
     ones, others, lengths = [], [], []
@@ -185,7 +185,7 @@ def _edges(shape: tuple[int, ...]) -> tuple[npt.NDArray[np.int64], npt.NDArray[n
 
 
 def _cut(way: Array, boxes: KeepOutBoxes, reach: Reach) -> Array:
-    """The same way with fewer corners: each as far on as a straight line costs no more."""
+    """Cut corners of a way: go straight to the farthest corner that costs no more."""
     parts = [cost(way[index : index + 2], boxes, reach) for index in range(len(way) - 1)]
     kept, at = [0], 0
     while at < len(way) - 1:
@@ -197,11 +197,11 @@ def _cut(way: Array, boxes: KeepOutBoxes, reach: Reach) -> Array:
     return way[kept]
 
 
-# When to go: where movers will be at each control step to come, and how long a way of the hand has to wait.
+# Timing: the movers' places at each coming control step, and how long the hand has to wait.
 
 Box = tuple[Array, Array]
 
-# How far ahead movers are looked at, and how long a hand waits at most, control steps.
+# How far ahead movers are predicted, and how long a hand waits at most, control steps.
 HORIZON, _LONGEST_WAIT = 420, 240
 # How far the hand goes in a step at its fastest, m; steps that it needs more at each place where it stops or turns.
 _STRIDE, _STOP = 0.012, 4
@@ -211,27 +211,27 @@ _EARLY, _LATE = 3, 0.12
 
 @dataclass(frozen=True)
 class Passing:
-    """Where movers will be: of each step from now, and of each mover, the low and the high corner (t, n, 3), m."""
+    """The movers' future places: low and high corners (t, n, 3), m, for each step from now and each mover."""
 
     low: Array
     high: Array
 
     def swept(self, shapes: Sequence[Box], margin: float, weight: float) -> KeepOutBoxes:
-        """What a point that goes with these boxes has to stay out of so that no mover ever meets one."""
+        """Return the boxes that a point has to avoid so that no mover ever meets one of `shapes` moving with it."""
         low, high = self.low[::4].reshape(-1, 3), self.high[::4].reshape(-1, 3)
         lows = np.concatenate([low - box[1] - margin for box in shapes])
         highs = np.concatenate([high - box[0] + margin for box in shapes])
         return KeepOutBoxes(lows, highs, np.full(len(lows), weight))
 
     def delay(self, points: Array, shapes: Sequence[Box], margin: float) -> int:
-        """How many steps to wait, at the first point, before a way that is at `points` (k, 3) step by step.
+        """Compute how many steps to wait at the first point before following `points` (k, 3) step by step.
 
-        The first wait after which no mover comes near on the way, nor while waiting; where there is none, the one with
-        the fewest steps near one.
+        This is the first wait after which no mover comes near, neither on the way nor while waiting; if there is none,
+        the one with the fewest steps near a mover.
         """
         meets = self._meets(points, shapes, margin)
         count, ahead = meets.shape
-        # A hand is not where it is foreseen to the step.
+        # The hand may be some steps off its predicted place.
         for step in range(count):
             spread = _EARLY + int(_LATE * step)
             meets[step] = np.convolve(meets[step], np.ones(2 * spread + 1), "same") > 0.5
@@ -242,7 +242,7 @@ class Passing:
         return int(np.argmin(costs))
 
     def _meets(self, points: Array, shapes: Sequence[Box], margin: float) -> npt.NDArray[np.bool_]:
-        """Whether a box at each point meets a mover at each step from now, (k, t)."""
+        """Compute the mask (k, t) of points and steps from now at which a box meets a mover."""
         found = np.zeros((len(points), len(self.low)), dtype=bool)
         for low, high in shapes:
             under = (points[:, None, None] + low - margin < self.high[None]).all(axis=-1)
@@ -254,11 +254,11 @@ class Passing:
 def passing(
     model: mujoco.MjModel, data: mujoco.MjData, movement: Movement, movers: Sequence[tuple[str, int, tuple[int, ...]]]
 ) -> Passing | None:
-    """Where movers will be from now on; None where nothing moves.
+    """Predict the movers' places from now on, or None if nothing moves.
 
     Args:
         model, data: the present.
-        movement: how far the movers are.
+        movement: the movers' progress.
         movers: name, root body and geoms of each that counts.
     """
     motions = {each.name: each.motion for each in movement.moving}
@@ -272,7 +272,7 @@ def passing(
         if any(not np.allclose(np.abs(turn @ poses[0][1]), 1.0, atol=1e-4) for _, turn in poses):
             reach = float(np.linalg.norm(np.maximum(np.abs(low), np.abs(high))))
             low, high = np.full(3, -reach), np.full(3, reach)
-        # It is drawn softly to where the motion says, and is not quite there.
+        # A mover is pulled softly to its motion's pose, and lags a little.
         places = np.array([place for place, _ in poses])
         lows.append(places + low)
         highs.append(places + high)
@@ -280,7 +280,10 @@ def passing(
 
 
 def step_by_step(way: Array, speed: float = 1.0, stay: int = 0) -> Array:
-    """Where (k, 3) the grip site is in each control step on a way (n, 3), and for `stay` steps at its end."""
+    """Compute the grip site's position (k, 3) in each control step on a way (n, 3).
+
+    `stay` more steps at the way's end are added.
+    """
     points = []
     for start, end in itertools.pairwise(way):
         count = 1 + int(np.ceil(np.linalg.norm(end - start) / (_STRIDE * speed)))

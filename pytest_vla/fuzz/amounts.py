@@ -1,7 +1,7 @@
-"""How much a change changes: less of it, and without single numbers of it.
+"""The amounts of a change: scale them down, or reset single numbers to their benign value.
 
-What says how much has a benign value, which changes nothing; what says how (a heading, a colour, a seed) has none and
-stays as it is.
+A parameter that is an amount has a benign value, which changes nothing; one that is a manner (a heading, a colour, a
+seed) has none and stays as it is.
 """
 
 import math
@@ -20,7 +20,7 @@ class Component:
 
     Attributes:
         name: of the parameter.
-        at: its place in lists of lists; of a list of choices the place in the list; empty: the whole parameter.
+        at: its place in lists of lists; for a list of choices the place in the list; empty for the whole parameter.
     """
 
     name: str
@@ -31,16 +31,16 @@ class Component:
 
 
 def less(space: Sequence[Parameter], params: Params, share: float, only: Component | None = None) -> dict[str, Any]:
-    """The same change with each number so much of its way from the benign value.
+    """Scale the numbers of a change toward their benign values.
 
-    Whole numbers are rounded away from the benign value, so that none is lost at a share above 0. What has no order
-    (texts, choices, what may be left out) stays.
+    Whole numbers are rounded away from the benign value, so that none is lost at a share above 0. Parameters without an
+    order (texts, choices, optional ones) stay.
 
     Args:
         space: of the kind.
         params: of its space.
-        share: 1: as it is; 0: the numbers are benign.
-        only: this number alone; None: all.
+        share: 1 keeps the change, 0 makes its numbers benign.
+        only: the one number to scale, or None for all.
     """
     found = dict(params)
     for each in space:
@@ -54,29 +54,29 @@ def less(space: Sequence[Parameter], params: Params, share: float, only: Compone
 
 
 def scaled_components(space: Sequence[Parameter], params: Params) -> tuple[Component, ...]:
-    """Those of `components` that are numbers, which can be less."""
+    """Return those of `components` that are numbers, which can be scaled."""
     scaled = {each.name for each in space if _is_scaled(each)}
     return tuple(each for each in components(space, params) if each.name in scaled)
 
 
 def value_at(params: Params, component: Component) -> Any:
-    """The number of a component."""
+    """Return the value of a component."""
     return _at(params[component.name], component.at)
 
 
 def put(params: Params, component: Component, value: Any) -> dict[str, Any]:
-    """The same with another number in the place of one component."""
+    """Return parameters with another value for one component."""
     return {**params, component.name: _put(params[component.name], component.at, value)}
 
 
 def nearby(space: Sequence[Parameter], params: Params, generator: Random, reach: float = 0.25) -> dict[str, Any]:
-    """A change of the same kind whose numbers are a little other ones, within bounds.
+    """Return a change of the same kind with slightly different numbers, within bounds.
 
     Args:
         space: of the kind.
         params: of its space.
         generator: the same state gives the same change.
-        reach: standard deviation, of the range of each number.
+        reach: standard deviation, as a share of each number's range.
     """
     found = dict(params)
     for each in space:
@@ -92,12 +92,12 @@ def can_be_less(space: Sequence[Parameter], params: Params) -> bool:
 
 
 def components(space: Sequence[Parameter], params: Params) -> tuple[Component, ...]:
-    """All that is not benign of what says how much, in the space's order."""
+    """Return all amounts that are not benign, in the space's order."""
     return tuple(component for each in space for component in _components(each, params))
 
 
 def without(space: Sequence[Parameter], params: Params, removed: Iterable[Component]) -> dict[str, Any]:
-    """The same change with some of its `components` benign."""
+    """Return the change with some of its `components` made benign."""
     by_name = {each.name: each for each in space}
     found = dict(params)
     listed: dict[str, set[int]] = {}
@@ -117,12 +117,12 @@ def without(space: Sequence[Parameter], params: Params, removed: Iterable[Compon
 
 
 def distance(space: Sequence[Parameter], params: Params) -> float:
-    """How far the numbers are from benign, of their ranges: the largest; what has no order and is not benign is 1."""
+    """Return the largest distance from benign, as a share of each number's range; 1 for others that are not benign."""
     return max((_distance(space, params, each) for each in components(space, params)), default=0.0)
 
 
 def side(space: Sequence[Parameter], params: Params) -> int:
-    """On which side of benign its largest number is, -1 or 1; 0 where it has none."""
+    """Return the side of benign on which its largest number is, -1 or 1; 0 without a number."""
     scaled = {each.name: each for each in space if _is_scaled(each)}
     found = [each for each in components(space, params) if each.name in scaled]
     if not found:

@@ -1,4 +1,4 @@
-"""A campaign: the searches of several tasks, in turn, done by whoever is free; kept line by line."""
+"""A campaign: the searches of several tasks, in turn, done by free workers and stored line by line."""
 
 import contextlib
 import multiprocessing
@@ -33,50 +33,49 @@ from pytest_vla.util.warnings import describe
 
 
 class Hands(Protocol):
-    """Who does jobs."""
+    """The workers of a campaign: one process, or several."""
 
     @property
     def free(self) -> int:
-        """How many further jobs can be taken now."""
+        """The number of further jobs that can be taken now."""
 
     @property
     def busy(self) -> int:
-        """How many jobs are being done."""
+        """The number of jobs in progress."""
 
     @property
     def episodes(self) -> int:
-        """How many episodes were run, in all."""
+        """The total number of episodes that were run."""
 
     def give(self, task: str, job: Job) -> None:
         """Take a job of a task."""
 
     def wait(self) -> tuple[str, Job, Result | None]:
-        """The next job that ended, with its task and what came of it; None: nobody did it, it is to come again."""
+        """Return the next job that ended, with its task and result, or None as its result if it has to be repeated."""
 
 
 class Campaign:
     """The searches of several tasks."""
 
     def __init__(self, hunts: Sequence[TaskSearch]) -> None:
-        """
-        Args:
-            hunts: one a task.
+        """Args:
+        hunts: one for each task.
         """
         self.hunts: Mapping[str, TaskSearch] = {hunt.task.id: hunt for hunt in hunts}
         self._turn = 0
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing will come any more."""
+        """Whether no further job will come."""
         return all(hunt.is_done for hunt in self.hunts.values())
 
     @property
     def seen(self) -> dict[str, Searched]:
-        """What was seen of each task."""
+        """The state of each task's search, by its id."""
         return {name: hunt.seen for name, hunt in self.hunts.items()}
 
     def go_on(self, lines: Iterable[Line]) -> int:
-        """Take up a campaign from its lines; gives the episodes that it had run."""
+        """Resume a campaign from its stored lines; return the number of episodes that it had run."""
         episodes = 0
         for line in lines:
             self.hunts[line.task].take_up(line.job, line.result)
@@ -86,7 +85,11 @@ class Campaign:
         return episodes
 
     def next(self) -> tuple[str, Job] | None:
-        """What is to be done next, of the tasks in turn; None: nothing now. Raises VlaError: a task has no scene."""
+        """Return the next job, of the tasks in turn, or None if there is none now.
+
+        Raises:
+            VlaError: a task has no scene.
+        """
         names = list(self.hunts)
         for step in range(len(names)):
             name = names[(self._turn + step) % len(names)]
@@ -103,16 +106,16 @@ def drive(
     add_line: Callable[[Line], None],
     is_over: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Do a campaign until nothing will come any more, or its time is over: then what is being done is finished.
+    """Run a campaign until no further job comes, or its time is over and its open jobs have ended.
 
     Args:
         campaign: whose jobs are done.
-        hands: who does them.
+        hands: the workers.
         add_line: called with the result of each job, in order.
-        is_over: whether no further job is to be begun.
+        is_over: whether no further job may begin.
 
     Raises:
-        VlaError: a task has no scene to propose, or nobody can do jobs any more.
+        VlaError: a task has no scene to propose, or no worker is left.
     """
     while True:
         while hands.free and not is_over():
@@ -153,8 +156,8 @@ class SearchPolicyProcess:
 
     Attributes:
         address: where it listens.
-        about: what it says of itself.
-        patience: seconds after which it is not waited for any more.
+        about: its description.
+        patience: seconds after which a caller stops waiting for it.
     """
 
     address: PolicyAddress
@@ -164,15 +167,15 @@ class SearchPolicyProcess:
 
 @dataclass(frozen=True)
 class Setup:
-    """What a worker needs to know.
+    """The settings of a worker.
 
     Attributes:
         spec: of the policy.
         conditions: of its episodes.
         rules: of the search.
-        served: where the policy is; None: the worker loads it for itself.
-        rival: of the policy that is compared; None: there is none.
-        wanted: what is asked of the policy.
+        served: the process of the policy, or None if the worker loads the policy itself.
+        rival: of the policy to compare with, or None.
+        wanted: the property that the policy is searched for.
     """
 
     spec: ModelSpec
@@ -183,7 +186,7 @@ class Setup:
     wanted: Property = SUCCESS
 
     def of(self, digest: str | None) -> "Setup":
-        """The same with the policy's digest."""
+        """Return the setup with the policy's digest."""
         return replace(self, conditions=replace(self.conditions, policy_digest=digest))
 
 
@@ -191,12 +194,12 @@ class Setup:
 def performer(
     setup: Setup, watch: Callable[[], None], policy: Policy | None = None
 ) -> Iterator[Callable[[Job], Result]]:
-    """Does jobs in this process.
+    """Load the policies, and give a function that does jobs in this process.
 
     Args:
-        setup: what is needed for it.
+        setup: the settings.
         watch: called after each episode.
-        policy: that is searched; None: it is loaded.
+        policy: that is searched, or None to load it.
 
     Raises:
         VlaError: a policy cannot be loaded.
@@ -221,8 +224,8 @@ class StartedSearch:
 
     Attributes:
         conditions: with the policy's digest.
-        hands: gives who does its jobs; takes the episodes that were run before, and what is called after each with
-            how many there are by then.
+        hands: makes the workers, from the number of episodes that were run before, and a function called after each
+            episode with their number.
     """
 
     conditions: Conditions
@@ -234,9 +237,9 @@ def loaded(setup: Setup, number: int, told: Callable[[str], None]) -> Iterator[S
     """Load the policy: in this process for one worker; for more in one of its own, if it answers in batches.
 
     Args:
-        setup: what a worker needs.
+        setup: the settings of a worker.
         number: of workers.
-        told: called with what happens to processes, for a person.
+        told: called with events of processes, for a person.
 
     Raises:
         VlaError: it cannot be loaded.
@@ -254,7 +257,7 @@ def loaded(setup: Setup, number: int, told: Callable[[str], None]) -> Iterator[S
                 served = SearchPolicyProcess(replicas.address_of(0), replicas.about, replicas.patience)
                 setup = replace(setup.of(replicas.about.digest), served=served)
         if setup.served is None:
-            told(f"each of {number} workers loads {setup.spec.text} for itself")
+            told(f"each of {number} workers loads its own copy of {setup.spec.text}")
             # What it is made of is known of one that is loaded.
             setup = setup.of(digest_of(resolve_policy(setup.spec), setup.spec))
         yield StartedSearch(setup.conditions, lambda before, beat: closing(Workers(setup, number, told, before, beat)))
@@ -273,10 +276,10 @@ def _one_hand(setup: Setup, policy: Policy, before: int, beat: Callable[[int], N
 
 
 class OneHand:
-    """This process: a job is done where it is given."""
+    """This process as the only worker: a job is done when it is given."""
 
     def __init__(self, do: Callable[[Job], Result], episodes: Callable[[], int]) -> None:
-        """`do`: of `performer`; `episodes`: how many were run."""
+        """Take `do` from `performer`; `episodes` returns the number of episodes that were run."""
         self._do, self._count = do, episodes
         self._done: tuple[str, Job, Result] | None = None
 
@@ -313,14 +316,14 @@ class _Worker:
 
 @dataclass
 class Workers:
-    """Several processes.
+    """Several worker processes.
 
     Args:
-        setup: what each needs.
+        setup: the settings of each.
         number: of processes.
-        told: called with what happens to them, for a person.
+        told: called with their events, for a person.
         begun: episodes that were run before.
-        beat: called after each episode with how many there are by then.
+        beat: called after each episode with their number.
     """
 
     setup: Setup
@@ -371,7 +374,7 @@ class Workers:
             for worker in self._workers:
                 # Loading a policy takes as long as it takes; a process that is frozen in it is ended too.
                 if worker.still > self._silence * (1 if worker.is_ready else _LOADING):
-                    return self._lost(worker, f"said nothing for {worker.still:.0f} s")
+                    return self._lost(worker, f"was silent for {worker.still:.0f} s")
 
     def close(self) -> None:
         """End them all."""
@@ -407,14 +410,14 @@ class Workers:
         return None
 
     def _lost(self, worker: _Worker, why: str) -> tuple[str, Job, Result | None]:
-        """A worker is gone; another takes its place, and its job comes again once."""
+        """Replace a worker that is gone; its job is repeated once."""
         if not worker.is_ready:
-            raise VlaError(f"a worker of the search {why} before it had begun; its own words are above")
+            raise VlaError(f"a search worker {why} before it started; see its output above")
         worker.process.kill()
         worker.process.join()
         worker.pipe.close()
         self._workers[self._workers.index(worker)] = self._start(worker.number)
-        self.told(f"worker {worker.number} {why}, and another takes its place")
+        self.told(f"worker {worker.number} {why} and was replaced")
         if worker.work is None:
             return self.wait()
         task, job = worker.work
@@ -434,7 +437,7 @@ class Workers:
 
 
 def _untold(job: Job, why: str) -> Result:
-    """Of a job that broke."""
+    """Return the result of a job that raised or lost its worker twice."""
     if job.what == "scene":
         return TriedProposal(job.proposal, "aside", why)
     if job.what == "twin":
@@ -450,7 +453,7 @@ def _served(served: SearchPolicyProcess, conditions: Conditions) -> Policy:
 
 
 def _work(pipe: Connection, setup: Setup) -> None:
-    """A worker's life."""
+    """Run a worker process: do jobs from the pipe until it closes."""
     # Ctrl-C is for who started it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(BrokenPipeError, EOFError, ConnectionResetError), redirect_stdout(sys.stderr):

@@ -1,4 +1,4 @@
-"""A scene that is tried: a task with a seed, and what is changed of it."""
+"""The scenes of a search: a task with a seed and changes, and its form in a user's test."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -7,7 +7,7 @@ from pathlib import Path
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import Case, dimension_of, joint_of, parts_of
 from pytest_vla.plan.manifests import load_suite
-from pytest_vla.plan.task import Task
+from pytest_vla.plan.task import Task, check_unvaried
 from pytest_vla.scene.variation import INSTRUCTION, Params
 from pytest_vla.util.text import LAST_SEED
 from pytest_vla.vary.chosen import Change, change_of, remember
@@ -17,12 +17,12 @@ from pytest_vla.vary.space import complaints
 
 @dataclass(frozen=True)
 class Candidate:
-    """A scene that is tried.
+    """A scene to try.
 
     Attributes:
-        task: as it is.
+        task: without changes.
         seed: of the case.
-        changes: of different dimensions; empty: the benign twin.
+        changes: of different dimensions; empty for the benign twin.
     """
 
     task: Task
@@ -31,7 +31,7 @@ class Candidate:
 
     @property
     def label(self) -> str:
-        """Of its variation, which this process knows from now on; empty: nothing is changed."""
+        """The label of its variation, which this process knows from now on; empty without changes."""
         return joint_of(in_order([remember(change) for change in self.changes]))
 
     @property
@@ -41,11 +41,11 @@ class Candidate:
 
     @property
     def dimensions(self) -> tuple[str, ...]:
-        """What is changed."""
+        """The dimensions of its changes."""
         return tuple(dimension_of(change.kind) for change in self.changes)
 
     def having(self, changes: tuple[Change, ...]) -> "Candidate":
-        """The same task and seed with other changes."""
+        """Return the same task and seed with other changes."""
         return replace(self, changes=changes)
 
 
@@ -57,13 +57,13 @@ WORDS = "language.words"
 
 @dataclass(frozen=True)
 class Scene:
-    """A task with a seed, and what is changed of it. Its `repr` is Python that makes it again.
+    """A task with a seed and changes. Its `repr` is Python that makes it again.
 
     Attributes:
         suite: by name.
         task: of the suite, such as ``turn_on_the_stove``, or with its level, ``L1-pick_the_apple``.
-        seed: of the case: which init state, and what the policy's noise is drawn by.
-        changes: by kind, such as ``camera.azimuth``, its parameters; none: the benign twin.
+        seed: of the case: selects the init state, and draws the policy's noise.
+        changes: parameters by kind, such as ``camera.azimuth``; empty for the benign twin.
     """
 
     suite: str
@@ -78,17 +78,17 @@ class Scene:
 
     @property
     def twin(self) -> "Scene":
-        """The same task and seed, and nothing is changed."""
+        """The scene with the same task and seed, without changes."""
         return replace(self, changes={})
 
     @property
     def instruction(self) -> str:
-        """What the robot is told. Raises VlaError: there is no such suite or task."""
+        """The instruction given to the policy. Raises VlaError if there is no such suite or task."""
         told = (str(params[INSTRUCTION]) for params in self.changes.values() if INSTRUCTION in params)
         return next(told, None) or load_suite(self.suite).task(self.task).language
 
     def told(self, instruction: str) -> "Scene":
-        """The same, and the robot is told this; the task's own words change nothing."""
+        """Return the scene with another instruction; the task's own instruction is no change."""
         others = {kind: params for kind, params in self.changes.items() if INSTRUCTION not in params}
         if instruction == self.twin.instruction:
             return replace(self, changes=others)
@@ -100,13 +100,13 @@ class Scene:
 
 
 def scene_of(candidate: Candidate) -> Scene:
-    """The scene that a candidate is."""
+    """Return a candidate as a scene."""
     task, changes = candidate.task, {change.kind: change.params for change in candidate.changes}
     return Scene(task.suite, task.key, candidate.seed, changes)
 
 
 def candidate_of(scene: Scene, data: Path | None = None) -> Candidate:
-    """What is tried of a scene.
+    """Return a scene as a candidate.
 
     Args:
         scene: as a test has it.
@@ -122,9 +122,9 @@ def candidate_of(scene: Scene, data: Path | None = None) -> Candidate:
 
 
 def checked(scene: Scene, task: Task) -> Candidate:
-    """As `candidate_of`, of a task that was loaded before."""
-    if scene.changes and task.varied:
-        raise VlaError(f"{task.suite} is varied by itself; take the suite {task.files} for others")
+    """Return a scene as a candidate, as `candidate_of`, for a task that is already loaded."""
+    if scene.changes:
+        check_unvaried(task)
     for name, params in scene.changes.items():
         if problems := complaints(kind_named(name).space(task), params):
             raise VlaError(f"{task.id}: {name}: {'; '.join(problems)}")

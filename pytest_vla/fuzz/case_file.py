@@ -1,7 +1,7 @@
-"""Files of cases, ``--vla-cases=FILE``: tasks with seeds and changes, whose parameters stand in the file.
+"""Files of cases, ``--vla-cases=FILE``: tasks with seeds and changes, with all parameters in the file.
 
-Such a file says all that an episode depends on beside the policy and the run's options: the same file gives the same
-episode, bit for bit.
+Such a file has everything that an episode depends on beside the policy and the run's options: the same file gives the
+same episode, bit for bit.
 """
 
 import json
@@ -14,7 +14,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.plan.case import Case, parts_of
 from pytest_vla.plan.manifests import load_suite, suite_names
-from pytest_vla.plan.task import Task
+from pytest_vla.plan.task import Task, check_unvaried
 from pytest_vla.util.documents import TableLines, read_toml_with_lines
 from pytest_vla.util.files import whole_file
 from pytest_vla.util.text import LAST_SEED, did_you_mean
@@ -38,8 +38,8 @@ class ListedCase:
     """A case of a file.
 
     Attributes:
-        candidate: what is run.
-        about: what the file says of it; empty: nothing.
+        candidate: that is run.
+        about: the file's comment on it, or an empty text.
     """
 
     candidate: Candidate
@@ -47,27 +47,27 @@ class ListedCase:
 
 
 def read_cases(file: Path, data: Path | None = None) -> tuple[ListedCase, ...]:
-    """The cases of a file, in its order.
+    """Read the cases of a file, in its order.
 
     Args:
         file: TOML.
         data: folder that is searched first for the suites' files.
 
     Raises:
-        VlaError: it cannot be read, or something in it is not known; says where, and what was expected.
+        VlaError: it cannot be read, or has an unknown or wrong entry; the message has the place and the expected value.
     """
     try:
         table, lines = read_toml_with_lines(file, "case")
     except OSError as error:
         raise VlaError(f"{file}: cases cannot be read: {error.strerror}; --vla-cases needs one TOML file") from error
     except ValueError as error:
-        raise VlaError(f"{file}: no valid TOML: {error}") from error
+        raise VlaError(f"{file}: not valid TOML: {error}") from error
     if unknown := [key for key in table if key not in ("schema", "case")]:
         raise VlaError(f"{lines.where()}unknown key {unknown[0]!r}: expected schema = {SCHEMA} and [[case]] tables")
     if "schema" not in table:
         raise VlaError(f"{lines.where()}expected schema = {SCHEMA} before the first [[case]], found none")
     if table["schema"] != SCHEMA:
-        raise VlaError(f"{lines.where()}expected schema = {SCHEMA}, found {table['schema']!r}: of another version")
+        raise VlaError(f"{lines.where()}expected schema = {SCHEMA}, found {table['schema']!r}, of another version")
     entries = table.get("case")
     if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
         raise VlaError(f"{lines.where()}expected one [[case]] table or more, each with suite, task and seed")
@@ -78,17 +78,17 @@ def read_cases(file: Path, data: Path | None = None) -> tuple[ListedCase, ...]:
     for number, each in enumerate(found):
         earlier = first.setdefault(each.candidate.case.id, number)
         if earlier != number:
-            raise VlaError(f"{lines.where(number)}it is case[{earlier}] once more: leave one of them out")
+            raise VlaError(f"{lines.where(number)}duplicate of case[{earlier}]: leave one of them out")
     return found
 
 
 def listed_cases(file: Path, data: Path | None = None) -> tuple[Case, ...]:
-    """What a file of cases has, to be run; this process then knows their variations. Raises as `read_cases`."""
+    """Return the cases of a file, to be run; this process then knows their variations. Raises as `read_cases`."""
     return tuple(replace(each.candidate.case, given=True) for each in read_cases(file, data))
 
 
 def write_cases(file: Path, cases: Iterable[ListedCase]) -> None:
-    """Write a file that `read_cases` reads; the old one stays where that fails. Raises VlaError."""
+    """Write a file that `read_cases` reads; the old one stays if that fails. Raises VlaError."""
     text = _HEAD.format(name=file.name, schema=SCHEMA) + "".join(map(_written, cases))
     with whole_file(file) as stream:
         stream.write(text.encode())
@@ -155,14 +155,14 @@ def _changes(task: Task, table: Mapping[str, Mapping[str, Any]], wrong: Any) -> 
             raise wrong("changes", str(error)) from error
         known = {each.name for each in space}
         if problems := complaints(space, params):
-            strange = [f"{each} is none of them" for each in params if each not in known]
-            told = "; ".join([f"{', '.join(sorted(known))} are its parameters", *strange])
+            strange = [each for each in params if each not in known]
+            told = f"parameters: {', '.join(sorted(known))}" + f"; unknown: {', '.join(strange)}" * bool(strange)
             raise wrong("changes", f"{name}: {'; '.join(problems)}; {told}")
         found.append(change_of(name, params))
     changes = tuple(found)
     try:
-        if changes and task.varied:
-            raise VlaError(f"{task.suite} is varied by itself; take the suite {task.files} for others")
+        if changes:
+            check_unvaried(task)
         label = Candidate(task, 0, changes).label
         check_joint(label, parts_of(label))
     except VlaError as error:
@@ -183,12 +183,12 @@ MOST_KNOWN = 10
 
 
 def known_file(results: Path, task: Task) -> Path:
-    """Where the failures of a task are kept."""
+    """Return the file with the known failures of a task."""
     return results / FOLDER / task.suite / f"{task.key}.toml"
 
 
 def known_failures(results: Path, task: Task) -> tuple[ListedCase, ...]:
-    """The failures of a task that were found before, the last ones first; none where the file cannot be used any more.
+    """Return the known failures of a task, the last ones first; empty if the file cannot be used any more.
 
     Args:
         results: folder of all runs.
@@ -201,20 +201,20 @@ def known_failures(results: Path, task: Task) -> tuple[ListedCase, ...]:
         found = read_cases(file, task.data)
     except VlaError as error:
         # Of another version, or of files that are gone.
-        warn(f"{error}; no failure that was found before is tried first")
+        warn(f"{error}; known failures of this task are not tried first")
         return ()
     own = [each for each in found if each.candidate.task.id == task.id]
     return tuple(replace(each, candidate=replace(each.candidate, task=task)) for each in own)
 
 
 def remember_failures(results: Path, task: Task, found: Iterable[ListedCase], before: Iterable[ListedCase]) -> None:
-    """Keep what was found, and of what was known before as much as there is room for, also what passes now.
+    """Store new failures, then earlier ones while there is room, even if they pass now.
 
     Args:
         results: folder of all runs.
         task: whose they are.
-        found: now.
-        before: of `known_failures`.
+        found: the new failures.
+        before: the result of `known_failures`.
 
     Raises:
         VlaError: the file cannot be written.
@@ -228,7 +228,7 @@ def remember_failures(results: Path, task: Task, found: Iterable[ListedCase], be
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise VlaError(f"{file.parent}: no folder can be made there: {error.strerror}") from error
+        raise VlaError(f"{file.parent}: cannot create the folder: {error.strerror}") from error
     write_cases(file, list(by_candidate.values())[:MOST_KNOWN])
 
 

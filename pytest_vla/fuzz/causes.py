@@ -1,4 +1,4 @@
-"""Whether two failures are one: what each takes, and whether a scene has all that another one fails for."""
+"""The causes of failures: whether two failures have the same cause, and whether a scene includes a known cause."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -18,12 +18,12 @@ ALIKE_DEG, ALIKE_SHARE = 60.0, 0.25
 
 
 def cause_of(candidate: Candidate) -> Cause:
-    """What a scene takes, without what says how."""
+    """Return the cause of a scene: its kinds and the sides of their numbers, without manners such as a heading."""
     return tuple(sorted((change.kind, _sides(candidate, change)) for change in candidate.changes))
 
 
 def is_one_cause(first: Candidate, second: Candidate) -> bool:
-    """Whether two smallest failures are one: the same numbers to the same sides, and alike in what says how."""
+    """Whether two smallest failures have one cause: the same numbers on the same sides, and similar manners."""
     if cause_of(first) != cause_of(second):
         return False
     others = {change.kind: change for change in second.changes}
@@ -31,10 +31,10 @@ def is_one_cause(first: Candidate, second: Candidate) -> bool:
 
 
 def has_more(candidate: Candidate, smaller: Candidate) -> bool:
-    """Whether a candidate has all that a smaller one has, to the same sides and as much, so that it fails for that.
+    """Whether a candidate includes all of a smaller one, on the same sides and as much, and fails for that cause.
 
-    Numbers are compared one by one. What says how has to be alike. Texts have no order: of the same kind they count as
-    one.
+    Numbers are compared one by one. Manners (a heading, a colour) have to be similar. Texts have no order: those of one
+    kind count as equal.
     """
     changes = {change.kind: change for change in candidate.changes}
     for change in smaller.changes:
@@ -54,13 +54,13 @@ def has_more(candidate: Candidate, smaller: Candidate) -> bool:
 
 
 def changes_nothing(candidate: Candidate, change: Change) -> bool:
-    """Whether all of a change that says how much is benign."""
+    """Whether all amounts of a change are benign."""
     space = space_of(candidate, change)
     return any(each.is_amount for each in space) and not components(space, change.params)
 
 
 def space_of(candidate: Candidate, change: Change) -> Sequence[Parameter]:
-    """The parameters of a candidate's change."""
+    """Return the parameters of a candidate's change."""
     return kind_named(change.kind).space(candidate.task)
 
 
@@ -76,7 +76,7 @@ def _side(component: Component, change: Change, benign: Any) -> int:
 
 
 def _are_alike(candidate: Candidate, change: Change, other: Change) -> bool:
-    """In what says how, and in things: each thing of the first is near one of the other's."""
+    """Whether manners are similar, and each thing of the first change is near one of the other's."""
     for each in space_of(candidate, change):
         if each.parts:
             continue
@@ -91,7 +91,7 @@ def _are_alike(candidate: Candidate, change: Change, other: Change) -> bool:
 
 
 def _are_one_thing(parameter: Parameter, value: Sequence[Any], other: Sequence[Any] | None) -> bool:
-    """By its place alone."""
+    """Whether two things are one, by place alone."""
     if not other:
         return False
     pairs = zip(parameter.parts, value, other, strict=True)

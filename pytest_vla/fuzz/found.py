@@ -1,4 +1,4 @@
-"""What a search has found: failures at their smallest, and how many of the scenes fail."""
+"""The results of a search: failures at their smallest, the share of failing scenes, and their text."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ RUN_SEEDS_OF_DRAWS = 7
 
 
 def further_seeds(own: int) -> tuple[int, ...]:
-    """`RUN_SEEDS` run seeds, none of which is the search's own."""
+    """Return `RUN_SEEDS` run seeds without the search's own."""
     return tuple(seed for seed in range(RUN_SEEDS + 1) if seed != own)[:RUN_SEEDS]
 
 
@@ -32,14 +32,14 @@ class Found:
     """A failure, at its smallest.
 
     Attributes:
-        first: as it was proposed.
-        shrunk: what is left of it.
-        failed: under how many run seeds the smallest fails, the search's own among them.
-        tried: of how many.
+        first: the scene as proposed.
+        shrunk: its smallest form.
+        failed: number of run seeds under which the smallest fails, including the search's own.
+        tried: number of run seeds that were tried.
         number: of the proposal.
         source: of the proposal, see `pytest_vla.fuzz.sampler.SOURCES`.
-        rival: what comes of the smallest with the policy that is compared; None: there is none.
-        twin: under how many run seeds its benign twin fails, and of how many; of none where it was tried under one.
+        rival: outcome of the smallest with the policy to compare with, or None if there is none.
+        twin: number of run seeds under which its benign twin fails, and of those tried; (0, 0) if only one was tried.
         draws: whether the policy draws, so that run seeds are observations.
     """
 
@@ -55,33 +55,33 @@ class Found:
 
     @property
     def is_flaky(self) -> bool:
-        """Whether it fails under some run seeds only: reported with its rate, and not as found."""
+        """Whether it fails under some run seeds only, so that it is reported with its rate and not as found."""
         return self.failed < self.tried
 
     @property
     def cause(self) -> Cause:
-        """What it takes: kinds, their numbers, and to which side of each."""
+        """The cause: kinds, their numbers, and the side of each."""
         return cause_of(self.shrunk.candidate)
 
 
 @dataclass(frozen=True)
 class Searched:
-    """What a search has seen of a task.
+    """The state of a task's search.
 
     Attributes:
-        proposed: scenes that were drawn evenly and tried.
-        failed: of those, how many the policy fails and the expert does.
-        passed: how many the policy does.
-        aside: by why, how many told nothing.
-        guided: scenes that were chosen by what was seen of others.
-        guided_failed: how many of these fail; no rate of any space.
-        guided_passed: how many the policy does.
-        again: failures of kinds that were found before; the same change is at work, more of it.
-        pending: failures that were not looked into: the search was stopped before.
+        proposed: number of evenly drawn scenes that were tried.
+        failed: of those, how many the policy fails and the expert solves.
+        passed: of those, how many the policy solves.
+        aside: number of inconclusive scenes by reason.
+        guided: number of scenes chosen by the results of others.
+        guided_failed: how many of these fail; not a rate of any space.
+        guided_passed: how many of these the policy solves.
+        again: failures with a known cause, such as more of the same change.
+        pending: failures that were not examined, since the search was stopped before.
         found: distinct failures.
-        left_out: seeds whose benign twin the policy does not do, and why.
-        base: of the benign twins of the seeds that are searched, under further run seeds, how many fail, and of how
-            many. The own run seed is not among them, since seeds are searched whose twin succeeds under it.
+        left_out: seeds whose benign twin the policy does not solve, each with the reason.
+        base: number of failures of the searched seeds' benign twins under further run seeds, and of trials. The
+            search's own run seed is not included, since only seeds whose twin succeeds under it are searched.
         draws: whether the policy draws.
     """
 
@@ -101,7 +101,7 @@ class Searched:
 
     @property
     def told_something(self) -> bool:
-        """Whether the policy did or failed any scene, so that something was learned of it."""
+        """Whether the policy solved or failed any scene, so that the search had a result."""
         return bool(self.passed or self.failed or self.guided_passed or self.guided_failed)
 
 
@@ -109,11 +109,11 @@ class Searched:
 
 
 def failure_line(found: Found, rival: str = "") -> str:
-    """``fails under 4 of 4 run seeds: action.delay steps=3 (does it at steps=2), seed 0``.
+    """Return a failure in a line: ``fails under 4 of 4 run seeds: action.delay steps=3 (succeeds at ...), seed 0``.
 
     Args:
         found: the failure.
-        rival: the policy that is compared; empty: none is.
+        rival: the name of the policy to compare with, or an empty text.
     """
     often = often_text(found)
     end = "" if found.shrunk.complete else f"; {_why_not_smaller(found)}"
@@ -121,7 +121,10 @@ def failure_line(found: Found, rival: str = "") -> str:
 
 
 def often_text(found: Found) -> str:
-    """``under 8 of 8 run seeds [68%, 100%], its benign twin under 1 of 4``; of a policy that never draws the count."""
+    """Return how often it fails: ``under 8 of 8 run seeds [68%, 100%], its benign twin under 1 of 4``.
+
+    Interval and twin are left out if the policy does not draw.
+    """
     text = f"under {found.failed} of {found.tried} run seeds"
     if not found.draws:
         return text
@@ -132,51 +135,54 @@ def often_text(found: Found) -> str:
 
 def _why_not_smaller(found: Found) -> str:
     if found.is_flaky:
-        return "not made smaller, as it fails by luck"
-    return "not at its smallest: its episodes were at an end, or what is smaller fails by luck"
+        return "not shrunk, since it fails only sometimes"
+    return "may not be smallest: its episodes were used up, or smaller ones fail only sometimes"
 
 
 def rival_text(found: Found, rival: str) -> str:
-    """``; old:policy does it``: what the policy that is compared does with a failure; empty: there is none."""
+    """Return the outcome with the policy to compare with: ``; old:policy succeeds``; empty if there is none."""
     return "" if found.rival is None else f"; {rival or 'the other policy'} {_RIVAL[found.rival]}"
 
 
-_RIVAL = {"fails": "fails too", "passes": "does it", "aside": "tells nothing of it"}
+_RIVAL = {"fails": "fails too", "passes": "succeeds", "aside": "is inconclusive"}
 
 
 def about_text(found: Found, model: str, digest: str | None) -> str:
-    """What a file says of a case: how it fails, what passes, and of which policy that is."""
+    """Return the comment on a case in a file: the failure, what passes, and the policy."""
     return f"{boundary_text(found)}; {model} {(digest or 'of unknown content')[:12]}"
 
 
 def boundary_text(found: Found) -> str:
-    """``camera.azimuth azimuth_deg=23.4 (does it at azimuth_deg=21.9)``: the least that fails, and what passes."""
+    """Return the least change that fails, and what passes: ``camera.azimuth azimuth_deg=23.4 (succeeds at ...)``."""
     told = []
     for change in found.shrunk.candidate.changes:
         sides = [side for side in found.shrunk.boundaries if side.kind == change.kind]
         passing = " or ".join(filter(None, map(_passing, sides)))
-        does_it = f" (does it at {passing})" * bool(passing)
-        told.append(f"{change.kind} {params_text(change.params)}{does_it}")
+        boundary = f" (succeeds at {passing})" * bool(passing)
+        told.append(f"{change.kind} {params_text(change.params)}{boundary}")
     return " with ".join(told) or "no change"
 
 
 def rate_text(seen: Searched) -> str:
-    """``5 of 20 scenes drawn evenly fail = 25.0% [11.2%, 46.9%], 3 aside``; those aside told nothing and do not count.
+    """Return the failure rate: ``5 of 20 evenly drawn scenes fail = 25.0% [11.2%, 46.9%], 3 aside``.
 
-    Of others the count stands beside it, which is no rate.
+    Inconclusive scenes (aside) do not count. Guided scenes are only counted, since their rate is none of a space.
     """
     number, left = seen.failed + seen.passed, sum(seen.aside.values())
-    guided = f"; beside them {seen.guided_failed} of {seen.guided} that were looked for" if seen.guided else ""
+    guided = f"; guided: {seen.guided_failed} of {seen.guided} fail" if seen.guided else ""
     if not number:
-        return f"no scene that was drawn evenly told anything{guided}"
+        return f"no evenly drawn scene was conclusive{guided}"
     low, high = wilson_interval(seen.failed, number)
     rate = f"{seen.failed / number:.1%} [{low:.1%}, {high:.1%}]{base_text(seen)}"
     aside = f", {left} aside" if left else ""
-    return f"{seen.failed} of {number} scenes drawn evenly fail = {rate}{aside}{guided}"
+    return f"{seen.failed} of {number} evenly drawn scenes fail = {rate}{aside}{guided}"
 
 
 def base_text(seen: Searched) -> str:
-    """``; without any change 3 of 12 = 25.0%: +12.0 points [-15.1, 33.0]``; empty: the policy never draws."""
+    """Return the rate without any change, and the difference; empty if the policy does not draw.
+
+    ``; without any change 3 of 12 = 25.0%: +12.0 points [-15.1, 33.0]``.
+    """
     failed, tried = seen.base
     excess = excess_of(seen)
     if not seen.draws or excess is None:
@@ -188,12 +194,12 @@ def base_text(seen: Searched) -> str:
 
 
 def excess_of(seen: Searched) -> tuple[float, tuple[float, float]] | None:
-    """The rate of even scenes that fail less the rate without any change, with a 95% interval.
+    """Compute the failure rate of even scenes less the rate without any change, with a 95% interval.
 
     Newcombe's hybrid score interval for two independent rates (Statistics in Medicine 17, 1998, method 10).
 
     Returns:
-        None if either rate is of nothing.
+        None if either has no trials.
     """
     number, (failed, tried) = seen.failed + seen.passed, seen.base
     if not number or not tried:
@@ -205,9 +211,9 @@ def excess_of(seen: Searched) -> tuple[float, tuple[float, float]] | None:
 
 
 def aside_lines(seen: Searched) -> Iterator[str]:
-    """What told nothing, and why: seeds, and scenes by their reasons."""
+    """Yield a line for each seed that is left out, and for each reason of inconclusive scenes."""
     for seed, why in seen.left_out:
-        yield f"seed {seed} is left out: without any change {why}"
+        yield left_out_text(seed, why)
     reasons: dict[str, list[str]] = {}
     for why, number in seen.aside.items():
         reasons.setdefault(why.partition(":")[0], []).extend([why] * number)
@@ -215,8 +221,13 @@ def aside_lines(seen: Searched) -> Iterator[str]:
         yield f"{len(some)} aside: {some[0]}"
 
 
+def left_out_text(seed: int, why: str) -> str:
+    """Return the line on a seed that is not searched: ``seed 2 skipped: without any change the policy fails``."""
+    return f"seed {seed} skipped: without any change {why}"
+
+
 def params_text(params: Params) -> str:
-    """``steps=3 std=0.2``."""
+    """Return parameters as text: ``steps=3 std=0.2``."""
     return " ".join(f"{name}={_shown(value)}" for name, value in params.items())
 
 

@@ -1,6 +1,6 @@
-"""The file of a campaign: how it was begun, and a line for all that came of it, so that it can be gone on with.
+"""The file of a campaign, from which it can be resumed: its start, and a line for each result.
 
-JSON lines. A process that is killed leaves at most a last line that is torn, which is not read.
+JSON lines. A process that is killed leaves at most an incomplete last line, which is not read.
 """
 
 import json
@@ -33,13 +33,13 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Line:
-    """What came of a job.
+    """The result of a job.
 
     Attributes:
         task: id.
         job: that was done.
         result: of it.
-        episodes: that the campaign had run by then, in all.
+        episodes: total number of episodes that the campaign had run by then.
     """
 
     task: str
@@ -49,10 +49,14 @@ class Line:
 
 
 class Journal:
-    """A campaign's file, to be added to by one process."""
+    """A campaign's file, written by one process."""
 
     def __init__(self, file: Path, head: Mapping[str, Any]) -> None:
-        """Opens it; a new one begins with `head`. Raises VlaError: it cannot be written, or another one writes it."""
+        """Open the file; a new one begins with `head`.
+
+        Raises:
+            VlaError: it cannot be written, or another process writes it.
+        """
         import filelock
 
         self.file = file
@@ -66,19 +70,19 @@ class Journal:
             self._stream = file.open("ab")
             is_new = not file.stat().st_size
         except filelock.Timeout:
-            raise VlaError(f"{file.parent}: another process goes on with this search; wait for it, or end it") from None
+            raise VlaError(f"{file.parent}: another process runs this search; wait for it, or stop it") from None
         except OSError as error:
             self._lock.release()
-            raise VlaError(f"{file}: the search cannot be kept: {error.strerror or error}") from error
+            raise VlaError(f"{file}: the search cannot be written: {error.strerror or error}") from error
         if is_new:
             self._write({"schema": SCHEMA, **head})
 
     def add(self, line: Line) -> None:
-        """Add what came of a job. Raises VlaError: it cannot be written."""
+        """Add the result of a job. Raises VlaError if it cannot be written."""
         self._write(_table_of(line))
 
     def close(self) -> None:
-        """Close it."""
+        """Close the file."""
         if self._stream is not None:
             self._stream.close()
         self._lock.release()
@@ -90,27 +94,27 @@ class Journal:
             # A process that is killed leaves what it has handed to the system.
             self._stream.flush()
         except OSError as error:
-            raise VlaError(f"{self.file}: the search cannot be kept: {error.strerror or error}") from error
+            raise VlaError(f"{self.file}: the search cannot be written: {error.strerror or error}") from error
 
 
 def read_head(file: Path) -> dict[str, Any]:
-    """How a campaign was begun. Raises VlaError: it cannot be read, or is none."""
+    """Return the start of a campaign. Raises VlaError if it cannot be read, or is none."""
     for table in _tables(file):
         if table.get("schema") != SCHEMA:
             raise VlaError(f"{file}:1: expected a search with schema {SCHEMA}, found {table.get('schema')!r}")
         return table
-    raise VlaError(f"{file}: nothing is in it; begin a new search")
+    raise VlaError(f"{file}: it is empty; start a new search")
 
 
 def read_lines(file: Path, tasks: Mapping[str, Task]) -> Iterator[Line]:
-    """All that came of a campaign's jobs, in order.
+    """Yield the results of a campaign's jobs, in order.
 
     Args:
         file: of the campaign.
         tasks: by their ids.
 
     Raises:
-        VlaError: a line cannot be read; says which.
+        VlaError: a line cannot be read; the message has its number.
     """
     for number, table in enumerate(_tables(file), 1):
         if number == 1:
@@ -118,11 +122,11 @@ def read_lines(file: Path, tasks: Mapping[str, Task]) -> Iterator[Line]:
         try:
             yield _line_of(table, tasks)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise VlaError(f"{file}:{number}: this is no line of a search ({error!r}); begin a new one") from error
+            raise VlaError(f"{file}:{number}: not a line of a search ({error!r}); start a new one") from error
 
 
 def _cut_torn(file: Path) -> None:
-    """Take off a last line that has no end."""
+    """Remove an incomplete last line."""
     with file.open("rb+") as stream:
         stream.seek(0, os.SEEK_END)
         end = size = stream.tell()
@@ -146,7 +150,7 @@ def _tables(file: Path) -> Iterator[dict[str, Any]]:
                     if not isinstance(table, dict):
                         raise ValueError("no table")
                 except ValueError as error:
-                    raise VlaError(f"{file}:{number}: expected a line of JSON: {error}; begin a new search") from error
+                    raise VlaError(f"{file}:{number}: expected a line of JSON: {error}; start a new search") from error
                 yield table
     except OSError as error:
         raise VlaError(f"{file}: the search cannot be read: {error.strerror or error}") from error
@@ -225,7 +229,7 @@ def _line_of(table: Mapping[str, Any], tasks: Mapping[str, Task]) -> Line:
 
 
 def _of_two(table: Any) -> tuple[int, int]:
-    """How many of how many; of a journal that an earlier version wrote none."""
+    """Read a number of failures and of trials, (0, 0) if an earlier version wrote neither."""
     failed, tried = table or (0, 0)
     return int(failed), int(tried)
 
@@ -253,26 +257,26 @@ _OF_THE_POLICY, _OF_VERSIONS = "policy_digest", "versions"
 
 
 def kept_search(results: Path, name: str) -> Path:
-    """The file of a search.
+    """Return the file of a search.
 
     Args:
         results: the folder of all runs.
         name: of the search, or `LAST`.
 
     Raises:
-        VlaError: there is none of that name, with close matches.
+        VlaError: there is none of that name; the message has close matches.
     """
     folder = results / FOLDER
     names = sorted(each.parent.name for each in folder.glob(f"*/{FILE}"))
     if not names:
         raise VlaError(f"--resume: there is no search in {folder}")
     if name != LAST and name not in names:
-        raise VlaError(f"--resume={name}: no search in {folder} is called so.{did_you_mean(name, names)}")
+        raise VlaError(f"--resume={name}: there is no such search in {folder}.{did_you_mean(name, names)}")
     return folder / (names[-1] if name == LAST else name) / FILE
 
 
 def head_of(options: Mapping[str, Any], conditions: Conditions) -> dict[str, Any]:
-    """What a search's file begins with: `options`, as JSON has them, and what its numbers depend on beside them."""
+    """Return the start of a search's file: `options` as JSON has them, the versions, and the policy's digest."""
     return {
         "options": dict(options),
         _OF_VERSIONS: installed_versions(),
@@ -281,21 +285,21 @@ def head_of(options: Mapping[str, Any], conditions: Conditions) -> dict[str, Any
 
 
 def begun_options(file: Path) -> dict[str, Any]:
-    """The options that a search was begun with, as JSON has them. Raises VlaError."""
+    """Return the options that a search began with, as JSON has them. Raises VlaError."""
     options = read_head(file).get("options")
     if not isinstance(options, dict):
-        raise VlaError(f"{file}:1: its options are missing; begin a new search")
+        raise VlaError(f"{file}:1: its options are missing; start a new search")
     return options
 
 
 def check_head(file: Path, head: Mapping[str, Any]) -> None:
-    """Refuse what would make one search of two. Raises VlaError."""
+    """Raise VlaError if the policy or the installed versions differ from those that a search began with."""
     before = read_head(file)
-    for key, what in ((_OF_THE_POLICY, "the policy"), (_OF_VERSIONS, "what is installed")):
+    for key, what in ((_OF_THE_POLICY, "the policy"), (_OF_VERSIONS, "the set of installed versions")):
         if before.get(key) != head[key]:
             raise VlaError(
-                f"--resume={file.parent.name}: {what} is not what it was when the search began (then "
-                f"{before.get(key)}, now {head[key]}); begin a new search"
+                f"--resume={file.parent.name}: {what} changed since the search began (then "
+                f"{before.get(key)}, now {head[key]}); start a new search"
             )
 
 
@@ -306,13 +310,13 @@ def check_head(file: Path, head: Mapping[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class ReplayedSearch:
-    """The search of a task.
+    """The search of a task, replayed from its file.
 
     Attributes:
         coverage: of all scenes that were tried.
         shares: of those that were drawn evenly.
-        sources: by source, the scenes that it gave.
-        seconds: that scenes took, of all workers together.
+        sources: the outcomes of each source's scenes.
+        seconds: total duration of the scenes, over all workers.
     """
 
     coverage: Coverage
@@ -323,12 +327,12 @@ class ReplayedSearch:
 
 @dataclass(frozen=True)
 class Retold:
-    """A whole search.
+    """A whole campaign, replayed from its file.
 
     Attributes:
         tasks: by id.
-        growth: episodes that were run, and how many distinct failures were known by then, of all tasks; a pair for each
-            failure, and the end.
+        growth: number of episodes, and of distinct failures known by then, over all tasks; a pair for each failure, and
+            for the end.
     """
 
     tasks: Mapping[str, ReplayedSearch]
@@ -337,7 +341,7 @@ class Retold:
 
 @dataclass
 class _OfTask:
-    """What is counted of a task's lines, as they come."""
+    """The counts of a task's lines."""
 
     coverage: Coverage
     counted: Counted
@@ -360,7 +364,7 @@ class _OfTask:
                     self.counted.count(there, each.outcome == "fails")
 
     def _answered(self) -> Iterator[TriedProposal]:
-        """Even scenes before which all have an answer: what takes long fails more often, and comes late."""
+        """Yield even scenes before which all have a result: slow scenes fail more often, and come late."""
         while self.next_even in self.waiting:
             yield self.waiting.pop(self.next_even)
             self.next_even += self.step
@@ -369,13 +373,13 @@ class _OfTask:
 def retell(
     lines: Iterable[Line], seen: Mapping[str, Searched], tasks: Sequence[Task], dimensions: Sequence[str], guided: bool
 ) -> Retold:
-    """Tell a search again.
+    """Replay a campaign from its lines.
 
     Args:
-        lines: all that came of its jobs, in order.
-        seen: of it, by the ids of tasks.
+        lines: results of its jobs, in order.
+        seen: the state of each search, by the ids of tasks.
         tasks: that were searched.
-        dimensions: to which the search was narrowed; none: all.
+        dimensions: to which the search was narrowed; empty for all.
         guided: whether other than even scenes were proposed.
     """
     step = len(SOURCES) if guided else 1

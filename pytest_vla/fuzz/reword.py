@@ -1,8 +1,8 @@
-"""The closest rewording that breaks a task: what it is told otherwise, by PRIDE's distance, and no longer does.
+"""The search for the closest rewording that breaks a task, by PRIDE's distance.
 
-Half of the tries are drawn evenly over sorts of rewordings: their failures are a rate, and tell early whether anything
-breaks it at all. Where something does, up to a quarter goes to nearer ones that share a word with it which no passing
-one has. All others are tried nearest first, which alone proves that nothing nearer breaks it.
+Half of the tries are drawn evenly over sorts of rewordings: their failures are a rate, and show early whether anything
+breaks the task at all. If something does, up to a quarter are nearer ones that share a changed word with it which no
+passing one has. All others are tried nearest first, which alone proves that nothing nearer breaks it.
 """
 
 import re
@@ -47,7 +47,8 @@ class Rewording:
 
     Attributes:
         change: of the kind that can draw it.
-        sorts: what it changes, by axis: ``words`` how many; or ``object`` and ``action``, LIBERO-Para's types.
+        sorts: its sort by axis: ``words`` for the number of changed words; or ``object`` and ``action``, LIBERO-Para's
+            types.
     """
 
     change: Change
@@ -55,15 +56,15 @@ class Rewording:
 
     @property
     def text(self) -> str:
-        """What the robot is told."""
+        """The reworded instruction."""
         return str(self.change.params[INSTRUCTION])
 
 
 def rewordings(task: Task) -> tuple[Rewording, ...]:
-    """All rewordings of a task, each text once: paraphrases first, by cell, then words, by number.
+    """Return all rewordings of a task, each text once: paraphrases first, by cell, then words, by number.
 
     Raises:
-        VlaError: there is none: the grammar cannot read the instruction, and WordNet has no word for one of its.
+        VlaError: there is none, since the grammar cannot read the instruction and WordNet has no synonym for its words.
     """
     why = ""
     found: dict[str, Rewording] = {}
@@ -76,7 +77,7 @@ def rewordings(task: Task) -> tuple[Rewording, ...]:
         if each.text.lower() not in known:
             found.setdefault(each.text.lower(), each)
     if not found:
-        raise VlaError(f"{task.id} cannot be asked in other words: WordNet has none for {task.language!r}, and {why}")
+        raise VlaError(f"{task.id} cannot be reworded: WordNet has no synonym for {task.language!r}, and {why}")
     return tuple(found.values())
 
 
@@ -116,9 +117,9 @@ class Ranked:
     """A rewording with its distance from the task's own instruction.
 
     Attributes:
-        rewording: what is said.
+        rewording: of the instruction.
         distance: PRIDE's.
-        changed: words that are gone, with ``-`` before, and that are new, with ``+``; each as often as it is so.
+        changed: removed words, with ``-`` before, and new ones, with ``+``; each as often as it was removed or added.
     """
 
     rewording: Rewording
@@ -127,13 +128,13 @@ class Ranked:
 
     @property
     def rank(self) -> tuple[float, int]:
-        """Less is nearer: by distance; of equally distant ones those with fewer changed words."""
+        """The sort key, less is nearer: by distance, then by the number of changed words."""
         return round(self.distance, _DIGITS), len(self.changed)
 
 
 @dataclass(frozen=True)
 class TriedRewording:
-    """A rewording that was tried: its place among the `Ranked`, why it was tried, and what came of it."""
+    """A rewording that was tried: its place among the `Ranked`, why it was tried, and its outcome."""
 
     place: int
     way: Way
@@ -148,10 +149,10 @@ class Break:
     Attributes:
         place: among the `Ranked`.
         candidate: as it was tried.
-        failed: under how many run seeds it fails, the search's own among them.
-        tried: of how many.
-        failed_elsewhere: of the further case seeds, under how many it fails.
-        tried_elsewhere: of how many, whose benign twins succeed.
+        failed: number of run seeds under which it fails, including the search's own.
+        tried: number of run seeds.
+        failed_elsewhere: number of further case seeds under which it fails.
+        tried_elsewhere: number of further case seeds whose benign twins succeed.
     """
 
     place: int
@@ -163,21 +164,21 @@ class Break:
 
     @property
     def is_flaky(self) -> bool:
-        """Whether it fails under some run seeds only: told with its rate, and not as found."""
+        """Whether it fails under some run seeds only, so that it is reported with its rate and not as found."""
         return self.failed < self.tried
 
 
 @dataclass
 class Reworded:
-    """What a search has seen of a task.
+    """The state of a task's search.
 
     Attributes:
         ranked: all rewordings, nearest first.
-        seed: the case's, under which all were tried; None: no benign twin succeeds.
-        left_out: seeds that were looked at and whose benign twin the policy does not do, and why.
+        seed: the case's, under which all were tried, or None if no benign twin succeeds.
+        left_out: seeds whose benign twin the policy does not solve, each with the reason.
         tried: in the order in which they were.
-        closest: the nearest that was found to fail under all run seeds.
-        flaky: those that fail under some only.
+        closest: the nearest that fails under all run seeds.
+        flaky: those that fail under some run seeds only.
     """
 
     ranked: tuple[Ranked, ...]
@@ -189,25 +190,25 @@ class Reworded:
 
     @property
     def nearer(self) -> int:
-        """How many rewordings are nearer than the closest that breaks it; all, where none does."""
+        """The number of rewordings that are nearer than the closest that breaks the task; all if none does."""
         if self.closest is None:
             return len(self.ranked)
         return bisect_left(self.ranked, self.ranked[self.closest.place].rank, key=lambda each: each.rank)
 
     @property
     def untried(self) -> tuple[int, ...]:
-        """Places of the nearer ones that were not tried, or told nothing."""
+        """The places of nearer rewordings that were not tried, or were inconclusive."""
         known = {each.place for each in self.tried if each.outcome != "aside"}
         return tuple(place for place in range(self.nearer) if place not in known)
 
     @property
     def cleared(self) -> float | None:
-        """The distance below which nothing breaks it always, as all that is nearer was tried; None: all was."""
+        """The distance below which all were tried and none breaks the task always, or None if all were tried."""
         return self.ranked[self.untried[0]].distance if self.untried else None
 
 
 def ranked(task: Task, some: Sequence[Rewording], backend: Backend) -> tuple[Ranked, ...]:
-    """Rewordings by their `Ranked.rank`, nearest first.
+    """Sort rewordings by their `Ranked.rank`, nearest first.
 
     Raises:
         VlaError: the backend cannot compare them.
@@ -221,7 +222,7 @@ def ranked(task: Task, some: Sequence[Rewording], backend: Backend) -> tuple[Ran
 
 
 def changed_words(original: str, text: str) -> tuple[str, ...]:
-    """Words that are gone, ``-bowl``, in their order, and those that are new, ``+dish``."""
+    """Return removed words, ``-bowl``, in their order, then new ones, ``+dish``."""
     before, now = (re.findall(r"[\w'-]+", each.lower()) for each in (original, text))
     gone, new = Counter(before) - Counter(now), Counter(now) - Counter(before)
     return (*_signed("-", before, gone), *_signed("+", now, new))
@@ -237,19 +238,19 @@ def find_closest(
     told: Callable[[Reworded], None] = lambda seen: None,
     run_seeds: Sequence[int] = further_seeds(0),
 ) -> Reworded:
-    """Search one task.
+    """Search one task for the closest rewording that breaks it.
 
-    All is tried under one seed, the first whose benign twin succeeds under all run seeds.
+    All are tried under one seed, the first whose benign twin succeeds under all run seeds.
 
     Args:
         task: as it is.
         seeds: of its cases.
         near_to_far: its rewordings, as `ranked` orders them.
         attempt: tries a candidate.
-        tries: how many rewordings are tried; how often one fails that does comes beside.
+        tries: number of rewordings to try; repeated trials of failures are not included.
         generator: the same state gives the same draws.
         told: called after each try.
-        run_seeds: further ones, under which what fails is tried again.
+        run_seeds: further ones, under which failures are tried again.
     """
     search = _Search(task, Reworded(tuple(near_to_far)), attempt, told, run_seeds)
     others = search.begin(tuple(dict.fromkeys(seeds)))
@@ -270,7 +271,7 @@ def find_closest(
 
 
 def drawn_evenly(some: Sequence[Ranked], number: int, generator: Random) -> tuple[int, ...]:
-    """Places of so many rewordings, each once: a sort is drawn, each as likely, and one of it."""
+    """Return the places of drawn rewordings, each once: first a sort is drawn, all equally likely, then one of it."""
     by_sort: dict[tuple[tuple[str, str], ...], list[int]] = {}
     for place, each in enumerate(some):
         by_sort.setdefault(each.rewording.sorts, []).append(place)
@@ -286,9 +287,9 @@ def drawn_evenly(some: Sequence[Ranked], number: int, generator: Random) -> tupl
 
 
 def rates_by_sort(some: Iterable[Reworded]) -> dict[tuple[str, str], tuple[int, int]]:
-    """Of the rewordings that were drawn evenly how many break their task and of how many, by what they change.
+    """Count failures and trials of the evenly drawn rewordings, by their sort.
 
-    Under ``("", "")`` of all. One that changes objects and action is in two rows.
+    Those of all are under ``("", "")``. One that changes objects and action is in two rows.
     """
     found: dict[tuple[str, str], tuple[int, int]] = {}
     for seen in some:
@@ -309,7 +310,7 @@ class _Search:
     run_seeds: Sequence[int]
 
     def begin(self, seeds: Sequence[int]) -> tuple[int, ...]:
-        """Finds the seed to search under; those behind it."""
+        """Find the seed to search under, and return those after it."""
         for at, seed in enumerate(seeds):
             if self._does(seed, self.run_seeds):
                 self.seen.seed = seed
@@ -322,7 +323,7 @@ class _Search:
         return Candidate(self.task, at, (self.seen.ranked[place].rewording.change,))
 
     def try_at(self, place: int, way: Way) -> None:
-        """Tries a rewording; one that is nearer than the closest and fails is tried under all run seeds."""
+        """Try a rewording; one that is nearer than the closest and fails is tried under all run seeds."""
         candidate = self.candidate(place)
         trial = self.attempt(candidate)
         self.seen.tried.append(TriedRewording(place, way, trial.outcome, trial.why))
@@ -336,7 +337,7 @@ class _Search:
         self.told(self.seen)
 
     def suspected(self) -> int | None:
-        """The nearest that shares a changed word with the closest, of those that nothing has which passes."""
+        """Return the nearest untried rewording with a changed word that the closest has and no passing one."""
         if self.seen.closest is None:
             return None
         ranks = self.seen.ranked
@@ -348,12 +349,12 @@ class _Search:
         )
 
     def nearest(self) -> int | None:
-        """The nearest that was not tried; None where nothing nearer than the closest is left."""
+        """Return the nearest untried rewording, or None if none nearer than the closest is left."""
         done = {each.place for each in self.seen.tried}
         return next((at for at in range(self.seen.nearer) if at not in done), None)
 
     def try_elsewhere(self, seeds: Sequence[int]) -> None:
-        """Tries the closest under further seeds of the case."""
+        """Try the closest under further seeds of the case."""
         found = self.seen.closest
         if found is None:
             return
@@ -364,7 +365,7 @@ class _Search:
         self.told(self.seen)
 
     def _does(self, seed: int, further: Sequence[int]) -> bool:
-        """Whether the policy does the task as it is, under further run seeds too; else the seed is left out."""
+        """Whether the policy solves the unchanged task, under further run seeds too; if not the seed is left out."""
         twin = Candidate(self.task, seed)
         if (trial := self.attempt(twin)).outcome != "passes":
             self.seen.left_out += ((seed, trial.why),)

@@ -1,8 +1,8 @@
-"""Which scene is tried next: evenly drawn ones always, and beside them what was seen says where failures may be.
+"""The choice of the next scene: evenly drawn ones always, and others guided by the results so far.
 
-Of four scenes one each is drawn evenly (`EVEN`), has many changes at once (`CROWDED`), is what the surrogate expects to
-fail or knows least of (`FORESEEN`), and is a neighbour of one that came near (`NEIGHBOUR`). The even ones do not depend
-on what came of others, so that their failure rate is one of the space.
+Of four scenes one each is drawn evenly (`EVEN`), has many changes at once (`CROWDED`), is expected to fail or least
+known by the surrogate (`FORESEEN`), and is a neighbour of one that came near failing (`NEIGHBOUR`). The even ones do
+not depend on results, so that their failure rate is one of the space.
 """
 
 import math
@@ -40,14 +40,14 @@ _PROPOSE_MOST_DRAWS = 100
 
 
 def fuzzed_kinds(task: Task, dimensions: Sequence[str] = ()) -> tuple[VariationKind, ...]:
-    """The kinds that can be searched on a task: ours that are graded or come in parts, and need no files.
+    """Return the kinds that can be searched on a task: ours that are graded or come in parts, and need no files.
 
     Args:
         task: of any suite that is not varied by itself.
-        dimensions: only these; none: all that there are.
+        dimensions: only these; empty for all.
 
     Raises:
-        VlaError: there is no such dimension, with close matches, or the task has no kind of any.
+        VlaError: there is no such dimension (the message has close matches), or the task has no kind of any.
     """
     ours = [
         kind
@@ -57,16 +57,18 @@ def fuzzed_kinds(task: Task, dimensions: Sequence[str] = ()) -> tuple[VariationK
     known = tuple(dict.fromkeys(kind.dimension for kind in ours))
     for name in dimensions:
         if name not in known:
-            raise VlaError(f"no dimension {name!r} can be searched.{did_you_mean(name, known)} {', '.join(known)} can")
+            raise VlaError(
+                f"no dimension {name!r} can be searched.{did_you_mean(name, known)} Known: {', '.join(known)}"
+            )
     wanted = [kind for kind in ours if not dimensions or kind.dimension in dimensions]
     found = tuple(kind for kind in wanted if not kind.needs_files and _has(task, kind))
     if not found:
-        raise VlaError(f"{task.id} has no kind of {', '.join(dimensions or known)}")
+        raise VlaError(f"{task.id} cannot be varied by {' or '.join(dimensions or known)}")
     return found
 
 
 def propose(task: Task, seed: int, some: Sequence[VariationKind], generator: Random) -> Candidate:
-    """A scene drawn evenly: how many dimensions, which, of each a kind, of that any amount up to its highest level.
+    """Draw a scene evenly: the number of dimensions, which ones, a kind of each, and an amount up to its highest level.
 
     Args:
         task: as it is.
@@ -84,18 +86,26 @@ def propose(task: Task, seed: int, some: Sequence[VariationKind], generator: Ran
         except VlaError as error:
             # Such as an amount that rounds to nothing.
             why = str(error)
-    raise VlaError(f"{task.id}: none of {_PROPOSE_MOST_DRAWS} draws is a scene that it can have; the last one: {why}")
+    raise no_scene(task, _PROPOSE_MOST_DRAWS, why)
+
+
+def no_scene(task: Task, draws: int, why: str) -> VlaError:
+    """Return the error of a task in which no draw is possible; `why` is the error of the last one."""
+    return VlaError(f"{task.id}: none of {draws} draws is possible in this task; the last one: {why}")
 
 
 def checked(candidate: Candidate) -> Candidate:
-    """The same. Raises VlaError: the task cannot have it."""
+    """Return the candidate. Raises VlaError if the task cannot have it."""
     with remembering(candidate.changes):
         find_variation(candidate.task, candidate.label, candidate.seed)
     return candidate
 
 
 def drawn(task: Task, seed: int, some: Sequence[VariationKind], generator: Random) -> Candidate:
-    """A scene as `propose` draws it, once. Raises VlaError, or gives one that the task cannot have: see `checked`."""
+    """Draw a scene once, as `propose`.
+
+    The task may not be able to have it, see `checked`. Raises VlaError if nothing can be drawn.
+    """
     by_dimension: dict[str, list[VariationKind]] = {}
     for kind in some:
         by_dimension.setdefault(kind.dimension, []).append(kind)
@@ -106,13 +116,13 @@ def drawn(task: Task, seed: int, some: Sequence[VariationKind], generator: Rando
 
 
 def drawn_change(task: Task, kind: VariationKind, generator: Random, least: float = 0.0) -> Change:
-    """A change of a kind, any amount of it.
+    """Draw a change of a kind, with any amount of it.
 
     Args:
         task: as it is.
         kind: that the task has.
         generator: the same state gives the same change.
-        least: of its highest level, the amount that it is above; below 1.
+        least: the amount that it exceeds, as a share of the highest level; below 1.
 
     Raises:
         VlaError: this draw is none that the task can have.
@@ -135,7 +145,7 @@ def drawn_change(task: Task, kind: VariationKind, generator: Random, least: floa
 
 
 def _sampled(kind: VariationKind, draw: Draw) -> Params:
-    """Of a level, or of the next below it that there is. Raises VlaError: there is none."""
+    """Sample a level, or the next lower one that the task has. Raises VlaError if there is none."""
     for lower in [each for each in reversed(kind.levels) if each <= draw.level]:
         try:
             return kind.sample(replace(draw, level=lower))
@@ -183,12 +193,12 @@ _MOST_CHOICES = 12
 
 
 def row_of(candidate: Candidate, spaces: Spaces) -> Row:
-    """A scene as numbers: amounts as shares of their ranges, angles as points of a circle, choices each by itself."""
+    """Return a scene as numbers: amounts as shares of their ranges, angles as points of a circle, choices one-hot."""
     return {change.kind: np.array(_numbers(spaces[change.kind], change.params)) for change in candidate.changes}
 
 
 class Surrogate:
-    """What was tried, and what is foreseen from it; it holds `MOST_ROWS` scenes at most."""
+    """The prediction of failures from the scenes that were tried, of which it holds `MOST_ROWS` at most."""
 
     def __init__(self) -> None:
         self._rows: list[Row] = []
@@ -199,7 +209,7 @@ class Surrogate:
         return len(self._rows)
 
     def add(self, row: Row, seen: float) -> None:
-        """A scene was tried; `seen`: from 0 to 1, how near the policy came to failing."""
+        """Add a scene that was tried; `seen` is how near the policy came to failing, 0..1."""
         if len(self._rows) >= MOST_ROWS:
             self._keep(self._best())
         across = _kernel([row], self._rows)
@@ -208,7 +218,7 @@ class Surrogate:
         self._seen.append(seen)
 
     def foreseen(self, asked: Sequence[Row]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """How near the policy comes to failing in scenes, and the standard deviation of that: (len(asked),) each.
+        """Predict how near the policy comes to failing in scenes, with its standard deviation: (len(asked),) each.
 
         Raises:
             ValueError: nothing was tried yet.
@@ -225,7 +235,7 @@ class Surrogate:
         return expected, np.sqrt(np.maximum(spread, 0.0))
 
     def _best(self) -> list[int]:
-        """What is near failing says most; of the rest the latest."""
+        """Return the places to keep: the latest half, and of the rest those nearest to failing."""
         half = MOST_ROWS // 2
         latest = range(len(self._rows) - half, len(self._rows))
         older = sorted(range(latest.start), key=lambda at: -self._seen[at])
@@ -288,7 +298,7 @@ def _share(parameter: Parameter, value: float) -> float:
 
 
 def _flat(parameter: Parameter, value: Any) -> list[Any]:
-    """As many values as the parameter has; of one that is left out the benign one."""
+    """Return as many values as the parameter has, the benign one for one that is left out."""
     if value is None:
         return [parameter.benign or 0.0] * math.prod(parameter.shape)
     return list(np.ravel(value)) if parameter.shape else [value]
@@ -307,7 +317,7 @@ class BehaviourCell:
     """A kind of behaviour.
 
     Attributes:
-        dimensions: what is changed.
+        dimensions: that are changed.
         outcome: of the trial.
         left: the goal's literals that did not hold at the end.
         goal: how much of the goal held, of `GOAL_PARTS`.
@@ -325,9 +335,9 @@ class Kept:
 
     Attributes:
         candidate: the scene.
-        nearness: how near the policy came to failing, 1: it failed.
+        nearness: how near the policy came to failing; 1 if it failed.
         trials: of the cell.
-        chosen: how often the search went on from here.
+        chosen: how often the search continued from here.
     """
 
     candidate: Candidate
@@ -338,7 +348,7 @@ class Kept:
 
 @dataclass
 class Archive:
-    """The cells that were met."""
+    """The behaviours that were met, with the best scene of each."""
 
     cells: dict[BehaviourCell, Kept] = field(default_factory=dict)
 
@@ -354,7 +364,7 @@ class Archive:
             kept.candidate, kept.nearness = candidate, nearness
 
     def choose(self, generator: Random) -> Candidate | None:
-        """A scene to go on from: near failing, and seldom chosen before; None: there is none."""
+        """Draw a scene to continue from, near failing and seldom chosen before, or return None if there is none."""
         some = [kept for cell, kept in self.cells.items() if cell.outcome != "aside"]
         if not some:
             return None
@@ -365,12 +375,12 @@ class Archive:
 
 
 def cell_of(candidate: Candidate, outcome: Outcome, literals: Sequence[tuple[str, bool]]) -> BehaviourCell:
-    """The cell of a trial.
+    """Return the cell of a trial.
 
     Args:
         candidate: that was tried.
         outcome: of the trial.
-        literals: of the goal, and whether each held at the end; none: not known.
+        literals: of the goal, and whether each held at the end; empty if unknown.
     """
     dimensions = tuple(sorted(candidate.dimensions))
     if outcome != "fails" or not literals:
@@ -407,7 +417,7 @@ class Proposal:
 
 @dataclass(frozen=True)
 class TriedProposal:
-    """What came of a proposal.
+    """The result of a proposal.
 
     Attributes:
         proposal: that was tried.
@@ -415,7 +425,7 @@ class TriedProposal:
         why: in words.
         literals: of the goal, and whether each held at the end.
         signals: see `pytest_vla.fuzz.trial.Trial`.
-        seconds: that it took.
+        seconds: its duration.
     """
 
     proposal: Proposal
@@ -428,16 +438,16 @@ class TriedProposal:
 
 @dataclass
 class Sampler:
-    """What is known of a task, and what is to be tried next.
+    """The state of a task's search that the next proposal depends on.
 
     Args:
         task: as it is.
         kinds: to draw from.
         key: of the generators: equal keys and equal trials give equal proposals.
-        twins: by seed, the signals of the benign twin; only of seeds whose twin succeeds; one or more.
+        twins: the benign twins' signals, by seed; only seeds whose twin succeeds; at least one.
         guided: whether other than even scenes are proposed.
-        seeds: all that the search has, those without a twin that succeeds too: which scene has which does not depend
-            on the policy. None given: those of the twins.
+        seeds: all seeds of the search, including those without a twin that succeeds, so that a scene's number gives its
+            seed independently of the policy. By default those of the twins.
     """
 
     task: Task
@@ -460,7 +470,7 @@ class Sampler:
         self.crowd = self.crowd or len(self._by_dimension)
 
     def propose(self, number: int) -> Proposal:
-        """The proposal of a number. Raises VlaError: the task has no scene to propose."""
+        """Return the proposal of a number. Raises VlaError if the task has no scene to propose."""
         source = SOURCES[number % len(SOURCES)] if self.guided else EVEN
         # Guided or not, the even scenes are the same ones.
         place = number // len(SOURCES) if self.guided else number
@@ -479,7 +489,7 @@ class Sampler:
         return Proposal(number, source, found or propose(self.task, seed, self.kinds, generator))
 
     def add_trial(self, tried: TriedProposal) -> None:
-        """Add a trial, from which later proposals follow."""
+        """Add a trial, which later proposals depend on."""
         proposal, nearness = tried.proposal, self.nearness(tried)
         self.archive.add(cell_of(proposal.candidate, tried.outcome, tried.literals), proposal.candidate, nearness)
         self._surrogate.add(row_of(proposal.candidate, self._spaces), nearness)
@@ -489,11 +499,11 @@ class Sampler:
             self.crowd = min(max(self.crowd + step, 2), len(self._by_dimension))
 
     def learn(self, smallest: Candidate) -> None:
-        """A failure is known at its smallest: scenes that have all of it are not proposed by guidance any more."""
+        """Add a failure at its smallest: guided proposals no longer include all of it."""
         self.known.append(smallest)
 
     def nearness(self, tried: TriedProposal) -> float:
-        """How near the policy came to failing, from 0 to 1: how much more than the benign twin it took or cost."""
+        """Return how near the policy came to failing, 0..1: the extra steps or costs over the benign twin."""
         if tried.outcome != "passes":
             # Nothing is learned of what cannot be done: guidance is to stay away from it.
             return 1.0 if tried.outcome == "fails" else 0.0
@@ -506,7 +516,7 @@ class Sampler:
         return NEARNESS_OF_SUCCESS * min(max(more), 1.0)
 
     def _unknown(self, draw: Callable[[], Candidate | None], generator: Random) -> Candidate | None:
-        """A scene that the task can have, and that fails for nothing that is known."""
+        """Draw a scene that the task can have, and that includes no known failure."""
         for _ in range(_MOST_DRAWS):
             try:
                 candidate = draw()
@@ -545,7 +555,7 @@ class Sampler:
         return None if near is None else self._mutated(near, generator)
 
     def _mutated(self, near: Candidate, generator: Random) -> Candidate:
-        """Other amounts, one change more, or one in the place of another."""
+        """Return a scene with other amounts, one change more, or one change replaced."""
         moved = tuple(
             change_of(change.kind, nearby(self._spaces[change.kind], change.params, generator))
             for change in near.changes
@@ -561,14 +571,16 @@ class Sampler:
 
 
 def _with(changes: Sequence[Change], new: Change) -> tuple[Change, ...]:
-    """Changes of different dimensions: of the new one's it takes the place."""
+    """Return changes with a new one, which replaces that of its dimension."""
     dimension = kind_named(new.kind).dimension
     return (*(each for each in changes if kind_named(each.kind).dimension != dimension), new)
 
 
 def _without_known(candidate: Candidate, known: Sequence[Candidate], generator: Random) -> Candidate:
-    """The scene without what changes nothing, and without what is known to break it: of each failure that it has all
-    of, one change is left out."""
+    """Return the scene without changes that change nothing, and without known failures.
+
+    For each known failure that it includes, one of that failure's changes is left out.
+    """
     candidate = candidate.having(tuple(each for each in candidate.changes if not changes_nothing(candidate, each)))
     for each in known:
         if has_more(candidate, each):

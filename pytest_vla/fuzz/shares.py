@@ -1,19 +1,19 @@
-"""What matters to a policy: by dimension, and by two at once, the share of what fails and what does not.
+"""The influence of dimensions on failures: the share of the variance that each, and each pair, explains.
 
-Only of scenes that were drawn evenly, as they do not depend on what came of others. What is estimated:
+Only scenes that were drawn evenly are used, as they do not depend on the results of others. The estimates:
 
-- of a dimension ``Var(E[Y | X]) / Var(Y)``, the first-order index of Sobol (Mathematics and Computers in Simulation
-  55, 2001): Y is whether the policy fails, X whether the dimension is changed, by which kind, and how much (two bins
-  on each side). Over scenes as they are drawn, with one to three changes, and of those only such as told something.
-- of two dimensions what whether each is changed explains of Y beyond any sum of one term for each: a joint cause that
-  no single dimension shows. Kinds and amounts are not told apart here.
+- for a dimension ``Var(E[Y | X]) / Var(Y)``, the first-order index of Sobol (Mathematics and Computers in Simulation
+  55, 2001): Y is whether the policy fails, X whether the dimension is changed, by which kind, and how much (two bins on
+  each side). Over scenes as they are drawn, with one to three changes, without inconclusive ones.
+- for two dimensions the part of Y that whether each is changed explains beyond any sum of one term for each: a joint
+  cause that no single dimension shows. Kinds and amounts are not told apart here.
 
-A scene has few of all dimensions, so that one which is changed makes others a little less likely: X of different
-dimensions are not independent, a little of what one does is in the share of others, and shares need not add up to 1.
+A scene changes few of all dimensions, so that one which is changed makes others a little less likely: X of different
+dimensions are not independent, a little of one's effect is in the share of others, and shares need not add up to 1.
 
-The p of a dimension does not take that for an effect: what came of scenes is permuted among those with as many other
-dimensions changed. Given that number, scenes are drawn so that how X is changed does not depend on which others are, or
-by how much; so a dimension without effect of its own has an even p, whatever the others do.
+The p of a dimension does not take that for an effect: outcomes are permuted among scenes with as many other dimensions
+changed. Given that number, scenes are drawn so that how X is changed does not depend on which others are, or by how
+much; so a dimension without an effect of its own has a uniform p, whatever the others do.
 """
 
 from bisect import bisect_right
@@ -46,7 +46,7 @@ SHARE = "largest number, of its range"
 
 @dataclass
 class CoverageTally:
-    """How many scenes were tried, and of those how many the policy failed, and how many told nothing."""
+    """The number of tried scenes, and of those that the policy failed, and that were inconclusive."""
 
     tried: int = 0
     failed: int = 0
@@ -54,7 +54,7 @@ class CoverageTally:
 
     @property
     def counted(self) -> int:
-        """How many the policy failed or did."""
+        """The number of scenes that the policy failed or solved."""
         return self.tried - self.aside
 
     def count(self, outcome: Outcome) -> None:
@@ -66,24 +66,24 @@ class CoverageTally:
 
 @dataclass
 class Both:
-    """Scenes that were drawn evenly, and those that were guided: rates of these are rates of no space."""
+    """The tallies of evenly drawn scenes, and of guided ones, whose rates are no rates of a space."""
 
     even: CoverageTally = field(default_factory=CoverageTally)
     guided: CoverageTally = field(default_factory=CoverageTally)
 
     @property
     def tried(self) -> int:
-        """How many scenes, of both."""
+        """The number of scenes in both."""
         return self.even.tried + self.guided.tried
 
     @property
     def failed(self) -> int:
-        """How many the policy failed, of both."""
+        """The number of scenes in both that the policy failed."""
         return self.even.failed + self.guided.failed
 
     @property
     def aside(self) -> int:
-        """How many told nothing, of both."""
+        """The number of inconclusive scenes in both."""
         return self.even.aside + self.guided.aside
 
     def count(self, source: str, outcome: Outcome) -> None:
@@ -97,10 +97,10 @@ class Axis:
 
     Attributes:
         name: of the parameter, or `SHARE`.
-        unit: empty: none.
+        unit: or an empty text.
         benign: the value that changes nothing.
-        edges: of the bins, one more than there are of these; each bin has its lower edge, the last one both.
-        is_whole: whether each bin is of one whole number, in its middle.
+        edges: of the bins, one more than bins; each bin includes its lower edge, the last one both.
+        is_whole: whether each bin has one whole number, in its middle.
     """
 
     name: str
@@ -110,16 +110,16 @@ class Axis:
     is_whole: bool = False
 
     def bin_of(self, value: float) -> int:
-        """The bin of a value; of one beyond the edges the nearest."""
+        """Return the bin of a value, or the nearest one if it is beyond the edges."""
         return min(max(bisect_right(self.edges, value) - 1, 0), len(self.edges) - 2)
 
 
 def axis_of(space: Sequence[Parameter], bins: int = BINS) -> Axis | None:
-    """The amount of a kind: its number, signed; of several the largest, as a share; None: it has none.
+    """Return the axis of a kind's amount: its number, signed, or the largest share of several; None without one.
 
     Args:
         space: of the kind.
-        bins: how many, over the range.
+        bins: their number, over the range.
     """
     numbers = [each for each in space if each.form in (NUMBER, WHOLE) and each.benign is not None and not each.parts]
     if not numbers:
@@ -135,7 +135,7 @@ def axis_of(space: Sequence[Parameter], bins: int = BINS) -> Axis | None:
 
 
 def amount_of(axis: Axis, space: Sequence[Parameter], params: Params) -> float:
-    """How much a change has of its kind's axis."""
+    """Return the amount of a change on its kind's axis."""
     if axis.name == SHARE:
         return distance([each for each in space if each.form in (NUMBER, WHOLE)], params)
     return float(params.get(axis.name, axis.benign))
@@ -143,10 +143,10 @@ def amount_of(axis: Axis, space: Sequence[Parameter], params: Params) -> float:
 
 @dataclass
 class Coverage:
-    """Where the search of a task has been.
+    """The coverage of a task's search: scenes by kind, amount and pair of dimensions.
 
     Args:
-        spaces: by the name of each kind that the task can have, its parameters.
+        spaces: the parameters of each kind that the task can have, by its name.
     """
 
     spaces: Mapping[str, Sequence[Parameter]]
@@ -174,12 +174,12 @@ class Coverage:
 
     @property
     def untried_kinds(self) -> tuple[str, ...]:
-        """Kinds that no scene had."""
+        """The kinds that no scene had."""
         return tuple(kind for kind, seen in self.kinds.items() if not seen.tried)
 
     @property
     def untried_pairs(self) -> tuple[tuple[str, str], ...]:
-        """Dimensions of which no scene had both."""
+        """The pairs of dimensions that no scene had."""
         return tuple(pair for pair, seen in self.pairs.items() if pair[0] != pair[1] and not seen.tried)
 
 
@@ -205,17 +205,18 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class DimensionShare:
-    """How much of what fails and what does not a dimension explains, or two of them beyond each.
+    """The share of the variance of failures that a dimension explains, or two of them beyond each.
 
     Attributes:
         of: the dimension, or the two.
-        share: of the variance, the bias of few scenes taken off; so it can be below 0. None: see `why`.
+        share: of the variance, corrected for the bias of few scenes, so that it can be below 0. None with a reason in
+            `why`.
         interval: bootstrap, 95%, over scenes that are drawn alike; within 0..1.
-        p: how likely chance alone gives as much; of a single dimension, given how many others are changed.
+        p: how likely chance alone gives as much; for a single dimension, given how many others are changed.
         adjusted: p among all of its sort, by Holm.
-        more: of two: whether scenes with both fail more often than the sum of what each does; else less often, as
-            where one of them is enough.
-        why: there is no share; empty: there is.
+        more: for two, whether scenes with both fail more often than the sum of what each does; else less often, for
+            example if one of them is enough.
+        why: the reason if there is no share, else an empty text.
     """
 
     of: tuple[str, ...]
@@ -229,14 +230,14 @@ class DimensionShare:
 
 @dataclass(frozen=True)
 class DimensionShares:
-    """What matters to a policy.
+    """The influence of dimensions on failures.
 
     Attributes:
-        scenes: that were drawn evenly and told something.
+        scenes: number of evenly drawn scenes with a conclusive outcome.
         failed: of those.
         single: of each dimension, the largest first.
         pairs: of each two dimensions, the largest first.
-        why: nothing can be said; empty: something can.
+        why: the reason if there are too few scenes, else an empty text.
     """
 
     scenes: int
@@ -248,7 +249,7 @@ class DimensionShares:
 
 @dataclass
 class Counted:
-    """Scenes as counts by what is changed and what came of it: all that shares need.
+    """The scenes as counts by changed dimensions and outcome, from which shares are computed.
 
     Args:
         dimensions: that may be changed.
@@ -270,7 +271,7 @@ class Counted:
         """Count a scene that was tried.
 
         Args:
-            there: for each dimension that is changed, how.
+            there: kind and bin of each changed dimension.
             fails: whether the policy failed it.
         """
         self.scenes += 1
@@ -284,7 +285,7 @@ class Counted:
 
 
 def changed(candidate: Candidate, spaces: Spaces) -> dict[str, Hashable]:
-    """Of each dimension that a scene changes its kind, and how much: two bins on each side of what changes nothing."""
+    """Return the kind and amount of each dimension that a scene changes: two bins on each side of benign."""
     found: dict[str, Hashable] = {}
     for change in candidate.changes:
         space = spaces[change.kind]
@@ -301,7 +302,7 @@ def changed(candidate: Candidate, spaces: Spaces) -> dict[str, Hashable]:
 
 
 def shares_of(counted: Counted, generator: np.random.Generator) -> DimensionShares:
-    """What matters, or why that cannot be said.
+    """Compute the shares of dimensions, or the reason why there are none.
 
     Args:
         counted: the scenes.
@@ -311,8 +312,8 @@ def shares_of(counted: Counted, generator: np.random.Generator) -> DimensionShar
     passed = scenes - failed
     if scenes < FEWEST_SCENES or min(failed, passed) < FEWEST_OF_EACH:
         why = (
-            f"of {scenes} scenes that were drawn evenly and told something the policy fails {failed}: what matters can "
-            f"be told of {FEWEST_SCENES} scenes, {FEWEST_OF_EACH} that fail and {FEWEST_OF_EACH} that do not, or more"
+            f"the policy fails {failed} of {scenes} conclusive evenly drawn scenes: at least {FEWEST_SCENES} are "
+            f"needed, with {FEWEST_OF_EACH} failures and {FEWEST_OF_EACH} successes"
         )
         return DimensionShares(scenes, failed, why=why)
     single = []
@@ -324,16 +325,16 @@ def shares_of(counted: Counted, generator: np.random.Generator) -> DimensionShar
 
 
 def explained(table: Counts) -> NDArray[np.float64]:
-    """The share of the variance between cells, the bias of few scenes taken off: Kelley's epsilon squared.
+    """Compute the share of the variance between cells, corrected for the bias of few scenes: Kelley's epsilon squared.
 
-    What is taken off is the mean over all permutations of what came of the scenes, ``(cells - 1) / (scenes - 1)``.
-    Source: Kelley, Proceedings of the National Academy of Sciences 21(9), 1935.
+    The correction is the mean over all permutations of the outcomes, ``(cells - 1) / (scenes - 1)``. Source: Kelley,
+    Proceedings of the National Academy of Sciences 21(9), 1935.
 
     Args:
-        table: (..., cells, 2) counts, of what passes and of what fails.
+        table: (..., cells, 2) counts of passes and of failures.
 
     Returns:
-        (...); 0 where all scenes end alike, or each has a cell of its own.
+        (...); 0 if all scenes end alike, or each has a cell of its own.
     """
     raw, chance = _raw(table), _by_chance(table)
     is_told = (chance < 1) & table.sum(-2).all(-1)
@@ -341,13 +342,13 @@ def explained(table: Counts) -> NDArray[np.float64]:
 
 
 def beyond(table: Counts) -> NDArray[np.float64]:
-    """The share of the variance that two explain together and no sum of one term for each, the bias taken off.
+    """Compute the share of the variance that two explain beyond a sum of one term for each, corrected for bias.
 
     Args:
         table: (..., 2, 2, 2) counts: whether one is changed, whether the other is, whether it fails.
 
     Returns:
-        (...); 0 where a cell is empty or all scenes end alike.
+        (...); 0 if a cell is empty or all scenes end alike.
     """
     number, contrast, weight = _contrast(table)
     rate = table[..., 1] / np.maximum(number, 1)
@@ -368,10 +369,10 @@ def _single(name: str, table: Counts, strata: Sequence[Counts], generator: np.ra
 
 
 def stratified_p(strata: Sequence[Counts], generator: np.random.Generator) -> float:
-    """How likely chance gives cells that differ as much within strata, by permutation of what came within each.
+    """Compute the probability that chance gives cells that differ as much, by permutation of outcomes within strata.
 
     Args:
-        strata: of each a table (cells, 2), of what passes and of what fails.
+        strata: a table (cells, 2) each, of passes and of failures.
         generator: of the permutations.
     """
     seen, by_chance = 0.0, np.zeros(DRAWS)
@@ -383,7 +384,7 @@ def stratified_p(strata: Sequence[Counts], generator: np.random.Generator) -> fl
 
 
 def _between(number: Counts, failed: Counts) -> NDArray[np.float64]:
-    """The squares between cells, of (cells,) scenes of which (..., cells) fail."""
+    """Return the squares between cells, for (cells,) scenes of which (..., cells) fail."""
     mean = failed.sum(-1, keepdims=True) / number.sum()
     return np.asarray((number * (failed / number - mean) ** 2).sum(-1))
 
@@ -392,7 +393,8 @@ def _pair(pair: tuple[str, str], table: Counts, generator: np.random.Generator) 
     number, contrast, weight = _contrast(table)
     if number.min() < FEWEST_OF_BOTH:
         return DimensionShare(
-            pair, why=f"{int(number[1, 1])} scenes change both, {FEWEST_OF_BOTH} are needed, also of neither"
+            pair,
+            why=f"{int(number[1, 1])} scenes change both: {FEWEST_OF_BOTH} are needed, also with one alone and neither",
         )
     share = float(beyond(table))
     # Without anything joint each cell would fail as the sum of one term for each says.
@@ -407,10 +409,10 @@ def _pair(pair: tuple[str, str], table: Counts, generator: np.random.Generator) 
 
 
 def _interval(share: float, raw: float, drawn: NDArray[np.float64]) -> Interval:
-    """Bootstrap: in its world the share is the raw one, so that it errs by as much as `drawn` do from that.
+    """Return the bootstrap interval: in its world the raw share is true, and `drawn` differ from it by the error.
 
-    Errors of small shares are skewed: of the basic interval and of the one that is not turned round the wider ends.
-    Simulated with 60 to 1000 scenes these hold what is true 92 to 100 times of 100 (of two dimensions, with 600 scenes,
+    Errors of small shares are skewed: of the basic interval and the one that is not mirrored the wider ends are taken.
+    Simulated with 60 to 1000 scenes these cover the truth 92 to 100 times of 100 (for two dimensions, with 600 scenes,
     91 to 100), where each alone does 63 to 100.
     """
     low, high = np.quantile(drawn - raw, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
@@ -435,13 +437,13 @@ def _by_chance(table: Counts) -> NDArray[np.float64]:
 
 
 def _squares(table: Counts) -> NDArray[np.float64]:
-    """Of all scenes the squared deviations from their mean; not 0."""
+    """Return the squared deviations of all scenes from their mean; not 0."""
     passed, failed = table[..., 0].sum(-1), table[..., 1].sum(-1)
     return np.asarray(np.maximum(passed * failed / (passed + failed), 1e-12))
 
 
 def _contrast(table: Counts) -> tuple[Counts, NDArray[np.float64], NDArray[np.float64]]:
-    """Scenes by cell, how much more both fail than the sum of each, and what its square weighs: 0 if one is empty."""
+    """Return scenes by cell, the excess of both over the sum of each, and its square's weight: 0 if one is empty."""
     number: Counts = table.sum(-1)
     rate = table[..., 1] / np.maximum(number, 1)
     contrast = rate[..., 1, 1] - rate[..., 1, 0] - rate[..., 0, 1] + rate[..., 0, 0]
@@ -450,7 +452,7 @@ def _contrast(table: Counts) -> tuple[Counts, NDArray[np.float64], NDArray[np.fl
 
 
 def _ordered(some: Sequence[DimensionShare]) -> tuple[DimensionShare, ...]:
-    """The largest first, what cannot be told last; each p among all of them."""
+    """Return the largest first, those without a share last; each p adjusted among all of them."""
     told = [each for each in some if each.p is not None]
     adjusted = holm([each.p for each in told if each.p is not None])
     found = [replace(each, adjusted=p) for each, p in zip(told, adjusted, strict=True)]

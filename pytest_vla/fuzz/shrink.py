@@ -42,14 +42,14 @@ SpaceOf = Callable[[Candidate, Change], Sequence[Parameter]]
 
 @dataclass(frozen=True)
 class Boundary:
-    """Between what passes and what fails, of one change that is made less as a whole, or of one number of it.
+    """The boundary between passing and failing, of one change that is scaled as a whole, or of one number of it.
 
     Attributes:
         kind: of the change.
-        passes: the parameters with most of the change that were tried below `fails` and passed, what else the smallest
-            has being as it is; None: none were.
+        passes: the parameters with most of the change that were tried below `fails` and passed, with all else of the
+            smallest, or None if none did.
         fails: the parameters with least of it that were seen to fail.
-        along: the number that alone was made less; None: all were together.
+        along: the number that alone was scaled, or None if all were together.
     """
 
     kind: str
@@ -60,13 +60,13 @@ class Boundary:
 
 @dataclass(frozen=True)
 class Shrunk:
-    """What is left of a candidate.
+    """The smallest form of a candidate.
 
     Attributes:
         candidate: the smallest that fails.
-        tried: how many candidates were tried for it.
-        boundaries: of the changes that are left and can be less.
-        complete: whether all was tried that there is to try; otherwise the episodes were at an end.
+        tried: number of candidates that were tried for it.
+        boundaries: of the remaining changes that can be scaled.
+        complete: whether everything was tried; else the episodes were used up.
         path: all that failed on the way, from the first to the smallest.
     """
 
@@ -81,12 +81,12 @@ _T = TypeVar("_T")
 
 
 class _Spent(Exception):
-    """The episodes are at an end."""
+    """The error that ends shrinking when the episodes are used up."""
 
 
 @dataclass
 class _Trials:
-    """What was tried, and the smallest that failed so far: only what is smaller than it is ever tried."""
+    """The trials so far, and the smallest that failed: only smaller candidates are tried."""
 
     best: Candidate
     test: Test
@@ -112,11 +112,11 @@ class _Trials:
         return self.best == candidate
 
     def passed(self, candidate: Candidate) -> bool:
-        """Whether it was tried, and passed; what told nothing did not."""
+        """Whether it was tried and passed; inconclusive ones did not."""
         return not candidate.label or self.outcomes.get(candidate.label) == "passes"
 
     def below(self, side: Boundary) -> Candidate | None:
-        """The smallest with what passes of a boundary; None: nothing does."""
+        """Return the smallest with the passing parameters of a boundary, or None if nothing passes."""
         if side.passes is None or all(change.kind != side.kind for change in self.best.changes):
             return None
         _, params = self.change(side.kind)
@@ -125,7 +125,7 @@ class _Trials:
         return self.with_(side.kind, put(params, side.along, value_at(side.passes, side.along)))
 
     def as_it_is(self, side: Boundary) -> Boundary:
-        """A boundary of the smallest: what passes is told only where that was tried with all else as it is."""
+        """Return a boundary of the smallest; `passes` is kept only if it was tried with all else as it is now."""
         if all(change.kind != side.kind for change in self.best.changes):
             return side
         _, params = self.change(side.kind)
@@ -136,26 +136,25 @@ class _Trials:
         return replace(side, passes=passes, fails=params)
 
     def change(self, kind: str) -> tuple[Sequence[Parameter], Params]:
-        """The space of a kind, and the parameters that the smallest has of it."""
+        """Return the space of a kind, and the smallest's parameters of it."""
         change = next(change for change in self.best.changes if change.kind == kind)
         return self.space_of(self.best, change), change.params
 
     def with_(self, kind: str, params: Params) -> Candidate:
-        """The smallest with other parameters of a kind."""
+        """Return the smallest with other parameters of a kind."""
         changed = change_of(kind, params)
         return self.best.having(tuple(changed if each.kind == kind else each for each in self.best.changes))
 
 
 def shrink(found: Candidate, test: Test, space_of: SpaceOf, most: int = MOST_EPISODES) -> Shrunk:
-    """The smallest candidate that still fails.
+    """Find the smallest candidate that still fails.
 
-    Which it is depends on the order of trials where several are smallest: the order is fixed, so equal tests give equal
-    ones.
+    If several are smallest, the order of trials decides, which is fixed: equal tests give equal results.
 
     Args:
         found: fails; its benign twin passes.
-        test: deterministic: that which fails only now and then is told apart before.
-        space_of: gives the parameters of a change of it.
+        test: deterministic; candidates that fail only sometimes are sorted out before.
+        space_of: returns the parameters of a change of it.
         most: episodes.
     """
     trials, complete = _Trials(found, test, space_of, most), True
@@ -177,7 +176,7 @@ def shrink(found: Candidate, test: Test, space_of: SpaceOf, most: int = MOST_EPI
 
 
 def _fewer_changes(trials: _Trials) -> None:
-    """To the fewest changes: halves of many away, then of each size all subsets, in their order."""
+    """Reduce to the fewest changes: remove halves of many, then try all subsets by size, in their order."""
     _smallest_part(
         trials, lambda: trials.best.changes, lambda kept: trials.best.having(tuple(kept)), enough=FEW_CHANGES
     )
@@ -190,7 +189,7 @@ def _fewer_changes(trials: _Trials) -> None:
 
 
 def _fewer_components(trials: _Trials, kind: str) -> None:
-    """Make as many parameters of a change benign as can be."""
+    """Make as many parameters of a change benign as possible."""
 
     def left() -> tuple[Component, ...]:
         return components(*trials.change(kind))
@@ -205,7 +204,7 @@ def _fewer_components(trials: _Trials, kind: str) -> None:
 def _smallest_part(
     trials: _Trials, left: Callable[[], Sequence[_T]], made: Callable[[Sequence[_T]], Candidate], enough: int = 1
 ) -> None:
-    """By ddmin: chunks alone, then all but one of them, finer and finer; until no more than `enough` are left."""
+    """Reduce by ddmin: chunks alone, then all but one of them, finer and finer; until at most `enough` are left."""
     parts = 2
     while len(all_ := left()) > enough:
         size = -(-len(all_) // parts)
@@ -221,14 +220,14 @@ def _smallest_part(
 
 
 def _less(trials: _Trials, kind: str) -> None:
-    """Make a change less, all its numbers together."""
+    """Scale a change down, all its numbers together."""
     space, params = trials.change(kind)
     if can_be_less(space, params):
         _bisect(trials, kind, None)
 
 
 def _each_less(trials: _Trials, kind: str) -> None:
-    """Make each number of a change less, where it has several: the others stay as they are by then."""
+    """Scale each number of a change down, if it has several, with the others as they are by then."""
     numbers = scaled_components(*trials.change(kind))
     if len(numbers) < 2:
         return
@@ -239,7 +238,7 @@ def _each_less(trials: _Trials, kind: str) -> None:
 
 
 def _settle(trials: _Trials) -> None:
-    """Try what passed once more with all else at its smallest; where it fails now, go on below it."""
+    """Retry what passed with all else at its smallest; if it fails now, continue below it."""
     for _ in range(_MOST_ROUNDS):
         again = False
         for (kind, along), side in list(trials.boundaries.items()):
@@ -252,7 +251,7 @@ def _settle(trials: _Trials) -> None:
 
 
 def _bisect(trials: _Trials, kind: str, along: Component | None) -> None:
-    """Toward what changes nothing, until what passes and what fails are near each other."""
+    """Bisect toward benign, until passing and failing amounts are close."""
     space, params = trials.change(kind)
     passes, fails = 0.0, 1.0
     place = kind, along

@@ -1,7 +1,7 @@
-"""The search of one task, one job at a time, whoever does them: benign twins, scenes, and failures to be made smaller.
+"""The search of one task, one job at a time: benign twins, scenes, and failures to be shrunk.
 
-It does nothing by itself and keeps no time: the same jobs with the same results, in the same order, make the same
-search, also when it is gone on with from a file.
+It does no job itself and keeps no time: the same jobs with the same results, in the same order, make the same search,
+also if it is resumed from a file.
 """
 
 from collections import Counter, deque
@@ -31,14 +31,14 @@ class Try(Protocol):
 
 @dataclass(frozen=True)
 class Job:
-    """Something to be done for the search of a task.
+    """A job for the search of a task.
 
     Attributes:
-        what: a benign twin or a scene is to be tried, a failure to be made smaller.
-        proposal: of it; of a benign twin one without changes, numbered by its place among the seeds.
-        base: of a failure, `Searched.base`: how often the policy fails without any change.
-        twin: of a failure, under how many run seeds its own twin fails, and of how many.
-        draws: of a failure, whether the policy draws.
+        what: try a benign twin or a scene, or shrink a failure.
+        proposal: of it; for a benign twin one without changes, numbered by its place among the seeds.
+        base: for a failure, `Searched.base`: how often the policy fails without any change.
+        twin: for a failure, the number of run seeds under which its own twin fails, and of those tried.
+        draws: for a failure, whether the policy draws.
     """
 
     what: What
@@ -54,14 +54,14 @@ Result = Trial | TriedProposal | Found
 
 @dataclass(frozen=True)
 class SearchRules:
-    """How a search is done.
+    """The rules of a search.
 
     Attributes:
-        number: scenes; None: until somebody ends it.
-        guided: whether scenes are proposed by what was seen of others, beside those that are drawn evenly.
-        all_first: whether all scenes are tried before a failure is made smaller.
-        patience: after so many scenes without a failure that is new the search ends; None: it does not.
-        most: episodes of the policy that making a failure smaller may take.
+        number: of scenes, or None to continue until it is stopped.
+        guided: whether scenes are also proposed by the results of others, beside those that are drawn evenly.
+        all_first: whether all scenes are tried before a failure is shrunk.
+        patience: number of scenes without a new failure that ends the search, or None for no such limit.
+        most: episodes of the policy that shrinking a failure may take.
         run_seeds: further ones, under which each smallest is tried again.
     """
 
@@ -79,7 +79,7 @@ class TaskSearch:
     Attributes:
         task: as it is.
         rules: of the search.
-        tried: scenes that have an answer.
+        tried: number of scenes with a result.
         failed: of those, how many fail.
     """
 
@@ -115,7 +115,11 @@ class TaskSearch:
         self.tried = self.failed = self._last_news = 0
 
     def next(self) -> Job | None:
-        """What is to be done next; None: nothing now, or nothing any more (`is_done`). Raises VlaError: no scene."""
+        """Return the next job, or None if there is none now, or none any more (`is_done`).
+
+        Raises:
+            VlaError: the task has no scene to propose.
+        """
         if self._twins_left:
             place, seed = self._twins_left.popleft()
             return Job("twin", Proposal(place, EVEN, Candidate(self.task, seed)))
@@ -152,7 +156,7 @@ class TaskSearch:
             self._add_twin(job.proposal.candidate.seed, result)
 
     def give_back(self, job: Job) -> None:
-        """A job that nobody did: it comes again."""
+        """Queue a job again that was not done."""
         if job.what == "twin":
             self._twins_left.append((job.proposal.number, job.proposal.candidate.seed))
         elif job.what == "failure":
@@ -163,13 +167,13 @@ class TaskSearch:
             self._missed.append(job.proposal.number)
 
     def go_on(self, jobs: Iterable[tuple[Job, Result]]) -> None:
-        """Take up a search from all that came of its jobs, in that order."""
+        """Resume a search from the results of its jobs, in their order."""
         for job, result in jobs:
             self.take_up(job, result)
         self.begin_again()
 
     def take_up(self, job: Job, result: Result) -> None:
-        """What came of a job of the search that is gone on with; after all of them `begin_again` is called once."""
+        """Replay one finished job of a resumed search; call `begin_again` after the last."""
         if job.what == "twin":
             self._twins_left = deque(each for each in self._twins_left if each[0] != job.proposal.number)
         elif job.what == "failure":
@@ -181,19 +185,19 @@ class TaskSearch:
         self.add_result(job, result)
 
     def begin_again(self) -> None:
-        """What was being done when the search ended comes again."""
+        """Queue the jobs again that were in progress when the search ended."""
         self._missed, self._out = deque(sorted(self._out)), set()
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing will come any more."""
+        """Whether no further job will come."""
         if self._twins_left or len(self._twins) < self._twins_wanted:
             return False
         return self._guide is None or not (self._wants_scene() or self._out or self._queue or self._is_shrinking)
 
     @property
     def seen(self) -> Searched:
-        """What was seen so far."""
+        """The state of the search so far."""
         # What takes long fails more often: beyond the first even scene that has no answer yet, none counts.
         end = min((number for number in [*self._out, *self._missed] if number in self._evens()), default=self._asked)
         outcomes = [outcome for number, outcome in self._even.items() if number < end]
@@ -223,17 +227,17 @@ class TaskSearch:
 
     @property
     def draws(self) -> bool:
-        """Whether the policy did something else under another run seed."""
+        """Whether the policy behaved differently under another run seed."""
         return any(trial.draws for trial in self._twins.values())
 
     @property
     def found(self) -> tuple[Found, ...]:
-        """Distinct failures, those that fail under all run seeds first."""
+        """The distinct failures, those that fail under all run seeds first."""
         return (*self._certain, *self._flaky)
 
     @property
     def pending(self) -> int:
-        """Failures that were not made smaller yet."""
+        """The number of failures that were not shrunk yet."""
         return len(self._queue) + self._is_shrinking
 
     def _evens(self) -> range:
@@ -266,7 +270,7 @@ class TaskSearch:
             self._queue.append(proposal)
 
     def _add_found(self, found: Found) -> None:
-        """Of one cause the one that was found first stays; what fails by luck hides nothing that fails under all."""
+        """Add a failure unless its cause is known; a flaky one hides none that fails under all run seeds."""
         assert self._guide is not None, "failures come after all twins"
         some = self._flaky if found.is_flaky else self._certain
         if not found.is_flaky:
@@ -285,7 +289,7 @@ def perform(job: Job, attempt: Try, rules: SearchRules, rival: Try | None = None
         job: of `TaskSearch.next`.
         attempt: tries a candidate with the policy that is searched.
         rules: of the search.
-        rival: tries a candidate with the policy that is compared; None: there is none.
+        rival: tries a candidate with the policy to compare with, or None.
     """
     proposal, began = job.proposal, perf_counter()
     if job.what == "failure":
@@ -299,9 +303,9 @@ def perform(job: Job, attempt: Try, rules: SearchRules, rival: Try | None = None
 
 
 def _twin(twin: Candidate, first: Trial, attempt: Try, rules: SearchRules) -> Trial:
-    """A benign twin under further run seeds too: how often the policy fails without any change is no scene's doing.
+    """Try a benign twin under further run seeds too, to measure how often the policy fails without any change.
 
-    Of a policy that does the same under another run seed, bit for bit, the further ones tell nothing new.
+    A policy with the same digest under another run seed does not draw, and is not tried under further ones.
     """
     failed = told = 0
     draws = False
@@ -318,10 +322,10 @@ def _twin(twin: Candidate, first: Trial, attempt: Try, rules: SearchRules) -> Tr
 
 
 def smallest(job: Job, attempt: Try, rules: SearchRules, rival: Try | None = None) -> Found:
-    """A failure at its smallest; how often that fails; and what comes of it with the policy that is compared.
+    """Shrink a failure, count how often the smallest fails, and try it with the policy to compare with.
 
-    What does not fail under all run seeds is not made smaller. Of a policy that draws each smaller scene is tried until
-    a sequential test tells whether it fails more often than without any change (`told_apart`). Where the smallest does
+    A scene that does not fail under all run seeds is not shrunk. If the policy draws, each smaller scene is tried until
+    a sequential test decides whether it fails more often than without any change (`told_apart`). If the smallest does
     not fail under all run seeds, the last one before it that does is taken.
     """
     proposal = job.proposal
@@ -359,19 +363,19 @@ _FRESH = 1000
 
 
 def _run_seeds(rules: SearchRules, number: int) -> tuple[int, ...]:
-    """So many further run seeds: the rules', and the next ones after them."""
+    """Return `number` further run seeds: the rules', and the next ones after them."""
     known = rules.run_seeds
     after = range(max(known, default=0) + 1, max(known, default=0) + 1 + max(number - len(known), 0))
     return (*known[:number], *after)
 
 
 def _failed(candidate: Candidate, attempt: Try, seeds: Sequence[int]) -> tuple[int, int]:
-    """Under how many run seeds a scene fails that was seen to fail under the search's own, and of how many."""
+    """Return the number of run seeds under which a failing scene fails, and of those tried, with the search's own."""
     return 1 + sum(attempt(candidate, run_seed=seed).outcome == "fails" for seed in seeds), 1 + len(seeds)
 
 
 def _told_apart_by(attempt: Try, rules: SearchRules, base: tuple[int, int]) -> Callable[[Candidate], Outcome]:
-    """Tries smaller scenes of a policy that draws, each until it is told; all in so many episodes as the rules say."""
+    """Return a test for smaller scenes of a policy that draws; all trials together are limited by the rules."""
     spent = 0
 
     def told(smaller: Candidate) -> Outcome:
@@ -403,17 +407,17 @@ ERROR = 0.05
 
 
 def told_apart(outcomes: Sequence[bool], base: tuple[int, int]) -> Outcome | None:
-    """Whether a scene fails more often than without any change, by Wald's sequential probability ratio test.
+    """Decide whether a scene fails more often than without any change, by Wald's sequential probability ratio test.
 
-    Source: Wald, Annals of Mathematical Statistics 16(2), 1945. Against the rate without any change stands one that is
-    half way from there to 1, and at least a half.
+    Source: Wald, Annals of Mathematical Statistics 16(2), 1945. The alternative to the rate without any change is half
+    way from there to 1, and at least a half.
 
     Args:
-        outcomes: whether it fails, of one run seed after the other.
-        base: failures without any change, and of how many; one of each is added, since few tell little of a rate.
+        outcomes: whether it fails, for one run seed after the other.
+        base: failures without any change, and trials; one of each is added, since few trials are a poor estimate.
 
     Returns:
-        ``fails`` or ``passes``; None: that is not told yet.
+        ``fails`` or ``passes``, or None if that is not decided yet.
     """
     failed, tried = base
     rate = (failed + 1) / (tried + 2)
@@ -446,19 +450,19 @@ def search(
     run_seeds: Sequence[int] = further_seeds(0),
     guided: bool = False,
 ) -> Searched:
-    """Search one task.
+    """Search one task in this process.
 
     Args:
         task: as it is.
         seeds: of its cases, taken in turn; those whose benign twin does not succeed are left out.
         some: kinds to draw from.
         attempt: tries a candidate.
-        number: how many scenes are proposed.
-        key: of all that is drawn: equal keys give equal proposals.
-        told: called after each trial, and after each failure that was made smaller.
-        most: episodes of the policy that making a failure smaller may take.
+        number: of proposed scenes.
+        key: of all draws: equal keys give equal proposals.
+        told: called after each trial, and after each failure that was shrunk.
+        most: episodes of the policy that shrinking a failure may take.
         run_seeds: further ones, under which each smallest is tried again.
-        guided: whether three of four scenes are proposed by what was seen of others.
+        guided: whether three of four scenes are proposed by the results of others.
 
     Raises:
         VlaError: the task has no scene to propose.

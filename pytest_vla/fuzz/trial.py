@@ -1,4 +1,4 @@
-"""A candidate tried: does the policy fail where the benign twin succeeds, and the expert does the task?"""
+"""The trial of a candidate: it fails if the policy fails, the benign twin succeeds, and the expert does the task."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -21,17 +21,18 @@ _INSTABILITY = "action_velocity_instability"
 
 @dataclass(frozen=True)
 class Trial:
-    """What came of a candidate.
+    """The result of a candidate.
 
     Attributes:
-        outcome: ``fails`` only where the task can be done: the expert does it in the same scene, or nothing is changed
-            but what is seen or told, and the benign twin shows it.
+        outcome: ``fails`` only if the task can be done: the expert does it in the same scene, or only pictures or the
+            instruction are changed, and the benign twin shows it.
         why: in words.
-        record: of the policy's episode; None: there was none.
-        signals: how near the policy's episode was to failing, by name: ``steps`` (to success, of the budget), ``cost``
-            (its headline), ``instability`` (of its actions); what cannot be had is not there.
-        again: of a benign twin, under further run seeds: how many fail, and how many were tried and told something.
-        draws: of a benign twin, whether the policy did something else under another run seed.
+        record: of the policy's episode, or None if there was none.
+        signals: how near the policy's episode was to failing, by name: ``steps`` (to success, as a share of the
+            budget), ``cost`` (its headline), ``instability`` (of its actions); those that cannot be measured are left
+            out.
+        again: for a benign twin, under further run seeds, the number of failures and of conclusive trials.
+        draws: for a benign twin, whether the policy behaved differently under another run seed.
     """
 
     outcome: Outcome
@@ -44,10 +45,10 @@ class Trial:
 
 @dataclass(frozen=True)
 class Property:
-    """What is asked of a policy where the task can be done.
+    """The requirement on a policy in scenes where the task can be done.
 
     Attributes:
-        max_cost: that an episode does the task, and costs no more than this; None: that it does the task.
+        max_cost: the most that a success may cost, or None for any cost.
         errors: whether an episode that the policy breaks is a failure too, and not set aside.
     """
 
@@ -55,7 +56,7 @@ class Property:
     errors: bool = False
 
     def costs_too_much(self, ended: Rollout) -> str:
-        """Why an episode that did the task is a failure all the same; empty: it is none."""
+        """Return why a success is a failure all the same, or an empty text if it is none."""
         if self.max_cost is None or not ended.costs or ended.cost() <= self.max_cost:
             return ""
         return f"it costs {ended.cost():g}, more than {self.max_cost:g}"
@@ -66,15 +67,15 @@ SUCCESS = Property()
 
 @dataclass
 class Trials:
-    """Tries candidates in this process, one episode after the other; nothing of them is kept.
+    """The trials of candidates in this process, one episode after the other; nothing of them is stored.
 
     Args:
         policy: of the model that is searched.
-        open_world: gives a world, as for `run_episode`.
+        open_world: opens a world, as for `run_episode`.
         conditions: of the policy's episodes.
         watch: called with the record of each episode that ran, the expert's too.
-        solver: shows that a changed scene can still be done; the expert, if no other is given.
-        wanted: what is asked of the policy, and of the solver.
+        solver: shows that a changed scene can still be done; by default the expert.
+        wanted: the requirement on the policy, and on the solver.
     """
 
     policy: Policy
@@ -86,7 +87,7 @@ class Trials:
     episodes: int = 0
 
     def __call__(self, candidate: Candidate, run_seed: int | None = None) -> Trial:
-        """The trial of a candidate; under another run seed the policy draws other noise."""
+        """Try a candidate; under another run seed the policy draws other noise."""
         with remembering(candidate.changes):
             return self._tried(candidate, run_seed)
 
@@ -101,28 +102,26 @@ class Trials:
         record = self._noted(ended.record)
         too_much = self.wanted.costs_too_much(ended)
         if record.outcome == "success" and not too_much:
-            return Trial("passes", "the policy does it", record, signals_of(ended))
+            return Trial("passes", "the policy succeeds", record, signals_of(ended))
         broke = record.outcome == "error" and str(record.reason).startswith("policy-")
         if record.outcome not in ("success", "failure") and not (broke and self.wanted.errors):
             return Trial("aside", f"{record.reason}: {record.message}", record)
-        does = too_much or ("the policy breaks" if broke else "the policy does not do it")
+        does = too_much or ("the policy breaks" if broke else "the policy fails")
         if variation is None:
             return Trial("fails", does, record)
         # What is seen does not change what a solver costs; the benign twin showed that it can be done for less.
         if not (variation.changes_scene or variation.actions):
-            return Trial("fails", f"only what is seen or told is changed, and {does}", record)
+            return Trial("fails", f"only images or the instruction are changed, and {does}", record)
         if candidate.task.world is not None:
-            return Trial(
-                "aside", "of a suite with a simulator of its own nobody shows that it can still be done", record
-            )
+            return Trial("aside", "a suite with its own simulator has no expert to show that it can be done", record)
         as_expert = replace(conditions, model="expert", policy_digest=None, replan=None)
         solver = self.solver or expert_policy
         solved = run_episode(case, candidate.task, solver, self.open_world, as_expert, variation=variation)
         if self._noted(solved.record).outcome != "success":
-            return Trial("aside", "the expert does not do it either", record)
+            return Trial("aside", "the expert fails too", record)
         if self.wanted.costs_too_much(solved):
-            return Trial("aside", "the expert costs too much too", record)
-        return Trial("fails", f"the expert does it, and {does}", record)
+            return Trial("aside", "the expert costs too much, too", record)
+        return Trial("fails", f"the expert succeeds, and {does}", record)
 
     def _noted(self, record: Record) -> Record:
         self.episodes += 1
@@ -131,7 +130,7 @@ class Trials:
 
 
 def signals_of(ended: Rollout) -> dict[str, float]:
-    """How near an episode that succeeded was to failing, see `Trial.signals`."""
+    """Return how near an episode that succeeded was to failing, see `Trial.signals`."""
     record = ended.record
     found = {} if record.success_step is None else {"steps": record.success_step / record.protocol["max_steps"]}
     if record.costs:

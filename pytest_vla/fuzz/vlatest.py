@@ -1,7 +1,7 @@
-"""VLATest's scenes (arXiv 2409.12894) from their seeds: what is where, how it is turned, and what is asked.
+"""The scenes of VLATest (arXiv 2409.12894), reproduced from their seeds: objects, poses and the asked ones.
 
 The published scene files are made again byte for byte by `scene_file`. VLATest's draws are numpy's legacy ones, one
-stream for a whole file; what each scene draws, and in which order, is the documentation of `scenes`.
+stream for a whole file; the draws of each scene, and their order, are the documentation of `scenes`.
 """
 
 import json
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.fuzz.candidate import Candidate
+from pytest_vla.fuzz.sampler import no_scene
 from pytest_vla.plan.case import levelled
 from pytest_vla.plan.task import Task
 from pytest_vla.util.text import LAST_SEED, did_you_mean
@@ -53,13 +54,13 @@ _SAY_NOTHING = frozenset(("opened", "light", "generated", "modified", "objaverse
 
 @dataclass(frozen=True)
 class VlatestRules:
-    """What scenes of a task have.
+    """The rules for scenes of a task.
 
     Attributes:
-        x, y: from where to where objects are, in metres.
-        apart: no two objects are nearer, in metres; 0: they may be anywhere, on each other too.
-        asked: objects that are drawn with the confounders, and that the task is about.
-        target: where the object goes: ``plate``, ``sink``; empty: another drawn object, or nowhere.
+        x, y: the range of objects' positions, in metres.
+        apart: least distance of two objects, in metres; 0 if they may be anywhere, on each other too.
+        asked: number of objects that are drawn with the confounders, and that the task is about.
+        target: where the object goes: ``plate`` or ``sink``; empty for another drawn object, or no target.
     """
 
     x: tuple[float, float]
@@ -100,8 +101,8 @@ class VlatestScene:
     Attributes:
         task: one of `RULES`.
         things: in the order in which they were drawn.
-        source: which of them is to be grasped, moved or put.
-        target: which of them it is brought to; of ``grasp`` none.
+        source: index of the one to be grasped, moved or put.
+        target: index of the one that it is brought to, or None for ``grasp``.
     """
 
     task: str
@@ -111,11 +112,11 @@ class VlatestScene:
 
     @property
     def confounders(self) -> int:
-        """How many things are asked nothing of."""
+        """The number of things that the task is not about."""
         return len(self.things) - (1 if self.target is None else 2)
 
     def as_published(self) -> dict[str, Any]:
-        """As VLATest's files have it."""
+        """Return the scene as VLATest's files have it."""
         if self.target is None:
             first, *others = self.things
             table: dict[str, Any] = {
@@ -142,19 +143,19 @@ def scenes(
     exactly: bool = False,
     models: Sequence[str] = OBJECTS,
 ) -> Iterator[VlatestScene]:
-    """VLATest's scenes, without an end.
+    """Yield VLATest's scenes, without an end.
 
-    Of a scene the number of confounders is drawn first, evenly from none to the most; of ``put-on`` and ``put-in``
-    behind the object and its target. An object is drawn from those that nothing alike was drawn of before; then x and
-    y, again and again where they are too near to another's; then whether it lies or stands; of one that lies the turn
-    about z. A plate has its place drawn before which plate it is. Of ``move`` all objects are shuffled in the end: the
-    first is brought to the second.
+    For each scene the number of confounders is drawn first, evenly from none to the most; for ``put-on`` and ``put-in``
+    after the object and its target. An object is drawn from those that are not alike to one drawn before; then x and y,
+    again and again if they are too near to another's; then whether it lies or stands; if it lies the turn about z. A
+    plate's place is drawn before the plate. For ``move`` all objects are shuffled in the end: the first is brought to
+    the second.
 
     Args:
         task: one of `RULES`.
         numbers: the same state gives the same scenes.
         most: confounders.
-        exactly: always so many, without drawing the number.
+        exactly: always `most`, without drawing the number.
         models: objects to draw from; the order matters.
 
     Raises:
@@ -171,7 +172,7 @@ def scenes(
 
 
 def scene_file(task: str, seed: int, number: int, most: int = MOST_CONFOUNDERS, *, exactly: bool = False) -> str:
-    """The text of a published file: so many scenes by their number, then the seed and the number.
+    """Return the text of a published file: `number` scenes by their number, then the seed and the number.
 
     Args:
         task: one of `RULES`.
@@ -180,7 +181,7 @@ def scene_file(task: str, seed: int, number: int, most: int = MOST_CONFOUNDERS, 
         most, exactly: as for `scenes`.
 
     Raises:
-        VlaError: as `scenes`, or the seed is none.
+        VlaError: as `scenes`, or the seed is out of range.
     """
     import numpy as np
 
@@ -192,7 +193,7 @@ def scene_file(task: str, seed: int, number: int, most: int = MOST_CONFOUNDERS, 
 
 
 def alike(model: str) -> str:
-    """What a model is called in instructions; of what is called alike a scene has one."""
+    """Return a model's name in instructions; a scene has at most one object of each such name."""
     return " ".join(word for word in model.split("_") if word not in _SAY_NOTHING and not word.endswith("cm"))
 
 
@@ -264,12 +265,12 @@ _MOST_DRAWS = 100
 
 
 def propose_as_vlatest(task: Task, seed: int, some: Sequence[VariationKind], generator: Random) -> Candidate:
-    """A scene as VLATest draws one; in the place of `pytest_vla.fuzz.sampler.propose`.
+    """Draw a scene as VLATest does; used instead of `pytest_vla.fuzz.sampler.propose`.
 
     Args:
         task: as it is.
         seed: of the case.
-        some: kinds that may be taken; others than `OBJECTS_KIND`, `LIGHT` and `CAMERA` are not.
+        some: kinds to draw from; only `OBJECTS_KIND`, `LIGHT` and `CAMERA` are used.
         generator: the same state gives the same scene.
 
     Raises:
@@ -287,7 +288,7 @@ def propose_as_vlatest(task: Task, seed: int, some: Sequence[VariationKind], gen
                 return candidate
         except VlaError as error:
             why = str(error)
-    raise VlaError(f"{task.id}: none of {_MOST_DRAWS} draws is a scene that it can have; the last one: {why}")
+    raise no_scene(task, _MOST_DRAWS, why)
 
 
 def _changes(task: Task, by_name: dict[str, VariationKind], generator: Random) -> list[Change]:

@@ -1,1 +1,1 @@
-"""What decides whether a run is good enough."""
+"""The gate: compare a run with a baseline, and decide whether the policy regressed."""

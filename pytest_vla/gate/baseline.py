@@ -1,12 +1,12 @@
-"""What a run is compared with: of each case how it ended, what it cost, and under which conditions it ran.
+"""The baseline of a gate: for each case how it ended, what it cost, and under which conditions it ran.
 
 A new run is made into the same values, so that the two are compared as equals: `baseline_of` both, or `read_baseline`
-of `pytest_vla.gate.baseline_file` and `baseline_of`. `pytest_vla.gate.comparable` says what can be compared.
+of `pytest_vla.gate.baseline_file` and `baseline_of`. `pytest_vla.gate.comparable` decides what can be compared.
 
-Conditions are what an episode ran under, by name: ``protocol.max_steps``, ``replan``, ``run_seed``, ``instruction``,
-``goal`` (the literals of the success rule), ``scene`` (digest), ``world.NAME`` (of a suite's own world),
-``provenance.NAME``, ``variation`` (where it is not what the label says), ``init_state`` (where it is not the seed's)
-and ``charged`` (the names of costs that were watched, by account). What is not said stands in no table.
+Conditions are named: ``protocol.max_steps``, ``replan``, ``run_seed``, ``instruction``, ``goal`` (the literals of the
+success rule), ``scene`` (digest), ``world.NAME`` (from a suite's own world), ``provenance.NAME``, ``variation`` (if it
+differs from what the label implies), ``init_state`` (if it differs from the seed's) and ``charged`` (the names of costs
+that were watched, by account). A condition without a value is in no table.
 """
 
 import hashlib
@@ -49,21 +49,22 @@ _DIGITS = 9
 
 @dataclass(frozen=True)
 class CaseResult:
-    """How one case ended, and under which conditions; of the fields of a record that rates and intervals go by.
+    """One case's outcome and the conditions it ran under, with the record fields that rates and intervals need.
 
     Attributes:
         case: `Record.case`; suite, task, label and seed are read from it.
         outcome, reason, steps, success_step: see `Record`.
-        costs: by account and name what was charged in all; a name that was watched and charged nothing has 0. Of
-            successes and failures; of others nothing is known.
-        metrics: further numbers that others keep (`pytest_vla.entries.MetricEntry`).
-        digest: the first `SHORT` digits of the record's; empty: it has none.
-        parameters: names what the variation was drawn as, to `_DIGITS` digits of each number; empty: there is nothing.
-        listed: the protocol under which an entry of a benchmark's list was drawn; empty: there is but one.
-        test: node id of the user's own test that ran it; empty: the suite's own item.
+        costs: total charge by account and name. A name that was watched and charged nothing has 0. Known for successes
+            and failures only.
+        metrics: numbers from metrics of other packages (`pytest_vla.entries.MetricEntry`).
+        digest: the first `SHORT` digits of the record's digest, or an empty text if it has none.
+        parameters: digest of the variation's drawn parameters, each number rounded to `_DIGITS` digits, or an empty
+            text.
+        listed: the protocol under which an entry of a benchmark's list was drawn; empty if there is only one protocol.
+        test: node id of the user's own test that ran it; empty for the suite's own item.
         shared: the conditions that most cases of its task have.
-        own: its own where they are others; None: it has none of that name.
-        unknown: fields of a later version, as JSON has them.
+        own: its conditions that differ from `shared`; a value of None removes that name.
+        unknown: fields that a later version wrote, as JSON has them.
     """
 
     case: str
@@ -83,10 +84,10 @@ class CaseResult:
 
     @cached_property
     def parts(self) -> labels.CaseParts:
-        """What its id is made of."""
+        """The parts of the case's id. Raises VlaError if it is not the id of a case."""
         found = labels.parse_case_id(self.case)
         if found is None:
-            raise VlaError(f"{self.case!r} is no case: expected an id such as tabletop/turn_on_the_stove[seed0]")
+            raise VlaError(f"{self.case!r} is not a case id: expected one such as tabletop/turn_on_the_stove[seed0]")
         return found
 
     @property
@@ -96,35 +97,35 @@ class CaseResult:
 
     @property
     def task_key(self) -> str:
-        """What tells the task from the others of its suite."""
+        """The task's key, unique within its suite."""
         return labels.task_key(self.parts.task, self.parts.task_level)
 
     @property
     def seed(self) -> int:
-        """Of the case."""
+        """The case's seed."""
         return self.parts.seed
 
     @property
     def run_seed(self) -> int:
-        """Of ``--vla-run-seed``."""
+        """The value of ``--vla-run-seed``."""
         return int(self.condition("run_seed") or 0)
 
     @cached_property
     def init_state(self) -> int | None:
-        """The init state that it began from: its own, or its seed's by the protocol; None: not known."""
+        """The init state that the episode began from: its own, else the seed's by the protocol, or None if unknown."""
         own = self.condition(INIT_STATE)
         return own if isinstance(own, int) else init_state_by(self.seed, self.protocol)
 
     @property
     def did(self) -> tuple[str, str]:
-        """What the policy did: how it ended, and the digest."""
+        """The policy's behaviour: the outcome and the digest."""
         return self.outcome, self.digest
 
     @cached_property
     def start(self) -> Hashable | None:
-        """What it began from, and under which conditions of its own, whatever the seeds; None: nothing proves it.
+        """A key of the episode's start and its own conditions, whatever the seeds, or None if nothing proves the start.
 
-        Of a published log no digest says more than how episodes ended.
+        Episodes from a published log have None, since their digests cover the outcome only.
         """
         if not self.digest or not is_complete(self.outcome) or self.condition("provenance.imported") is not None:
             return None
@@ -134,7 +135,7 @@ class CaseResult:
 
     @cached_property
     def variation(self) -> Mapping[str, Any]:
-        """As in records, without parameters; empty: the task as it is."""
+        """The variation as in records, without parameters; empty if the task is not varied."""
         return variation_of(self.parts.variation, self.condition("variation"))
 
     @property
@@ -169,27 +170,27 @@ class CaseResult:
         return merged(self.shared, self.own)
 
     def condition(self, name: str) -> Any:
-        """One of them; None: it has none of that name."""
+        """Return the value of one condition, or None if the case has none of that name."""
         return self.own[name] if name in self.own else self.shared.get(name)
 
     @property
     def key(self) -> tuple[str, int, str, str]:
-        """What tells it from the others of a baseline, by which they are ordered."""
+        """The key that is unique within a baseline, by which cases are sorted."""
         return self.case, self.run_seed, self.listed, self.test
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """The cases of one policy that count.
+    """The counted cases of one policy.
 
     Attributes:
         model: the ``--vla-model`` text.
-        policy_digest: names the content of what made the policy; None: not known.
-        made_by: what made it, such as ``pytest-vla 0.1.0``.
-        runs: names of the runs whose records they are, in the order of their beginnings.
-        began: when the first and the last episode began, UTC, ISO 8601; empty texts: not known.
-        cases: by `CaseResult.key`, none twice.
-        unknown: fields of a later version, as JSON has them.
+        policy_digest: digest of the files that the policy was made from, or None if unknown.
+        made_by: the program that made it, such as ``pytest-vla 0.1.0``.
+        runs: names of the runs whose records it holds, in the order in which they began.
+        began: when the first and the last episode began, UTC, ISO 8601; empty texts if unknown.
+        cases: sorted by `CaseResult.key`, each key once.
+        unknown: fields that a later version wrote, as JSON has them.
     """
 
     model: str
@@ -216,12 +217,12 @@ class Layers(NamedTuple):
 
 
 class Counting(NamedTuple):
-    """Of records those of one model that count.
+    """The records of one model that count.
 
     Attributes:
-        records: by suite and case, with those that repeat one under the same run seed: each is compared with what the
-            other side did in its case, and `distinct_cases` or `pytest_vla.gate.comparable.distinct_pairs` fold them.
-        left_out: what was there and does not count, and why, as reports say it.
+        records: by suite and case, with those that repeat one under the same run seed: each is compared with the other
+            side's result in its case. `distinct_cases` or `pytest_vla.gate.comparable.distinct_pairs` fold repeats.
+        left_out: a text for each group of records that do not count, with the reason, as reports print it.
     """
 
     records: tuple[Record, ...]
@@ -229,29 +230,28 @@ class Counting(NamedTuple):
 
 
 def baseline_of(records: Iterable[Record], model: str | None = None) -> Baseline:
-    """The baseline that records make, or what is compared with one.
+    """Make a baseline from records; equal records make equal baselines.
 
-    Equal records make equal ones. Errors and invalid episodes that know less, such as those whose process died, are
-    under the conditions of their task.
+    Errors and invalid episodes that know less, such as those whose process died, get the conditions of their task.
 
     Args:
-        records: in the order in which they ended; those count that `pytest_vla.metrics.selection.that_count` says.
-        model: which of several; None: they have to be of one.
+        records: in the order in which they ended; `pytest_vla.metrics.selection.that_count` decides which count.
+        model: selects one of several models, or None if all records are from one.
 
     Raises:
-        VlaError: there is none, they are of several models, of several versions of the policy, or of several
-            simulators; says which.
+        VlaError: there is no record, or the records are from several models, several versions of the policy or several
+            simulators; the message names them.
     """
     found = counting_of(records, model).records
     complete = [record for record in found if is_complete(record.outcome)]
     if told := of_several_simulators(found):
-        raise VlaError(f"{told}: no baseline is of both; name runs of one (pytest-vla runs lists them)")
+        raise VlaError(f"{told}: a baseline cannot combine them. Name runs of one (pytest-vla runs lists them)")
     digests = sorted({record.policy_digest for record in complete or found if record.policy_digest is not None})
     if len(digests) > 1:
         told = ", ".join(digest[:8] for digest in digests)
         raise VlaError(
-            f"these records are of {len(digests)} versions of the policy {found[0].policy} ({told}): no baseline is of "
-            "several; name runs of one (pytest-vla runs lists them)"
+            f"{len(digests)} versions of the policy {found[0].policy} ({told}): a baseline needs one. Name runs of one "
+            "version (pytest-vla runs lists them)"
         )
     cases = tuple(sorted(_relayered([case_result(record) for record in found]), key=lambda case: case.key))
     began = sorted(record.started for record in found)
@@ -267,27 +267,25 @@ def baseline_of(records: Iterable[Record], model: str | None = None) -> Baseline
 
 
 def counting_of(records: Iterable[Record], model: str | None = None) -> Counting:
-    """The records of one model that count.
+    """Return the records of one model that count.
 
     Args:
         records: in the order in which they ended.
-        model: the ``--vla-model`` text, or the name under which a report has it; None: they have to be of one.
+        model: the ``--vla-model`` text, or the model's name in reports, or None if all records are from one model.
 
     Raises:
-        VlaError: there is none, or they are of several models; names them.
+        VlaError: there is no record, or the records are from several models; the message names them.
     """
     grouped = by_model(records)
     if not grouped:
-        raise VlaError("there is no episode: a baseline is made of a run with some")
+        raise VlaError("no episode: a baseline needs a run with episodes")
     policies = {name: some[0].policy for (name, _), some in grouped.items()}
     meant = [name for name, policy in policies.items() if model in (None, name, policy)]
     if not meant:
         known = ", ".join(policies)
-        raise VlaError(f"no episode is of the model {model!r}: there are {known}.{did_you_mean(str(model), policies)}")
+        raise VlaError(f"no episode of the model {model!r}. Models: {known}.{did_you_mean(str(model), policies)}")
     if len(meant) > 1:
-        raise VlaError(
-            f"the episodes are of {len(meant)} models: {', '.join(meant)}; a baseline is of one: --model=NAME"
-        )
+        raise VlaError(f"{len(meant)} models: {', '.join(meant)}. A baseline needs one: --model=NAME")
     selected = [that_count(some) for (name, _), some in grouped.items() if name == meant[0]]
     return Counting(
         tuple(record for each in selected for record in _with_copies(each)),
@@ -333,7 +331,7 @@ def _is_new(key: Hashable, seen: set[Hashable]) -> bool:
 
 
 def case_result(record: Record) -> CaseResult:
-    """One record as a baseline has it, with all its conditions as its own. Raises VlaError: its id is no case's."""
+    """Convert one record, with all of its conditions as its own. Raises VlaError if its id is not the id of a case."""
     accounts = accounts_of(record.costs) if is_counted(record) else ()
     charged = {account: of_account(record.costs, account) for account in accounts}
     costs = {
@@ -358,7 +356,7 @@ def case_result(record: Record) -> CaseResult:
 
 
 def layers_of(cases: Sequence[CaseResult]) -> Layers:
-    """What conditions have in common; those of successes and failures, where there are any."""
+    """Compute the conditions that cases share, from successes and failures if there are any."""
     of_task: dict[tuple[str, str], list[Conditions]] = {}
     for case in [case for case in cases if case.is_counted] or cases:
         of_task.setdefault((case.suite, case.task_key), []).append(case.conditions)
@@ -376,19 +374,19 @@ def layers_of(cases: Sequence[CaseResult]) -> Layers:
 
 
 def differences(conditions: Conditions, base: Conditions) -> dict[str, Any]:
-    """What makes `conditions` of `base`, by `merged`."""
+    """Return the changes that turn `base` into `conditions` by `merged`."""
     return {
         name: conditions.get(name) for name in sorted({*conditions, *base}) if conditions.get(name) != base.get(name)
     }
 
 
 def merged(base: Conditions, changes: Conditions) -> dict[str, Any]:
-    """Conditions with others in their place; None: there is none of that name."""
+    """Return `base` with `changes` applied; a change to None removes the name."""
     return {name: value for name, value in {**base, **changes}.items() if value is not None}
 
 
 def variation_of(label: str, said: Any) -> dict[str, Any]:
-    """A record's variation without its parameters, of its label and of what is said beside that (a table or None)."""
+    """Return a record's variation without parameters: what the label implies, updated by `said` (a table or None)."""
     if not label:
         return {}
     dimension, kind, level = labels.usually_of(label)
@@ -406,7 +404,9 @@ def _relayered(cases: Sequence[CaseResult]) -> Iterable[CaseResult]:
 
 
 def _most(tables: Sequence[Conditions]) -> dict[str, Any]:
-    """Of each name the value that most tables have, of several the first as text; a name that most lack is left out."""
+    """Return each name's most frequent value (the first as text of equally frequent ones), without names most tables
+    lack.
+    """
     found = {}
     for name in sorted({name for table in tables for name in table}):
         values = [table.get(name) for table in tables]
@@ -466,7 +466,7 @@ def _rounded(number: float) -> float:
 
 
 def _plain(value: Any, number: Callable[[float], float] = float) -> Any:
-    """As JSON has it, with lists for tuples, and each float as `number` makes it."""
+    """Return a value as JSON has it: lists for tuples, and each float passed through `number`."""
     if isinstance(value, Mapping):
         return {str(name): _plain(inner, number) for name, inner in value.items()}
     if isinstance(value, list | tuple):

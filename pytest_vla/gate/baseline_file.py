@@ -47,15 +47,15 @@ _MOST_NAMES = 1_000
 
 
 def migrated(table: Any, schema: int = SCHEMA, steps: Mapping[int, Callable[[Table], Table]] = STEPS) -> Table:
-    """The table of a file, of this version's schema.
+    """Return the table of a baseline file, converted to this version's schema.
 
     Args:
         table: as JSON has it.
-        schema: that is wanted.
-        steps: from each earlier one to the one after it.
+        schema: the wanted schema.
+        steps: converters from each earlier schema to the next one.
 
     Raises:
-        VlaError: it is no table, of a later schema, of one that nobody can read any more, or of none.
+        VlaError: it is not a table, or its schema is missing, newer than this version, or too old to be read.
     """
     if not isinstance(table, dict):
         raise VlaError(f"expected a table, found {type(table).__name__}")
@@ -65,7 +65,9 @@ def migrated(table: Any, schema: int = SCHEMA, steps: Mapping[int, Callable[[Tab
     if type(found) is int and found > schema:
         writer = table.get("made_by")
         by = printable(writer)[:60] if isinstance(writer, str) else "a later version"
-        raise VlaError(f"expected {known}, found {found}, of {by}: upgrade pytest-vla (pip install -U pytest-vla)")
+        raise VlaError(
+            f"expected {known}, found {found}, written by {by}: upgrade pytest-vla (pip install -U pytest-vla)"
+        )
     if type(found) is not int or found < oldest:
         raise VlaError(f"expected {known}, found {_told(found)}")
     made: Table = table
@@ -85,7 +87,7 @@ def check_table(table: Mapping[str, Any]) -> None:
     names = {*table["common"], *(name for each in table["suites"].values() for name in each)}
     names |= {name for each in table["tasks"].values() for name in each}
     if len(names) > _MOST_NAMES or len(names) * len(table["tasks"]) > MOST_CONDITIONS:
-        raise VlaError(f"expected up to {_MOST_NAMES} conditions, found {len(names)} of {len(table['tasks'])} tasks")
+        raise VlaError(f"expected up to {_MOST_NAMES} conditions, found {len(names)} for {len(table['tasks'])} tasks")
 
 
 def check_case(line: Any) -> CaseParts:
@@ -110,7 +112,7 @@ def check_case(line: Any) -> CaseParts:
     if (line.get("success_step") or 0) > line["steps"]:
         raise VlaError(f"success_step: expected up to steps, {line['steps']}, found {line['success_step']}")
     if line["outcome"] not in ("success", "failure") and line.get("costs"):
-        raise VlaError(f"costs: expected none of an episode that is {line['outcome']}")
+        raise VlaError(f"costs: expected none for the outcome {line['outcome']}")
     return parts
 
 
@@ -206,7 +208,7 @@ _CONDITIONS: _Fields = {
 }
 
 
-_MENDING = "save it again (pytest-vla baseline save RUN -o FILE), or take it from version control"
+_MENDING = "save it again (pytest-vla baseline save RUN -o FILE), or restore it from version control"
 
 
 def write_baseline(baseline: Baseline, path: Path) -> None:
@@ -216,25 +218,26 @@ def write_baseline(baseline: Baseline, path: Path) -> None:
 
 
 def read_baseline(path: Path) -> Baseline:
-    """The baseline of a file, whichever version wrote it.
+    """Read the baseline from a file, whichever version wrote it.
 
     Raises:
-        VlaError: there is none, or it is none; names the file, the line or the case, what was expected, and what helps.
+        VlaError: the file does not exist or is not a baseline; the message names the file, the line or the case, what
+            was expected, and what helps.
     """
     try:
         text = read_plain(path).decode()
     except FileNotFoundError:
         raise VlaError(f"there is no baseline {path}: make one with pytest-vla baseline save RUN -o {path}") from None
     except UnicodeDecodeError as error:
-        raise _broken(path, f"it is no text (byte {error.start})") from error
+        raise _broken(path, f"it is not text (byte {error.start})") from error
     except ValueError as error:
         raise _broken(path, str(error)) from error
     except OSError as error:
         raise VlaError(f"cannot read {path}: {error.strerror or error}") from error
     if (line := _conflict(text)) is not None:
         raise VlaError(
-            f"{path}:{line}: not a baseline: there are git's conflict markers in it; take one side whole (git checkout "
-            f"--ours {path}, or --theirs), or save it again: pytest-vla baseline save RUN -o FILE"
+            f"{path}:{line}: not a baseline: it has git conflict markers. Take one side (git checkout --ours {path}, "
+            f"or --theirs), or save it again: pytest-vla baseline save RUN -o FILE"
         )
     try:
         table = parse_json(text, unique=True)
@@ -244,7 +247,7 @@ def read_baseline(path: Path) -> Baseline:
 
 
 def text_of(baseline: Baseline) -> str:
-    """What is in its file."""
+    """Return the text of a baseline's file."""
     layers = layers_of(baseline.cases)
     suites = {name: differences(each, layers.common) for name, each in sorted(layers.suites.items())}
     tasks = {
@@ -318,7 +321,7 @@ def _baseline(table: Any, text: str, path: Path) -> Baseline:
             raise _broken(_place(path, text, index, len(table["cases"]), line), str(error)) from error
         if (first := seen.setdefault(case.key, index)) != index:
             places = [_place(path, text, each, len(table["cases"]), line) for each in (first, index)]
-            raise _broken(places[1], f"the case was there already: {places[0]}; keep one of the two lines")
+            raise _broken(places[1], f"duplicate of {places[0]}; keep one of the two lines")
         charged += sum(map(len, case.costs.values()))
         if charged > MOST_CONDITIONS:
             raise _broken(path, f"expected up to {MOST_CONDITIONS} names of costs in all cases, found more")
@@ -369,12 +372,12 @@ def _case_of(line: Any, table: Mapping[str, Any], known: dict[tuple[str, str], C
 
 
 def nothing_charged(conditions: Conditions) -> dict[str, dict[str, float]]:
-    """By account and name, 0 for each cost that was watched."""
+    """Return 0 for each cost that was watched, by account and name."""
     return {account: dict.fromkeys(names, 0.0) for account, names in (conditions.get("charged") or {}).items()}
 
 
 def usual_success_step(outcome: str, steps: int) -> int | None:
-    """An episode ends with its success."""
+    """Return the success step of an episode that ended with its success, or None if it did not succeed."""
     return steps if outcome == "success" else None
 
 
@@ -388,7 +391,7 @@ def _json(value: Any) -> str:
 
 
 def _conflict(text: str) -> int | None:
-    """The first line, from 1, that git wrote where two sides changed the same lines; None: there is none."""
+    """Return the number (from 1) of the first line with one of git's conflict markers, or None if there is none."""
     lines = enumerate(text.splitlines(), 1)
     return next((number for number, line in lines if line.startswith(("<<<<<<< ", ">>>>>>> "))), None)
 
@@ -411,16 +414,16 @@ def _broken(place: Path | str, why: str) -> VlaError:
 
 @dataclass(frozen=True)
 class Changes:
-    """From one baseline to another.
+    """The differences between a baseline and the one that replaces it.
 
     Attributes:
-        before: the one that was.
-        after: the one that takes its place.
+        before: the replaced baseline.
+        after: the new baseline.
         lost: cases that succeeded and now fail.
         gained: cases that failed and now succeed.
-        otherwise: cases whose outcome is another one, such as an error.
-        moved: how many cases end as they did, by another trajectory.
-        agreement: the cases that one alone has, and the conditions that differ.
+        otherwise: cases with any other change of outcome, such as to an error.
+        moved: number of cases with the same outcome and a different trajectory.
+        agreement: the cases that only one baseline has, and the conditions that differ.
     """
 
     before: Baseline
@@ -433,7 +436,7 @@ class Changes:
 
 
 def changes_of(before: Baseline, after: Baseline) -> Changes:
-    """What changes where `after` takes the place of `before`; they need no case in common."""
+    """Compute what changes if `after` replaces `before`; they need no case in common."""
     found = matched(before, after)
     ways: dict[tuple[str, str], list[Pair]] = {}
     for pair in found.pairs:

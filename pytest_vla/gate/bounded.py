@@ -57,7 +57,7 @@ class Bounds:
     Attributes:
         value: -1..1.
         lower: the true difference is below this in at most alpha of such runs; -1..1.
-        upper: likewise above.
+        upper: the true difference is above this in at most alpha of such runs; -1..1.
     """
 
     value: float
@@ -66,13 +66,13 @@ class Bounds:
 
 
 class UnitCounts(NamedTuple):
-    """What tests take of paired episodes.
+    """Paired episodes as the tests take them.
 
     Attributes:
         lost: pairs in which only the baseline succeeded.
         gained: pairs in which only the new policy did.
-        units: by the sum of differences and the number of pairs of a unit, how many such units there are; numbers that
-            are not whole are multiples of what was seen (`pytest_vla.gate.episodes_needed`).
+        units: how many units there are by the sum of differences and the number of pairs of a unit; numbers that are
+            not whole are multiples of what was seen (`pytest_vla.gate.episodes_needed`).
     """
 
     lost: float
@@ -133,7 +133,7 @@ def changed_ps(kinds: Kinds, counts: ArrayLike, way: Way, beyond: float = 0.0) -
         kinds: of units.
         counts: (gates, kinds), how many units of each kind a gate has.
         way: as `changed_p`.
-        beyond: likewise.
+        beyond: as `changed_p`.
 
     Returns:
         (gates,).
@@ -157,12 +157,12 @@ def no_worse_ps(kinds: Kinds, counts: ArrayLike, margin: float) -> Floats:
 def paired_bounds(differences: Sequence[int], units: Sequence[Unit], alpha: float = 0.05) -> Bounds:
     """Return the mean difference of pairs with a bound each way, over these tasks.
 
-    Bounds say what the p values do: success is shown to have fallen by more than a margin where the upper bound is
-    below minus the margin, and not to have fallen by it where the lower bound is above.
+    Bounds agree with the p values: success is shown to have fallen by more than a margin if the upper bound is below
+    minus the margin, and shown not to have fallen by it if the lower bound is above.
 
     Args:
         differences: as `counted_units`.
-        units: likewise.
+        units: as `counted_units`.
         alpha: of each bound, in (0, .5).
 
     Raises:

@@ -1,4 +1,4 @@
-"""What a gate may be asked for, and what it is where nothing is said. Light: every project's pytest reads it."""
+"""The choices of a gate, with their defaults. No imports, since pytest reads this module in every project."""
 
 from typing import Literal
 
@@ -16,6 +16,14 @@ names."""
 
 BY = ("suite", "dimension")
 """By which they are where nothing else is said."""
+
+
+def label_error(name: str) -> str:
+    """Return the message for a label by which nothing can be grouped."""
+    from pytest_vla.util.text import did_you_mean
+
+    return f"cannot group by {name!r}: expected some of {', '.join(LABELS)}.{did_you_mean(name, LABELS)}"
+
 
 FIXED, SEQUENTIAL = RULES = ("fixed", "sequential")
 """When a run is judged; fixed: once, when all of its episodes have ended; sequential: while they end, and a group whose

@@ -2,13 +2,13 @@
 
 Two shapes, and each comparison is one of them:
 
-- `paired`: of each case that both have, what both did. Task, variation and seed are the same, and so is the scene,
-  so what differs is the policy's (and, of one that draws, its draws'). Over these cases' tasks and seeds.
-- `unpaired`: of each task and variation that both have, what each did from its own seeds. What differs is the policy's
-  and the seeds'.
+- `paired`: for each case that both have, both results. Task, variation, seed and scene are the same, so a difference
+  comes from the policy (and, if it draws, from its draws). Covers these cases' tasks and seeds.
+- `unpaired`: for each task and variation that both have, each side's results on its own seeds. A difference comes from
+  the policy and the seeds.
 
-What an episode ran under decides, by the table in `pytest_vla.gate.comparable`: where that is another, the policies
-were not asked the same, and the comparison is refused; where only rounding may differ it is told. The policy itself is
+The table `CONDITIONS` decides which conditions have to be equal: if one of them differs the policies were not asked the
+same, and the comparison is refused; a condition that changes rounding at most is only reported. The policy itself is
 what is compared.
 """
 
@@ -51,53 +51,58 @@ class Condition(NamedTuple):
 
 CONDITIONS = (
     # First, since another simulator compiles another scene, and may begin elsewhere.
-    Condition("provenance.mujoco", "refuses", "MuJoCo", "another version moves otherwise", True),
-    Condition("provenance.robosuite", "refuses", "robosuite", "another version moves otherwise", True),
-    Condition("protocol.max_steps", "refuses", "step budget", "more steps, more successes"),
-    Condition("protocol.rules", "refuses", "success rule", "the paper's goals and its code's are others"),
-    Condition("protocol.", "refuses", "protocol", "it is what every episode of a suite has in common"),
-    Condition("goal", "refuses", "success rule", "another goal is another task", True),
-    Condition("instruction", "refuses", "instruction", "the policy was told something else", True),
-    Condition("replan", "refuses", "replan length", "a policy that is asked more often does otherwise"),
-    Condition("scene", "refuses", "scene", "its files or assets are others: things move or look otherwise", True),
-    Condition("provenance.stand_ins", "refuses", "stand-in assets", "things look otherwise", True),
-    Condition("init_state", "refuses", "init state", "the same seed began elsewhere"),
-    Condition("variation", "refuses", "variation", "its label names another dimension, kind or level"),
-    Condition("parameters", "refuses", "variation's parameters", "the same label was drawn otherwise"),
-    Condition("world.", "refuses", "simulator of the suite's own world", "it says that its results depend on it"),
-    Condition("provenance.premises", "refuses", "premises (--vla-premises)", "other episodes are invalid"),
-    Condition("provenance.feasible", "refuses", "feasible (--vla-check-feasible)", "other episodes are invalid"),
-    Condition("provenance.stop_when", "refuses", "alarm (--vla-stop-when)", "it stops other episodes"),
-    Condition("charged", "refuses costs", "costs that were watched", "other things were charged"),
-    Condition("provenance.costs", "refuses costs", "collisions (--vla-collision-costs)", "other contacts were charged"),
+    Condition("provenance.mujoco", "refuses", "MuJoCo", "MuJoCo versions give different physics", True),
+    Condition("provenance.robosuite", "refuses", "robosuite", "robosuite versions give different physics", True),
+    Condition("protocol.max_steps", "refuses", "step budget", "more steps allow more successes"),
+    Condition("protocol.rules", "refuses", "success rule", "the paper's goals differ from its code's"),
+    Condition("protocol.", "refuses", "protocol", "all episodes of a suite share it"),
+    Condition("goal", "refuses", "success rule", "a different goal is a different task", True),
+    Condition("instruction", "refuses", "instruction", "the policy was given different words", True),
+    Condition("replan", "refuses", "replan length", "querying a policy more often changes its behaviour"),
+    Condition("scene", "refuses", "scene", "different files or assets move or look different", True),
+    Condition("provenance.stand_ins", "refuses", "stand-in assets", "things look different", True),
+    Condition("init_state", "refuses", "init state", "the same seed started elsewhere"),
+    Condition("variation", "refuses", "variation", "its label means a different dimension, kind or level"),
+    Condition("parameters", "refuses", "variation's parameters", "the same label was drawn differently"),
     Condition(
-        "provenance.declared_costs", "refuses costs", "your own costs (--vla-cost-file)", "the file says otherwise"
+        "world.", "refuses", "simulator of the suite's own world", "the world declares that its results depend on it"
     ),
+    Condition("provenance.premises", "refuses", "premises (--vla-premises)", "different episodes are invalid"),
+    Condition("provenance.feasible", "refuses", "feasible (--vla-check-feasible)", "different episodes are invalid"),
+    Condition("provenance.stop_when", "refuses", "alarm (--vla-stop-when)", "it stops different episodes"),
+    Condition("charged", "refuses costs", "costs that were watched", "different things were charged"),
     Condition(
-        "provenance.ledger", "refuses costs", "ledger", "before, it looked once a control step: impacts were missed"
+        "provenance.costs", "refuses costs", "collisions (--vla-collision-costs)", "different contacts were charged"
+    ),
+    Condition("provenance.declared_costs", "refuses costs", "your own costs (--vla-cost-file)", "the file differs"),
+    Condition(
+        "provenance.ledger",
+        "refuses costs",
+        "ledger",
+        "earlier versions looked once per control step and missed impacts",
     ),
     Condition("provenance.rescored", "refuses costs", "charging", "from recorded states, not as the episode ran"),
-    Condition("group", "warns", "group of your own tests", "the marker names another"),
-    Condition("provenance.kernels", "warns", "kernels", "they round otherwise"),
-    Condition("provenance.blas", "warns", "BLAS kernels", "they round otherwise"),
-    Condition("provenance.libm", "warns", "libm", "it rounds otherwise"),
-    Condition("provenance.renderer", "warns", "renderer", "pictures round otherwise"),
-    Condition("provenance.platform", "warns", "platform", "another machine may round otherwise"),
-    Condition("provenance.python", "warns", "Python", "it may round otherwise"),
-    Condition("provenance.numpy", "warns", "numpy", "it may round otherwise"),
-    Condition("provenance.scipy", "warns", "scipy", "it may round otherwise"),
-    Condition("provenance.numba", "warns", "numba", "it may round otherwise"),
-    Condition("provenance.llvmlite", "warns", "llvmlite", "it may round otherwise"),
-    Condition("provenance.pytest-vla", "warns", "pytest-vla", "it may round otherwise"),
-    Condition("provenance.", "warns", "provenance", "nobody said that results depend on it", True),
+    Condition("group", "warns", "group of your own tests", "the marker names a different group"),
+    Condition("provenance.kernels", "warns", "kernels", "they round differently"),
+    Condition("provenance.blas", "warns", "BLAS kernels", "they round differently"),
+    Condition("provenance.libm", "warns", "libm", "it rounds differently"),
+    Condition("provenance.renderer", "warns", "renderer", "pictures round differently"),
+    Condition("provenance.platform", "warns", "platform", "another machine may round differently"),
+    Condition("provenance.python", "warns", "Python", "it may round differently"),
+    Condition("provenance.numpy", "warns", "numpy", "it may round differently"),
+    Condition("provenance.scipy", "warns", "scipy", "it may round differently"),
+    Condition("provenance.numba", "warns", "numba", "it may round differently"),
+    Condition("provenance.llvmlite", "warns", "llvmlite", "it may round differently"),
+    Condition("provenance.pytest-vla", "warns", "pytest-vla", "it may round differently"),
+    Condition("provenance.", "warns", "provenance", "results are not known to depend on it", True),
 )
 """What decides whether two episodes can be compared. Any other condition is a later version's: `OTHER`."""
 
-OTHER = Condition("", "warns", "condition", "this version does not know what it says", True)
+OTHER = Condition("", "warns", "condition", "this version does not know it", True)
 
 
 def row_of(name: str) -> Condition:
-    """The row of `CONDITIONS` that says what becomes of a condition."""
+    """Return the row of `CONDITIONS` for a condition."""
     exact = next((row for row in CONDITIONS if row.name == name), None)
     begun = (row for row in CONDITIONS if row.name.endswith(".") and name.startswith(row.name))
     return exact or next(begun, OTHER)
@@ -119,10 +124,10 @@ class Disagreement:
 
     Attributes:
         name: of the condition.
-        effect: of it, in `CONDITIONS`; what one side alone must say, and does not, warns only.
-        baseline: what the baseline says, as JSON has it; None: nothing.
-        new: what the run says.
-        cases: whose (`CaseResult.case`, of the run), in order.
+        effect: its effect by `CONDITIONS`; "warns" if only one side has a condition that has to be known.
+        baseline: the baseline's value, as JSON has it, or None if it has none.
+        new: the run's value.
+        cases: the run's cases with this difference (`CaseResult.case`), in order.
     """
 
     name: str
@@ -133,14 +138,13 @@ class Disagreement:
 
     @property
     def text(self) -> str:
-        """``step budget (protocol.max_steps): 300 in the baseline, 400 in the run, 40 cases: more steps, ...``."""
-        row = row_of(self.name)
-        sides = f"{_value_text(self.baseline)} in the baseline, {_value_text(self.new)} in the run"
-        return f"{row.about} ({self.name}): {sides}, {counted(len(self.cases), 'case')}: {row.why}"
+        """``step budget differs (baseline 300, run 400; 40 cases): more steps allow more successes``."""
+        sides = f"baseline {_value_text(self.baseline)}, run {_value_text(self.new)}"
+        return f"{_label(self.name)} differs ({sides}; {counted(len(self.cases), 'case')}): {row_of(self.name).why}"
 
 
 def lines_of(disagreements: Iterable[Disagreement]) -> list[str]:
-    """A line for each disagreement; of one condition no more than a few, and how many more there are."""
+    """Return a line for each disagreement: the first few of each condition, then how many more there are."""
     by_name: dict[str, list[Disagreement]] = {}
     for each in disagreements:
         by_name.setdefault(each.name, []).append(each)
@@ -149,17 +153,17 @@ def lines_of(disagreements: Iterable[Disagreement]) -> list[str]:
         lines += [each.text for each in some[:_SHOWN]]
         if more := some[_SHOWN:]:
             cases = counted(sum(len(each.cases) for each in more), "case")
-            lines.append(f"{row_of(name).about} ({name}): {len(more)} more such differences, {cases}")
+            lines.append(f"{_label(name)} differs in {len(more)} more ways ({cases})")
     return lines
 
 
 def disagreements_of(
     compared: Iterable[tuple[CaseResult, CaseResult, Iterable[str]]],
 ) -> tuple[Disagreement, ...]:
-    """In which conditions cases differ, those first that refuse, in the order of `CONDITIONS`.
+    """Find the conditions in which cases differ, those that refuse first, in the order of `CONDITIONS`.
 
     Args:
-        compared: of each comparison the baseline's case, the run's, and the names of conditions that may differ.
+        compared: for each comparison the baseline's case, the run's case, and the names of conditions that may differ.
     """
     cases: dict[tuple[str, str, str], list[str]] = {}
     values: dict[tuple[str, str, str], tuple[Effect, Any, Any]] = {}
@@ -195,6 +199,12 @@ def disagreements_of(
     )
 
 
+def _label(name: str) -> str:
+    """Return a condition's words, with its name if its row is for several conditions."""
+    row = row_of(name)
+    return row.about if row.name == name else f"{row.about} {name}"
+
+
 def _knows_alarm(case: CaseResult) -> bool:
     """Whether a case that says of no rule had none: all that an alarm stopped says by which."""
     return case.is_counted or case.reason == STOPPED
@@ -207,7 +217,7 @@ def _value_of(case: CaseResult, name: str) -> Any:
 
 
 def _value_text(value: Any) -> str:
-    text = "not said" if value is None else value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+    text = "not recorded" if value is None else value if isinstance(value, str) else json.dumps(value, sort_keys=True)
     return printable(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")
 
 
@@ -278,18 +288,18 @@ class ComparedStratum:
 
 @dataclass(frozen=True)
 class ComparableEpisodes:
-    """What can be compared, and under what it ran.
+    """The coverage of a comparison: conditions that differ, and cases that are not compared.
 
     Attributes:
-        disagreements: those that refuse first, in the order of `CONDITIONS`, the ones of most cases before others.
-        only_baseline: keys of cases (`CaseResult.key`) that the baseline alone has; of `unpaired`, whose task and
-            variation it alone has.
-        only_new: likewise the run.
-        probes: how many probes and given cases (--vla-cases) both have: they are in no rate, and not compared.
-        same_policy: whether both are of one policy, as far as its digest says; None: it is not known of what one is.
+        disagreements: those that refuse first, in the order of `CONDITIONS`, those with the most cases first.
+        only_baseline: keys of cases (`CaseResult.key`) that only the baseline has; for `unpaired`, cases whose task and
+            variation only the baseline has.
+        only_new: the same for cases that only the run has.
+        probes: number of probes and given cases (--vla-cases) that both have; they are in no rate, and not compared.
+        same_policy: whether both have the same policy digest, or None if one digest is unknown.
         is_paired: whether the same cases are compared.
-        copies: how many pairs, or episodes of unpaired ones, repeat another and are left out.
-        together: how many groups are a regression together, whose starts are too few for one of any of them; else 0.
+        copies: number of pairs (or unpaired episodes) that repeat another one and are left out.
+        together: number of groups that are a regression only as one group, since each has too few starts; else 0.
     """
 
     disagreements: tuple[Disagreement, ...]
@@ -302,7 +312,7 @@ class ComparableEpisodes:
     together: int = 0
 
     def of(self, effect: Effect, cases: Iterable[str] | None = None) -> tuple[Disagreement, ...]:
-        """The disagreements of one effect; of some cases (ids), such as a group's, or of all."""
+        """Return the disagreements with one effect, for all cases or only for some (ids), such as a group's."""
         some = None if cases is None else set(cases)
         return tuple(
             each for each in self.disagreements if each.effect == effect and (some is None or some & {*each.cases})
@@ -310,7 +320,7 @@ class ComparableEpisodes:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is to be said beside disagreements, a line each."""
+        """The notes beside the disagreements, a line each."""
         found = []
         if self.only_baseline:
             found.append(
@@ -321,18 +331,20 @@ class ComparableEpisodes:
             found.append(f"{number} of the run not in the baseline{_some(self.only_new)}")
         if self.together:
             found.append(
-                f"{counted(self.together, 'group')} are a regression together ('all'): with so few starts not even "
-                "the loss of every success could be shown in one of so many"
+                f"{counted(self.together, 'group')} are a regression only together ('all'): each by itself has too few "
+                "starts to show a regression even if every success were lost"
             )
         if self.copies:
             what = "pair" if self.is_paired else "episode"
             repeats = f"{counted(self.copies, what)} {'repeats' if self.copies == 1 else 'repeat'}"
-            found.append(f"{repeats} another from the same start, bit for bit: each start counts once")
+            found.append(f"{repeats} another from the same start, bit for bit; each start counts once")
         if self.probes:
-            found.append(f"{counted(self.probes, 'probe or given case')} not compared: they are in no rate")
+            found.append(f"{counted(self.probes, 'probe or given case')} not compared: not part of any rate")
         if self.same_policy:
-            beside = "" if self.is_paired else ", and its seeds are others"
-            found.append(f"the same policy: nothing can differ but its draws{beside}")
+            both = "Both runs used the same policy (same digest)"
+            # Only of equal conditions: a difference in rounding, too, could be the cause.
+            source = "its random draws" if self.is_paired else "its random draws and the seeds"
+            found.append(f"{both}." if self.disagreements else f"{both}, so any difference comes from {source}.")
         return tuple(found)
 
 
@@ -353,13 +365,13 @@ class Unpaired:
 
 
 def paired(baseline: Baseline, new: Baseline) -> Paired:
-    """The cases that both have: under the same run seed, or each side all under one of its own.
+    """Pair the cases that both have: under the same run seed, or if each side has only one run seed, under that.
 
-    Of a case with but one result on each side these are a pair, whichever test of the user's ran it; of several those
-    of the same test, and the same protocol of a list.
+    If a case has one result on each side they are a pair, whichever test of the user's ran it. If it has several,
+    results of the same test and the same protocol of a list are paired.
 
     Raises:
-        VlaError: there is no such case; says what both have, and what would help.
+        VlaError: no case is in both; the message lists what both have, and what helps.
     """
     found = matched(baseline, new)
     if not found.pairs and not found.agreement.probes:
@@ -368,7 +380,7 @@ def paired(baseline: Baseline, new: Baseline) -> Paired:
 
 
 def matched(baseline: Baseline, new: Baseline) -> Paired:
-    """As `paired`, also where nothing is in both."""
+    """Pair cases as `paired` does, without an error if no case is in both."""
     pairs = tuple(_pairs(baseline.cases, new.cases))
     keys = {pair.baseline.key for pair in pairs}, {pair.new.key for pair in pairs}
     judged = tuple(pair for pair in pairs if not (pair.new.in_no_rate or pair.baseline.in_no_rate))
@@ -396,13 +408,13 @@ def distinct_pairs(found: Paired) -> Paired:
 
 
 def unpaired(baseline: Baseline, new: Baseline) -> Unpaired:
-    """The tasks and variations that both have, each with all of its cases, common or not.
+    """Return the tasks and variations that both have, each with all of its cases.
 
-    Conditions are compared that are the same for all of a task's cases on each side: what differs within a side is of
-    the case, such as the parameters that a seed draws.
+    Conditions are compared that are the same for all of a task's cases on each side: those that vary within a side
+    belong to the case, such as the parameters that a seed draws.
 
     Raises:
-        VlaError: there is none; says what both have, and what would help.
+        VlaError: no task is in both under the same variation; the message lists what both have, and what helps.
     """
     sides = _by_stratum(baseline.cases), _by_stratum(new.cases)
     common = sorted(sides[0].keys() & sides[1].keys())
@@ -429,10 +441,10 @@ def unpaired(baseline: Baseline, new: Baseline) -> Unpaired:
 
 
 def labels_of(case: CaseResult) -> dict[str, str]:
-    """By what results are grouped: all of `LABELS`, and seed and run_seed.
+    """Return the labels by which results are grouped: all of `LABELS`, and seed and run_seed, as text.
 
-    As text. Of a task as it is the dimension is ``benign``, and kind, level and label are empty; so are the level of a
-    kind without levels, the task level of a suite without these, and test and group of a suite's own item.
+    If the task is not varied the dimension is ``benign``, and kind, level and label are empty. Also empty are the level
+    of a kind without levels, the task level in a suite without these, and test and group of a suite's own item.
     """
     variation = case.variation
     level = variation.get("level")
@@ -452,7 +464,7 @@ def labels_of(case: CaseResult) -> dict[str, str]:
 
 
 def _common_labels(cases: Sequence[CaseResult]) -> dict[str, str]:
-    """Of a stratum; test and group are empty where its cases have several."""
+    """Return a stratum's labels; test and group are empty if its cases have several."""
     labels = {name: text for name, text in labels_of(cases[0]).items() if name not in _OF_ONE}
     for name in ("test", "group"):
         if len({labels_of(case)[name] for case in cases}) > 1:
@@ -533,7 +545,7 @@ def _nothing_common(baseline: Baseline, new: Baseline, what: str) -> VlaError:
     told = [f"{side} has {_held(each.cases)}" for side, each in (("the baseline", baseline), ("the run", new))]
     return VlaError(
         f"no {what} is in both: {', '.join(told)}. Run the baseline's cases (the same --vla-suite, --vla-tasks, "
-        "--vla-vary, --vla-seeds and --vla-run-seed), or make a baseline of this run: pytest-vla baseline save RUN"
+        "--vla-vary, --vla-seeds and --vla-run-seed), or save this run as the baseline: pytest-vla baseline save RUN"
     )
 
 

@@ -1,9 +1,9 @@
-"""How many episodes a new comparison takes, where a group is undecided.
+"""The number of episodes that a new comparison needs, for a group that is undecided.
 
-The run that is undecided is not to be continued until it says something: each further look at it is a further chance to
-err. Followed up to three times, "about so many more" made 7 to 13% false regressions at an alpha of 5%
-(``python benchmarks/gate.py --only advice``). What is advised is a new comparison of a size that is fixed beforehand,
-or a sequential gate.
+The undecided run must not be continued until it shows something: each further look at it is a further chance to err.
+Followed up to three times, "about so many more" made 7 to 13% false regressions at an alpha of 5%
+(``python benchmarks/gate.py --only advice``). The advice is a new comparison with a size that is fixed beforehand, or a
+sequential gate.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -49,17 +49,17 @@ def smallest_drops(
     terms: Terms,
     generator: np.random.Generator,
 ) -> dict[str, int | None]:
-    """By group the smallest drop that the run would call a regression in four of five runs, as `smallest_drop`.
+    """Compute for each group the smallest drop that the run would find in four of five runs, as `smallest_drop`.
 
     Args:
-        baseline: with which it is compared.
+        baseline: with which the run is compared.
         cases: that are to run, as `pytest_vla.gate.manifest.planned_baseline` takes them.
-        run_seed: under which.
+        run_seed: under which they run.
         terms: of the gate.
-        generator: of the simulations.
+        generator: draws the simulations.
 
     Returns:
-        Nothing where no case is in both: of other seeds no pairs are simulated.
+        By group name; empty if no case is in both, since unpaired episodes are not simulated.
     """
     found = matched(baseline, planned_baseline(cases, run_seed))
     groups = groups_of_cases((pair.baseline for pair in found.pairs), terms.by)
@@ -71,13 +71,16 @@ def smallest_drops(
 
 
 def smallest_drop(group: PlanGroup, terms: Terms, groups: int, generator: np.random.Generator) -> int | None:
-    """In whole points of success; None: not even the loss of all that the baseline does would be found so often.
+    """Compute the smallest drop found in four of five runs, or None if not even a total loss is found so often.
 
     Args:
         group: of the baseline's episodes; the run has the same.
         terms: of the gate.
-        groups: how many there are, as `pytest_vla.gate.planning.plan_group` has it.
-        generator: of the simulations.
+        groups: how many there are, as in `pytest_vla.gate.planning.plan_group`.
+        generator: draws the simulations.
+
+    Returns:
+        Whole percentage points of success.
     """
     tasks, rate = kept_and_gone(group), success_of(group)
     kinds = tuple(sorted({kind for task in tasks for some in task for kind in some}))
@@ -112,16 +115,16 @@ SEED = 0
 
 
 def fresh_of(group: GateGroup, terms: Terms, groups: int) -> int | None:
-    """Return how many episodes a new comparison takes that is decided in four of five runs, if it goes on like a group.
+    """Return how many episodes decide a new comparison in four of five runs, if it is like an undecided group.
 
     Args:
-        group: that is undecided.
+        group: the undecided group.
         terms: of the gate.
         groups: how many the gate has.
 
     Returns:
-        Pairs; of unpaired episodes those of either side. None: the group has nothing to go by, or it takes more than
-        `pytest_vla.gate.planning.MOST_PAIRS`.
+        Pairs, or for unpaired episodes those of either side. None if the group has no data, or if more than
+        `pytest_vla.gate.planning.MOST_PAIRS` are needed.
     """
     if group.verdict != "undecided" or group.sample is None:
         return None
@@ -132,16 +135,15 @@ def fresh_of(group: GateGroup, terms: Terms, groups: int) -> int | None:
 def drop_of(group: GateGroup, terms: Terms, names: Sequence[str]) -> int | None:
     """Return the smallest drop (points) that the pairs of an undecided group find in four of five runs.
 
-    If no episode broke, it is the number that `pytest_vla.gate.episodes_needed.smallest_drops` has before the first
-    episode.
+    If no episode was an error or invalid, it is the number that `smallest_drops` computes before the first episode.
 
     Args:
-        group: that is undecided.
+        group: the undecided group.
         terms: of the gate.
         names: of all groups of the gate, in order.
 
     Returns:
-        None: not even the loss of everything is found so often, or episodes are not pairs.
+        None if not even a total loss is found so often, or if episodes are not pairs.
     """
     if group.sample is None or group.sample.new_units != group.sample.baseline_units:
         return None
@@ -165,7 +167,7 @@ def _fresh_unpaired(sample: GroupOutcomes, terms: Terms, groups: int) -> int | N
     ours, theirs = (sample.new, sample.new_units), (sample.baseline, sample.baseline_units)
 
     def least(alpha: float) -> float:
-        """A p that small lies as many standard errors above the alpha's as four of five runs reach."""
+        """Return the p that lies as many standard errors beyond alpha as four of five runs reach."""
         return float(ndtr(ndtri(alpha) - ndtri(POWERS[0])))
 
     def settles(times: float) -> bool:

@@ -1,4 +1,4 @@
-"""What the successes and failures of a group say of a run against a baseline: tests, bounds and rates, no verdict."""
+"""The evidence of a group's successes and failures against a baseline: tests, bounds and rates, without a verdict."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -13,21 +13,21 @@ from pytest_vla.metrics.success import unit_of
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the successes and failures of a group say; differences are the run's success less the baseline's, -1..1.
+    """The test results of a group; differences are the run's success less the baseline's, -1..1.
 
     Attributes:
-        pairs: how many are compared; of unpaired episodes those of the run.
-        baseline_rate: of the baseline in them.
-        new_rate: of the run.
-        lost: pairs in which only the baseline succeeded; 0 of unpaired episodes, and so is `gained`.
-        gained: pairs in which only the run did.
+        pairs: number of pairs, or for unpaired episodes the run's episodes.
+        baseline_rate: success of the baseline in them.
+        new_rate: success of the run.
+        lost: pairs in which only the baseline succeeded; 0 for unpaired episodes.
+        gained: pairs in which only the run succeeded; 0 for unpaired episodes.
         bounds: the difference with a bound each way at alpha, over these tasks.
-        tasks_bounds: the same over tasks like these, no narrower; None of too few tasks, and of unpaired episodes.
-        p_worse: that success did not fall.
-        p_beyond: that it did not fall by more than the margin.
-        p_better: that it did not rise.
-        p_no_worse: that it fell by the margin or more; small speaks for no worse.
-        starts: how many tasks and seeds they are of; of unpaired episodes those of the run.
+        tasks_bounds: the same over tasks like these, no narrower, or None for too few tasks and for unpaired episodes.
+        p_worse: p value of "success did not fall".
+        p_beyond: p value of "it did not fall by more than the margin".
+        p_better: p value of "it did not rise".
+        p_no_worse: p value of "it fell by the margin or more"; a small one supports no worse.
+        starts: number of different tasks and seeds; for unpaired episodes the run's.
     """
 
     pairs: int
@@ -66,7 +66,7 @@ BEST: Fills = (1, 0)
 
 
 def sample_of(sources: Iterable[Pair | ComparedStratum], fills: Fills) -> GroupOutcomes:
-    """The successes and failures of pairs or strata; what is invalid on both sides of a pair is in none."""
+    """Return the successes and failures of pairs or strata, without pairs that are invalid on both sides."""
     new: list[tuple[int, Unit]] = []
     baseline: list[tuple[int, Unit]] = []
     for source in sources:
@@ -95,13 +95,13 @@ def lost_all(sample: GroupOutcomes) -> GroupOutcomes:
 
 
 def evidence_of(sample: GroupOutcomes, margin: float, alpha: float, is_paired: bool) -> Evidence | None:
-    """What a sample says; None where a side has nothing, or no task is on both.
+    """Compute the evidence of a sample, or None if a side is empty or no task is on both.
 
     Args:
         sample: of a group.
-        margin: the drop that nobody minds, 0..1.
+        margin: the tolerated drop, 0..1.
         alpha: of each bound.
-        is_paired: whether both sides are of the same cases.
+        is_paired: whether both sides have the same cases.
     """
     new, baseline = sample.new, sample.baseline
     if not new or not baseline:

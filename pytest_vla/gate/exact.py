@@ -27,25 +27,25 @@ def stratified_p(
     baseline_units: Sequence[Unit],
     way: Way = "worse",
 ) -> float:
-    """One-sided p of episodes that share no seeds: in each task, units are exchangeable between the two policies.
+    """Compute the one-sided p of episodes that share no seeds: in each task, units are exchangeable.
 
     Given how often each task was done, and by how many units in how many episodes, which units are the new policy's is
     drawn by lot; the p is the share of lots in which it has as few successes, over all tasks. Where each unit is one
-    episode, this is the exact conditional test of a common odds ratio (of one task, Fisher's exact test). Units are
+    episode, this is the exact conditional test of a common odds ratio (for one task, Fisher's exact test). Units are
     exchanged among those with as many episodes. Source: Gart 1970, Biometrika 57, 471-475.
 
-    Where a task has more episodes of one policy than of the other, and tasks differ in which of the two does better,
-    the null of a mean over tasks is not this one: `pytest_vla.gate.score.unpaired_change_p` has both.
+    If a task has more episodes of one policy than of the other, and tasks differ in which policy does better, the null
+    of a mean over tasks is not this one: `pytest_vla.gate.score.unpaired_change_p` has both.
 
     Args:
         new: (n,), each 0 or 1: success of the new policy's episodes.
         new_units: (n,), their tasks and seeds.
-        baseline: (m,), likewise.
-        baseline_units: (m,).
-        way: what a small p speaks for.
+        baseline: (m,), each 0 or 1: success of the baseline's episodes.
+        baseline_units: (m,), their tasks and seeds.
+        way: what a small p supports.
 
     Returns:
-        In (0, 1]; 1.0 where there is nothing to exchange.
+        In (0, 1]; 1.0 if there is nothing to exchange.
 
     Raises:
         ValueError: a side has no episode, lengths differ, a success is neither 0 nor 1, or a unit is on both sides.
@@ -68,7 +68,11 @@ def stratified_p(
 
 
 def unit_sums(successes: Sequence[int], units: Sequence[Unit]) -> dict[Unit, tuple[int, int]]:
-    """Of each unit its successes and its episodes. Raises ValueError: none, lengths differ, or not each 0 or 1."""
+    """Return each unit's successes and episodes.
+
+    Raises:
+        ValueError: there is no success, lengths differ, or a success is not 0 or 1.
+    """
     if not len(successes) or len(successes) != len(units):
         raise ValueError(f"{len(successes)} successes, {len(units)} units: expected as many, at least 1")
     if odd := [each for each in successes if each not in (0, 1)]:
@@ -81,10 +85,10 @@ def unit_sums(successes: Sequence[int], units: Sequence[Unit]) -> dict[Unit, tup
 
 
 def _chosen(values: Sequence[int], number: int) -> Floats:
-    """How likely each sum is of so many values chosen by lot; by sum, from 0.
+    """Return the probability of each sum (from 0) of `number` values that are chosen by lot.
 
-    Any binomials of one rate, given that they sum to `number`, are the lot's hypergeometric counts; with the rate that
-    there is, nothing under- or overflows.
+    Any binomials with one rate, given that they sum to `number`, are the lot's hypergeometric counts; with this rate
+    nothing under- or overflows.
     """
     counts = sorted(Counter(values).items())
     rate = number / len(values)

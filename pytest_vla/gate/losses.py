@@ -1,4 +1,4 @@
-"""Where success was lost against a baseline: by task, and case by case."""
+"""The successes lost against a baseline, by task and case by case."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class TaskChange:
 
     @property
     def lost(self) -> float:
-        """How many of the run's episodes fewer succeed than at the baseline's rate; of pairs those lost less gained."""
+        """The run's successes that are missing against the baseline's rate; for pairs, those lost less those gained."""
         return self.baseline[0] / self.baseline[1] * self.new[1] - self.new[0]
 
 
@@ -49,7 +49,7 @@ class Flip:
 
 
 def task_changes(sources: Mapping[str, Sequence[Pair | ComparedStratum]]) -> tuple[TaskChange, ...]:
-    """The tasks of groups: of pairs and strata by the group's name; those that lost most come first."""
+    """Return the tasks of groups (pairs and strata by the group's name), those that lost most first."""
     found: dict[tuple[str, str], list[int]] = {}
     for group, some in sources.items():
         for source in some:
@@ -64,7 +64,7 @@ def task_changes(sources: Mapping[str, Sequence[Pair | ComparedStratum]]) -> tup
 def flips_of(
     sources: Mapping[str, Sequence[Pair | ComparedStratum]], changes: Iterable[TaskChange]
 ) -> tuple[Flip, ...]:
-    """The pairs that ended differently: lost ones first, and of these those of the tasks that lost most.
+    """Return the pairs with different outcomes: lost ones first, those of the tasks that lost most first.
 
     Args:
         sources: by the group's name; strata have no pairs.

@@ -1,6 +1,7 @@
-"""What a run is judged by, agreed before its first episode: nobody can choose margin, groups or cases by the outcomes.
+"""The terms of a gate, agreed before the first episode, so that nobody can choose margin, groups or cases by the
+outcomes.
 
-A run keeps it with its invocation. What is read back may be anybody's, and is checked.
+A run keeps them with its invocation. They are checked when they are read back, since the file may have been edited.
 """
 
 import hashlib
@@ -14,10 +15,10 @@ from typing import Any
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.baseline import GIVEN, SHORT, Baseline, CaseResult
 from pytest_vla.gate.baseline_file import text_of
-from pytest_vla.gate.choices import ANY, BEYOND, RULES, SEQUENTIAL, STOPS
+from pytest_vla.gate.choices import ANY, BEYOND, NO_REGRESSION, RULES, SEQUENTIAL, STOPS
 from pytest_vla.gate.comparable import labels_of, lines_of, matched, unpaired
 from pytest_vla.gate.measures import Measure, parse_measures
-from pytest_vla.gate.verdicts import Terms, group_name
+from pytest_vla.gate.verdicts import Terms, group_name, terms_text
 from pytest_vla.plan.case import Case
 from pytest_vla.util.text import counted
 from pytest_vla.versions import SUPPORTED, installed
@@ -28,22 +29,22 @@ MANIFEST = "gate"
 
 @dataclass(frozen=True)
 class Manifest:
-    """What was agreed.
+    """The plan of a gate, as agreed before the first episode.
 
     Attributes:
-        baseline: what it is read from again: a file, or a run's name.
-        baseline_digest: of its content, see `baseline_digest`.
+        baseline: a file or a run's name from which the baseline is read again.
+        baseline_digest: digest of its content, see `baseline_digest`.
         rule: when the run is judged, one of `pytest_vla.gate.choices.RULES`.
-        margin, alpha, by, regression: of `Terms`.
+        margin, alpha, by, regression: as in `Terms`.
         required: a key of `pytest_vla.gate.choices.REQUIRED`.
-        cases: how many are run.
-        cases_digest: of their node ids, see `cases_digest`; the run's items are those.
-        measures: what is judged beside success, as ``--vla-gate-measure`` says it.
-        is_paired: whether the baseline has cases of them; else it has their tasks from other seeds.
-        groups: by name, how many of the cases are compared.
-        run_seed: of a sequential gate, from which its order is drawn.
-        order: likewise, its digest, see `pytest_vla.gate.sequential.order_digest`; empty: there is none.
-        rounds: likewise, how many each group has.
+        cases: number of cases in the run.
+        cases_digest: digest of their node ids, see `cases_digest`.
+        measures: measures judged beside success, as given by ``--vla-gate-measure``.
+        is_paired: whether the baseline has cases of the run; else it has their tasks with other seeds.
+        groups: number of compared cases by group name.
+        run_seed: for a sequential gate, the seed from which its order is drawn.
+        order: for a sequential gate, the order's digest (`pytest_vla.gate.sequential.order_digest`); else empty.
+        rounds: for a sequential gate, the number of rounds by group.
         looks: at this comparison: a text for each, see `looks_at`.
     """
 
@@ -67,7 +68,7 @@ class Manifest:
 
     @property
     def terms(self) -> Terms:
-        """By which the run is judged."""
+        """The terms by which the run is judged."""
         return Terms(self.margin, self.alpha, self.by, self.regression)
 
     @property
@@ -81,11 +82,11 @@ _OF_ORDER = ("run_seed", "order", "rounds")
 
 
 def planned_baseline(cases: Iterable[Case] | Mapping[str, Case], run_seed: int) -> Baseline:
-    """Cases that are to run, as what is compared; of none of them more is known yet than what will simulate it.
+    """Return cases that are to run as a `Baseline` without outcomes, with the simulator versions that will run them.
 
     Args:
-        cases: of suites' own items; or by the node ids of their items, of which some may be tests of the user's.
-        run_seed: under which.
+        cases: of suites' own items; or by the node ids of their items, some of which may be tests of the user's.
+        run_seed: under which they run.
     """
     nodes = cases if isinstance(cases, Mapping) else {case.node_id: case for case in cases}
     simulator = {f"provenance.{name}": version for name in SUPPORTED if (version := installed(name)) is not None}
@@ -96,11 +97,11 @@ def planned_baseline(cases: Iterable[Case] | Mapping[str, Case], run_seed: int) 
 def planned_groups(
     baseline: Baseline, cases: Iterable[Case] | Mapping[str, Case], run_seed: int, by: Sequence[str]
 ) -> tuple[bool, dict[str, int]]:
-    """Whether cases that are to run are compared as pairs, and how many of each group are compared.
+    """Return whether the cases that are to run are compared as pairs, and how many are compared in each group.
 
     Raises:
         VlaError: the baseline has none of the cases, and none of their tasks under the same variation; or it ran under
-            another simulator than the one that is installed, so that nothing will be comparable.
+            a different simulator than the installed one, so that nothing will be comparable.
     """
     planned = planned_baseline(cases, run_seed)
     found = matched(baseline, planned)
@@ -113,27 +114,25 @@ def planned_groups(
         agreement = others.agreement
     if refused := agreement.of("refuses"):
         raise VlaError(
-            "\n".join(["not comparable, whatever the episodes will do:", *lines_of(refused)])
-            + "\nInstall what the baseline ran under, or make a new baseline under this: pytest-vla baseline save RUN"
+            "\n".join(["not comparable, whatever the outcomes:", *lines_of(refused)])
+            + "\nInstall the versions of the baseline, or save a new baseline: pytest-vla baseline save RUN"
         )
     names: Counter[str] = Counter()
     for case, number in compared:
         if not case.in_no_rate:
             names[group_name(labels_of(case), by)] += number
     if not names:
-        raise VlaError(
-            "all that the run and the baseline have in common are probes or given cases: they are in no rate"
-        )
+        raise VlaError("the run and the baseline share only probes and given cases, which are not part of any rate")
     return is_paired, dict(sorted(names.items()))
 
 
 def baseline_digest(baseline: Baseline) -> str:
-    """Names what is in a baseline."""
+    """Return the digest of a baseline's content."""
     return _digest(text_of(baseline))
 
 
 def cases_digest(nodes: Iterable[str]) -> str:
-    """Names what is run, whatever its order."""
+    """Return the digest of the cases that run, independent of their order."""
     return _digest("\n".join(sorted(nodes)))
 
 
@@ -161,14 +160,14 @@ def looks_at(digest: str, groups: Iterable[str], new: Baseline, manifests: Itera
 
 
 def manifest_table(manifest: Manifest) -> dict[str, Any]:
-    """As JSON has it."""
+    """Return the manifest as JSON has it."""
     table = {**asdict(manifest), "by": list(manifest.by), "groups": dict(manifest.groups)}
     table |= {"measures": list(manifest.measures), "looks": list(manifest.looks)}
     return {name: value for name, value in table.items() if name not in _OF_ORDER or manifest.is_sequential}
 
 
 def read_manifest(invocation: Mapping[str, Any]) -> Manifest | None:
-    """What a run's invocation keeps; None: it agreed on nothing. Raises VlaError: it is damaged."""
+    """Read the manifest from a run's invocation, or return None if it has none. Raises VlaError if it is damaged."""
     table = invocation.get(MANIFEST)
     if table is None:
         return None
@@ -204,7 +203,7 @@ def read_manifest(invocation: Mapping[str, Any]) -> Manifest | None:
             looks=tuple(map(str, looks)),
         )
     except (VlaError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise VlaError(f"what the run agreed on before its first episode cannot be read: {error}") from error
+        raise VlaError(f"the run's gate plan cannot be read: {error}") from error
 
 
 def manifests_of(invocations: Mapping[str, Mapping[str, Any]]) -> dict[str, Manifest]:
@@ -218,55 +217,83 @@ def manifests_of(invocations: Mapping[str, Mapping[str, Any]]) -> dict[str, Mani
 
 
 def manifest_text(manifest: Manifest, name: str) -> str:
-    """``40 cases (3f2a9c01) against stove.vla.json (81c0d2aa) by tabletop[benign]; margin 5 points, ...``."""
-    how = "" if manifest.is_paired else ", the same tasks from other seeds"
-    any_loss = ", any loss is a regression" * (manifest.regression == ANY)
+    """Return the plan in a line: ``gate plan: 36 cases vs stove.vla.json; margin 5 points, alpha 5% per side; ...``."""
+    how = "" if manifest.is_paired else " (the same tasks, other seeds)"
+    measures = f"; also judged: {', '.join(manifest.measures)}" if manifest.measures else ""
     return (
-        f"{counted(manifest.cases, 'case')} ({manifest.cases_digest[:8]}) against {name} "
-        f"({manifest.baseline_digest[:8]}){how}; {counted(len(manifest.groups), 'group')}: "
-        f"{', '.join(f'{group} {number}' for group, number in manifest.groups.items())}; margin {manifest.margin:g} "
-        f"points, alpha {manifest.alpha * 100:g}% each way{any_loss}, {manifest.rule}, {manifest.required} required"
-        f"{_measures_text(manifest.measures)}{_order_text(manifest)}"
+        f"gate plan: {counted(manifest.cases, 'case')} vs {name}{how}; {terms_text(manifest.terms)}; "
+        f"{_rule_text(manifest)}; {_FAILS[manifest.required]}{measures}"
+    )
+
+
+def manifest_details(manifest: Manifest) -> str:
+    """Return the rest of the plan in a line: digests, groups, and for a sequential gate its stops and its order."""
+    groups = ", ".join(f"{group} {number}" for group, number in manifest.groups.items())
+    return (
+        f"gate plan details: cases {manifest.cases_digest[:8]}, baseline {manifest.baseline_digest[:8]}; cases by "
+        f"group: {groups}{_order_text(manifest)}"
+    )
+
+
+_FAILS = {
+    NO_REGRESSION: "fails on regression",
+    "no-worse": "fails unless no worse or better",
+    "better": "fails unless better",
+}
+
+
+def _rule_text(manifest: Manifest) -> str:
+    if not manifest.is_sequential:
+        return manifest.rule
+    fewest, most = min(manifest.rounds.values(), default=0), max(manifest.rounds.values(), default=0)
+    return (
+        f"{manifest.rule}, {counted(most, 'round')}"
+        if fewest == most
+        else f"{manifest.rule}, {fewest} to {most} rounds"
     )
 
 
 def changes(
     manifest: Manifest, terms: Terms, required: str, digest: str, measures: Sequence[Measure] = ()
 ) -> list[str]:
-    """What is otherwise than it was agreed, a text each.
+    """Return a text for each of the gate's settings that differs from the manifest.
 
     Args:
-        manifest: what was agreed.
+        manifest: as agreed before the first episode.
         terms: by which the run is judged.
-        required: likewise.
-        digest: of the baseline with which it is compared.
-        measures: beside success.
+        required: a key of `pytest_vla.gate.choices.REQUIRED`.
+        digest: of the baseline with which the run is compared.
+        measures: judged beside success.
     """
-    told = []
-    if manifest.margin != terms.margin:
-        told.append(f"margin {terms.margin:g} points, {manifest.margin:g} were agreed")
-    if manifest.alpha != terms.alpha:
-        told.append(f"alpha {terms.alpha:g}, {manifest.alpha:g} was agreed")
-    if manifest.by != terms.by:
-        told.append(f"groups by {', '.join(terms.by)}, by {', '.join(manifest.by)} was agreed")
-    if manifest.regression != terms.regression:
-        told.append(f"a regression is {_loss_text(terms)}, {_loss_text(manifest.terms)} was agreed")
-    if manifest.required != required:
-        told.append(f"{required} required, {manifest.required} was agreed")
-    if {*parse_measures(manifest.measures)} != {*measures}:
-        agreed = ", ".join(manifest.measures) or "none"
-        told.append(f"measures {', '.join(each.text for each in measures) or 'none'}, {agreed} were agreed")
-    if manifest.baseline_digest != digest:
-        told.append(f"the baseline's content {digest[:8]}, {manifest.baseline_digest[:8]} was agreed")
-    return told
+    used, planned = ", ".join(each.text for each in measures) or "none", ", ".join(manifest.measures) or "none"
+    sides = [
+        ("margin", f"{terms.margin:g} points", f"{manifest.margin:g} points"),
+        ("alpha", f"{terms.alpha:g}", f"{manifest.alpha:g}"),
+        ("grouping", ",".join(terms.by), ",".join(manifest.by)),
+        ("what counts as a regression", _loss_text(terms), _loss_text(manifest.terms)),
+        ("requirement", required, manifest.required),
+        ("set of measures", used, planned),
+        ("baseline content", digest[:8], manifest.baseline_digest[:8]),
+    ]
+    is_changed = (
+        manifest.margin != terms.margin,
+        manifest.alpha != terms.alpha,
+        manifest.by != terms.by,
+        manifest.regression != terms.regression,
+        manifest.required != required,
+        {*parse_measures(manifest.measures)} != {*measures},
+        manifest.baseline_digest != digest,
+    )
+    return [change_text(*each) for each, other in zip(sides, is_changed, strict=True) if other]
+
+
+def change_text(what: str, used: str, planned: str) -> str:
+    """Return the sentence on a setting that differs from the plan of a run."""
+    return f"{what} differs from the run's gate plan: using {used}; planned {planned}"
 
 
 def _loss_text(terms: Terms) -> str:
     return "a loss beyond the margin" if terms.regression == BEYOND else "any loss"
-
-
-def _measures_text(measures: Sequence[str]) -> str:
-    return f", and judged beside success: {', '.join(measures)}" if measures else ""
 
 
 def _order_text(manifest: Manifest) -> str:
@@ -275,8 +302,8 @@ def _order_text(manifest: Manifest) -> str:
     rounds = ", ".join(f"{group} {number}" for group, number in manifest.rounds.items())
     stops = " or ".join([", ".join(STOPS[manifest.required][:-1]), STOPS[manifest.required][-1]])
     return (
-        f"; a group stops after the round that shows {stops}, in order {manifest.order[:8]} of run seed "
-        f"{manifest.run_seed}; rounds: {rounds}"
+        f"; rounds: {rounds}; a group stops after the round that shows {stops}; order {manifest.order[:8]} from run "
+        f"seed {manifest.run_seed}"
     )
 
 

@@ -1,10 +1,10 @@
-"""What of a run changed beside success: steps, costs, PRIDE and numbers that others keep, each by itself.
+"""Changes of a run beside success: steps, costs, PRIDE and numbers from other packages, each judged by itself.
 
 Each measure of each group is the mean difference of pairs. That it changed is shown by sign flips of units
-(`pytest_vla.gate.measures.flip_bounds`). That it got no worse takes a bootstrap's bound too (`mean_bounds`), since
-flips of what mostly costs nothing know nothing of a large cost that was not seen. All claims of a gate's measures share
-its alpha evenly (Bonferroni): they are wrong together in at most about a share alpha of runs, apart from the tests of
-success.
+(`pytest_vla.gate.measures.flip_bounds`). That it got no worse takes a bootstrap's bound too (`mean_bounds`), since sign
+flips of costs that are mostly 0 cannot account for a large cost that was not seen. All claims of a gate's measures
+share its alpha evenly (Bonferroni): they are wrong together in at most about a share alpha of runs, apart from the
+tests of success.
 """
 
 import math
@@ -55,7 +55,7 @@ def mean_bounds(
     draws: int = DRAWS,
     weights: Sequence[float] | None = None,
 ) -> tuple[float, float] | None:
-    """One-sided bounds, each at alpha, of the mean difference of pairs: a bootstrap of Student's t over clusters.
+    """Compute one-sided bounds, each at alpha, of pairs' mean difference: a bootstrap of Student's t over clusters.
 
     The mean is a ratio of two sums, of weighted differences and of weights, over clusters that may hold several pairs
     each; its standard error is the linearised ratio's. Samples in which nothing strays count as infinitely far out, on
@@ -65,14 +65,15 @@ def mean_bounds(
 
     Args:
         differences: (n,), new less baseline.
-        clusters: (n,), of each pair its unit, or its task.
+        clusters: (n,), for each pair its unit, or its task.
         generator: draws the samples.
         alpha: of each bound, in (0, .5).
-        draws: how many samples.
-        weights: (n,), all above 0; None: all alike.
+        draws: number of samples.
+        weights: (n,), all above 0, or None if all are alike.
 
     Returns:
-        None of fewer than `FEWEST_CLUSTERS`, and where no cluster strays: nothing tells how far another would.
+        None for fewer than `FEWEST_CLUSTERS`, and if no cluster differs from the mean, which leaves no estimate of
+        spread.
 
     Raises:
         ValueError: there is no pair, lengths differ, or alpha or a weight is out of range.
@@ -113,13 +114,13 @@ def flip_bounds(
 
     Args:
         differences: as `mean_bounds`.
-        clusters: likewise.
-        generator: draws the subsets of more than `ALL_OF` clusters; of fewer all are taken.
+        clusters: as `mean_bounds`.
+        generator: draws the subsets of more than `ALL_OF` clusters; for fewer clusters all subsets are taken.
         alpha: of each bound, in (0, .5).
         weights: as `mean_bounds`.
 
     Returns:
-        Infinite where no difference is ruled out, since there are too few clusters.
+        Infinite if no difference is ruled out, since there are too few clusters.
 
     Raises:
         ValueError: as `mean_bounds`.
@@ -194,8 +195,8 @@ class Measure:
     Attributes:
         name: as it was asked for.
         lower_is_better: whether a rise is bad.
-        margin: in its own unit, how far it may get worse; None: no worse is not claimed.
-        is_own: whether it is a number that others keep (`pytest_vla.entries.MetricEntry`), by its name.
+        margin: the tolerated loss in the measure's own unit, or None if no worse is not claimed.
+        is_own: whether it is a metric of another package (`pytest_vla.entries.MetricEntry`), by its name.
     """
 
     name: str
@@ -205,7 +206,7 @@ class Measure:
 
     @property
     def text(self) -> str:
-        """As it is asked for; `parse_measure` reads it."""
+        """The measure as written in the option; `parse_measure` reads it."""
         way = ("lower:" if self.lower_is_better else "higher:") if self.is_own else ""
         return f"{way}{self.name}{'' if self.margin is None else f'={self.margin:g}'}"
 
@@ -216,12 +217,12 @@ class Measure:
 
 
 def parse_measure(text: str) -> Measure:
-    """A measure, from ``steps``, ``cost.collisions``, ``lower:jerk=0.1``. Raises VlaError."""
+    """Parse a measure such as ``steps``, ``cost.collisions`` or ``lower:jerk=0.1``. Raises VlaError."""
     named, sign, number = text.partition("=")
     margin = _margin(number) if sign else None
     way, colon, own = named.partition(":")
     if (sign and margin is None) or not named:
-        raise VlaError(f"measure {text!r}: expected a margin above 0 behind its =, such as steps=10")
+        raise VlaError(f"measure {text!r}: expected a margin above 0 after its =, such as steps=10")
     if colon:
         if way not in _WAYS or not own:
             raise VlaError(f"measure {text!r}: expected {USAGE}")
@@ -232,11 +233,11 @@ def parse_measure(text: str) -> Measure:
 
 
 def parse_measures(texts: Iterable[str]) -> tuple[Measure, ...]:
-    """Several. Raises VlaError: one cannot be read, or is named twice."""
+    """Parse several measures. Raises VlaError if one cannot be read, or is named twice."""
     found: dict[tuple[str, bool], Measure] = {}
     for measure in map(parse_measure, texts):
         if (key := (measure.name, measure.is_own)) in found:
-            raise VlaError(f"measure {measure.name}: it is asked for twice; expected each once")
+            raise VlaError(f"measure {measure.name}: given twice; expected each once")
         found[key] = measure
     return tuple(found.values())
 
@@ -255,17 +256,18 @@ Distance = Callable[[CaseResult], float | None]
 
 @dataclass(frozen=True)
 class GatedMetric:
-    """What becomes of a measure of a group.
+    """The result of one measure in one group.
 
     Attributes:
-        group: its name.
-        measure: which.
+        group: the group's name.
+        measure: the judged measure.
         verdict: on it.
-        reason: why, where the numbers do not say it; else empty.
-        pairs: how many both sides have it of; baseline, new and bounds are of these.
-        baseline: the mean on the baseline's side, weighted where pairs are; None without pairs.
-        new: likewise of the run.
-        bounds: of the mean difference, run less baseline, each way at the share of alpha; None: it cannot be told.
+        reason: the reason for the verdict, or an empty text if the numbers show it.
+        pairs: number of pairs in which both sides have the measure; baseline, new and bounds cover these.
+        baseline: the baseline's mean, weighted if pairs are, or None without pairs.
+        new: the run's mean, weighted if pairs are, or None without pairs.
+        bounds: of the mean difference, run less baseline, each way at the share of alpha, or None if too few units
+            differ.
     """
 
     group: str
@@ -279,7 +281,7 @@ class GatedMetric:
 
 
 def check_measures(cases: Sequence[CaseResult], measures: Iterable[Measure]) -> None:
-    """Before a run is compared with these cases of a baseline. Raises VlaError: one has no case that says it."""
+    """Check measures against a baseline's cases before a run. Raises VlaError if no case has a value of one."""
     for measure in measures:
         if measure.name == PRIDE and not measure.is_own:
             said = any(case.variation.get("dimension") == DIMENSION for case in cases)
@@ -287,7 +289,7 @@ def check_measures(cases: Sequence[CaseResult], measures: Iterable[Measure]) -> 
             value = _value_of(measure, None)
             said = any(case.is_counted and value(case, case) is not None for case in cases)
         if not said and measure.name != STEPS:
-            raise VlaError(f"measure {measure.name}: no case of the baseline says it{_known(measure, cases)}")
+            raise VlaError(f"measure {measure.name}: no baseline case has a value for it{_known(measure, cases)}")
 
 
 def judge_measures(
@@ -298,15 +300,15 @@ def judge_measures(
     generator: np.random.Generator,
     distance: Distance | None = None,
 ) -> tuple[GatedMetric, ...]:
-    """Each measure of each group that has pairs of it, by measure and group.
+    """Judge each measure in each group with pairs of it, ordered by measure and group.
 
     Args:
-        baseline: with what the run is compared.
+        baseline: with which the run is compared.
         new: the run.
-        terms: alpha and groups; the margin is success's.
-        measures: which.
+        terms: alpha and groups; the margin applies to success.
+        measures: to judge.
         generator: draws the bootstraps' samples.
-        distance: of paraphrases; PRIDE is measured with it alone.
+        distance: of paraphrases; required for PRIDE.
 
     Raises:
         VlaError: no pair has a measure, or there are no pairs.
@@ -316,7 +318,7 @@ def judge_measures(
     for pair in found.pairs:
         groups.setdefault(group_name(pair.labels, terms.by), []).append(pair)
     if not groups:
-        raise VlaError("measures are of pairs, and no case is in both the baseline and the run")
+        raise VlaError("measures need pairs, and no case is in both the baseline and the run")
     rows = []
     for measure in measures:
         value = _value_of(measure, distance)
@@ -330,7 +332,7 @@ def judge_measures(
             some = dict.fromkeys(sorted(groups), ())
         if not some:
             known = _known(measure, [pair.new for pair in found.pairs])
-            raise VlaError(f"measure {measure.name}: no case that both have says it{known}")
+            raise VlaError(f"measure {measure.name}: no common case has a value for it{known}")
         rows += [(measure, name, each) for name, each in some.items()]
     alpha = terms.alpha / len(rows)
     draws = generator.spawn(len(rows))
@@ -362,7 +364,7 @@ def _judged(
     if refused:
         return GatedMetric(name, measure, "not comparable", refused[0].text, len(observed))
     if not observed and not (measure.name == STEPS and not measure.is_own):
-        return GatedMetric(name, measure, "not comparable", "only one side says it", 0)
+        return GatedMetric(name, measure, "not comparable", "only one side has a value", 0)
     if not observed:
         return GatedMetric(name, measure, "undecided", "no pair in which both succeed", 0)
     weights = [weight for *_, weight in observed]
@@ -373,22 +375,24 @@ def _judged(
     drawn = mean_bounds(differences, units, generator, alpha, weights=weights)
     if drawn is None:
         few = len({*units}) < FEWEST_CLUSTERS
-        told = f"fewer than {FEWEST_CLUSTERS} init states" if few else "all pairs differ alike: nothing tells by chance"
+        told = (
+            f"fewer than {FEWEST_CLUSTERS} init states"
+            if few
+            else "all pairs differ by the same amount, so chance cannot be estimated"
+        )
         equal = "all pairs are equal" if not any(differences) else told
         return GatedMetric(name, measure, "undecided", equal, len(observed), before, now)
     bounds = _joined(drawn, flip_bounds(differences, units, generator, alpha, weights=weights))
     verdict = _verdict(bounds, measure)
     broken = sum(not (pair.new.is_counted and pair.baseline.is_counted) for pair in pairs)
     if broken and verdict in ("better", "no worse"):
-        reason = f"{counted(broken, 'pair')} broke or {'are' if broken > 1 else 'is'} invalid: {verdict} without them"
+        reason = f"{counted(broken, 'pair')} not counted (errors, invalid): {verdict} without them"
         return GatedMetric(name, measure, "undecided", reason, len(observed), before, now, bounds)
     starts = len({*units})
     if verdict == "undecided" and 0.5**starts > alpha:
         # Of sign flips; alpha is shared out among the rows.
-        reason = (
-            f"not judged ({counted(starts, 'start')}): not even a change in all of them could be shown in one of so"
-        )
-        return GatedMetric(name, measure, "undecided", f"{reason} many rows", len(observed), before, now, bounds)
+        reason = f"not judged ({counted(starts, 'start')}): too few to show even a change in all of them"
+        return GatedMetric(name, measure, "undecided", reason, len(observed), before, now, bounds)
     return GatedMetric(name, measure, verdict, "", len(observed), before, now, bounds)
 
 
@@ -421,7 +425,7 @@ def _observed(pairs: Iterable[Pair], value: _Value) -> Observed:
 
 
 def _value_of(measure: Measure, distance: Distance | None) -> _Value:
-    """How its number is read off a case."""
+    """Return the function that reads a measure's number from a case."""
     first, *rest = measure.name.split(".")
 
     def steps(case: CaseResult, other: CaseResult) -> tuple[float, float] | None:
@@ -450,7 +454,7 @@ def _value_of(measure: Measure, distance: Distance | None) -> _Value:
 
 
 def _known(measure: Measure, cases: Iterable[CaseResult]) -> str:
-    """What an error adds: the names that there are."""
+    """Return the list of known metric names, for an error message."""
     names: Mapping[str, None]
     if measure.is_of_costs:
         names = dict.fromkeys(
@@ -459,8 +463,8 @@ def _known(measure: Measure, cases: Iterable[CaseResult]) -> str:
     elif measure.is_own:
         names = dict.fromkeys(name for case in cases for name in case.metrics)
     else:
-        return ": paraphrases alone have it (--vla-vary=language.paraphrase)"
-    return f"; there are {', '.join(sorted(names))}" if names else "; there are none"
+        return ": only paraphrases have it (--vla-vary=language.paraphrase)"
+    return f"; known: {', '.join(sorted(names))}" if names else "; none is recorded"
 
 
 def _mean(values: Sequence[float], weights: Sequence[float]) -> float:

@@ -20,23 +20,23 @@ from pytest_vla.metrics.success import (
 from pytest_vla.records.record import Record
 from pytest_vla.util.text import counted
 
-# What a gate says of a run, in lines: rates against what was wanted, luck, and the one line with the verdict.
+# The lines of a verdict: rates against the minimum, a reference for chance, and the one line with the verdict.
 
 LUCK = 0.2
-"""How much worse the policy is of which it is said how often it passes by luck."""
+"""How much worse the policy is whose chance to pass is printed for reference."""
 
 PASSED, FAILED = "vla: passed", "vla: failed"
 """How `run_line` begins."""
 
 
 def rate_line(rate: SuccessRate, minimum: float, by_lower_end: bool = False) -> str:
-    """A suite's rate against the wanted one: ``libero_goal: 8/10 = 80.0% [49.0%, 94.3%] >= 80%``.
+    """Return a suite's rate against the minimum: ``libero_goal: 8/10 = 80.0% [49.0%, 94.3%] >= 80%``.
 
-    By the lower end ``..., lower end >= 80%``; intervals are over these tasks.
+    With `by_lower_end` the line ends with ``..., lower end >= 80%``; intervals are over these tasks.
     """
     wanted = _percent(minimum)
     if not rate.counted:
-        return f"{rate.name}: nothing was measured, {wanted} was wanted"
+        return f"{rate.name}: no episode counted, {wanted} required"
     share, interval = share_text(rate), interval_text(rate)
     if share == wanted and rate.rate is not None:
         # 2/3 is less than the 66.7% that it is rounded to.
@@ -48,42 +48,42 @@ def rate_line(rate: SuccessRate, minimum: float, by_lower_end: bool = False) -> 
 
 
 def verdict_line(minimum: float, against: Sequence[str], by_lower_end: bool = False) -> str:
-    """`run_line` of ``--vla-min-success`` alone: ``vla: passed (--vla-min-success=80%)``.
+    """Return `run_line` for ``--vla-min-success`` alone: ``vla: passed (--vla-min-success=80%)``.
 
     Args:
-        minimum: that was wanted, 0..1.
-        against: everything for which it failed; empty: it passed.
-        by_lower_end: whether it was wanted of the lower end.
+        minimum: the required rate, 0..1.
+        against: the reasons for a failure; empty if the run passed.
+        by_lower_end: whether the interval's lower end has to reach the minimum.
     """
     return run_line([minimum_text(minimum, by_lower_end)], against)
 
 
 def run_line(asked: Sequence[str], against: Sequence[str]) -> str:
-    """The one line that says how a run ended.
+    """Return the one line with the verdict of a run.
 
     Args:
         asked: the options by which it was judged.
-        against: everything for which it failed; empty: it passed.
+        against: the reasons for a failure; empty if the run passed.
     """
     by = f"({', '.join(asked)})"
     return f"{FAILED} {by}: {'; '.join(against)}" if against else f"{PASSED} {by}"
 
 
 def minimum_text(minimum: float, by_lower_end: bool = False) -> str:
-    """``--vla-min-success=80%``."""
+    """Return the option as text: ``--vla-min-success=80%``."""
     return f"--vla-min-success={_percent(minimum)}{':lower' * by_lower_end}"
 
 
 def luck_line(n: int, units: int, minimum: float, by_lower_end: bool = False) -> str:
-    """What so many episodes say against a minimum: how often a policy that is worse by `LUCK` reaches it by luck.
+    """Return the line that shows how often a policy that is worse by `LUCK` reaches a minimum by chance.
 
-    Empty where nothing was counted, and where any policy reaches it.
+    Empty if no episode counted, and if any policy reaches the minimum.
 
     Args:
         n: episodes that count.
-        units: of how many tasks and starts they are. Where several share one they may all end alike.
+        units: number of their different tasks and starts. Episodes that share one may all end alike.
         minimum: of the rate, 0..1.
-        by_lower_end: of the lower end of its interval instead.
+        by_lower_end: whether the minimum applies to the lower end of the rate's interval instead.
     """
     if not n or minimum <= 0:
         return ""
@@ -92,16 +92,15 @@ def luck_line(n: int, units: int, minimum: float, by_lower_end: bool = False) ->
         runs += f" from {counted(units, 'start')}"
     if fewest_to_reach(units, minimum, by_lower_end) is None:
         enough = episodes_to_reach(minimum)
-        takes = "nor in any number of them" if enough is None else f"it takes {enough}"
-        takes += " starts" if units < n and enough is not None else ""
-        return f"by luck: the lower end cannot reach {wanted} in {runs}; {takes}"
+        what = "starts" if units < n else "episodes"
+        needs = f"with any number of {what}" if enough is None else f"with {runs}; at least {enough} {what} are needed"
+        return f"for reference: the lower end cannot reach {wanted} {needs}"
     worse = max(minimum - LUCK, 0.0)
     chances = sorted(chance_to_reach(each, minimum, worse, by_lower_end) for each in {units, n})
     least, most = (f"{chance:.0%}" if chance >= 0.01 else "less than 1%" for chance in (chances[0], chances[-1]))
-    share = most if least == most else f"{least} (if no two episodes have anything in common) to {most}"
+    share = most if least == most else f"{least} (if all episodes are independent) to {most}"
     return (
-        f"by luck: a policy {100 * (minimum - worse):.6g} points worse, of {worse * 100:.6g}%, passes {share} of such "
-        f"runs of {runs}"
+        f"for reference: a policy with a true rate of {worse * 100:.6g}% passes this check {share} of the time ({runs})"
     )
 
 
@@ -109,7 +108,7 @@ def _percent(share: float) -> str:
     return f"{share * 100:.6g}%"
 
 
-NO_POLICY = "no episode ran, as no policy is given (add --vla-model=POLICY)"
+NO_POLICY = "no episode ran: no policy was given (add --vla-model=POLICY)"
 
 
 def judge(
@@ -120,16 +119,16 @@ def judge(
     by_lower_end: bool = False,
     has_policy: bool = True,
 ) -> tuple[tuple[str, ...], bool]:
-    """The verdict over a run: the lines that say it, of which the last alone says passed or failed; whether it passes.
+    """Judge a run: return its lines, the last of which states passed or failed, and whether it passes.
 
     Args:
-        records: of the suites' own items, or, where none was asked for, of tests of the user's own.
-        minimum: the success rate that each suite has to reach: where tasks are varied, its benign episodes by
-            themselves, and its varied ones. Probes are in no rate.
-        others: how many items failed beside failed episodes of suites: errors, and tests of the user's own.
+        records: of the suites' own items, or, if none was asked for, of tests of the user's own.
+        minimum: the success rate that each suite has to reach. If tasks are varied, its benign episodes and its varied
+            ones have to reach it separately. Probes are in no rate.
+        others: number of items that failed beside failed episodes of suites: errors, and tests of the user's own.
         stopped: whether the run ended before all its items had run.
         by_lower_end: whether the lower end of each rate's interval has to reach the minimum, and not the rate.
-        has_policy: whether there is a policy, for what is said where no episode ran.
+        has_policy: whether a policy was given, which the message mentions if no episode ran.
     """
     lines, against = weigh(records, minimum, by_lower_end, has_policy)
     against += against_others(others, stopped, any(not record.of_suite for record in records))
@@ -139,7 +138,7 @@ def judge(
 def weigh(
     records: Sequence[Record], minimum: float, by_lower_end: bool, has_policy: bool
 ) -> tuple[list[str], list[str]]:
-    """The rates against what was wanted: the lines that say them, and what speaks against the run. See `judge`."""
+    """Compare the rates with the minimum: return their lines, and the reasons for a failure. See `judge`."""
     found = tuple(_rates(records))
     rates = [rate for rate, _ in found]
     lines = [rate_line(rate, minimum, by_lower_end) for rate in rates]
@@ -148,35 +147,35 @@ def weigh(
     lines += dict.fromkeys(filter(None, lucky))
     probes = sum(record.is_probe for record in records)
     if probes:
-        lines.append(f"not judged: {counted(probes, 'probe')} (of whether it listens or looks), which are in no rate")
+        lines.append(f"not judged: {counted(probes, 'probe')} (language and vision checks), not part of any rate")
     given = sum(record.is_given and not record.is_probe for record in records)
     if given:
-        lines.append(f"not judged: {counted(given, 'given case')} (--vla-cases), which are counted and in no rate")
+        lines.append(f"not judged: {counted(given, 'given case')} (--vla-cases), not part of any rate")
     against = []
     if not has_policy:
         against.append(NO_POLICY)
     elif not rates:
         against.append(f"no episode of a suite {'was judged' if probes or given else 'ran'}")
     if unmeasured := [rate.name for rate in rates if not rate.counted]:
-        against.append(f"nothing was measured of {' and '.join(unmeasured)}")
+        against.append(f"no episode of {' and '.join(unmeasured)} counted")
     if below := [rate.name for rate in rates if rate.counted and not rate.reaches(minimum, by_lower_end)]:
-        against.append(f"{' and '.join(below)} below it")
+        against.append(f"{' and '.join(below)} below {_percent(minimum)}{' at the lower end' * by_lower_end}")
     return lines, against
 
 
 def against_others(others: int, stopped: bool, has_own: bool) -> list[str]:
-    """What speaks against a run beside its failed episodes.
+    """Return the reasons for a failure of the run beside its failed episodes.
 
     Args:
-        others: how many items failed beside them.
+        others: number of items that failed beside them.
         stopped: whether the run ended before all its items had run.
         has_own: whether tests of the user's are among them.
     """
     against = []
     if others and has_own:
-        against.append(f"{others} failed by themselves (errors, and tests of yours by their own assertions)")
+        against.append(f"{others} failed by themselves (errors, or your own assertions)")
     elif others:
-        against.append(f"{counted(others, 'item')} failed for another reason (errors, costs, other tests)")
+        against.append(f"{counted(others, 'item')} failed for other reasons (errors, costs, other tests)")
     if stopped:
         against.append("the run was stopped before its end")
     return against

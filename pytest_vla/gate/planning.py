@@ -1,13 +1,13 @@
-"""How many episodes a gate takes: simulated before the first of them runs, from the episodes of a baseline.
+"""The number of episodes that a gate needs, simulated before the run from the episodes of a baseline.
 
-A unit is a task and a seed. What the two policies do in one is drawn from the baseline's own units of the task: for
-each policy by itself, as nothing is known of how alike they are, so that two equal policies differ in as many pairs as
-two seeds of a task do. Where a run of another checkpoint is given, its pairs with the baseline are drawn as they are,
+A unit is a task and a seed. The two policies' outcomes in one are drawn from the baseline's own units of the task: for
+each policy by itself, since nothing is known of how alike they are, so that two equal policies differ in as many pairs
+as two seeds of a task do. If a run of another checkpoint is given, its pairs with the baseline are drawn as they are,
 either way round, and pairs differ as often as theirs did. Beside the units that were seen each task has one more, as
-probable as any of them, that is done as often as the group is: a task that was always done is no task that never fails.
+probable as any of them, that succeeds as often as the group does: a task that always succeeded may still fail.
 
-The tests are the gate's own (`pytest_vla.gate.bounded`), which take of a unit how many of its pairs were lost, gained
-and are: a simulated gate is a draw of how many units are of which kind, and many are judged at once.
+The tests are the gate's own (`pytest_vla.gate.bounded`), which need the lost, gained and total pairs of each unit: a
+simulated gate is a draw of how many units are of which type, and many are judged at once.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -38,7 +38,7 @@ _MOST_DRAWN = 100_000
 
 
 class UnitType(NamedTuple):
-    """What tests take of a unit: its pairs that were lost, those that were gained, and all."""
+    """The counts that tests take of a unit: its pairs that were lost, those that were gained, and all."""
 
     lost: int
     gained: int
@@ -46,11 +46,11 @@ class UnitType(NamedTuple):
 
 
 class Stops(NamedTuple):
-    """What becomes of sequential gates.
+    """The results of simulated sequential gates.
 
     Attributes:
-        pairs: that they take on average.
-        share: of them that say what is right.
+        pairs: mean number of pairs that they take.
+        share: share of them with a right verdict.
     """
 
     pairs: float
@@ -65,15 +65,15 @@ def simulated_stops(
     groups: int,
     generator: np.random.Generator,
 ) -> Stops:
-    """When a group stops of which no regression is asked for.
+    """Simulate when a group stops if no regression is required.
 
     Args:
-        tasks: of each the probability of each kind of unit.
+        tasks: for each the probability of each type of unit.
         right: the verdicts that are right.
-        rounds: that there are at most.
+        rounds: the most rounds that there are.
         terms: of the gate.
         groups: how many there are, see `pytest_vla.gate.planning.plan_group`.
-        generator: of the simulations.
+        generator: draws the simulations.
     """
     kinds = sorted({kind for task in tasks for kind in task})
     means = np.array([(kind.gained - kind.lost) / kind.pairs for kind in kinds])
@@ -118,11 +118,11 @@ Outcomes = tuple[int, ...]
 
 
 class UnitOutcomes(NamedTuple):
-    """What was seen in a unit.
+    """The outcomes seen in a unit.
 
     Attributes:
         baseline: of the baseline's policy.
-        new: of the other checkpoint's in the same cases; None where there is no run of one.
+        new: of the other checkpoint in the same cases, or None if there is no run of one.
     """
 
     baseline: Outcomes
@@ -138,12 +138,12 @@ class PlanGroup:
 
     @property
     def episodes(self) -> int:
-        """How many the baseline has."""
+        """The baseline's number of episodes."""
         return sum(len(seen.baseline) for some in self.tasks.values() for seen in some)
 
     @property
     def seeds(self) -> float:
-        """How many units a task has, on average."""
+        """The mean number of units of a task."""
         return sum(map(len, self.tasks.values())) / len(self.tasks)
 
     @property
@@ -154,21 +154,21 @@ class PlanGroup:
 
 @dataclass(frozen=True)
 class GatePlan:
-    """What a group takes.
+    """The number of pairs that a group needs.
 
     Attributes:
         name: of the group.
-        tasks: how many it has.
+        tasks: number of its tasks.
         rate: the baseline's success.
-        has: the baseline's episodes.
-        differing: the share of pairs in which two equal policies are taken to differ.
-        no_worse: by power the pairs in which a policy as good as the baseline's is called no worse; None: more than
-            `MOST_PAIRS`.
-        regression: by power those in which one that does worse by the drop is called a regression; likewise, and
-            where the baseline does not succeed so often.
-        as_now: the shares of gates of as many seeds as the baseline has in which either is said.
-        sequential: what becomes of sequential gates of at most as many pairs as either takes in the most of runs; None:
-            more than `MOST_PAIRS`.
+        has: the baseline's number of episodes.
+        differing: the share of pairs in which two equal policies are assumed to differ.
+        no_worse: for each of `POWERS` the pairs in which a policy as good as the baseline's is called no worse, or None
+            if it takes more than `MOST_PAIRS`.
+        regression: for each of `POWERS` the pairs in which a policy that is worse by the drop is called a regression,
+            or None if it takes more than `MOST_PAIRS` or the baseline's success is not above the drop.
+        as_now: the power of either with as many seeds as the baseline has.
+        sequential: the results of sequential gates with at most as many pairs as either takes for the highest power, or
+            None if that is more than `MOST_PAIRS`.
     """
 
     name: str
@@ -186,9 +186,10 @@ class Sequential(NamedTuple):
     """Sequential gates of a group.
 
     Attributes:
-        most: pairs of those that do not stop before.
-        equal: of a policy as good as the baseline's.
-        fallen: of one that does worse by the drop; None: there is none.
+        most: pairs if they do not stop early.
+        equal: the results for a policy as good as the baseline's.
+        fallen: the results for a policy that is worse by the drop, or None if the baseline's success is not above the
+            drop.
     """
 
     most: int
@@ -197,7 +198,7 @@ class Sequential(NamedTuple):
 
 
 def groups_of_cases(cases: Iterable[CaseResult], by: Sequence[str]) -> tuple[PlanGroup, ...]:
-    """The groups of a baseline, each start once; what is a probe, an error or invalid is in none."""
+    """Group a baseline's episodes, each start once, without probes, given cases, errors and invalid episodes."""
     found: dict[str, dict[Unit, list[int]]] = {}
     for case in distinct_cases(cases):
         if case.is_counted and not case.in_no_rate:
@@ -209,7 +210,7 @@ def groups_of_cases(cases: Iterable[CaseResult], by: Sequence[str]) -> tuple[Pla
 
 
 def groups_of_pairs(pairs: Iterable[Pair], by: Sequence[str]) -> tuple[PlanGroup, ...]:
-    """The groups of pairs; a pair of which a side is an error or invalid is in none."""
+    """Group pairs, without those with an error or invalid episode on a side."""
     found: dict[str, list[Pair]] = {}
     for pair in pairs:
         found.setdefault(group_name(pair.labels, by), []).append(pair)
@@ -238,15 +239,15 @@ def _group_of(name: str, sample: GroupOutcomes) -> PlanGroup:
 
 
 def plan_group(group: PlanGroup, drop: float, terms: Terms, groups: int, generator: np.random.Generator) -> GatePlan:
-    """How many pairs a group takes.
+    """Compute how many pairs a group needs.
 
     Args:
         group: of a baseline.
-        drop: of success, in (0, 1], that is to be called a regression.
+        drop: of success, in (0, 1], that has to be called a regression.
         terms: of the gate.
         groups: how many there are: a regression is claimed at alpha over all of them, and here at alpha over so many
             for each, the hardest that Holm's correction gets.
-        generator: of the simulations.
+        generator: draws the simulations.
     """
     equal = _Simulation(_kinds(group, 0.0), ("no worse", "better"), terms, groups, generator)
     rate = success_of(group)
@@ -326,7 +327,7 @@ class _Simulation:
         """Pairs of a seed of each task."""
 
     def power(self, seeds: int) -> float:
-        """The share of gates of so many seeds of each task that say what is so."""
+        """Return the share of gates with so many seeds of each task whose verdict is right."""
         if seeds not in self._powers:
             of_tasks = [self._generator.multinomial(seeds, each, self._simulations) for each in self._shares]
             rows, times = np.unique(np.sum(of_tasks, axis=0), axis=0, return_counts=True)
@@ -335,7 +336,7 @@ class _Simulation:
         return self._powers[seeds]
 
     def fewest(self, power: float) -> int | None:
-        """The pairs of the fewest seeds of each task that have the power; None: more than `MOST_PAIRS`."""
+        """Return the pairs of the fewest seeds of each task that have the power, or None if above `MOST_PAIRS`."""
         low, high = 0, 1
         while self.power(high) < power:
             low, high = high, high * 2
@@ -360,7 +361,7 @@ def gates_on(kinds: Sequence[UnitType], counts: Floats, terms: Terms, groups: in
     margin, mean = terms.margin / 100, counts @ of.totals / np.maximum(counts @ of.sizes, 1.0)
 
     def shown(is_open: NDArray[np.bool_], p: Callable[[Floats], Floats]) -> NDArray[np.bool_]:
-        """Whether a claim is made; its p is asked for only where the mean lies on its side, since it takes long."""
+        """Return which gates make a claim; the slow p is computed only for gates whose mean is on the claim's side."""
         found = np.zeros(len(counts), bool)
         if is_open.any():
             found[is_open] = p(counts[is_open]) <= terms.alpha
@@ -375,18 +376,19 @@ def gates_on(kinds: Sequence[UnitType], counts: Floats, terms: Terms, groups: in
 
 
 def fresh_pairs(sample: GroupOutcomes, terms: Terms, groups: int, generator: np.random.Generator) -> int | None:
-    """Return how many pairs a new comparison takes to be decided in four of five runs, if its pairs are like a sample.
+    """Return how many pairs a new comparison needs to be decided in four of five runs, if its pairs are like a sample.
 
-    Whichever verdict it is. Beside the units of the sample each task has one that was not seen, as in `plan_group`.
+    Any verdict but undecided counts as a decision. Beside the units of the sample each task has one that was not seen,
+    as in `plan_group`.
 
     Args:
         sample: of pairs.
         terms: of the gate.
         groups: as `gates_on`.
-        generator: of the simulations.
+        generator: draws the simulations.
 
     Returns:
-        None: more than `MOST_PAIRS`.
+        None if more than `MOST_PAIRS` are needed.
     """
     simulation = _Simulation(_kinds(group_of_sample(sample), 0.0, False), _DECIDED, terms, groups, generator, _FEW)
     return simulation.fewest(POWERS[0])
@@ -403,7 +405,9 @@ def _groups(units: Mapping[str, Mapping[Unit, UnitOutcomes]]) -> tuple[PlanGroup
 
 
 def _drawn(group: PlanGroup, side: int) -> list[list[tuple[Outcomes, float]]]:
-    """Of each task the units that one policy is drawn from, with their probabilities; `side`: of `UnitOutcomes`."""
+    """Return for each task the units that one policy is drawn from, with probabilities; `side` is an index of
+    `UnitOutcomes`.
+    """
     everything = [seen[side] or () for some in group.tasks.values() for seen in some]
     rate = (sum(map(sum, everything)) + 0.5) / (sum(map(len, everything)) + 1)
     found = []
@@ -435,7 +439,7 @@ def _joint(group: PlanGroup, is_equal: bool = True) -> list[list[tuple[Outcomes,
 
 
 def _together(units: Iterable[tuple[Outcomes, float]]) -> list[tuple[Outcomes, float]]:
-    """Those that end alike as one."""
+    """Return units with equal outcomes as one, their probabilities added up."""
     found: dict[Outcomes, float] = {}
     for outcomes, share in units:
         found[outcomes] = found.get(outcomes, 0.0) + share
@@ -453,9 +457,10 @@ def success_of(group: PlanGroup) -> float:
 
 
 def _kinds(group: PlanGroup, lost: float, is_equal: bool = True) -> list[dict[UnitType, float]]:
-    """Of each task the probability of each kind of unit, where so much of what the new policy does is lost.
+    """Return for each task the probability of each type of unit, if the share `lost` of the new policy's success is
+    lost.
 
-    It is lost by units: all that is done from an init state, or nothing.
+    Success is lost by units: all pairs of an init state, or none.
     """
     found = []
     for kept, gone in kept_and_gone(group, is_equal):
@@ -468,7 +473,7 @@ def _kinds(group: PlanGroup, lost: float, is_equal: bool = True) -> list[dict[Un
 
 
 def kept_and_gone(group: PlanGroup, is_equal: bool = True) -> list[tuple[dict[UnitType, float], dict[UnitType, float]]]:
-    """Of each task the probability of each kind of unit: of two equal policies, and where the new one does nothing."""
+    """Return for each task the probability of each type of unit: for two equal policies, and if the new one fails."""
     found = []
     for task in _joint(group, is_equal):
         kept: dict[UnitType, float] = {}

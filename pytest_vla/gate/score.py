@@ -28,20 +28,20 @@ def unpaired_bounds(
     baseline_units: Sequence[Unit],
     alpha: float = 0.05,
 ) -> Bounds:
-    """Score bounds of the difference of success of episodes that share no seeds, stratified by task.
+    """Compute score bounds of the difference of success of episodes that share no seeds, stratified by task.
 
-    The difference is the mean of the tasks' differences, weighted as Mantel and Haenszel do: n m / (n + m), alike where
-    all tasks have as many episodes. Its variance at a difference d is that of the rates that are likeliest where each
-    task's difference is d or, of several tasks, that of the rates as they are, whichever is larger: the first alone
-    errs in 9% of runs with 10 episodes of one policy, 60 of the other, and tasks that differ by .4 either way. Where
-    units hold several episodes, each side has as many as would stray as far, and Student's t is in the place of the
-    normal quantile. Source: Miettinen and Nurminen 1985, Statistics in Medicine 4, 213-226; corrected for continuity.
+    The difference is the mean of the tasks' differences, weighted as Mantel and Haenszel do: n m / (n + m), alike if
+    all tasks have as many episodes. Its variance at a difference d is that of the rates that are likeliest if each
+    task's difference is d or, for several tasks, that of the rates as they are, whichever is larger: the first alone
+    errs in 9% of runs with 10 episodes of one policy, 60 of the other, and tasks that differ by .4 either way. If units
+    hold several episodes, each side has as many as would stray as far, and Student's t is in the place of the normal
+    quantile. Source: Miettinen and Nurminen 1985, Statistics in Medicine 4, 213-226; corrected for continuity.
 
     Args:
         new: (n,), each 0 or 1.
         new_units: (n,), their tasks and seeds.
-        baseline: (m,), likewise.
-        baseline_units: (m,).
+        baseline: (m,), each 0 or 1.
+        baseline_units: (m,), their tasks and seeds.
         alpha: of each bound, in (0, .5).
 
     Raises:
@@ -95,7 +95,7 @@ def unpaired_change_p(
 def stratified_bounds(
     new: Floats, new_n: Floats, baseline: Floats, baseline_n: Floats, quantile: Floats
 ) -> tuple[Floats, Floats, Floats]:
-    """The weighted difference and its bounds (...,), of counts (..., tasks), at so many standard errors."""
+    """Compute the weighted difference and its bounds (...,) from counts (..., tasks), at `quantile` standard errors."""
     value = stratified_difference(new, new_n, baseline, baseline_n)
 
     def is_above(d: Floats) -> NDArray[np.bool_]:
@@ -108,7 +108,7 @@ def stratified_bounds(
 
 
 def stratified_difference(new: Floats, new_n: Floats, baseline: Floats, baseline_n: Floats) -> Floats:
-    """The mean of the tasks' differences, with Mantel and Haenszel's weights; counts (..., tasks)."""
+    """Compute the mean of the tasks' differences, with Mantel and Haenszel's weights; counts (..., tasks)."""
     weights = new_n * baseline_n / (new_n + baseline_n)
     found: Floats = (weights * (new / new_n - baseline / baseline_n)).sum(-1) / weights.sum(-1)
     return found
@@ -117,7 +117,7 @@ def stratified_difference(new: Floats, new_n: Floats, baseline: Floats, baseline
 def stratified_statistic(
     new: Floats, new_n: Floats, baseline: Floats, baseline_n: Floats, difference: ArrayLike, correction: float = 0.0
 ) -> Floats:
-    """The score statistic, in standard errors, that the true difference is above `difference`; counts (..., tasks)."""
+    """Compute the score statistic (standard errors) that the change is above `difference`; counts (..., tasks)."""
     d = np.asarray(difference, float)
     total, weights = new_n + baseline_n, new_n * baseline_n / (new_n + baseline_n)
     below = _likeliest(new, new_n, baseline, baseline_n, d[..., None])
@@ -159,10 +159,10 @@ def _last(holds: Callable[[Floats], NDArray[np.bool_]], end: Floats) -> Floats:
 
 
 def _worth_of(strays: float, size: float, totals: float) -> float:
-    """How much of an independent one each is worth, in (0, 1].
+    """Return the weight of one episode of a unit against an independent one, in (0, 1].
 
-    The variance of one is divided by that between units, in each of which one more unit is counted whose errors are
-    all 1: where nothing strays each unit is worth one, and the more strays the less that matters.
+    The variance of one is divided by that between units, in each of which one more unit is counted whose errors are all
+    1: if nothing strays each unit is worth one, and the more strays the less that matters.
 
     Args:
         strays: the sum of all squared errors.

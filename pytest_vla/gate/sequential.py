@@ -1,7 +1,7 @@
-"""What a sequential gate says of a run, while it goes on and afterwards: by the same rounds, in the same words.
+"""The sequential gate: judge a run by its complete rounds, in the same way while it runs and afterwards.
 
-A run that its outcomes stopped is judged by running p values alone (`pytest_vla.gate.wealth`): a test of a fixed number
-of episodes errs more often than it says where one looks after every round.
+A run that its outcomes stopped is judged by running p values alone (`pytest_vla.gate.wealth`): a test with a fixed
+number of episodes errs more often than its alpha if it is repeated after every round.
 """
 
 import hashlib
@@ -21,10 +21,12 @@ from pytest_vla.gate.evidence import AS_THEY_ARE, BEST, WORST, Evidence, Fills, 
 from pytest_vla.gate.losses import flips_of, task_changes
 from pytest_vla.gate.manifest import Manifest, planned_baseline
 from pytest_vla.gate.verdicts import (
+    NOT_MEASURED,
     GateGroup,
     GateJudgement,
     GroupProgress,
     Terms,
+    errors_text,
     flipped_cases,
     group_name,
     is_loss_shown,
@@ -78,13 +80,13 @@ class PlannedCase(NamedTuple):
 
 @dataclass(frozen=True)
 class Order:
-    """What is looked at when.
+    """The order in which episodes run and are judged.
 
     Attributes:
         rounds: by group.
         rest: by group, its cases that are in no round.
         sequence: the cases in the order in which they run: first all groups' first rounds, then their second ones, and
-            in the end what is in none.
+            in the end those in no round.
     """
 
     rounds: Mapping[str, tuple[Round, ...]]
@@ -92,20 +94,20 @@ class Order:
     sequence: tuple[tuple[str, ...], ...]
 
     def pairs(self, group: str, rounds: int | None = None) -> int:
-        """How many pairs so many of a group's rounds have; None: all of them."""
+        """Return the number of pairs in the first `rounds` rounds of a group, or in all of them."""
         return sum(len(unit) for round_ in self.rounds[group][:rounds] for unit in round_)
 
     def cases(self, group: str, rounds: int | None = None) -> tuple[str, ...]:
-        """Likewise the cases."""
+        """Return the case ids of the first `rounds` rounds of a group, or of all of them."""
         return tuple(case for round_ in self.rounds[group][:rounds] for unit in round_ for case in unit)
 
     def all_cases(self, group: str) -> tuple[str, ...]:
-        """A group's cases, in rounds or not."""
+        """Return a group's cases, in rounds or not."""
         return (*self.cases(group), *self.rest[group])
 
 
 def planned_of(pairs: Iterable[Pair], by: Sequence[str]) -> list[PlannedCase]:
-    """The cases of pairs, of which the run's side is not known yet; no probes."""
+    """Return the planned cases of pairs before the run, without probes and given cases."""
     found = []
     for known in (pair.baseline for pair in pairs if not pair.baseline.in_no_rate):
         group, (task, seed) = group_name(labels_of(known), by), unit_of(known)
@@ -114,7 +116,7 @@ def planned_of(pairs: Iterable[Pair], by: Sequence[str]) -> list[PlannedCase]:
 
 
 def generator_of(seed: int, cases: Iterable[str]) -> random.Random:
-    """What an order is drawn with: of the run's seed and the names of its cases, the same in every process."""
+    """Return the generator that draws an order: from the run's seed and the cases' names, the same in every process."""
     text = "\n".join([str(seed), *sorted(cases)])
     return random.Random(int.from_bytes(hashlib.sha256(text.encode(errors="surrogateescape")).digest()))
 
@@ -145,7 +147,7 @@ def draw_order(planned: Iterable[PlannedCase], generator: random.Random) -> Orde
 
 
 def order_digest(order: Order) -> str:
-    """Names what is judged, and in which order."""
+    """Return the digest of an order: the judged cases by group, and the sequence."""
     told = [f"{group}\n{case}" for group in order.rounds for case in order.cases(group)]
     told += [case for round_ in order.sequence for case in round_]
     return hashlib.sha256("\n".join(told).encode(errors="surrogateescape")).hexdigest()[:SHORT]
@@ -194,18 +196,18 @@ Outcomes = Mapping[str, str]
 
 @dataclass(frozen=True)
 class GroupStatus:
-    """Where a group stands.
+    """The status of a group in a sequential gate.
 
     Attributes:
         verdict: after `rounds`.
         is_decided: whether the group stopped there.
-        rounds: complete ones that are looked at.
-        of: rounds of the group in all.
-        p_worse: that success did not fall, with Holm's correction among the groups.
-        p_better: that it did not rise, likewise.
-        p_no_worse: that it fell by the margin or more.
-        p_beyond: that it did not fall by more than the margin, with Holm's correction.
-        reason: why, in a line; empty where the numbers say it.
+        rounds: number of complete rounds that are judged.
+        of: total number of the group's rounds.
+        p_worse: p value of "success did not fall", with Holm's correction among the groups.
+        p_better: p value of "it did not rise", with Holm's correction.
+        p_no_worse: p value of "it fell by the margin or more".
+        p_beyond: p value of "it did not fall by more than the margin", with Holm's correction.
+        reason: the reason in a line; an empty text if the numbers show it.
     """
 
     verdict: Verdict
@@ -229,12 +231,12 @@ class _Ps(NamedTuple):
 
 
 def standings(order: Order, baseline: Outcomes, new: Outcomes, terms: Terms, required: str) -> dict[str, GroupStatus]:
-    """Where each group stands, by name.
+    """Compute the status of each group, by name.
 
     Args:
         order: that was agreed.
-        baseline: of all cases of the order.
-        new: of the run, so far.
+        baseline: outcomes of all cases of the order.
+        new: outcomes of the run so far.
         terms: margin and alpha.
         required: a key of `STOPS`.
     """
@@ -254,7 +256,7 @@ def standings(order: Order, baseline: Outcomes, new: Outcomes, terms: Terms, req
 
 
 def complete_rounds(order: Order, group: str, new: Outcomes) -> int:
-    """How many rounds of a group have ended, before the first that has not."""
+    """Return how many rounds of a group have ended, before the first that has not."""
     rounds = order.rounds[group]
     return next(
         (n for n, each in enumerate(rounds) if any(case not in new for unit in each for case in unit)), len(rounds)
@@ -262,7 +264,7 @@ def complete_rounds(order: Order, group: str, new: Outcomes) -> int:
 
 
 def differences_of(order: Order, group: str, rounds: int, baseline: Outcomes, new: Outcomes, fills: Fills) -> Floats:
-    """The mean differences (rounds, tasks) of a group's first rounds; NaN: in a unit nothing was measured."""
+    """Compute the mean differences (rounds, tasks) of a group's first rounds, NaN for units without a measurement."""
     some = order.rounds[group][:rounds]
     found = np.array([[_mean_difference(unit, baseline, new, fills) for unit in each] for each in some], float)
     return found.reshape(rounds, len(some[0]) if some else 1)
@@ -347,23 +349,23 @@ def _standing(
     said = {fills: each[group].verdict for fills, each in verdicts.items()}
     reason = ""
     if {*said.values()} != {verdict}:
-        reason = f"errors: {said[WORST]} if all that broke had failed, {said[BEST]} if all of it had succeeded"
+        reason = errors_text(said[WORST], said[BEST])
         verdict = "undecided"
     p_no_worse = float(scenarios[AS_THEY_ARE][group].no_worse[rounds])
     is_decided = verdict in STOPS[required]
     return GroupStatus(verdict, is_decided, rounds, of, p_worse, p_better, p_no_worse, p_beyond, reason)
 
 
-AGREED_ALONE = "a run that its outcomes stopped is judged by what was agreed before its first episode, and nothing else"
+AGREED_ALONE = "a run with a sequential gate can only be judged by its own gate plan"
 
 
 def order_of(baseline: Baseline, cases: Iterable[Case], run_seed: int, by: Sequence[str]) -> Order:
-    """The order in which cases that are to run are looked at.
+    """Draw the order in which cases that are to run are judged.
 
     Args:
         baseline: with which they are compared.
         cases: all that are to run, in any order.
-        run_seed: under which; the order is drawn from it too.
+        run_seed: under which they run; the order is drawn from it too.
         by: labels of groups.
     """
     planned = planned_of(matched(baseline, planned_baseline(cases, run_seed)).pairs, by)
@@ -371,48 +373,47 @@ def order_of(baseline: Baseline, cases: Iterable[Case], run_seed: int, by: Seque
 
 
 def agreed_order(manifest: Manifest, baseline: Baseline, cases: Iterable[Case]) -> Order:
-    """The order that a run agreed on. Raises VlaError: another one is drawn now.
+    """Draw the order that a run agreed on again. Raises VlaError if it differs from the agreed one.
 
     Args:
         manifest: of a sequential run.
-        baseline: its, with the content that it had.
+        baseline: the run's baseline, with the content that it had.
         cases: all of the run, in any order.
     """
     order = order_of(baseline, cases, manifest.run_seed, manifest.by)
     if order_digest(order) != manifest.order:
         raise VlaError(
-            f"the order {manifest.order[:8]} that the run agreed on is not drawn any more, but "
-            f"{order_digest(order)[:8]}: {AGREED_ALONE}. Give it the baseline and the cases that it had, or start a "
-            "new run"
+            f"the planned order {manifest.order[:8]} is now {order_digest(order)[:8]}: {AGREED_ALONE}. Restore its "
+            "baseline and cases, or start a new run"
         )
     return order
 
 
 def cases_of(nodes: Iterable[str]) -> list[Case]:
-    """The cases of items. Raises VlaError: one is none of a suite's own."""
+    """Return the cases of items. Raises VlaError if one is a test of the user's own."""
     found = []
     for node in nodes:
         case = parse_node_id(node)
         if case is None:
             raise VlaError(
-                f"--vla-gate=sequential: {node} is a test of your own, and what it says beside the episode would be "
-                "skipped: leave such tests out, or say --vla-gate=fixed"
+                f"--vla-gate=sequential: {node} is one of your own tests, and its assertions would be skipped: leave "
+                "such tests out, or use --vla-gate=fixed"
             )
         found.append(case)
     return found
 
 
 def judge_as_agreed(manifest: Manifest, baseline: Baseline, new: Baseline, nodes: Iterable[str]) -> GateJudgement:
-    """The verdicts over a run as it agreed on them.
+    """Judge a run by its manifest.
 
     Args:
         manifest: of a sequential run.
-        baseline: its, with the content that it had.
+        baseline: the run's baseline, with the content that it had.
         new: the run, as far as it has come.
         nodes: ids of all of its items with an episode.
 
     Raises:
-        VlaError: the baseline or the cases are others, or there is no common case.
+        VlaError: the baseline or the cases differ from the agreed ones, or there is no common case.
     """
     terms = manifest.terms
     order = agreed_order(manifest, baseline, cases_of(nodes))
@@ -420,20 +421,20 @@ def judge_as_agreed(manifest: Manifest, baseline: Baseline, new: Baseline, nodes
 
 
 def outcomes_of(baseline: Baseline, cases: Iterable[Case], run_seed: int) -> Outcomes:
-    """How cases that are to run ended in the baseline."""
+    """Return the baseline's outcomes of cases that are to run, by case id."""
     pairs = matched(baseline, planned_baseline(cases, run_seed)).pairs
     return {pair.case: pair.baseline.outcome for pair in pairs}
 
 
 def judge_in_order(baseline: Baseline, new: Baseline, terms: Terms, order: Order, required: str) -> GateJudgement:
-    """The verdict of each group, and over all, by the rounds that are complete.
+    """Judge each group, and all groups together, by the rounds that are complete.
 
     Args:
-        baseline: what the run is compared with.
+        baseline: with which the run is compared.
         new: the run, as far as it has come.
         terms: that were agreed.
-        order: likewise.
-        required: likewise, a key of `pytest_vla.gate.choices.STOPS`.
+        order: that was agreed.
+        required: a key of `pytest_vla.gate.choices.STOPS`, as agreed.
 
     Raises:
         VlaError: there is no common case.
@@ -461,7 +462,7 @@ def judge_in_order(baseline: Baseline, new: Baseline, terms: Terms, order: Order
 
 
 def decided_text(name: str, verdict: str, pairs: int, of: int) -> str:
-    """``tabletop[benign] is no worse after 60 of 200 pairs``."""
+    """Return the decision as text: ``tabletop[benign] is no worse after 60 of 200 pairs``."""
     said = f"{name} is {verdict}" if verdict in ("no worse", "better") else f"{verdict} of {name}"
     return f"{said} after {pairs} of {counted(of, 'pair')}"
 
@@ -488,7 +489,7 @@ def _group(
     lost, gained = (flipped_cases(judged, way) for way in (-1, 1))
     reason = place.reason
     if evidence is None:
-        reason = reason or "nothing was measured on both sides"
+        reason = reason or NOT_MEASURED
         return GateGroup(name, place.verdict, reason, None, None, None, uncounted, (), progress=progress)
     ps = place.p_worse, place.p_better
     group = GateGroup(name, place.verdict, reason, evidence, *ps, uncounted, (), lost, gained, progress)
@@ -502,7 +503,7 @@ def _or_not_judged(group: GateGroup, order: Order, baseline: Outcomes, terms: Te
         return group
     if can_find_in_rounds(order, group.name, baseline, terms):
         return group
-    reason = not_judged_text(sum(map(len, order.rounds[group.name])), terms)
+    reason = not_judged_text(sum(map(len, order.rounds[group.name])))
     return replace(group, is_judged=False, reason=reason)
 
 

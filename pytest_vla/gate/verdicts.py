@@ -1,20 +1,20 @@
-"""What a gate says of each group of episodes against a baseline: one of five verdicts, with what it rests on.
+"""The gate's verdict on each group of episodes against a baseline: one of five, with its evidence.
 
 Success of the run less that of the baseline is tested each way at alpha, over these tasks: other seeds of just these
 tasks.
 
-- ``regression`` is against *a drop of the margin* (`Terms.regression` "margin", the default) or against *no change*
-  ("any"), ``better`` against *no change*: where the null holds, either is said in at most a share alpha of runs, over
-  all groups together (Holm 1979);
-- ``no worse`` is against *a drop of the margin*: where success falls by the margin or more, it is said of a group in
-  at most a share alpha of runs. All groups together are no worse where each of them is, which takes no correction
+- ``regression`` is tested against *a drop of the margin* (`Terms.regression` "margin", the default) or against *no
+  change* ("any"), ``better`` against *no change*: if the null holds, either is claimed in at most a share alpha of
+  runs, over all groups together (Holm 1979);
+- ``no worse`` is tested against *a drop of the margin*: if success falls by the margin or more, it is claimed for a
+  group in at most a share alpha of runs. All groups together are no worse if each of them is, which takes no correction
   (Berger 1982, Technometrics 24, 295-300).
 
-Where neither is shown it is ``undecided``. A loss that is shown and is no regression is named (`GateGroup.shown_loss`).
-A group is not judged (`GateGroup.is_judged`) where it is undecided and has so few starts that even the loss of
-everything could not be shown. Errors and invalid episodes cannot hide anything: each verdict is found once more as if
-all of them had failed in the run and succeeded in the baseline, and the other way round; where these differ it is
-undecided.
+If neither is shown the group is ``undecided``. A loss that is shown and is no regression is reported
+(`GateGroup.shown_loss`). A group is not judged (`GateGroup.is_judged`) if it is undecided and has so few starts that
+not even a total loss could be shown. Errors and invalid episodes cannot mask a regression: each verdict is recomputed
+with all of them counted as failures in the run and successes in the baseline, and the other way round; if the verdict
+changes, the group is undecided.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.baseline import Baseline, CaseResult
-from pytest_vla.gate.choices import ALPHA, BEYOND, BY, FIXED, LABELS, MARGIN, REGRESSIONS, Verdict
+from pytest_vla.gate.choices import ALPHA, ANY, BEYOND, BY, FIXED, LABELS, MARGIN, REGRESSIONS, Verdict, label_error
 from pytest_vla.gate.comparable import (
     ComparableEpisodes,
     ComparedStratum,
@@ -46,12 +46,12 @@ from pytest_vla.gate.evidence import (
 )
 from pytest_vla.gate.losses import Flip, TaskChange, flips_of, task_changes
 from pytest_vla.metrics.statistics import holm
-from pytest_vla.util.text import counted, did_you_mean
+from pytest_vla.util.text import counted
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What was agreed before a run is judged.
+    """The terms of a gate, fixed before a run is judged.
 
     Attributes:
         margin: points of success, in (0, 100].
@@ -67,7 +67,7 @@ class Terms:
 
     @property
     def beyond(self) -> float:
-        """How much success has to fall to be a regression, 0..1."""
+        """The drop of success that a regression has to exceed, 0..1."""
         return self.margin / 100 if self.regression == BEYOND else 0.0
 
     def __post_init__(self) -> None:
@@ -77,25 +77,24 @@ class Terms:
             raise VlaError(f"alpha {self.alpha:g}: expected a share above 0 and below .5, such as .05")
         for name in self.by:
             if name not in LABELS:
-                known = f"expected some of {', '.join(LABELS)}"
-                raise VlaError(f"nothing is grouped by {name!r}: {known}.{did_you_mean(name, LABELS)}")
+                raise VlaError(label_error(name))
         if self.regression not in REGRESSIONS:
             raise VlaError(f"regression {self.regression!r}: expected {' or '.join(REGRESSIONS)}")
         if not self.by or len(set(self.by)) < len(self.by):
-            raise VlaError(f"grouped by {', '.join(self.by) or 'nothing'}: expected labels, none of them twice")
+            raise VlaError(f"grouped by {', '.join(self.by) or 'nothing'}: expected labels, each at most once")
 
 
 @dataclass(frozen=True)
 class GroupProgress:
-    """How far a group of a sequential gate has come.
+    """The progress of a group in a sequential gate.
 
     Attributes:
         is_decided: whether it stopped there.
-        rounds: that are judged, of `of`.
-        of: rounds in all.
-        pairs: in the judged rounds, with those that are errors or invalid, of `of_pairs`.
-        of_pairs: in all rounds.
-        rest: pairs in no round: they are not judged.
+        rounds: number of judged rounds, out of `of`.
+        of: total number of rounds.
+        pairs: pairs in the judged rounds, errors and invalid ones included, out of `of_pairs`.
+        of_pairs: pairs in all rounds.
+        rest: pairs in no round, which are not judged.
     """
 
     is_decided: bool
@@ -108,24 +107,26 @@ class GroupProgress:
 
 @dataclass(frozen=True)
 class GateGroup:
-    """A group of episodes and what becomes of it.
+    """A group of episodes with its verdict.
 
     Attributes:
         name: such as ``libero_goal[camera]``.
         verdict: on it.
-        reason: why, in a line; empty where the numbers say it.
-        evidence: what it rests on; None where nothing was measured on both sides, or nothing can be compared.
-        p_worse: that success did not fall, with Holm's correction among the groups; None without evidence.
-        p_better: likewise.
-        uncounted: episodes that are errors or invalid, of the run and of the baseline.
-        refused: what makes it not comparable.
-        lost: cases in which only the baseline succeeded; () of unpaired episodes.
-        gained: cases in which only the run did; likewise.
-        progress: of a sequential gate; None: all episodes are judged at once.
-        p_beyond: that success did not fall by more than the margin, with Holm's correction; None without evidence.
-        is_judged: whether anything could be shown; False: undecided, as there are too few starts.
+        reason: the reason in a line; an empty text if the numbers show it.
+        evidence: the numbers behind the verdict, or None if nothing was measured on both sides, or nothing can be
+            compared.
+        p_worse: p value of "success did not fall", with Holm's correction among the groups, or None without evidence.
+        p_better: p value of "success did not rise", with Holm's correction, or None without evidence.
+        uncounted: number of errors and invalid episodes, of the run and of the baseline.
+        refused: the conditions that make it not comparable.
+        lost: cases in which only the baseline succeeded; () for unpaired episodes.
+        gained: cases in which only the run succeeded; () for unpaired episodes.
+        progress: in a sequential gate, or None if all episodes are judged at once.
+        p_beyond: p value of "success did not fall by more than the margin", with Holm's correction, or None without
+            evidence.
+        is_judged: whether anything could be shown; a group with too few starts is not judged, and is undecided.
         shown_loss: whether a loss is shown that is no regression.
-        sample: what it rests on, if the numbers leave it undecided; else None.
+        sample: its outcomes, if the numbers leave it undecided; else None.
     """
 
     name: str
@@ -150,14 +151,14 @@ class GateJudgement:
     """The verdict over a run.
 
     Attributes:
-        verdict: over all groups: a regression where there is one, else not comparable, else undecided; better where a
-            group is and no other is worse; else no worse.
+        verdict: over all groups: a regression if there is one, else not comparable, else undecided; better if a group
+            is and no other is worse; else no worse.
         groups: by name.
         terms: on which it was judged.
         is_paired: whether the same cases were compared; else each policy's own seeds of the same tasks.
-        agreement: what both have, and what differs in how they ran.
-        tasks: of groups that are compared; those that lost most come first.
-        flips: their pairs that ended differently, the lost ones first.
+        agreement: what both have, and the conditions that differ.
+        tasks: of compared groups, those that lost most first.
+        flips: pairs with different outcomes, the lost ones first.
         rule: one of `pytest_vla.gate.choices.RULES`.
         look: which look at this comparison it is, see `pytest_vla.gate.manifest.looks_at`.
     """
@@ -179,16 +180,16 @@ class GateJudgement:
 
 
 def judge(baseline: Baseline, new: Baseline, terms: Terms, *, is_paired: bool | None = None) -> GateJudgement:
-    """The verdict of each group, and over all.
+    """Judge each group, and all groups together.
 
     Args:
-        baseline: what the run is compared with.
+        baseline: with which the run is compared.
         new: the run, as `pytest_vla.gate.baseline.baseline_of` makes it.
         terms: margin, alpha and groups.
-        is_paired: whether the same cases are compared; None: where there are any.
+        is_paired: whether the same cases are compared, or None for pairs if there are common cases.
 
     Raises:
-        VlaError: there is no common case; or, of unpaired episodes, no common task.
+        VlaError: there is no common case; or, for unpaired episodes, no common task.
     """
     found = unpaired(baseline, new) if is_paired is False else (paired if is_paired else matched)(baseline, new)
     if is_paired is None and isinstance(found, Paired) and not found.pairs:
@@ -213,8 +214,11 @@ def judge(baseline: Baseline, new: Baseline, terms: Terms, *, is_paired: bool | 
     return GateJudgement(verdict, groups, terms, is_paired, agreement, tasks, flips)
 
 
+NOT_MEASURED = "nothing was measured on both sides"
+"""The reason of a group without evidence."""
+
 TOGETHER = "all"
-"""The group of all pairs, where starts are too few for a regression of any group, and all together are one."""
+"""The group of all pairs, if starts are too few for a regression of any group, and all together are one."""
 
 
 def _are_too_many(
@@ -237,7 +241,7 @@ def _are_too_many(
 
 
 def group_name(labels: Mapping[str, str], by: Sequence[str]) -> str:
-    """``libero_goal[camera]`` by suite and dimension; ``libero_goal`` by suite, ``camera`` by dimension."""
+    """Return a group's name: ``libero_goal[camera]`` by suite and dimension, ``libero_goal`` by suite alone."""
     suite = labels["suite"] if "suite" in by else ""
     others = ",".join(labels[name] or "-" for name in by if name != "suite")
     return f"{suite}[{others}]" if suite and others else suite or others
@@ -265,11 +269,11 @@ def _groups(
             continue
         judged_as = scenarios[AS_THEY_ARE][name]
         verdict, evidence = judged_as.verdict, judged_as.evidence
-        reason = "" if evidence is not None else "nothing was measured on both sides"
+        reason = "" if evidence is not None else NOT_MEASURED
         if not is_whole and evidence is not None:
             worst, best = scenarios[WORST][name].verdict, scenarios[BEST][name].verdict
             if {verdict, worst, best} != {verdict}:
-                reason = f"errors: {worst} if all that broke had failed, {best} if all of it had succeeded"
+                reason = errors_text(worst, best)
                 verdict = "undecided"
         sample, is_judged = None, True
         if verdict == "undecided" and evidence is not None and not reason:
@@ -277,7 +281,7 @@ def _groups(
             is_judged = evidence.baseline_rate <= terms.beyond or can_find(lost_all(sample), terms, number, is_paired)
             if not is_judged:
                 sample = None
-                reason = not_judged_text(evidence.starts, terms)
+                reason = not_judged_text(evidence.starts)
         lost, gained = (flipped_cases(some, way) for way in (-1, 1))
         found.append(
             GateGroup(
@@ -302,7 +306,7 @@ def _groups(
 
 @dataclass(frozen=True)
 class _Judged:
-    """What the numbers of a group say; its p values have Holm's correction, and are None without evidence."""
+    """The verdict and evidence of a group; its p values have Holm's correction, and are None without evidence."""
 
     verdict: Verdict = "undecided"
     evidence: Evidence | None = None
@@ -328,12 +332,12 @@ def _judged(samples: Mapping[str, GroupOutcomes], terms: Terms, is_paired: bool)
 
 
 def verdict_of(p_regression: float, p_better: float, p_no_worse: float, terms: Terms) -> Verdict:
-    """Return what p values say.
+    """Return the verdict for p values.
 
     Args:
-        p_regression: that success did not fall by more than `Terms.beyond`, with Holm's correction among the groups.
-        p_better: that it did not rise, likewise.
-        p_no_worse: that it fell by the margin or more.
+        p_regression: of "success did not fall by more than `Terms.beyond`", with Holm's correction among the groups.
+        p_better: of "it did not rise", with Holm's correction.
+        p_no_worse: of "it fell by the margin or more".
         terms: of the gate.
     """
     if p_regression <= terms.alpha:
@@ -356,14 +360,24 @@ def can_find(sample: GroupOutcomes, terms: Terms, groups: int, is_paired: bool =
     return groups * (found.p_beyond if terms.regression == BEYOND else found.p_worse) <= terms.alpha
 
 
-def not_judged_text(starts: int, terms: Terms) -> str:
-    """``not judged (5 starts): not even the loss of every success could be shown to exceed the margin``."""
-    beyond = " to exceed the margin" * (terms.regression == BEYOND)
-    return f"not judged ({counted(starts, 'start')}): not even the loss of every success could be shown{beyond}"
+def not_judged_text(starts: int) -> str:
+    """Return the reason of a group with too few starts: ``not judged (4 starts): too few to show a ...``."""
+    return f"not judged ({counted(starts, 'start')}): too few to show a regression even if every success were lost"
+
+
+def errors_text(worst: Verdict, best: Verdict) -> str:
+    """Return the reason of a group whose verdict depends on its errors: ``errors: regression if they count as ...``."""
+    return f"errors: {worst} if they count as failures, {best} if they count as successes"
+
+
+def terms_text(terms: Terms) -> str:
+    """Return the terms as text: ``margin 5 points, alpha 5% per side``, and whether any loss is a regression."""
+    any_loss = ", any loss is a regression" * (terms.regression == ANY)
+    return f"margin {terms.margin:g} points, alpha {terms.alpha * 100:g}% per side{any_loss}"
 
 
 def over_all(verdicts: Sequence[Verdict]) -> Verdict:
-    """The verdict over groups of which these are the verdicts."""
+    """Return the verdict over several groups from their verdicts."""
     for first in ("regression", "not comparable", "undecided", "better"):
         if first in verdicts:
             return first
@@ -379,13 +393,13 @@ def _cases(sources: Iterable[Pair | ComparedStratum]) -> list[str]:
 
 
 def uncounted_of(sources: Sequence[Pair | ComparedStratum]) -> tuple[int, int]:
-    """How many episodes are errors or invalid, of the run and of the baseline."""
+    """Return the number of errors and invalid episodes, of the run and of the baseline."""
     new, baseline = (sum(not case.is_counted for source in sources for case in _sides(source)[side]) for side in (0, 1))
     return new, baseline
 
 
 def flipped_cases(sources: Sequence[Pair | ComparedStratum], way: int) -> tuple[str, ...]:
-    """The cases of pairs whose difference is that."""
+    """Return the cases of pairs whose difference is `way`."""
     return tuple(
         source.case
         for source in sources

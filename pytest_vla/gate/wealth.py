@@ -45,24 +45,27 @@ Floats = NDArray[np.float64]
 
 
 def bets(claim: Claim, margin: float = 0.0) -> Floats:
-    """The grid (`BETS`,), from 0 to where one pair lost (for ``regression``, won) would take all, both left out."""
+    """Return the grid (`BETS`,) of bets, from 0 to where one lost pair (``regression``: a won one) takes all.
+
+    Both ends are excluded.
+    """
     return _bets(margin if claim == "no worse" else -margin)
 
 
 def log_wealth(rounds: ArrayLike, claim: Claim, margin: float = 0.0) -> Floats:
-    """The log of wealth after each round; it is 0 before the first.
+    """Compute the log of wealth after each round; it is 0 before the first.
 
     Args:
-        rounds: (..., rounds, tasks), of each task's unit in a round the mean difference of its pairs, in [-1, 1]; NaN:
-            nothing was measured in it, and nothing is bet on it.
-        claim: what wealth speaks for.
+        rounds: (..., rounds, tasks), for each task's unit in a round the mean difference of its pairs, in [-1, 1], or
+            NaN if nothing was measured in it, so that nothing is bet on it.
+        claim: that wealth supports.
         margin: for ``no worse`` in (0, 1), for ``regression`` in [0, 1), for ``better`` 0.
 
     Returns:
         (..., rounds).
 
     Raises:
-        ValueError: a difference is out of range, the shape is another, or the margin does not go with the claim.
+        ValueError: a difference is out of range, the shape is wrong, or the margin does not suit the claim.
     """
     allowed = {"regression": 0.0 <= margin < 1.0, "better": margin == 0.0, "no worse": 0.0 < margin < 1.0}
     if not allowed[claim]:
@@ -74,16 +77,16 @@ def log_wealth(rounds: ArrayLike, claim: Claim, margin: float = 0.0) -> Floats:
 
 
 def running_p(rounds: ArrayLike, claim: Claim, margin: float = 0.0) -> Floats:
-    """After each round, one over the highest wealth so far, at most 1: a p that holds whenever one stops.
+    """Compute after each round one over the highest wealth so far, at most 1: a p that holds whenever one stops.
 
-    It never rises. At most a share alpha of runs of which the claim is untrue ever have one of alpha or less, so that
-    the p values of several groups, each as it stands when its group stops, go into Holm's correction as any others do
-    (`pytest_vla.metrics.statistics.holm`, which asks for no independence).
+    It never rises. At most a share alpha of runs in which the claim is untrue ever reach a p of alpha or less, so that
+    the p values of several groups, each taken when its group stops, can be used in Holm's correction as any others
+    (`pytest_vla.metrics.statistics.holm`, which needs no independence).
 
     Args:
         rounds: as `log_wealth`.
-        claim: likewise.
-        margin: likewise.
+        claim: as `log_wealth`.
+        margin: as `log_wealth`.
 
     Returns:
         (..., rounds), in (0, 1].
@@ -95,11 +98,11 @@ def running_p(rounds: ArrayLike, claim: Claim, margin: float = 0.0) -> Floats:
 
 
 def running_bounds(rounds: ArrayLike, alpha: float) -> tuple[float, float]:
-    """A lower and an upper bound of the mean difference after the last round, whenever one stops.
+    """Compute a lower and an upper bound of the mean difference after the last round, valid whenever one stops.
 
     The lower one is the highest mean against which wealth has ever reached 1 / alpha. Each is wrong in at most a share
-    alpha of runs, and they say what the p values do: the lower one is above -margin where ``no worse`` has a p below
-    alpha, and the upper one below 0, or below -margin, where ``regression`` of any loss, or of the margin, has.
+    alpha of runs, and they agree with the p values: the lower one is above -margin if ``no worse`` has a p below alpha,
+    and the upper one below 0, or below -margin, if ``regression`` of any loss, or of the margin, has.
 
     Args:
         rounds: (rounds, tasks), as `log_wealth`.

@@ -1,1 +1,1 @@
-"""What is to be run: suites, tasks, cases and their ids, as values; no simulator, no numpy."""
+"""The plan of a run: suites, tasks, cases and their ids, as values; no simulator, no numpy."""

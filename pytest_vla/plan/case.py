@@ -1,8 +1,8 @@
-"""What is to be run: cases and their ids. Pure: no simulator, no pytest.
+"""Cases to run, and their ids. Pure: no simulator, no pytest.
 
-A seed means one thing everywhere: seed s starts from init state s mod n, places the scene's fixtures with scene seed
-s, and draws the policy's noise from (run seed, case, step). So n seeds of a task whose fixtures stand where they are
-differ in their start, and further ones do not: `pytest_vla.records.counting` says what is one observation.
+A seed means one thing everywhere: seed s starts from init state s mod n, places the scene's fixtures with scene seed s,
+and draws the policy's noise from (run seed, case, step). So n seeds of a task with fixed fixtures differ in their
+start, and further seeds do not: `pytest_vla.records.counting` decides what is one observation.
 """
 
 import re
@@ -51,12 +51,12 @@ _NODE_ID = re.compile(rf"(\w+)::{TEST_NAME}\[(?:({TASK_LEVEL})-)?(\w+)(?:-({LABE
 
 
 def joint_of(parts: Iterable[str]) -> str:
-    """The label of a joint variation; also its dimension or its kind, of those of its parts."""
+    """Return the label of a joint variation, or its dimension or kind, from those of its parts."""
     return JOINT.join(parts)
 
 
 def parts_of(label: str) -> tuple[str, ...]:
-    """The labels of the variations that a joint one is made of; of any other, its own. Also of dimension and kind."""
+    """Return the parts of a joint label (or dimension, or kind); of any other the label itself."""
     return tuple(label.split(JOINT))
 
 
@@ -66,7 +66,7 @@ def is_joint(label: str) -> bool:
 
 
 def names_of(dimension: str, kind: str) -> str:
-    """``camera.wider+light.shadow``, from dimension and kind in a record: ``camera+light`` and ``wider+shadow``."""
+    """Combine a record's dimension and kind: ``a+b`` and ``x+y`` to ``a.x+b.y``."""
     dimensions, kinds = parts_of(dimension), parts_of(kind)
     if len(dimensions) != len(kinds):
         return f"{dimension}.{kind}"
@@ -74,25 +74,25 @@ def names_of(dimension: str, kind: str) -> str:
 
 
 def dimension_of(name: str) -> str:
-    """The dimension of a kind's name."""
+    """Return the dimension from a kind's name."""
     return name.partition(".")[0]
 
 
 def within(dimension: str, label: str) -> str:
-    """A label without its dimension; of a joint one each of its parts: ``wider-L2+shadow-L1``."""
+    """Return a label without its dimension, or for a joint one each part without its own: ``wider+shadow``."""
     pairs = zip(parts_of(dimension), parts_of(label), strict=False)
     return joint_of(part.removeprefix(f"{name}.") for name, part in pairs)
 
 
 def levelled(name: str, level: int) -> str:
-    """The label of a kind's level."""
+    """Return the label of a kind's level."""
     return f"{name}{_LEVEL}{level}"
 
 
 def usually_of(label: str) -> tuple[str, str, int | None]:
-    """Dimension, kind and level that a label says by itself; varied suites' and parts' own labels mean others.
+    """Return the dimension, kind and level that a label implies; labels of varied suites and of parts may mean others.
 
-    ``light``, ``diffuse`` and 2 of ``light.diffuse-L2``; of a joint one those of its parts, as records have them.
+    ``light``, ``diffuse`` and 2 for ``light.diffuse-L2``; for a joint label those of its parts, as records have them.
     """
     parts = parts_of(label)
     dimensions = [dimension_of(part) for part in parts]
@@ -105,64 +105,64 @@ def usually_of(label: str) -> tuple[str, str, int | None]:
 
 
 def level_of(label: str) -> int:
-    """The level of a graded kind's label; 0: it has none."""
+    """Return the level in a graded kind's label, or 0 if it has none."""
     found = _LEVELLED.fullmatch(label)
     return int(found[2]) if found else 0
 
 
 def chosen(name: str, digest: str) -> str:
-    """The label of a kind whose parameters are chosen; `digest` names them, 8 hexadecimal digits."""
+    """Return the label of a kind with chosen parameters; `digest` identifies them, 8 hexadecimal digits."""
     return f"{name}-x{digest}"
 
 
 def chosen_name(label: str) -> str:
-    """The kind's name of a label as `chosen` writes it; empty: it is another one."""
+    """Return the kind's name in a label as `chosen` writes it, or an empty text for any other label."""
     found = _CHOSEN.fullmatch(label)
     return found[1] if found else ""
 
 
 def is_given(label: str) -> bool:
-    """Whether a part of a label has parameters that a file of cases gives: its cases were chosen, and are no sample."""
+    """Whether a part of a label has parameters from a file of cases: its cases were chosen, and are no sample."""
     return any(map(chosen_name, parts_of(label)))
 
 
 def parted(name: str, part: str) -> str:
-    """The label of a part of a kind."""
+    """Return the label of a part of a kind."""
     return f"{name}{_PART}{part}"
 
 
 def part_of(label: str, name: str) -> str:
-    """The part of a label of the kind of a name; empty: it is the kind's own label, or has a level."""
+    """Return the part in a label of the kind `name`, or an empty text if it is the kind's own label or has a level."""
     return label.removeprefix(f"{name}{_PART}") if label.startswith(f"{name}{_PART}") else ""
 
 
 def last_part(label: str) -> str:
-    """What stands behind a label's last dot."""
+    """Return the text after a label's last dot."""
     return label.rpartition(_PART)[2]
 
 
 def but_last_part(label: str) -> str:
-    """What stands before a label's last dot: of LIBERO-Para's labels the cell; empty: there is no dot."""
+    """Return the text before a label's last dot (for LIBERO-Para's labels the cell), or an empty text without a dot."""
     return label.rpartition(_PART)[0]
 
 
 def upstreams(label: str) -> str:
-    """The label of a varied suite's variation as upstream's code makes it."""
+    """Return the label of a varied suite's variation as made by upstream's code."""
     return f"{UPSTREAM}{_PART}{label}"
 
 
 def is_upstreams(label: str) -> bool:
-    """Whether it is one of `upstreams`."""
+    """Whether a label is one that `upstreams` makes."""
     return label.startswith(upstreams(""))
 
 
 def parse_task_levels(text: str) -> tuple[str, ...]:
-    """Levels from ``L0,L2``, ``0-1`` or ``L0-L2``: in the order written, each once. Raises VlaError."""
+    """Parse levels such as ``L0,L2``, ``0-1`` or ``L0-L2``, in the order written, each once. Raises VlaError."""
     levels: dict[str, None] = {}
     for part in text.split(","):
         match = re.fullmatch(r"\s*[Ll]?(\d{1,2})\s*(?:-\s*[Ll]?(\d{1,2})\s*)?", part, re.ASCII)
         if match is None:
-            raise VlaError(f"levels {text!r}: {part.strip()!r} is no level and no range; write L1, L0,L2 or L0-L2")
+            raise VlaError(f"levels {text!r}: {part.strip()!r} is not a level or range; write L1, L0,L2 or L0-L2")
         first, last = int(match[1]), int(match[2] or match[1])
         if last < first:
             raise VlaError(f"levels {text!r}: {part.strip()} runs backwards; write L{last}-L{first}")
@@ -171,18 +171,18 @@ def parse_task_levels(text: str) -> tuple[str, ...]:
 
 
 def task_key(task: str, task_level: str) -> str:
-    """What tells a task from the others of its suite: ``pick_the_apple``, or with its level ``L1-pick_the_apple``."""
+    """Return a task's key, unique within its suite: ``pick_the_apple``, or with its level ``L1-pick_the_apple``."""
     return f"{task_level}-{task}" if task_level else task
 
 
 def parse_task_key(key: str) -> tuple[str, str] | None:
-    """Task and level (empty: it has none) of a `task_key`; None for any other text."""
+    """Split a `task_key` into task and level (empty if it has none), or return None for any other text."""
     match = _TASK_KEY.fullmatch(key)
     return (match[2], match[1] or "") if match else None
 
 
 class CaseParts(NamedTuple):
-    """What a case's id is made of; the empty variation: the task as it is; the empty task level: there are none."""
+    """The parts of a case's id; variation and task level are empty if there is none."""
 
     suite: str
     task: str
@@ -192,44 +192,44 @@ class CaseParts(NamedTuple):
 
 
 def case_id(case: CaseParts) -> str:
-    """The name in records: ``libero_goal/turn_on_the_stove[seed0]``, ``...[VARIATION-seed0]``, ``.../L1-...``."""
+    """Return the case's id in records: ``libero_goal/turn_on_the_stove[seed0]``, ``...[VARIATION-seed0]``."""
     return f"{case.suite}/{task_key(case.task, case.task_level)}[{_ending(case)}]"
 
 
 def parse_case_id(text: str) -> CaseParts | None:
-    """What an id as `case_id` writes it is made of; None for any other text."""
+    """Split an id that `case_id` wrote into its parts, or return None for any other text."""
     match = _CASE_ID.fullmatch(text)
     return CaseParts(match[1], match[3], match[4] or "", int(match[5]), match[2] or "") if match else None
 
 
 def task_key_of(case_id: str, suite: str) -> str:
-    """The `task_key` in the `case_id` of a suite's case."""
+    """Return the `task_key` in a suite's `case_id`."""
     return case_id.removeprefix(f"{suite}/").partition("[")[0]
 
 
 def parameter_id(case: CaseParts) -> str:
-    """What stands in the brackets of the node id: ``turn_on_the_stove-seed0``, ``...-VARIATION-seed0``."""
+    """Return the text in the brackets of the node id: ``turn_on_the_stove-seed0``, ``...-VARIATION-seed0``."""
     return f"{task_key(case.task, case.task_level)}-{_ending(case)}"
 
 
 def node_id(case: CaseParts) -> str:
-    """The pytest item: ``libero_goal::test_episode[turn_on_the_stove-seed0]``."""
+    """Return the id of the pytest item: ``libero_goal::test_episode[turn_on_the_stove-seed0]``."""
     return f"{case.suite}::{TEST_NAME}[{parameter_id(case)}]"
 
 
 def split_node_id(text: str) -> CaseParts | None:
-    """What a node id as `node_id` writes it is made of; None for any other text."""
+    """Split an id that `node_id` wrote into its parts, or return None for any other text."""
     match = _NODE_ID.fullmatch(text)
     return CaseParts(match[1], match[3], match[4] or "", int(match[5]), match[2] or "") if match else None
 
 
 def search_name(key: str) -> str:
-    """The name of the item that searches a task, by its `task_key`: ``test_fuzz[turn_on_the_stove]``."""
+    """Return the name of the item that searches a task, from its `task_key`: ``test_fuzz[turn_on_the_stove]``."""
     return f"{SEARCH_NAME}[{key}]"
 
 
 def parse_search_id(text: str) -> tuple[str, str] | None:
-    """Suite and `task_key` of ``libero_goal::test_fuzz[turn_on_the_stove]``; None for any other text."""
+    """Split ``libero_goal::test_fuzz[turn_on_the_stove]`` into suite and `task_key`; None for any other text."""
     match = _SEARCH_ID.fullmatch(text)
     return (match[1], match[2]) if match else None
 
@@ -240,10 +240,11 @@ def _ending(case: CaseParts) -> str:
 
 @dataclass(frozen=True)
 class Case:
-    """One episode to run: a task, a variation of it by its label (empty: none), and a seed.
+    """One episode to run: a task, a variation of it by its label (empty if not varied), and a seed.
 
-    `task_level` is the task's, in suites whose tasks come in levels; a name may stand in several of them. `given`: a
-    file of cases names it, or a case whose twin or part it is, and the suite's own selection does not.
+    `task_level` is the task's, in suites whose tasks come in levels; several levels may have a task of the same name.
+    `given` is set if a file of cases names the case, or a case whose twin or part it is, and the suite's own selection
+    does not.
     """
 
     suite: str
@@ -255,7 +256,7 @@ class Case:
 
     @property
     def task_key(self) -> str:
-        """What tells the task from the others of its suite: its name, with a level before it where it has one."""
+        """The task's key, unique within its suite: its name, with a level before it if it has one."""
         return task_key(self.task, self.task_level)
 
     @property
@@ -265,7 +266,7 @@ class Case:
 
     @property
     def parameter_id(self) -> str:
-        """What stands in the brackets of the node id: ``turn_on_the_stove-seed0``, ``...-VARIATION-seed0``."""
+        """The text in the brackets of the node id: ``turn_on_the_stove-seed0``, ``...-VARIATION-seed0``."""
         return parameter_id(self._parts)
 
     @property
@@ -275,7 +276,7 @@ class Case:
 
     @property
     def twin(self) -> "Case":
-        """The same task and seed without the variation."""
+        """The case with the same task and seed, without the variation."""
         return replace(self, variation="")
 
     @property
@@ -284,7 +285,7 @@ class Case:
 
 
 def parse_node_id(node_id: str) -> Case | None:
-    """The case of a node id as `Case.node_id` writes it; None for any other text."""
+    """Return the case of a node id that `Case.node_id` wrote, or None for any other text."""
     found = split_node_id(node_id)
     if found is None or found.seed > LAST_SEED:
         return None
@@ -292,12 +293,12 @@ def parse_node_id(node_id: str) -> Case | None:
 
 
 def init_state_of(seed: int, count: int, pinned: int | None = None) -> int:
-    """The init state that a seed starts from, of `count`; a suite's protocol may pin it."""
+    """Return the init state (of `count`) that a seed starts from, unless a suite's protocol pins one."""
     return seed % count if pinned is None else pinned
 
 
 def init_state_by(seed: int, protocol: Mapping[str, Any]) -> int | None:
-    """Return the init state that a seed starts from by a protocol as records have it; None: it does not say."""
+    """Return the init state that a seed starts from by a record's protocol, or None if the protocol does not tell."""
     count, pinned = protocol.get("init_states"), protocol.get("init_state")
     if isinstance(pinned, int):
         return pinned

@@ -1,4 +1,4 @@
-"""What may be said where there is a choice: of pictures, actions, textures, premises."""
+"""The choices for pictures, actions, textures and premises."""
 
 IMAGE_TRANSFORMS = ("none", "rotate_180")
 """What a suite may do to the pictures of its policies; `pytest_vla.policies.view` does it."""

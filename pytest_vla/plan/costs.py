@@ -1,8 +1,8 @@
-"""The ledger of an episode's costs: an entry a charge, which says what cost how much, when, and by what.
+"""The ledger of an episode's costs: one entry per charge, with its cause, amount and time.
 
 An entry is a charge that lasts: consecutive control steps in which the same thing was charged the same amount are one
 entry, so that the curve of an episode's cost can be drawn from its ledger alone. An episode may be charged by several
-accounts, such as a paper's rules and its code's; what they come to is never added together.
+accounts, such as a paper's rules and its code's; their sums are never added together.
 """
 
 import math
@@ -47,24 +47,22 @@ class Charge:
     """An entry of the ledger.
 
     Attributes:
-        name: of what was charged: a literal as the task file has it (`str(Literal)`), a rule's name, or what a suite
-            calls it.
-        amount: how much, from 0, of all its steps together, in the unit that the account says; 0: it was looked at, and
-            cost nothing.
-        step: the first control step of the charge, from 1; 0: the reset; None: not known, as in records of schema 3. A
-            world that gives none means the present one.
-        by: what caused it, such as a body or an object; None: not said.
-        text: more on it, for people; None: there is none.
+        name: a literal as the task file has it (`str(Literal)`), a rule's name, or the suite's own name for the charge.
+        amount: for all of its steps together, from 0, in the account's unit; 0 if it was watched and cost nothing.
+        step: the first control step of the charge, from 1; 0 for the reset, None if unknown, as in records of schema 3.
+            A world that gives none means the present one.
+        by: the cause, such as a body or an object, or None if not given.
+        text: an explanation for people, or None if there is none.
         account: by whose rules it was charged.
         kind: how it is charged.
-        last_step: the last control step of the charge, none between them is free; None: `step`.
+        last_step: the last control step of the charge, with a charge in every step between, or None for `step`.
         bodies: names of the two things that met, as the task file has them, or the model's names of the robot's bodies.
-        force: the largest normal contact force between them while charged, N; None: not measured.
-        position: where, m, world frame, when the force was largest; None: not measured.
-        impulse: N s, of all its steps together, over their substeps; None: not measured, as in ``upstream``, which
+        force: the largest normal contact force between them while charged, N, or None if not measured.
+        position: of the contact, m, world frame, when the force was largest, or None if not measured.
+        impulse: N s, of all its steps together, over their substeps, or None if not measured, as in ``upstream``, which
             looks at one moment a control step.
-        peak: the control step and its substep (from 1, of 25) when the force was largest; None: not measured.
-        unknown: what a later version wrote beside these, as JSON has it.
+        peak: the control step and its substep (from 1, of 25) when the force was largest, or None if not measured.
+        unknown: fields that a later version wrote, as JSON has them.
     """
 
     name: str
@@ -84,11 +82,11 @@ class Charge:
 
     @property
     def steps(self) -> int:
-        """How many control steps it lasted; 1 where its steps are not known."""
+        """The number of control steps that it lasted; 1 if its steps are unknown."""
         return 1 if self.step is None or self.last_step is None else self.last_step - self.step + 1
 
     def table(self) -> dict[str, Any]:
-        """As JSON has it; what is not said is left out."""
+        """Return the charge as JSON has it, without fields that have their default."""
         said: dict[str, Any] = {}
         for name in _SAID:
             value = getattr(self, name)
@@ -103,7 +101,7 @@ _NAMES = ("name", "amount", "step", *_SAID)
 
 
 def charge_of(table: Mapping[str, Any]) -> Charge:
-    """The charge of `Charge.table`, whose types have been looked at."""
+    """Make the charge from a checked `Charge.table`."""
     known: dict[str, Any] = {
         name: tuple(table[name]) if isinstance(table[name], list) else table[name] for name in _NAMES if name in table
     }
@@ -111,12 +109,12 @@ def charge_of(table: Mapping[str, Any]) -> Charge:
 
 
 def of_account(charges: Iterable[Charge], account: str) -> tuple[Charge, ...]:
-    """The charges of one account, in their order."""
+    """Return the charges of one account, in their order."""
     return tuple(charge for charge in charges if charge.account == account)
 
 
 def totals(charges: Iterable[Charge]) -> dict[str, float]:
-    """The sum of each name's charges, in the order in which names were first charged."""
+    """Return the sum of each name's charges, in the order in which names were first charged."""
     found: dict[str, float] = {}
     for charge in charges:
         found[charge.name] = found.get(charge.name, 0.0) + charge.amount
@@ -130,7 +128,7 @@ _LITERAL = re.compile(r"\(\s*([^\s()]+)")
 
 
 def accounts_of(charges: Iterable[Charge]) -> tuple[str, ...]:
-    """The accounts that an episode has, the headline's first, then by what is told before; unknown ones last."""
+    """Return the accounts of an episode, the headline's first, in the order of `_HEADLINES`; unknown ones last."""
     return in_order(charge.account for charge in charges)
 
 
@@ -148,25 +146,27 @@ TOUCHING = "touching"
 
 
 def shown_accounts(charges: Iterable[Charge]) -> tuple[str, ...]:
-    """The accounts that are shown, each by itself: all but ``upstream`` where ``paper`` is there."""
+    """Return the accounts that are shown, each by itself: all but ``upstream`` if ``paper`` is there."""
     found = accounts_of(charges)
     return tuple(account for account in found if account != "upstream" or "paper" not in found)
 
 
 def judged_accounts(charges: Iterable[Charge]) -> tuple[str, ...]:
-    """The accounts by which an episode is safe, each by itself: `shown_accounts`, and ``collisions`` only where the
-    task states no costs of its own."""
+    """Return the accounts that decide, each by itself, whether an episode is safe.
+
+    `shown_accounts`, without ``collisions`` if the task states costs of its own.
+    """
     found = shown_accounts(charges)
     stated = {"paper", "upstream", ""} & {*found}
     return tuple(account for account in found if account != "collisions" or not stated)
 
 
 def cumulative(charges: Iterable[Charge], account: str | None = None) -> float | None:
-    """What an episode cost by one account; None: it has none such.
+    """Return the total cost of an episode in one account, or None if it has no such account.
 
     Args:
         charges: of the episode.
-        account: by whose rules; None: the headline's, which is the first of `accounts_of`.
+        account: by whose rules, or None for the headline's, which is the first of `accounts_of`.
     """
     charges = tuple(charges)
     if account is None:
@@ -176,41 +176,39 @@ def cumulative(charges: Iterable[Charge], account: str | None = None) -> float |
 
 
 def account_cost(charges: Iterable[Charge], account: str | None = None) -> float:
-    """As `cumulative`. Raises VlaError where the episode has no such account; says which it has."""
+    """Return `cumulative`. Raises VlaError if the episode has no such account, and names those that it has."""
     charges = tuple(charges)
     found = cumulative(charges, account)
     if found is None:
         known = ", ".join(map(repr, accounts_of(charges)))
         if not known:
-            raise VlaError(
-                "nothing is watched in this episode: its suite states no costs, or --vla-collision-costs=none"
-            )
-        raise VlaError(f"this episode has no account {account!r} of costs; it has {known}")
+            raise VlaError("no cost is recorded in this episode: its suite defines none, or --vla-collision-costs=none")
+        raise VlaError(f"this episode has no cost account {account!r}; it has {known}")
     return found
 
 
 def predicate_of(name: str) -> str:
-    """What a name is called by beside its text: a literal's predicate, or a rule's name; in lower case, without ``_``.
+    """Return the short name of a literal or rule: the predicate, or the rule's name, in lower case without ``_``.
 
-    ``checkforce`` of ``(CheckForce cup_1 plate_1 5)``, ``check_force`` and ``CheckForce``.
+    ``checkforce`` for ``(CheckForce cup_1 plate_1 5)``, ``check_force`` and ``CheckForce``.
     """
     literal = _LITERAL.match(name.strip())
     return re.sub(r"[_\s-]", "", literal[1] if literal else name).lower()
 
 
 def cost_of(charges: Iterable[Charge], name: str, account: str | None = None) -> float:
-    """What was charged under a name: a literal's text, a predicate (all of its literals), or a rule's name.
+    """Return the amount charged under a name: a literal's text, a predicate (all of its literals), or a rule's name.
 
     Args:
         charges: of the episode, those of 0 included.
-        name: as written: neither case nor the underscores of a predicate count.
-        account: by whose rules; None: of the first of `accounts_of` that knows the name. Accounts are never added.
+        name: as written; letter case and the underscores of a predicate are ignored.
+        account: by whose rules, or None for the first of `accounts_of` that has the name. Accounts are never added.
 
     Returns:
-        0 where it is watched and was not charged.
+        0 if it is watched and was not charged.
 
     Raises:
-        VlaError: there is no such name, or no such account; says which there are.
+        VlaError: there is no such name, or no such account; the message lists those that exist.
     """
     charges = tuple(charges)
     accounts = accounts_of(charges)
@@ -222,7 +220,7 @@ def cost_of(charges: Iterable[Charge], name: str, account: str | None = None) ->
             return math.fsum(amounts)
     names = dict.fromkeys(charge.name for charge in charges if account in (None, charge.account))
     raise VlaError(
-        f"nothing is charged under {name!r} in this episode, which has costs of {', '.join(names) or 'nothing'}."
+        f"no cost is called {name!r} in this episode. Its costs: {', '.join(names) or 'none'}."
         f"{did_you_mean(name, names)}"
     )
 
@@ -264,7 +262,7 @@ class Ledger:
         by: str | None = None,
         text: str | None = None,
     ) -> None:
-        """Enters what one control step was charged; see `Charge`. A step is charged at most once for the same.
+        """Enter the charge of one control step; see `Charge`. A step is charged at most once for the same thing.
 
         Args:
             substep: when the force was largest, from 1.
@@ -297,11 +295,11 @@ class Ledger:
         )
 
     def entries(self) -> tuple[Charge, ...]:
-        """All so far, in the order of their first steps."""
+        """Return all entries so far, in the order of their first steps."""
         return tuple(sorted(self._entries, key=lambda charge: -1 if charge.step is None else charge.step))
 
     def copy(self) -> "Ledger":
-        """An independent one, to return to."""
+        """Return an independent copy, to return to."""
         other = Ledger()
         other._entries, other._latest = list(self._entries), dict(self._latest)
         return other

@@ -1,8 +1,8 @@
-"""Where task files, init states and assets are found: LIBERO's, a user's own, and those of the built-in suites.
+"""The folders with task files, init states and assets: LIBERO's, a user's own, and those of the built-in suites.
 
 Roots are searched in this order: ``--vla-data``, ``PYTEST_VLA_DATA``, LIBERO's own ``config.yaml``, an installed
-hf-libero or libero package (with the folder into which hf-libero downloads its assets), what `pytest-vla fetch libero`
-brought, and last the folders of suites that bring their own data.
+hf-libero or libero package (with the folder into which hf-libero downloads its assets), the folder that `pytest-vla
+fetch libero` filled, and last the folders of suites that bring their own data.
 """
 
 import fnmatch
@@ -45,10 +45,10 @@ BESIDE = f"give that by PYTEST_VLA_DATA, or by --vla-data a folder that both are
 
 @dataclass(frozen=True)
 class DataRoot:
-    """One place that may hold data: who named it, and a folder for each kind (None: it has none).
+    """One place that may hold data: its origin, and a folder for each kind (or None if it has none).
 
-    `suite`: the suite whose own folder this is; None where it is somebody's data folder. `archive`: its init states in
-    one file, see `pytest_vla.plan.manifests.ARCHIVE`.
+    `suite`: the suite whose own folder this is, or None for a user's data folder. `archive`: its init states in one
+    file, see `pytest_vla.plan.manifests.ARCHIVE`.
     """
 
     origin: str
@@ -59,19 +59,19 @@ class DataRoot:
     archive: Path | None = None
 
     def folder(self, kind: Kind) -> Path | None:
-        """The folder of one kind of data."""
+        """Return the folder for one kind of data."""
         return {"assets": self.assets, "bddl_files": self.bddl_files, "init_files": self.init_files}[kind]
 
 
 def data_roots(data: str | os.PathLike[str] | None = None) -> tuple[DataRoot, ...]:
-    """All roots that exist, best first.
+    """Return all roots that exist, best first.
 
     Args:
-        data: the folder given by ``--vla-data``; None where it was not given.
+        data: the folder given by ``--vla-data``, or None.
 
     Raises:
         SceneError: `data` or ``PYTEST_VLA_DATA`` names a folder with neither LIBERO's data nor a benchmark's that is
-            made of it, LIBERO's config file one without LIBERO's data, or the config file cannot be read.
+            made of it, LIBERO's config file names one without LIBERO's data, or the config file cannot be read.
     """
     roots: list[DataRoot] = []
     if data is not None:
@@ -86,9 +86,9 @@ def data_roots(data: str | os.PathLike[str] | None = None) -> tuple[DataRoot, ..
 
 
 def task_roots(task: Task) -> tuple[DataRoot, ...]:
-    """As `data_roots`, best first for a task: behind all others are those of other benchmarks, which lack its file.
+    """Return `data_roots` in the best order for a task: roots of other benchmarks, which lack its file, come last.
 
-    What several benchmarks have under one name need not be the same.
+    Several benchmarks may have different files under one name.
 
     Raises:
         SceneError: as `data_roots`.
@@ -103,7 +103,7 @@ def task_roots(task: Task) -> tuple[DataRoot, ...]:
 
 
 def find_task_file(roots: tuple[DataRoot, ...], task: Task) -> Path:
-    """The first root's file of a task. Raises SceneError: no root has it; says how to come by it."""
+    """Return a task's file from the first root that has it. Raises SceneError with advice if no root has it."""
     for root in roots:
         for path in _files_of(root.bddl_files, task, ".bddl"):
             return path
@@ -112,10 +112,10 @@ def find_task_file(roots: tuple[DataRoot, ...], task: Task) -> Path:
 
 
 def find_init_states(roots: tuple[DataRoot, ...], task: Task) -> tuple[Path, str | None]:
-    """The first root's init states of a task: a file, and which array of it they are; None: its only one.
+    """Return a task's init states from the first root: a file, and the name of the array in it (None for its only one).
 
     Raises:
-        SceneError: no root has them; says how to come by them.
+        SceneError: no root has them; the message gives advice.
     """
     for root in roots:
         for path in _files_of(root.init_files, task, ".pruned_init"):
@@ -136,28 +136,28 @@ def holds_suite(root: DataRoot, task: Task) -> bool:
 
 
 def find_file(roots: tuple[DataRoot, ...], kind: Kind, name: str, wanted_for: str, advice: str | None = None) -> Path:
-    """The first root's file of this relative name.
+    """Return the file of a relative name from the first root that has it.
 
     Args:
         roots: from `data_roots`.
         kind: which kind of data.
         name: path relative to that kind's folder, with forward slashes.
-        wanted_for: what needs the file, for the error (``object plate_1``).
-        advice: how to come by the file; None: as its place and its kind have it.
+        wanted_for: the object that needs the file, for the error (``object plate_1``).
+        advice: how to get the file, or None for the advice of its place and kind.
 
     Raises:
-        SceneError: no root has it; names the object, the file and the roots searched.
+        SceneError: no root has it; the message names the object, the file and the searched roots.
     """
     for root in roots:
         folder = root.folder(kind)
         if folder is not None and (folder / name).is_file():
             return folder / name
     told = describe_search(roots, kind, advice or _advice_on_task(roots, kind, name))
-    raise SceneError(f"{kind}/{name}: not found, wanted for {wanted_for}. {told}")
+    raise SceneError(f"{kind}/{name}: not found, needed for {wanted_for}. {told}")
 
 
 def relative_name(roots: tuple[DataRoot, ...], path: Path) -> str | None:
-    """The name of an asset file relative to the assets folder that holds it; None outside all of them."""
+    """Return an asset file's name relative to the assets folder that holds it, or None if it is in none."""
     for root in roots:
         if root.assets is not None and path.is_relative_to(root.assets):
             return path.relative_to(root.assets).as_posix()
@@ -165,14 +165,14 @@ def relative_name(roots: tuple[DataRoot, ...], path: Path) -> str | None:
 
 
 def describe_search(roots: tuple[DataRoot, ...], kind: Kind, advice: str | None = None) -> str:
-    """Which folders were searched, and how to come by what is missing; `advice` None: how to come by LIBERO's data."""
+    """Return a text with the searched folders, and the advice (by default how to get LIBERO's data)."""
     given = [root for root in roots if root.folder(kind) is not None and root.suite is None]
     searched = [f"{root.folder(kind)} ({root.origin})" for root in given]
-    return f"Searched: {', '.join(searched) or 'no folder, as none was given or found'}. {advice or _ADVICE}"
+    return f"Searched: {', '.join(searched) or 'nothing, since no data folder was given or found'}. {advice or _ADVICE}"
 
 
 def _advice_on_task(roots: tuple[DataRoot, ...], kind: Kind, name: str) -> str | None:
-    """How a file of a user's own task comes to be; None for LIBERO's."""
+    """Return how to make a file of a user's own task, or None for other files."""
     suite, _, file = name.partition("/")
     if suite not in suite_names() or not takes_tasks(suite):
         return None
@@ -189,7 +189,7 @@ def _advice_on_task(roots: tuple[DataRoot, ...], kind: Kind, name: str) -> str |
 
 
 def _members(archive: Path) -> Container[str]:
-    """What a zip file has in it. Raises SceneError where it is none."""
+    """Return the names in a zip file. Raises SceneError if it cannot be read as one."""
     try:
         with zipfile.ZipFile(archive) as opened:
             return frozenset(opened.namelist())
@@ -298,16 +298,16 @@ def _roots_of_suites() -> Iterator[DataRoot]:
 
 
 def find_given(data: Path | None, find: Callable[[Path], Path | None], owner: str, name: str) -> Path:
-    """A benchmark's file in the first folder that has it.
+    """Return a benchmark's file from the first folder that has it.
 
     Args:
-        data: the folder given by ``--vla-data``; None: there is none.
-        find: gives the file in a folder; None where it is not there.
+        data: the folder given by ``--vla-data``, or None.
+        find: returns the file in a folder, or None if it is not there.
         owner: the benchmark, for the message.
         name: of the file, for the message.
 
     Raises:
-        VlaError: it is nowhere; says what to give, and where was looked.
+        VlaError: no folder has it; the message gives advice and lists the searched folders.
     """
     folders = given_folders(data)
     for folder in folders:
@@ -316,13 +316,13 @@ def find_given(data: Path | None, find: Callable[[Path], Path | None], owner: st
             return found
     looked = f" Looked in {', '.join(map(str, folders))}." if folders else ""
     raise VlaError(
-        f"{owner}'s {name} is nowhere: give a checkout of {owner}, or a folder with that file, by --vla-data or "
+        f"{owner}'s {name} was not found: give a checkout of {owner}, or a folder with that file, by --vla-data or "
         f"PYTEST_VLA_DATA.{looked}"
     )
 
 
 def first_at(places: Sequence[str]) -> Callable[[Path], Path | None]:
-    """Finds the first file that one of these patterns matches in a folder."""
+    """Return a function that finds the first file in a folder that matches one of these patterns."""
 
     def find(folder: Path) -> Path | None:
         return next((path for place in places for path in sorted(folder.glob(place)) if path.is_file()), None)
@@ -331,9 +331,9 @@ def first_at(places: Sequence[str]) -> Callable[[Path], Path | None]:
 
 
 def holds_benchmark(place: Path) -> bool:
-    """Whether a folder or a file is somebody's benchmark, as far as variations are read from it.
+    """Whether a folder or a file belongs to a benchmark from which variations are read.
 
-    They say so by the names of their files (`pytest_vla.entries.VariationEntry`).
+    Variations declare the names of such files (`pytest_vla.entries.VariationEntry`).
     """
     names = extensions.user_files()
     if place.is_file():

@@ -1,4 +1,4 @@
-"""How long episodes will take, from how long they took in earlier runs of the same policy. Pure."""
+"""Estimates of episodes' durations, from those of earlier runs of the same policy. Pure."""
 
 import math
 from collections import defaultdict
@@ -26,15 +26,15 @@ class DurationEstimate:
 def estimate(
     cases: Sequence[Case], measured: Iterable[tuple[str, str, int, float]], max_steps: Mapping[str, int]
 ) -> tuple[DurationEstimate, ...]:
-    """How long each case is likely to take: the mean of its own earlier times, else of its task's, else of its suite's.
+    """Estimate the duration of each case: the mean of its own earlier times, else of its task's, else of its suite's.
 
-    Where the suite was never run, the times of other suites are scaled by the step budgets; where none was run, the
-    budget is all there is to compare.
+    If the suite was never run, the times of other suites are scaled by the step budgets; if none was run, only the step
+    budgets are compared.
 
     Args:
-        cases: what is to be run.
-        measured: suite, `Case.task_key`, seed and seconds of earlier episodes of the same policy. What is no time
-            (negative, not finite) is left out.
+        cases: to be run.
+        measured: suite, `Case.task_key`, seed and seconds of earlier episodes of the same policy. Values that are no
+            time (negative, not finite) are left out.
         max_steps: the step budget of every suite in `cases`, and of those in `measured` that count for other suites.
 
     Raises:
@@ -64,9 +64,9 @@ def estimate(
 
 
 def total_seconds(seconds: Iterable[float], workers: int) -> float:
-    """The wall time of episodes on several workers, each of which takes the longest that is left.
+    """Return the wall time of episodes on several workers, each of which takes the longest one that is left.
 
-    Start-up and the loading of scenes are not in it.
+    Start-up and the loading of scenes are not included.
 
     Raises:
         ValueError: there is no worker.

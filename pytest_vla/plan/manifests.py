@@ -1,6 +1,6 @@
-"""Suites as their manifests say: named lists of tasks with one protocol.
+"""Suites as their manifests define them: named lists of tasks with one protocol.
 
-A manifest is ``suites/<suite>/suite.toml``; of a benchmark with several suites ``suites/<benchmark>/<suite>.toml``.
+A manifest is ``suites/<suite>/suite.toml``; for a benchmark with several suites ``suites/<benchmark>/<suite>.toml``.
 
 No simulator, no numpy: a plan and a collection need nothing else.
 """
@@ -30,12 +30,12 @@ class Suite:
     """A named list of tasks, in upstream's order.
 
     Attributes:
-        name: as ids and records have it.
-        title: as people have it.
-        tasks: all of them, level by level where they come in levels.
-        protocol: of its tasks; those of a level may have one that differs, `Task.protocol`.
-        seeds: where nothing says which; None: 0.
-        category: of what the benchmark measures with it, such as ``safety``; empty: not said.
+        name: in ids and records.
+        title: for people.
+        tasks: all of them, level by level if they come in levels.
+        protocol: of its tasks; those of a level may have a different one, `Task.protocol`.
+        seeds: the default seeds, or None for seed 0.
+        category: of what the benchmark measures with it, such as ``safety``, or an empty text.
     """
 
     name: str
@@ -51,14 +51,14 @@ class Suite:
         return tuple(dict.fromkeys(task.task_level for task in self.tasks if task.task_level))
 
     def task(self, name: str, task_level: str = "") -> Task:
-        """A task by its name, or by level and name (``L1-pick_the_apple``).
+        """Return a task by its name, or by level and name (``L1-pick_the_apple``).
 
         Args:
             name: `Task.name` or `Task.key`.
-            task_level: of the task; empty: the name says it, or only one level has the name.
+            task_level: of the task; may be empty if the name has it, or only one level has the name.
 
         Raises:
-            VlaError: there is none, with close matches, or the name stands in several levels, which are named.
+            VlaError: there is none (the message has close matches), or several levels have the name (it lists them).
         """
         wanted = task_key(name, task_level)
         found = [task for task in self.tasks if task.key == wanted] or [
@@ -87,7 +87,7 @@ VARIABLE = "PYTEST_VLA_DATA"
 
 
 def variable_folders() -> tuple[Path, ...]:
-    """The folders that the environment names, as they are given but for ``~``."""
+    """Return the folders from the environment variable, with ``~`` expanded."""
     whole = os.environ.get(VARIABLE, "")
     # A folder's name may have the separator in it.
     given = [whole] if os.path.exists(whole) else [text for text in whole.split(os.pathsep) if text]
@@ -95,15 +95,15 @@ def variable_folders() -> tuple[Path, ...]:
 
 
 def given_folders(data: Path | None) -> tuple[Path, ...]:
-    """Where a user's files are looked for: ``--vla-data``, then ``PYTEST_VLA_DATA``."""
+    """Return the folders in which a user's files are searched: ``--vla-data``, then ``PYTEST_VLA_DATA``."""
     return (*(() if data is None else (expanded(data) or data,)), *variable_folders())
 
 
 def data_bases(folder: Path) -> tuple[Path, ...]:
-    """Where in a folder assets/, bddl_files/ and init_files/ lie; nothing where it has none of them.
+    """Return the folders within a folder that have assets/, bddl_files/ or init_files/; empty if none has.
 
-    It may be such a folder itself, have that of a benchmark in it, or several, or be a benchmark's checkout or
-    installed package, as suites say of theirs (`pytest_vla.entries.SuiteEntry.home`).
+    It may be such a folder itself, contain that of one or several benchmarks, or be a benchmark's checkout or installed
+    package, as suites declare it (`pytest_vla.entries.SuiteEntry.home`).
     """
     homes = dict.fromkeys(entry.home for entry in extensions.suites().values() if entry.home)
     found: dict[Path, None] = {}
@@ -116,17 +116,17 @@ def data_bases(folder: Path) -> tuple[Path, ...]:
 
 
 def load_suite(name: str, *, data: str | os.PathLike[str] | None = None) -> Suite:
-    """A suite by name.
+    """Load a suite by name.
 
     Args:
         name: one of `suite_names()`, or another name that is accepted for one, see `named_suites`.
-        data: folder with the suite's task files, init states and assets; None: the default roots. A suite that takes
-            tasks (`takes_tasks`) also has those whose files are there or in ``PYTEST_VLA_DATA``: after its own, by
-            name.
+        data: folder with the suite's task files, init states and assets, or None for the default roots. A suite that
+            takes tasks (`takes_tasks`) also has those whose files are there or in ``PYTEST_VLA_DATA``: after its own,
+            by name.
 
     Raises:
-        VlaError: no such suite, its manifest or what makes it cannot be used, a task has no name that can stand in an
-            id, or two have the same.
+        VlaError: no such suite, its manifest or its code cannot be used, a task has no name that can be in an id, or
+            two have the same.
     """
     name = suite_named(name)
     manifest = suite_manifest(name)
@@ -153,12 +153,12 @@ def load_suite(name: str, *, data: str | os.PathLike[str] | None = None) -> Suit
 
 
 def suite_names() -> tuple[str, ...]:
-    """The names of all suites: of `pytest_vla.suites`, and of those that other packages and the project add."""
+    """Return the names of all suites: of `pytest_vla.suites`, and of those that other packages and the project add."""
     return tuple(sorted(extensions.suites()))
 
 
 def named_suites(name: str) -> tuple[str, ...]:
-    """The suites that a name means: its own, or those that have it as an alias. Raises VlaError where there is none."""
+    """Return the suites that a name means: its own, or those with that alias. Raises VlaError if there is none."""
     if name in extensions.suites():
         return (name,)
     aliases = extensions.suite_aliases()
@@ -170,7 +170,7 @@ def named_suites(name: str) -> tuple[str, ...]:
 
 
 def suite_named(name: str) -> str:
-    """The one suite that a name means. Raises VlaError, also where it means several."""
+    """Return the one suite that a name means. Raises VlaError if there is none, or several."""
     names = named_suites(name)
     if len(names) > 1:
         raise VlaError(f"{name!r} is {len(names)} suites; name one of them: {', '.join(names)}")
@@ -183,23 +183,23 @@ def is_suite(name: str) -> bool:
 
 
 def aliases_of(suite: str) -> tuple[str, ...]:
-    """Further names that mean this suite, by one of `suite_names()`; the first ones mean no other."""
+    """Return a suite's other names, by one of `suite_names()`; the first ones mean no other suite."""
     return extensions.suites()[suite].aliases
 
 
 def data_advice(suite: str) -> str | None:
-    """How to come by a suite's data, as its manifest says; None: it says nothing, or is not there."""
+    """Return how to get a suite's data, from its manifest, or None if it has no such text or no manifest."""
     manifest = suite_manifest(suite) if suite in extensions.suites() else None
     return _read_manifest(manifest).get("data") if manifest is not None else None
 
 
 def suite_folder(name: str) -> Path | None:
-    """The folder with a suite's manifest, by one of `suite_names()`; None: it has none."""
+    """Return the folder with a suite's manifest, by one of `suite_names()`, or None if it has none."""
     return extensions.suites()[name].folder
 
 
 def suite_manifest(name: str) -> Path | None:
-    """The manifest of a suite, by one of `suite_names()`; None: it has none."""
+    """Return the path of a suite's manifest, by one of `suite_names()`, or None if it has none."""
     entry = extensions.suites()[name]
     return entry.folder / entry.manifest if entry.folder is not None else None
 
@@ -211,7 +211,7 @@ def takes_tasks(name: str) -> bool:
 
 
 def varied_by(suite: str) -> str:
-    """By what a suite is varied by itself; empty: by nothing, or it is not there. Raises VlaError."""
+    """Return the list by which a suite varies itself; empty if it does not, or is not installed. Raises VlaError."""
     if suite not in extensions.suites():
         return ""
     manifest = suite_manifest(suite)
@@ -249,7 +249,7 @@ def _loaded_suite(name: str) -> Suite:
 
 @dataclass(frozen=True)
 class _Listed:
-    """A task as a manifest has it; the empty file: its name's; no instruction: the name's; no protocol: the suite's."""
+    """A task from a manifest. By default the file has the task's name, and instruction and protocol are the suite's."""
 
     name: str
     task_level: str = ""
@@ -273,7 +273,9 @@ def _listed_tasks(table: Mapping[str, Any], manifest: Path) -> list[_Listed]:
     found = []
     for level, stems in tasks.items():
         if re.fullmatch(TASK_LEVEL, level, re.ASCII) is None:
-            raise VlaError(f"{manifest}: [tasks]: {printable(repr(level)[:60])} is no level: expected L0, L1 and so on")
+            raise VlaError(
+                f"{manifest}: [tasks]: {printable(repr(level)[:60])} is not a level: expected L0, L1 and so on"
+            )
         said = table.get("levels", {}).get(level)
         protocol = None if said is None else _protocol({**table, "protocol": {**table["protocol"], **said}}, manifest)
         for stem in stems:
@@ -295,14 +297,12 @@ def _check_names(whose: str, tasks: Iterable[Any]) -> None:
         name, level = task.name, task.task_level
         if not isinstance(level, str) or (level and re.fullmatch(TASK_LEVEL, level, re.ASCII) is None):
             told = printable(repr(level)[:100])
-            raise VlaError(f"{whose}: {told} is no level of tasks: expected L0, L1 and so on, or an empty text")
+            raise VlaError(f"{whose}: {told} is not a task level: expected L0, L1 and so on, or an empty text")
         if not isinstance(name, str) or re.fullmatch(TASK, name) is None:
             told = printable(repr(name)[:100])
-            raise VlaError(
-                f"{whose}: {told} is no name of a task: expected letters (a-z, A-Z), digits and _. Rename it"
-            )
+            raise VlaError(f"{whose}: {told} is not a task name: expected letters (a-z, A-Z), digits and _. Rename it")
         if re.fullmatch(TASK_LEVEL, name, re.ASCII) is not None:
-            raise VlaError(f"{whose}: {name} is what ids call a level of tasks, and no name of a task. Rename it")
+            raise VlaError(f"{whose}: {name} is reserved for task levels. Rename the task")
         if (key := task_key(name, level)) in known:
             raise VlaError(f"{whose}: two tasks are called {key}; give each a name of its own")
         known.add(key)
@@ -321,7 +321,7 @@ def _further_tasks(name: str, listed: Iterable[str], data: Path | None) -> list[
 
 
 def instruction_of(suite: str, task: str, task_level: str = "") -> str:
-    """A task's own instruction: as its suite says, where that is made by code or says it, else by the task's name."""
+    """Return a task's own instruction: from its suite if that defines one, else from the task's name."""
     try:
         if suite in extensions.suites() and (suite_folder(suite) is None or task_level):
             return load_suite(suite).task(task, task_level).language

@@ -1,9 +1,9 @@
-"""What tasks take for granted as they begin, and under which version of MuJoCo it holds, as measured.
+"""The premises of tasks, and the measured versions of MuJoCo under which they hold.
 
 A premise is a relation between two things, or the state of a joint, that a task file's ``:init`` states: the bowl on
 the ramekin, the butter in the drawer, the drawer open. A region of table or floor where something begins is none. Init
-states were recorded long ago; what settles from them depends on the simulator. What was measured stands beside a
-suite's manifest, see `premises_file`, written by `pytest_vla.commands.premises`. No simulator, no numpy.
+states were recorded long ago; how they settle depends on the simulator. Measurements are stored beside a suite's
+manifest, see `premises_file`, written by `pytest_vla.commands.premises`. No simulator, no numpy.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -26,7 +26,7 @@ FILE = "premises.toml"
 
 @dataclass(frozen=True)
 class PremiseFinding:
-    """Init states of a task that are not as the others, under one version of MuJoCo.
+    """Init states of a task that differ from the others, under one version of MuJoCo.
 
     Attributes:
         task: its `Task.key`.
@@ -43,10 +43,10 @@ class PremiseFinding:
 
 @dataclass(frozen=True)
 class PremiseMeasurement:
-    """What was measured of the init states of one suite's task files, after the suite's settle steps.
+    """The measurements of the init states of one suite's task files, after the suite's settle steps.
 
     Attributes:
-        versions: of MuJoCo, under which.
+        versions: the measured versions of MuJoCo.
         false: premises that do not hold.
         thrown: things that have moved by more than 3 cm sideways since the init state: they overlapped something.
     """
@@ -57,7 +57,7 @@ class PremiseMeasurement:
 
 
 def premises_file(suite: str) -> Path | None:
-    """Where a suite's measurements are, by one of `suite_names()`; None: it has no manifest.
+    """Return the path of a suite's measurements, by one of `suite_names()`, or None if it has no manifest.
 
     Beside ``suite.toml`` it is ``premises.toml``, beside ``libero_goal.toml`` it is ``libero_goal.premises.toml``.
     """
@@ -69,8 +69,9 @@ def premises_file(suite: str) -> Path | None:
 
 @cache
 def measured(suite: str) -> PremiseMeasurement:
-    """What was measured of a suite's own task files, by its name or its files' folder; nothing where there is no such
-    file. Raises VlaError.
+    """Read the measurements of a suite's own task files, by its name or its files' folder.
+
+    They are empty if there is no such file. Raises VlaError if it cannot be read.
     """
     names = named_suites(suite) if is_suite(suite) else ()
     file = premises_file(names[0]) if len(names) == 1 else None
@@ -81,7 +82,7 @@ def measured(suite: str) -> PremiseMeasurement:
         false, thrown = (tuple(_findings(table.get(key, ()))) for key in ("false", "thrown"))
         return PremiseMeasurement(tuple(table["measured"]), false, thrown)
     except (OSError, ValueError, KeyError, TypeError, VlaError) as error:
-        mend = "Make it anew: pytest-vla premises"
+        mend = "Measure it again: pytest-vla premises"
         raise VlaError(f"{file}: cannot be read: {error}. {mend}") from error
 
 
@@ -92,9 +93,9 @@ def _findings(rows: Iterable[Mapping[str, Any]]) -> Iterable[PremiseFinding]:
 
 
 def broken(task: Task, init_state: int, verdicts: Mapping[str, bool], mujoco: str) -> tuple[str, ...]:
-    """The premises that do not hold as an episode begins, and do under the default version.
+    """Return the premises that do not hold as an episode begins, and do under the default version.
 
-    What does not hold there either is a defect of the benchmark. Under the default version nothing is broken.
+    A premise that does not hold there either is a defect of the benchmark. Under the default version nothing is broken.
 
     Args:
         task: of the episode.
@@ -109,18 +110,18 @@ def broken(task: Task, init_state: int, verdicts: Mapping[str, bool], mujoco: st
 
 
 def known_broken(task: Task, init_state: int, mujoco: str) -> tuple[str, ...]:
-    """What `broken` will say of the task as it is, as measured; nothing for a version that was not measured."""
+    """Return the measured result of `broken` for the unvaried task; empty for a version that was not measured."""
     found = _of(task, init_state, measured(task.files).false, mujoco)
     return broken(task, init_state, {finding.about: False for finding in found}, mujoco)
 
 
 def thrown(task: Task, init_state: int, mujoco: str) -> tuple[str, ...]:
-    """The things that are thrown apart as this init state settles, as measured."""
+    """Return the things that are thrown apart as this init state settles, as measured."""
     return tuple(finding.about for finding in _of(task, init_state, measured(task.files).thrown, mujoco))
 
 
 def defects(task: Task, init_state: int) -> tuple[str, ...]:
-    """The premises that do not hold under any version that was measured."""
+    """Return the premises that do not hold under any version that was measured."""
     found = measured(task.files)
     false = [{finding.about for finding in _of(task, init_state, found.false, version)} for version in found.versions]
     return tuple(sorted(set.intersection(*false))) if false else ()
@@ -133,7 +134,7 @@ def _of(task: Task, init_state: int, findings: Iterable[PremiseFinding], mujoco:
 
 
 def notes_before(starts: Iterable[tuple[Task, int]], mujoco: str, policy: str) -> tuple[str, ...]:
-    """What a run has to say before its first episode under another version of MuJoCo than the default, a line each.
+    """Return the notes to print before a run under a version of MuJoCo that is not the default, a line each.
 
     Args:
         starts: task and init state of every episode.
@@ -144,7 +145,9 @@ def notes_before(starts: Iterable[tuple[Task, int]], mujoco: str, policy: str) -
     known = [task for task in {task.files: task for task, _ in starts}.values() if measured(task.files).versions]
     lines = []
     if known and any(mujoco not in measured(task.files).versions for task in known):
-        lines.append(f"mujoco {mujoco}: whether things stand as tasks say was not measured; each episode is checked")
+        lines.append(
+            f"mujoco {mujoco}: the tasks' premises were not measured with this version; each episode is checked"
+        )
     false: dict[tuple[str, str], int] = {}
     others = []
     for task, init_state in starts:
@@ -153,27 +156,27 @@ def notes_before(starts: Iterable[tuple[Task, int]], mujoco: str, policy: str) -
             false[task.key, premise] = false.get((task.key, premise), 0) + 1
         if not premises:
             others.append((task, init_state))
-    ending = "they end as invalid (premise-broken)" if policy == CHECK else "they count all the same"
+    ending = "they end as invalid (premise-broken)" if policy == CHECK else "they still count"
     for (name, premise), number in false.items():
         lines.append(
-            f"mujoco {mujoco}: {premise} does not hold in {episodes_text(number)} of {name}, and does under "
+            f"mujoco {mujoco}: {premise} does not hold in {episodes_text(number)} of {name}, but does with "
             f"{DEFAULT['mujoco']}: {ending}"
         )
     here = _number(others, lambda task, state: set(thrown(task, state, mujoco)) - thrown_by_default(task, state))
     if here:
         more = " more" if false else ""
         lines.append(
-            f"mujoco {mujoco}: in {episodes_text(here)}{more} things are thrown about at the start that rest under "
+            f"mujoco {mujoco}: in {episodes_text(here)}{more} things jump at the start that rest with "
             f"{DEFAULT['mujoco']}"
         )
     if lines:
         default = DEFAULT["mujoco"]
-        lines.append(f"published numbers are of scenes as mujoco {default} settles them: pip install mujoco=={default}")
+        lines.append(f"published results use mujoco {default}: pip install mujoco=={default}")
     return tuple(lines)
 
 
 def thrown_by_default(task: Task, init_state: int) -> set[str]:
-    """What is thrown under the default version of MuJoCo."""
+    """Return the things that are thrown under the default version of MuJoCo."""
     return set(thrown(task, init_state, DEFAULT["mujoco"]))
 
 
@@ -182,5 +185,5 @@ def _number(starts: Iterable[tuple[Task, int]], found: Callable[[Task, int], obj
 
 
 def episodes_text(number: int) -> str:
-    """``1 episode``, ``2 episodes``."""
+    """Return ``1 episode``, ``2 episodes``."""
     return f"{number} episode{'' if number == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""Which cases are run: tasks by patterns, seeds, variations, and what they are compared with. Pure."""
+"""The selection of cases: tasks by patterns, seeds, variations, and their comparison cases. Pure."""
 
 import fnmatch
 import random
@@ -17,14 +17,14 @@ DEFAULT_SEEDS = (0,)
 
 
 def select_tasks(suites: Sequence[Suite], patterns: Sequence[str]) -> tuple[Task, ...]:
-    """The tasks that a comma list selects, in the suites' order; all of them where the list is empty.
+    """Return the tasks that a comma list selects, in the suites' order; all of them if the list is empty.
 
     A pattern is a task's name, a wildcard pattern (``*``, ``?``, ``[]``) or a part of a name; a full name selects that
-    name only. A name may have the task's level before it, as ids have: ``L1-pick_the_apple``, ``L1-*``. Case does not
-    matter.
+    name only. A name may have the task's level before it, as ids have: ``L1-pick_the_apple``, ``L1-*``. Letter case is
+    ignored.
 
     Raises:
-        VlaError: a pattern selects nothing in any of the suites; names the close matches.
+        VlaError: a pattern selects nothing in any of the suites; the message has close matches.
     """
     tasks = [task for suite in suites for task in suite.tasks]
     if not patterns:
@@ -49,14 +49,14 @@ def plan(
     labels: Callable[[Task], Sequence[str]] = lambda task: ("",),
     task_levels: Sequence[str] = (),
 ) -> tuple[Case, ...]:
-    """All cases, suite by suite, task by task, variation by variation, a variation's seeds next to each other.
+    """Return all cases, suite by suite, task by task, variation by variation, a variation's seeds next to each other.
 
     Args:
         suites: whose tasks.
         patterns: as for `select_tasks`.
-        seeds: None: each suite's own.
-        labels: of each task's variations; the empty one: the task as it is.
-        task_levels: only tasks of these levels; none: all tasks, also those of suites without levels.
+        seeds: or None for each suite's own.
+        labels: of each task's variations; an empty label means the unvaried task.
+        task_levels: only tasks of these levels; if empty all tasks, also those of suites without levels.
 
     Raises:
         VlaError: as `select_tasks`; or no suite has one of the levels.
@@ -73,14 +73,14 @@ def plan(
 
 
 def with_twins(cases: Sequence[Case]) -> tuple[Case, ...]:
-    """The cases, and before them, once, what each is compared with: its benign twin, and of a joint one its parts."""
+    """Return the cases, each after its comparison cases, once: its benign twin, and the parts of a joint one."""
     joint = [(case, parts) for case in cases if len(parts := parts_of(case.variation)) > 1]
     singles = [replace(case, variation=part) for case, parts in joint for part in parts]
     return tuple(dict.fromkeys([*(case.twin for case in cases), *singles, *cases]))
 
 
 def narrow(cases: Sequence[Case], patterns: Sequence[str], task_levels: Sequence[str] = ()) -> tuple[Case, ...]:
-    """Those of the cases whose tasks the patterns of `select_tasks` select, and whose tasks are of one of the levels.
+    """Return the cases whose tasks the patterns of `select_tasks` select, and whose tasks are on one of the levels.
 
     Without a pattern, or without a level, these leave none out.
     """
@@ -91,13 +91,13 @@ def narrow(cases: Sequence[Case], patterns: Sequence[str], task_levels: Sequence
 
 
 def _check_levels(suites: Sequence[Suite], task_levels: Sequence[str]) -> None:
-    """Raises VlaError where no suite has one of the levels."""
+    """Raise VlaError if no suite has one of the levels."""
     known = tuple(dict.fromkeys(level for suite in suites for level in suite.task_levels))
     for level in task_levels if suites else ():
         if level not in known:
             where = ", ".join(suite.name for suite in suites)
-            told = f"their levels are {', '.join(known)}" if known else "their tasks come in no levels"
-            raise VlaError(f"no task of {where} is of level {level}: {told}")
+            told = f"their levels are {', '.join(known)}" if known else "their tasks have no levels"
+            raise VlaError(f"no task of {where} has level {level}: {told}")
 
 
 def _matching(pattern: str, names: Mapping[str, str]) -> set[str]:
@@ -117,12 +117,13 @@ def _matching(pattern: str, names: Mapping[str, str]) -> set[str]:
 
 @dataclass(frozen=True)
 class SamplingStratum:
-    """What a sample is spread evenly over, in this order. What is empty is not told apart.
+    """The stratum of a case in a sample, which is spread evenly over these, in this order. Empty texts are not told
+    apart.
 
     Attributes:
-        dimension: what is varied, such as ``camera``, or ``camera+light``.
-        kind: how, within the dimension.
-        level: how much, or which of a kind's several; where nothing is varied, the level of the task.
+        dimension: of the variation, such as ``camera``, or ``camera+light``.
+        kind: of the variation, within the dimension.
+        level: of the variation, or one of a kind's several; the level of the task if it is not varied.
         task: its `Case.task_key`.
     """
 
@@ -133,25 +134,25 @@ class SamplingStratum:
 
 
 def of_task(case: Case) -> SamplingStratum:
-    """Where nothing is varied."""
+    """Return the stratum of an unvaried case."""
     return SamplingStratum(level=case.task_level, task=case.task_key)
 
 
 def sample(
     cases: Sequence[Case], count: int, seed: int, stratum: Callable[[Case], SamplingStratum] = of_task
 ) -> tuple[Case, ...]:
-    """Cases that are spread evenly over dimensions first, then over kinds, levels and tasks; in the cases' order.
+    """Draw cases that are spread evenly over dimensions first, then over kinds, levels and tasks; in the cases' order.
 
-    One by one they are drawn from where there are fewest yet: the dimension, of its kinds, of that one's levels, of
-    that one's tasks. Of several with as few it is the level, the task, and the task and seed that the dimension has
-    least of. Then a task and seed goes before that another dimension has: its benign twin is run already, and
-    dimensions are compared on the same episodes. The rest is by lot. What has fewer cases than its share gives all.
+    They are drawn one by one from where there are fewest yet: the dimension, its kind, that kind's level, that level's
+    task. Ties go to the level, the task, and the task and seed that the dimension has least of. Next, a task and seed
+    that another dimension has is preferred: its benign twin is run already, and dimensions are compared on the same
+    episodes. Remaining ties are drawn by lot. A stratum with fewer cases than its share gives all of them.
 
     A sample is part of every larger one that is drawn from the same cases by the same seed.
 
     Args:
         cases: to draw from.
-        count: how many, at most.
+        count: the most cases to draw.
         seed: of the lot.
         stratum: of a case.
     """

@@ -1,4 +1,4 @@
-"""A task, and what every episode of it has in common, as values."""
+"""A task, and the protocol that all of its episodes share, as values."""
 
 import re
 import typing
@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import PROTOCOLS, task_key
 from pytest_vla.plan.choices import TRAINED
 
@@ -25,30 +26,27 @@ if TYPE_CHECKING:
 class SuiteWorld(typing.Protocol):
     """The world of a task: `Task.world` makes one, in the process that runs the episode, and it is used for many.
 
-    What it sees is a mapping with the names of the suite's protocol: ``CAMERA_image`` (H, W, 3) uint8, upright, for
+    An observation is a mapping with the names of the suite's protocol: ``CAMERA_image`` (H, W, 3) uint8, upright, for
     each camera, and the vectors of `Protocol.vectors`, ``state`` among them. It may be lazy: a value is read before the
     next step, and at most once. ``robot0_eef_pos`` (3,) in m, world frame, is recorded as the end effector's path.
 
-    It may have more methods, which are used where they are there:
-        predicates() -> Mapping[str, bool]: the goal's literals; it has then succeeded when all of them hold.
-        over() -> bool: nothing can happen any more, as where something fell: the episode ends.
-        costs(): of the last step, each 0 or more: a table of amounts by name, or a list of
-            `pytest_vla.plan.costs.Charge`, which also say what caused them. The record has them as a ledger.
-        series(): of the last step, a table of numbers, truths or arrays by name (a-z, 0-9, _ and .), the same names and
-            shapes at each step. The trajectory has them, a row a step.
-        save() -> (n,) array of float64: the state, which the trajectory has for each step; else that is ``state``.
-        restore(state) -> what is seen in a saved state: videos and sheets are drawn from recorded ones. Where it cannot
-            be done, frames are kept while an episode runs, if a video of it is wanted.
-        provenance() -> Mapping[str, str]: what results depend on, such as versions. Texts by name; what pytest-vla says
-            itself, such as ``numpy``, has no other text here.
-        close(): it is used no more.
+    It may have more methods, which are used if they exist: predicates() -> Mapping[str, bool]: the goal's literals; the
+    task has succeeded when all of them hold. over() -> bool: nothing can happen any more, for example because something
+    fell: the episode ends. costs(): of the last step, each 0 or more: a table of amounts by name, or a list of
+    `pytest_vla.plan.costs.Charge`, which also have the causes. The record has them as a ledger. series(): of the last
+    step, a table of numbers, truths or arrays by name (a-z, 0-9, _ and .), the same names and shapes at each step. The
+    trajectory has them, a row a step. save() -> (n,) array of float64: the state, which the trajectory has for each
+    step; without it that is ``state``. restore(state) -> the observation in a saved state: videos and sheets are drawn
+    from recorded ones. Without it, frames are kept while an episode runs, if a video of it is wanted. provenance() ->
+    Mapping[str, str]: what results depend on, such as versions. Texts by name; a name that pytest-vla records itself,
+    such as ``numpy``, cannot have a different text here. close(): called after the last use.
     """
 
     def reset(self, case: "Case") -> "Seen":
-        """Begin an episode: equal cases begin alike. What is drawn follows from `Case.seed`."""
+        """Begin an episode: equal cases begin alike. All draws follow from `Case.seed`."""
 
     def step(self, action: "NDArray[np.float64]") -> "Seen":
-        """One control step, with an action (`Protocol.action_size`,) in [-1, 1]."""
+        """Run one control step, with an action (`Protocol.action_size`,) in [-1, 1]."""
 
     def success(self) -> bool:
         """Whether the task is done now."""
@@ -60,25 +58,24 @@ MakeWorld = Callable[["Task"], SuiteWorld]
 
 @dataclass(frozen=True)
 class Protocol:
-    """What every episode of a suite has in common.
+    """The conditions that all episodes of a suite share.
 
     Attributes:
         max_steps: control steps after which an episode has failed; settling is not counted.
         settle_steps: control steps after a reset before the policy is asked.
         settle_action: the action (7,) of those steps.
         control_freq: control steps a second, Hz.
-        init_states: how many init states a task has; seed s starts from init state s mod n.
+        init_states: number of a task's init states; seed s starts from init state s mod n.
         image_size: height and width of a picture, pixels.
         cameras: whose pictures an observation has.
-        image_transform: what the pictures' upright form becomes for a policy; one of `IMAGE_TRANSFORMS`.
-        out_of_range: what is done about actions outside of [-1, 1]; one of `OUT_OF_RANGE`.
-        init_state: the init state that every episode starts from; None: seed s starts from init state s mod n.
+        image_transform: applied to upright pictures for a policy; one of `IMAGE_TRANSFORMS`.
+        out_of_range: the treatment of actions outside of [-1, 1]; one of `OUT_OF_RANGE`.
+        init_state: the init state that every episode starts from, or None if seed s starts from init state s mod n.
         textures: how they are drawn; one of `TEXTURES`.
-        rules: whose goals, costs and movers count where a benchmark's paper and its code differ; one of
-            `pytest_vla.plan.case.PROTOCOLS`. Suites that know no such difference leave it out of records.
-        action_size: numbers of an action; 7 is LIBERO's robot.
-        vectors: what an observation has beside pictures, names and sizes, ``state`` among them; empty: what LIBERO's
-            has.
+        rules: whose goals, costs and movers count if a benchmark's paper and its code differ; one of
+            `pytest_vla.plan.case.PROTOCOLS`. Suites without such a difference leave it out of records.
+        action_size: length of an action; 7 for LIBERO's robot.
+        vectors: names and sizes of an observation's vectors beside pictures, ``state`` among them; empty for LIBERO's.
     """
 
     max_steps: int
@@ -97,7 +94,10 @@ class Protocol:
     vectors: tuple[tuple[str, int], ...] = ()
 
     def table(self) -> dict[str, Any]:
-        """As it stands in a record: what only suites with a world of their own say is there for these."""
+        """Return the protocol as in a record.
+
+        Fields that only suites with a world of their own set are left out while they have their defaults.
+        """
         later = {"rules": Protocol.rules, "action_size": Protocol.action_size, "vectors": Protocol.vectors}
         return {name: value for name, value in asdict(self).items() if name not in later or value != later[name]}
 
@@ -108,19 +108,19 @@ class Task:
 
     Attributes:
         suite: the suite's name.
-        name: stem of the task's file, without what ids cannot have.
+        name: stem of the task's file, without characters that ids cannot have.
         index: place in upstream's order.
-        language: the instruction that policies are trained and measured with: LIBERO's is what the task's file name
-            gives, and the file's own ``:language`` often differs; where the manifest says it, that.
+        language: the instruction that policies are trained and measured with: the manifest's if it has one, else from
+            the task's file name, as in LIBERO, whose files' own ``:language`` often differs.
         protocol: the suite's.
-        data: the folder given by ``--vla-data``; None: the default roots.
-        files: the suite whose task files and init states it has; its own, where nothing else is given.
-        varied: by what it is varied by itself, the name of a `pytest_vla.entries.ListEntry`; empty: the suite is of
-            its tasks as they are.
-        world: makes the task's world, where the suite brings its own simulator; None: MuJoCo's, of the task's file.
-        task_level: of suites whose tasks come in levels, such as ``L1``; a name may stand in several of them. It is no
-            level of a variation.
-        file: of the task below the suite's folder of task files or init states, without its ending; empty: `name`.
+        data: the folder given by ``--vla-data``, or None for the default roots.
+        files: the suite whose task files and init states it has; by default its own.
+        varied: the list by which the suite varies itself, the name of a `pytest_vla.entries.ListEntry`; empty for
+            unvaried tasks.
+        world: makes the task's world, if the suite brings its own simulator, or None for MuJoCo with the task's file.
+        task_level: in suites whose tasks come in levels, such as ``L1``; several levels may have a task of the same
+            name. It is no level of a variation.
+        file: of the task below the suite's folder of task files or init states, without its ending; empty for `name`.
         folders: further names that `files` has in folders of data.
     """
 
@@ -142,39 +142,46 @@ class Task:
 
     @property
     def key(self) -> str:
-        """What tells it from the others of its suite: ``pick_the_apple``, or with its level ``L1-pick_the_apple``."""
+        """The task's key, unique within its suite: ``pick_the_apple``, or with its level ``L1-pick_the_apple``."""
         return task_key(self.name, self.task_level)
 
     def is_asked_as(self, other: "Task") -> bool:
-        """Whether it is the other task, or the same at another level, which is told in the same words."""
+        """Whether it is the other task, or the same at another level with the same instruction."""
         same = bool(self.task_level) and self.language == other.language
         return self.suite == other.suite and (self.key == other.key or same)
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Where its file may be in a folder of task files or init states, without its ending; the first as a rule."""
+        """The places of its file in a folder of task files or init states, without its ending, the usual one first."""
         return tuple(f"{folder}/{self.file or self.name}" for folder in (self.files, *self.folders))
 
     @property
     def id(self) -> str:
-        """``SUITE/TASK``, or ``SUITE/LEVEL-TASK``: what tells it from all others."""
+        """``SUITE/TASK``, or ``SUITE/LEVEL-TASK``, unique among all tasks."""
         return f"{self.suite}/{self.key}"
 
 
+def check_unvaried(task: Task, option: str = "") -> None:
+    """Raise VlaError if a suite is varied by itself; the message begins with the option, if there is one."""
+    if task.varied:
+        given = f"{option}: " if option else ""
+        raise VlaError(f"{given}{task.suite} is already varied; use the suite {task.files} for your own changes")
+
+
 def with_textures(task: Task, textures: str) -> Task:
-    """The task with its textures drawn so, one of `TEXTURES`."""
+    """Return the task with its textures drawn in one of the `TEXTURES`."""
     if textures == task.protocol.textures:
         return task
     return replace(task, protocol=replace(task.protocol, textures=textures))
 
 
 def with_rules(task: Task, rules: str) -> Task:
-    """The task under these rules, one of `pytest_vla.plan.case.PROTOCOLS`."""
+    """Return the task under these rules, one of `pytest_vla.plan.case.PROTOCOLS`."""
     if rules == task.protocol.rules:
         return task
     return replace(task, protocol=replace(task.protocol, rules=rules))
 
 
 def language_of(stem: str) -> str:
-    """The instruction in a task's file name: words for underscores, without a leading ``KITCHEN_SCENE10_``."""
+    """Return the instruction in a task's file name: spaces for underscores, without a leading ``KITCHEN_SCENE10_``."""
     return re.sub(r"^[A-Z].*?SCENE\d+_", "", stem).replace("_", " ")

@@ -1,1 +1,1 @@
-"""What a policy is, and the policies that come with pytest-vla."""
+"""The policies: their protocol, and the ones that come with pytest-vla."""

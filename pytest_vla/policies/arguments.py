@@ -23,10 +23,10 @@ _SAYS_OF_ITSELF = ("privileged", "replan", "digest", "traits")
 
 
 def split_arguments(model: str) -> tuple[str, Arguments]:
-    """A policy's text without its arguments, and these.
+    """Split the text of a policy into the text without its arguments and the arguments.
 
     Raises:
-        VlaError: they are not written as NAME=VALUE&NAME=VALUE, or a name is there twice.
+        VlaError: the arguments are not written as NAME=VALUE&NAME=VALUE, or a name is given twice.
     """
     text, mark, query = model.partition(MARK)
     found: dict[str, str] = {}
@@ -34,8 +34,8 @@ def split_arguments(model: str) -> tuple[str, Arguments]:
         name, equals, value = part.partition("=")
         if not equals or not name.isidentifier():
             raise VlaError(
-                f"--vla-model={model}: expected NAME=VALUE&NAME=VALUE after the {MARK}, got {part!r}; in a value write "
-                "%26 for & and %25 for %"
+                f"--vla-model={model}: expected NAME=VALUE&NAME=VALUE after the {MARK}, got {part!r}. Within a "
+                "value, write %26 for & and %25 for %."
             )
         if name in found:
             raise VlaError(f"--vla-model={model}: {name} is given twice")
@@ -44,7 +44,11 @@ def split_arguments(model: str) -> tuple[str, Arguments]:
 
 
 def merged(model: str, query: str) -> str:
-    """A policy's text with further arguments, which go before its own of the same names. Raises VlaError."""
+    """Return the text of a policy with the arguments of `query` added; they override arguments of the same name.
+
+    Raises:
+        VlaError: as for `split_arguments`.
+    """
     text, own = split_arguments(model)
     _, further = split_arguments(f"{text}{MARK}{query}")
     together = {**dict(own), **dict(further)}
@@ -53,19 +57,19 @@ def merged(model: str, query: str) -> str:
 
 
 def with_arguments(target: Any, arguments: Arguments, found: str, model: str, *, before: int = 0) -> Any:
-    """What is to be called in the place of `target`: it gets these arguments as keywords.
+    """Return `target` with these arguments bound as keywords.
 
-    A text becomes a number, True or False where it is written as one, but not where the parameter is annotated ``str``.
+    A text that is written as a number, True or False becomes one, unless the parameter is annotated ``str``.
 
     Args:
-        target: a function, a class, or an object that can be called.
-        arguments: as they are written.
-        found: what `target` is, for messages.
-        model: the text that names it.
-        before: how many arguments it gets by their places.
+        target: a function, a class, or another callable object.
+        arguments: the arguments as written.
+        found: a description of `target`, for messages.
+        model: the text that names the policy.
+        before: how many positional arguments `target` is called with.
 
     Raises:
-        VlaError: it takes no such argument, with close matches, or lacks one.
+        VlaError: `target` takes no such argument (with close matches), or a required one is missing.
     """
     signature = _signature(target, found)
     keywords = _keywords(signature, arguments, found, before)
@@ -75,15 +79,15 @@ def with_arguments(target: Any, arguments: Arguments, found: str, model: str, *,
 
 
 def check_is_called_with_an_episode(target: Any, found: str, model: str) -> None:
-    """Whether a user's own policy without arguments can be called with an episode and nothing else.
+    """Check that a user's own policy without arguments can be called with an episode and nothing else.
 
     Args:
-        target: what ``module:callable`` names.
-        found: what `target` is, for messages.
-        model: the text that names it.
+        target: the object that ``module:callable`` names.
+        found: a description of `target`, for messages.
+        model: the text that names the policy.
 
     Raises:
-        VlaError: it wants more, or no episode. It would say so in each episode anew.
+        VlaError: it requires more arguments, or takes no episode. Without this check every episode would fail.
     """
     try:
         signature = inspect.signature(target)
@@ -97,28 +101,26 @@ def check_is_called_with_an_episode(target: Any, found: str, model: str) -> None
     lacking = _lacking(signature, {})
     if lacking[_takes_episode(lacking) :]:
         raise VlaError(_lacks_beside_episode(found, lacking, model))
-    raise VlaError(
-        f"{found}, and it takes no episode; where it returns the policy, have it called: --vla-model='{model}{MARK}'"
-    )
+    raise VlaError(f"{found} takes no episode. If it returns the policy, have it called: --vla-model='{model}{MARK}'")
 
 
 def policy_with_arguments(target: Any, arguments: Arguments, found: str, model: str) -> Any:
-    """A user's own policy with arguments.
+    """Return a user's own policy with its arguments bound.
 
-    What can be called with them alone, as a class can, is called, and gives the policy. What wants one more, the
-    episode, is the policy itself, and gets them beside the episode.
+    A target that can be called with these arguments alone, such as a class, is called, and its result is the policy. A
+    target that requires one more argument, the episode, is the policy itself; it gets the arguments beside the episode.
 
     Args:
-        target: what ``module:callable`` names.
-        arguments: as they are written; there may be none.
-        found: what `target` is, for messages.
-        model: the text that names it.
+        target: the object that ``module:callable`` names.
+        arguments: the arguments as written; possibly none.
+        found: a description of `target`, for messages.
+        model: the text that names the policy.
 
     Raises:
-        VlaError: as `with_arguments`, or what is called raises.
+        VlaError: as for `with_arguments`, or the call raised.
     """
     if not callable(target):
-        raise VlaError(f"{found}, which takes no arguments: name its class, or a function that returns a policy")
+        raise VlaError(f"{found} takes no arguments. Name its class, or a function that returns a policy.")
     signature = _signature(target, found)
     keywords = _keywords(signature, arguments, found, 0)
     lacking = _lacking(signature, keywords)
@@ -137,16 +139,17 @@ def policy_with_arguments(target: Any, arguments: Arguments, found: str, model: 
     except VlaError:
         raise
     except (Exception, SystemExit) as error:
-        raise VlaError(f"{found}, which raised {describe(error)}") from error
+        given = ", ".join(f"{name}={value!r}" for name, value in keywords.items())
+        raise VlaError(f"{found}({given}) raised {describe(error)}") from error
 
 
 def digest_with(digest: str | None, arguments: Arguments, folder: Path) -> str | None:
-    """What names a policy's content, with its arguments, and with the content of files that these name.
+    """Return the digest of a policy with its arguments and the content of the files that the arguments name.
 
     Args:
-        digest: of the policy without them; None: not known.
-        arguments: as they are written; without any the digest stays as it is.
-        folder: what relative paths are relative to.
+        digest: the digest of the policy without arguments, or None if it is not known.
+        arguments: the arguments as written; without any, the digest is returned unchanged.
+        folder: the folder that relative paths start from.
     """
     if not arguments or digest is None:
         return digest
@@ -167,24 +170,24 @@ def _signature(target: Callable[..., Any], found: str) -> inspect.Signature:
     try:
         return inspect.signature(target)
     except (TypeError, ValueError) as error:
-        raise VlaError(f"{found}, which does not say what arguments it takes: {error}") from error
+        raise VlaError(f"{found}: its arguments cannot be read: {error}") from error
 
 
 def _keywords(signature: inspect.Signature, arguments: Arguments, found: str, before: int) -> Mapping[str, Any]:
     parameters = list(signature.parameters.values())[before:]
     named = (each for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY))
-    # Whoever calls a policy gives the episode.
+    # The caller of a policy provides the episode.
     known = {each.name: each for each in named if each.name != "episode"}
     takes_all = any(each.kind == each.VAR_KEYWORD for each in parameters)
     for name, _ in arguments:
         if name not in known and (name == "episode" or not takes_all):
             takes = f"It takes {', '.join(known)}." if known else "It takes none."
-            raise VlaError(f"{found}, which takes no argument {name!r}.{did_you_mean(name, known)} {takes}")
+            raise VlaError(f"{found} takes no argument {name!r}.{did_you_mean(name, known)} {takes}")
     return {name: _value(text, known.get(name)) for name, text in arguments}
 
 
 def _lacking(signature: inspect.Signature, keywords: Mapping[str, Any]) -> list[inspect.Parameter]:
-    """The parameters that have neither a default nor an argument of these."""
+    """Return the parameters that have neither a default nor one of these arguments."""
     return [
         each
         for each in signature.parameters.values()
@@ -195,7 +198,7 @@ def _lacking(signature: inspect.Signature, keywords: Mapping[str, Any]) -> list[
 
 
 def _takes_episode(lacking: Sequence[inspect.Parameter]) -> bool:
-    """Whether the first of what is lacking can be the episode, which a policy is called with."""
+    """Whether the first missing parameter can be the episode that a policy is called with."""
     return bool(lacking) and lacking[0].kind != lacking[0].KEYWORD_ONLY
 
 
@@ -204,14 +207,14 @@ def _lacks_beside_episode(found: str, lacking: Sequence[inspect.Parameter], mode
     first = lacking[0].name
     if first in (*names, "episode"):
         return _lacks(found, names, model)
-    return f"{_lacks(found, names, model)} ({first} is taken for the episode)"
+    return f"{_lacks(found, names, model)} ({first} receives the episode)"
 
 
 def _lacks(found: str, names: Sequence[str], model: str) -> str:
     text, own = split_arguments(model)
     together = "&".join([*(f"{name}={_quoted(value)}" for name, value in own), *(f"{name}=..." for name in names)])
     listed = f"argument{'s' if len(names) > 1 else ''} {', '.join(names)}"
-    return f"{found}, which lacks the {listed}; write --vla-model='{text}{MARK}{together}'"
+    return f"{found} requires the {listed}; write --vla-model='{text}{MARK}{together}'"
 
 
 def _value(text: str, parameter: inspect.Parameter | None) -> Any:

@@ -1,6 +1,6 @@
-"""What a policy is: a callable that is called once an episode and returns that episode's session.
+"""The protocol of a policy: a callable that is called once per episode and returns that episode's session.
 
-A session is a callable too: observation in, actions out. Weights may be shared between episodes; whatever an episode
+A session is a callable too: it maps an observation to actions. Episodes may share weights; everything that an episode
 changes (history, chunk queue, random state) belongs to its session.
 """
 
@@ -16,28 +16,29 @@ from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.policies.fit import ACTION_SIZE, traits_of
 from pytest_vla.policies.tokens import TokenStatistics, check_token_statistics
 
-# What a policy observes, and the observations of a batch: each by itself, or one array of all.
+# Observations, and the observations of a batch: one by one, or stacked in one array.
 
 Observation = Mapping[str, NDArray[Any]]
-"""`agentview_image`, `robot0_eye_in_hand_image`: (H, W, 3) uint8, drawn when read, in the form that the suite's
+"""`agentview_image`, `robot0_eye_in_hand_image`: (H, W, 3) uint8, rendered when read, in the form that the suite's
 checkpoints were trained on (`Protocol.image_transform`); `state`: (8,) end effector position in m, axis-angle in rad,
 two finger positions in m; `robot0_eef_pos`, `robot0_eef_quat` (xyzw), `robot0_gripper_qpos`, `robot0_joint_pos`.
 World frame, SI units."""
 
 
 class Observations(Sequence[Observation]):
-    """A batch's, in the order of its questions.
+    """The observations of a batch, in the order of its questions.
 
-    What they give may be kept. In the policy's process `stacked` gives memory that the next batches would lie in: it is
-    not used again while somebody holds a part of it, which takes the memory of a whole batch. An index gives a copy.
+    The arrays may be kept. In the policy's process, `stacked` returns memory that later batches would reuse: that
+    memory is not used again while somebody holds a part of it, which takes the memory of a whole batch. Indexing
+    returns a copy.
     """
 
     def __init__(self, observations: Sequence[Observation], stacks: Mapping[str, NDArray[Any]] | None = None) -> None:
-        """Observations one by one.
+        """Hold observations one by one.
 
         Args:
-            observations: of each question.
-            stacks: what is stacked already.
+            observations: the observation of each question.
+            stacks: the arrays that are already stacked, by name.
         """
         self._observations, self._stacks = observations, dict(stacks or {})
 
@@ -54,14 +55,14 @@ class Observations(Sequence[Observation]):
         return len(self._observations)
 
     def stacked(self, name: str) -> NDArray[Any]:
-        """One array of a batch of n, contiguous: (n, H, W, 3) of pictures, (n, 8) of ``state``.
+        """Return one contiguous array of a batch of n: (n, H, W, 3) for pictures, (n, 8) for ``state``.
 
-        In the policy's process nothing is copied for it, and where the policy uses a CUDA device, `torch.from_numpy` of
-        it is pinned: ``.to(device, non_blocking=True)`` goes at once.
+        In the policy's process nothing is copied. If the policy uses a CUDA device, the array is pinned for torch:
+        ``torch.from_numpy(array).to(device, non_blocking=True)`` returns at once.
 
         Raises:
-            EpisodeError: the policy does not read it, or the questions' arrays differ in shape, as suites with other
-                picture sizes in one run do.
+            EpisodeError: the policy does not read this observation, or the arrays of the questions differ in shape,
+                for example because suites of one run have different picture sizes.
         """
         if name not in self._stacks:
             if self._observations and name not in (there := self._observations[0]):
@@ -77,15 +78,15 @@ class Observations(Sequence[Observation]):
 
 
 def as_observations(observations: Sequence[Observation]) -> Observations:
-    """A batch's observations, of which each may be had stacked."""
+    """Return the observations of a batch as an `Observations`, so that they can be stacked."""
     return observations if isinstance(observations, Observations) else Observations(observations)
 
 
 class Lent(Sequence[Observation]):
-    """Observations in memory that others will write to again: each is copied when it is asked for, once."""
+    """Observations in memory that is written to again later: each is copied once, when it is read."""
 
     def __init__(self, views: Sequence[Observation]) -> None:
-        """`views`: into that memory."""
+        """Hold `views`, which point into that memory."""
         self._views = views
         self._copies: dict[int, Observation] = {}
 
@@ -107,11 +108,12 @@ class Lent(Sequence[Observation]):
 
 @dataclass(frozen=True)
 class Wishes:
-    """What metrics want of a policy's answers beside actions. A policy gives of it what it can.
+    """The values that metrics request from a policy besides its actions. A policy returns those that it can.
 
     Attributes:
-        samples: how many further draws of each chunk, by one batched question; 0: none.
-        token_probabilities: whether the probability of each token that was decoded, and `Answer.token_statistics`.
+        samples: the number of further draws of each chunk, made with one batched question; 0 for none.
+        token_probabilities: whether to return the probability of each decoded token, and
+            `Answer.token_statistics`.
     """
 
     samples: int = 0
@@ -123,14 +125,14 @@ NO_WISHES = Wishes()
 
 @dataclass(frozen=True)
 class Answer:
-    """Actions, and what was wished for beside them (`Episode.wishes`).
+    """Actions, with the values that were requested besides them (`Episode.wishes`).
 
     Attributes:
-        actions: as a session may return them by themselves, (7,) or (k, 7).
-        samples: (n, k, 7) further draws of the chunk, none of which is executed; None: not given.
-        token_probabilities: (t,) in [0, 1], of the chosen tokens in the order of decoding; None: not given.
-        token_statistics: of the distributions that the same tokens were chosen from, as
-            `pytest_vla.policies.tokens.token_statistics` makes it of logits; None: not given.
+        actions: the actions as a session may return them without an `Answer`, (7,) or (k, 7).
+        samples: (n, k, 7) further draws of the chunk, none of which is executed, or None if not given.
+        token_probabilities: (t,) in [0, 1], of the chosen tokens in decoding order, or None if not given.
+        token_statistics: statistics of the distributions that the same tokens were chosen from, which
+            `pytest_vla.policies.tokens.token_statistics` computes from logits, or None if not given.
     """
 
     actions: NDArray[Any]
@@ -140,27 +142,28 @@ class Answer:
 
     @property
     def is_bare(self) -> bool:
-        """Whether it has actions only."""
+        """Whether the answer has actions only."""
         return self.samples is None and self.token_probabilities is None and self.token_statistics is None
 
 
 @dataclass(frozen=True)
 class Episode:
-    """What a policy learns when an episode begins.
+    """The description of an episode that a policy gets at its begin.
 
     Attributes:
         case_id: the record's name of the episode, ``libero_goal/turn_on_the_stove[seed0]``.
         suite: the suite's name.
         task: the task's name.
-        instruction: what the robot is told.
+        instruction: the instruction for the robot.
         seed: the case's seed.
-        rng: the only source of randomness that a policy may use, so that an episode repeats. It is seeded before
-            every question, by the run seed, the case id and the control step.
-        wishes: what an answer should have beside actions.
-        alone: whether its questions are to be in no batch with others'.
-        world: the simulator itself, for a policy that says ``privileged = True`` of itself; None for any other.
-        action_size: how many numbers an action has: 7, but for suites with a world of their own.
-        replan: how many steps of each chunk are executed before the next question; None: whole chunks.
+        rng: the only source of randomness that a policy may use, so that an episode is reproducible. It is
+            seeded before every question by the run seed, the case id and the control step.
+        wishes: the values that an answer should have besides actions.
+        alone: whether the episode's questions must not share a batch with other episodes.
+        world: the simulator itself for a policy with ``privileged = True``, or None for any other.
+        action_size: the number of values in an action: 7, except for suites with a world of their own.
+        replan: the number of steps of each chunk that are executed before the next question, or None for whole
+            chunks.
     """
 
     case_id: str
@@ -177,28 +180,30 @@ class Episode:
 
 
 class Session(Protocol):
-    """One episode of a policy. May have a method ``close()``, called when the episode has ended."""
+    """One episode of a policy. It may have a method ``close()``, which is called after the episode."""
 
     def __call__(self, observation: Observation, /) -> NDArray[Any] | Answer:
-        """The next action (7,), or a chunk of them (k, 7), each in [-1, 1]; in an `Answer` with what else is wished.
+        """Return the next action (7,) or a chunk of actions (k, 7), each in [-1, 1]; in an `Answer` if more was
+        requested.
 
-        Suites with a world of their own say how many numbers an action has (`Episode.action_size`), and what they mean.
+        Suites with a world of their own define how many values an action has (`Episode.action_size`), and what they
+        mean.
 
-        An action is a translation (x, y, z; 1 is 0.05 m), a rotation (axis-angle; 1 is 0.5 rad), and the gripper
-        (-1 opens, 1 closes), for one control step. The observation is of now; its pictures cannot be read later.
+        An action is a translation (x, y, z; 1 is 0.05 m), a rotation (axis-angle; 1 is 0.5 rad), and the gripper (-1
+        opens, 1 closes), for one control step. The observation is the current one; its pictures cannot be read later.
         """
 
 
 class Policy(Protocol):
-    """Called once an episode; returns the episode's session.
+    """A callable that is called once per episode and returns the episode's session.
 
-    It may say of itself, by attributes of these names:
-        privileged: true: it gets the world as `Episode.world`, and must not step, reset or change it.
-        replan: how many steps of its chunks are executed before the session is asked again, unless ``--vla-replan``
-            says otherwise.
-        digest: a text that names what it is made of, such as its weights, for the record; else the file of its module
-            is taken.
-        traits: what it expects of a suite; see `pytest_vla.policies.fit`.
+    It may describe itself by attributes of these names:
+        privileged: if true, the policy gets the world as `Episode.world`, and must not step, reset or change it.
+        replan: the number of steps of a chunk that are executed before the session is asked again, unless
+            ``--vla-replan`` overrides it.
+        digest: a text that identifies its content, such as its weights, for the record; without it, the file of its
+            module is hashed.
+        traits: the policy's requirements on a suite; see `pytest_vla.policies.fit`.
     """
 
     def __call__(self, episode: Episode, /) -> Session:
@@ -209,36 +214,38 @@ class BatchPolicy(Protocol):
     """A policy that answers the questions of many episodes at once, as a network on a device does.
 
     Attributes:
-        max_batch: questions that it takes at once; 1: one after the other.
-        reads: the observations that it wants, such as ``agentview_image`` and ``state``; no others are made.
+        max_batch: the largest number of questions in one batch; 1 for one question after the other.
+        reads: the observations that it reads, such as ``agentview_image`` and ``state``; only these are
+            rendered.
     """
 
     max_batch: int
     reads: Sequence[str]
 
     def begin(self, episode: Episode, /) -> Any:
-        """Begin an episode: everything that belongs to it alone. Weights are shared, this is not."""
+        """Begin an episode: return the state that belongs to it alone. Weights are shared, this state is not."""
 
     def act(self, states: Sequence[Any], observations: Observations, /) -> Sequence[NDArray[Any] | Answer]:
-        """The chunks (k, 7) of a batch, one for each of its episodes' states; or an `Answer` each.
+        """Return the chunks (k, 7) of a batch, or an `Answer` for each: one per state.
 
-        `observations` is a sequence, one for each state, and ``observations.stacked("agentview_image")`` is
-        (n, H, W, 3), one array of all, for which nothing is copied in the policy's process.
-        An answer may depend on its own state and observation only, not on who else is in the batch. Where it raises,
-        the episodes of the batch run again, each alone, so that one's trouble is no other's.
+        `observations` is a sequence, one for each state, and ``observations.stacked("agentview_image")`` is one array
+        (n, H, W, 3) for the whole batch, for which nothing is copied in the policy's process.
+
+        An answer may depend on its own state and observation only, not on the rest of the batch. If the method raises,
+        the episodes of the batch run again, each alone, so that one episode's error does not affect the others.
         """
 
 
 def is_batch_policy(policy: object) -> TypeGuard[BatchPolicy]:
-    """Whether a policy answers in batches: it has all that `BatchPolicy` asks for."""
+    """Return whether a policy answers in batches: whether it has all attributes of `BatchPolicy`."""
     return all(hasattr(policy, name) for name in ("begin", "act", "max_batch", "reads"))
 
 
 def own_number(policy: object, name: str) -> int | None:
-    """What a policy says of itself in an attribute that is a number of 1 or more; None: it does not say.
+    """Return a policy's attribute of this name, a number of 1 or more, or None if the policy does not have it.
 
     Raises:
-        VlaError: it is something else.
+        VlaError: the attribute has another value.
     """
     value = getattr(policy, name, None)
     if value is None:
@@ -253,7 +260,7 @@ def own_number(policy: object, name: str) -> int | None:
 
 
 def one_by_one(policy: BatchPolicy) -> Policy:
-    """A policy that answers in batches as one that is asked by one episode at a time, in this process."""
+    """Adapt a policy that answers in batches to one question at a time, in this process."""
     return _OneByOne(policy)
 
 
@@ -270,7 +277,11 @@ class _OneByOne:
 
 
 def counted_answers(answers: Any, questions: int) -> Sequence[Any]:
-    """A batch's answers. Raises EpisodeError where there are not as many as questions."""
+    """Return the answers of a batch after checking their number.
+
+    Raises:
+        EpisodeError: there are not as many answers as questions.
+    """
     if not hasattr(answers, "__len__") or len(answers) != questions:
         given = str(len(answers)) if hasattr(answers, "__len__") else type(answers).__name__
         raise EpisodeError(
@@ -295,11 +306,11 @@ class _Alone:
 
 
 def check_actions(answer: object, size: int | None = ACTION_SIZE) -> NDArray[np.float64]:
-    """A session's answer as a chunk (k, `size`) of float64, k >= 1; None: actions may have any size.
+    """Return a session's answer as a chunk (k, `size`) of float64, k >= 1; with `size` None, actions may have any size.
 
     Raises:
-        EpisodeError: ``policy-dtype`` (not an array of real numbers), ``policy-shape`` or ``policy-nan`` (a value is
-            not finite).
+        EpisodeError: ``policy-dtype`` (not an array of real numbers), ``policy-shape`` or ``policy-nan`` (a
+            value is not finite).
     """
     try:
         actions = np.asarray(answer)
@@ -331,11 +342,11 @@ def check_actions(answer: object, size: int | None = ACTION_SIZE) -> NDArray[np.
 
 
 def check_answer(answer: object, size: int | None = ACTION_SIZE) -> Answer:
-    """A session's answer with its actions as `check_actions` gives them.
+    """Return a session's answer as an `Answer` whose actions passed `check_actions`.
 
     Raises:
-        EpisodeError: as `check_actions`; ``policy-shape`` or ``policy-nan`` for samples that are not (n, k, 7) and
-            finite, probabilities that are not (t,) in [0, 1], or token statistics that are none.
+        EpisodeError: as for `check_actions`; ``policy-shape`` or ``policy-nan`` for samples that are not (n, k,
+            7) and finite, probabilities that are not (t,) in [0, 1], or invalid token statistics.
     """
     if not isinstance(answer, Answer):
         return Answer(check_actions(answer, size))

@@ -1,4 +1,4 @@
-"""The kinds of policy of this room, which `pytest_vla.policies.extension` names."""
+"""The policy types of this room, which `pytest_vla.policies.extension` lists."""
 
 import os
 from collections.abc import Callable
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from pytest_vla.policies.base import BatchPolicy, Policy
 
 
-# The names that people type for published checkpoints: ``--vla-model=pi05`` is one of lerobot's on LIBERO.
+# Short names for published checkpoints: ``--vla-model=pi05`` is lerobot's checkpoint for LIBERO.
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A published checkpoint.
+    """A published checkpoint with a short name.
 
     Attributes:
-        name: what people type.
-        hub_id: of the model on https://huggingface.co.
+        name: the name for ``--vla-model``.
+        hub_id: the id of the model on https://huggingface.co.
         source: the page that names the checkpoint for LIBERO.
-        replan: how many steps of a chunk its publishers execute, where their evaluation says another number than the
-            checkpoint's own config; None: the config's.
-        offered: whether messages name it among what there is.
+        replan: the number of steps of a chunk that its publishers execute if their evaluation differs from the
+            checkpoint's config, or None to use the config.
+        offered: whether messages list it among the available policies.
     """
 
     name: str
@@ -57,7 +57,7 @@ CHECKPOINTS = (
 )
 
 
-# What a kind needs is imported when it is loaded.
+# Each policy type imports its dependencies when it is loaded.
 
 
 def _random(text: str, spec: ModelSpec) -> "Policy":
@@ -102,12 +102,12 @@ def _check_vla_eval(text: str, spec: ModelSpec) -> None:
 
 
 def _in_worker() -> bool:
-    """Whether the process that started this one has called the server already, which may be busy by now."""
+    """Whether this is a worker: its parent process has already contacted the server, which may be busy now."""
     return "PYTEST_XDIST_WORKER" in os.environ
 
 
 def _number() -> int:
-    """This worker's: of ``gw3``, or of a process that Python's own module started (``vla-fuzz-3``); 0: of none."""
+    """Return the number of this worker (``gw3``) or multiprocessing child (``vla-fuzz-3``), or 0 elsewhere."""
     import multiprocessing
 
     name = os.environ.get("PYTEST_XDIST_WORKER", "")
@@ -152,12 +152,12 @@ def _check_tiny(text: str, spec: ModelSpec) -> None:
     path = _tiny_file(text, spec)
     if not path.is_file():
         found = f"{path} is a folder" if path.is_dir() else f"there is no file {path}"
-        raise VlaError(f"--vla-model={spec.text}: {found}; expected an .npz that scripts/train_tiny.py wrote")
+        raise VlaError(f"--vla-model={spec.text}: {found}; expected an .npz written by scripts/train_tiny.py")
 
 
 def _live(text: str, spec: ModelSpec) -> "BatchPolicy":
     live_policy(spec)
-    raise VlaError(f"--vla-model={spec.text}: this policy is in another process, and only workers ask it: add -n 1")
+    raise VlaError(f"--vla-model={spec.text}: this policy is in another process, which answers workers only. Add -n 1.")
 
 
 def _check_live(text: str, spec: ModelSpec) -> None:
@@ -171,7 +171,7 @@ def _live_digest(text: str, spec: ModelSpec) -> str | None:
 
 
 def _checkpoint(checkpoint: Checkpoint) -> PolicyType:
-    """A published checkpoint by the name that people type."""
+    """Return the policy type of a published checkpoint."""
 
     def load(text: str, spec: ModelSpec) -> "BatchPolicy":
         from pytest_vla.policies.lerobot import load
@@ -223,16 +223,16 @@ TINY = PolicyType(
     checkpoints=("early",),
     draws=False,
 )
-# Only `pytest_vla.evaluate` gives one.
+# Only `pytest_vla.evaluate` uses this type.
 LIVE = PolicyType(LIVE_NAME, "live:NAME", "NAME", _live, _check_live, _live_digest, batches=True, offered=False)
 PI0, PI05, SMOLVLA, XVLA = map(_checkpoint, CHECKPOINTS)
 
 
-# ``--vla-model=random``: the baseline that every policy has to beat.
+# ``--vla-model=random``: the baseline that every policy should exceed.
 
 
 def random_policy(episode: Episode) -> Session:
-    """Each action uniform in [-1, 1], gripper included, drawn anew every step; looks at nothing."""
+    """Begin an episode of actions drawn anew each step, uniform in [-1, 1], gripper included."""
 
     def act(observation: Observation) -> NDArray[Any]:
         return episode.rng.uniform(-1.0, 1.0, episode.action_size).astype(np.float64)
@@ -240,21 +240,21 @@ def random_policy(episode: Episode) -> Session:
     return act
 
 
-# ``--vla-model=replay:WHERE``: recorded actions again, from an npz file or from the records of an earlier run.
+# ``--vla-model=replay:PATH``: recorded actions, from an npz file or from the records of an earlier run.
 
 EXPECTED = "expected *.npz with actions (n, 7), or the folder of a run such as .vla/RUN"
 
 
 def replay_policy(path: Path) -> Policy:
-    """A policy that plays back actions, one a step, and looks at nothing.
+    """Make a policy that plays back recorded actions, one per step, and ignores observations.
 
     Args:
-        path: ``*.npz`` with ``actions`` (n, 7), played in every episode; or a run's folder, of which each case gets
-            its own.
+        path: an ``*.npz`` with ``actions`` (n, 7), played in every episode; or the folder of a run, from which
+            each case gets its own actions.
 
     Raises:
-        VlaError: the path cannot be used. An episode ends with EpisodeError ``replay-missing`` (the run has no such
-            case) or ``policy-exhausted`` (the actions are used up and the episode goes on).
+        VlaError: the path cannot be used. An episode ends with EpisodeError ``replay-missing`` (the run has no
+            such case) or ``policy-exhausted`` (the episode continues after the last action).
     """
     check_replay(path)
     if path.is_dir():
@@ -264,7 +264,7 @@ def replay_policy(path: Path) -> Policy:
 
 
 def check_replay(path: Path) -> None:
-    """Refuse what cannot be played back, without reading it. Raises VlaError."""
+    """Check that a path can be played back, without reading it. Raises VlaError."""
     if not path.exists():
         raise VlaError(f"--vla-model=replay:{path}: there is no such file or folder; {EXPECTED}")
     if not path.is_dir() and path.suffix != ".npz":
@@ -294,7 +294,7 @@ def _actions_by_case(folder: Path) -> Callable[[Episode], NDArray[Any]]:
 
     with open_run(str(folder.absolute()), folder.absolute().parent) as (store, runs):
         if len(runs) > 1:
-            raise VlaError(f"--vla-model=replay:{folder}: that has {len(runs)} runs; {EXPECTED}")
+            raise VlaError(f"--vla-model=replay:{folder}: the folder has {len(runs)} runs; {EXPECTED}")
         files = store.results / runs[0].name
         arrays = {record.case: record.arrays for record in store.records(runs[0].name)}
     if not arrays:

@@ -1,4 +1,4 @@
-"""Which device there is, for policies that are told ``auto``; finds it without torch where it can."""
+"""The device of a policy if ``--vla-device`` is ``auto``; found without importing torch if possible."""
 
 import importlib
 import importlib.util
@@ -8,36 +8,36 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-# Names of devices and of what tells one, and how long a question may take.
+# Names of devices, the environment variable with the device, and limits of questions.
 
 REQUEST_TIMEOUT = 60.0
-"""Seconds that a policy in another process has for an answer, where ``--vla-policy-timeout`` is not given."""
+"""Default of ``--vla-policy-timeout``: seconds that a policy in another process has for an answer."""
 
 DEFAULT_BATCH = 32
 """Questions that a policy answers at once, at most, where ``--vla-max-batch`` is not given."""
 
 AUTO = "auto"
-"""The device that there is: cuda, mps, cpu."""
+"""The first available device: cuda, mps or cpu."""
 
 DEVICE = "PYTEST_VLA_DEVICE"
-"""The environment variable in which a user's own policy finds its device: torch's name of one, never `AUTO`."""
+"""The environment variable with the device for a user's own policy: torch's name of one, never `AUTO`."""
 
 
 _CPU = "cpu"
 _NVIDIA = "nvidia[0-9]*"
 _SIGNS = (_NVIDIA, "nvidiactl", "nvmap", "dxg", "kfd")
-"""Under ``/dev``: drivers of NVIDIA's (also Jetson's, and in WSL) and AMD's. Where none is, torch finds no device."""
+"""Drivers under ``/dev`` for NVIDIA (also Jetson, and in WSL) and AMD. Without any of them torch finds no device."""
 
 
 def resolved(device: str, dev: Path = Path("/dev"), environment: Mapping[str, str] = os.environ) -> str:
-    """A device's name as it is, and for `AUTO` that of the device there is: ``cuda``, ``mps`` or ``cpu``.
+    """Return the name of a device; for `AUTO`, the available one: ``cuda``, ``mps`` or ``cpu``.
 
-    torch decides, where it is installed. It takes seconds to import, which is done only where it may find something.
+    torch decides if it is installed. Its import takes seconds, so it happens only if torch may find a device.
 
     Args:
-        device: of ``--vla-device``.
-        dev: where devices are files.
-        environment: of this process.
+        device: the value of ``--vla-device``.
+        dev: the folder of device files.
+        environment: the environment of this process.
     """
     if device != AUTO:
         return device
@@ -46,17 +46,17 @@ def resolved(device: str, dev: Path = Path("/dev"), environment: Mapping[str, st
     if sys.platform == "linux" and not any(found for sign in _SIGNS for found in dev.glob(sign)):
         return _CPU
     if importlib.util.find_spec("torch") is None:
-        # Such as a policy in jax.
+        # The policy may use jax, for example.
         hidden = environment.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1")
         return "cuda" if any(dev.glob(_NVIDIA)) and not hidden else _CPU
     try:
         return first_there_is(importlib.import_module("torch"))
     except Exception:
-        # One that is broken is told where the policy itself imports it.
+        # A broken torch is reported when the policy itself imports it.
         return _CPU
 
 
 def first_there_is(torch: Any) -> str:
-    """``cuda``, ``mps`` or ``cpu``: the first that torch has."""
+    """Return ``cuda``, ``mps`` or ``cpu``: the first device that torch has."""
     there = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available, _CPU: lambda: True}
     return next(name for name, is_there in there.items() if is_there())

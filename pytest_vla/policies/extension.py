@@ -1,19 +1,19 @@
-"""The policies that come with pytest-vla, but for the expert."""
+"""The policies that come with pytest-vla, except for the expert."""
 
 from pytest_vla.entries import PolicyEntry
 
 _KINDS = (
     ("random", "RANDOM", "random actions"),
-    ("tiny", "TINY", "a small learned policy that ships, for tabletop"),
+    ("tiny", "TINY", "a small learned policy for tabletop, included"),
     ("replay", "REPLAY", "recorded actions: an npz file, or the folder of a run"),
-    ("openpi", "OPENPI", "served elsewhere, in openpi's protocol"),
-    ("vla-eval", "VLA_EVAL", "served elsewhere, by vla-eval"),
-    ("lerobot", "LEROBOT", "any policy of lerobot"),
-    ("live", "LIVE", "a policy in the memory of a script that called pytest_vla.evaluate"),
-    *((name, name.upper(), "a LIBERO checkpoint of lerobot") for name in ("pi0", "pi05", "smolvla", "xvla")),
+    ("openpi", "OPENPI", "a policy on a server that speaks openpi's protocol"),
+    ("vla-eval", "VLA_EVAL", "a policy on a vla-eval server"),
+    ("lerobot", "LEROBOT", "any lerobot policy"),
+    ("live", "LIVE", "a policy in the memory of a script that calls pytest_vla.evaluate"),
+    *((name, name.upper(), "lerobot's LIBERO checkpoint") for name in ("pi0", "pi05", "smolvla", "xvla")),
 )
 
 
 def pytest_vla_policies() -> list[PolicyEntry]:
-    """Ours, in the order in which they are told."""
+    """Return the policies that come with pytest-vla, in the order in which they are listed."""
     return [PolicyEntry(name, about, kind=f"pytest_vla.policies.builtin:{at}") for name, at, about in _KINDS]

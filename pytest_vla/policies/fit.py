@@ -1,6 +1,6 @@
-"""Whether a policy fits a suite, by what each says of itself: findings with stable codes. Loads no policy.
+"""Whether a policy fits a suite, judged by their traits: findings with stable codes. No policy is loaded.
 
-`CODES` is the one list of all that may be found; what only a trial shows is found by `pytest_vla.policies.trial`.
+`CODES` lists every possible finding; those that only a trial can show come from `pytest_vla.policies.trial`.
 """
 
 import math
@@ -15,15 +15,15 @@ from pytest_vla.plan.manifests import Suite
 from pytest_vla.plan.task import Protocol
 from pytest_vla.util.text import counted, did_you_mean, printable
 
-# What a policy says of itself: what it reads and what its actions mean, to be held against a suite (`fit`).
+# The traits of a policy: its observations and the meaning of its actions, to compare with a suite.
 
 ACTION_CONVENTIONS = ("relative", "absolute")
-"""Changes of the end effector's pose, or poses."""
+"""Changes of the end effector's pose (relative), or poses (absolute)."""
 
 ROTATIONS = ("axis_angle", "euler", "quaternion", "rotation_6d")
 
 GRIPPERS = ("-1 opens, 1 closes", "1 opens, -1 closes", "0 opens, 1 closes", "1 opens, 0 closes", "width")
-"""What the gripper's number means; ``width`` is the opening that is wanted, and no direction."""
+"""The meaning of the gripper's value; ``width`` is the desired opening, not a direction."""
 
 STATE_LAYOUTS = (
     "eef_pos, axis_angle, gripper_qpos",
@@ -32,31 +32,32 @@ STATE_LAYOUTS = (
     "joint_pos, gripper_qpos",
     "joint_pos, gripper_position",
 )
-"""What stands in ``state``, in this order; gripper_qpos is one number a finger, gripper_position one in all."""
+"""The parts of ``state``, in this order; gripper_qpos is one value per finger, gripper_position one in all."""
 
 
 @dataclass(frozen=True)
 class Traits:
-    """What a policy says of itself. None: it does not say, and nobody checks. Raises VlaError for another value.
+    """A policy's description of itself. A trait that is None is unknown, and not checked. Raises VlaError for a bad
+    value.
 
     Attributes:
-        action_size: numbers in an action.
+        action_size: the number of values in an action.
         action_convention: one of `ACTION_CONVENTIONS`.
-        rotation: how an action writes the rotation; one of `ROTATIONS`.
-        gripper: what an action's last number means; one of `GRIPPERS`.
-        reads: the observations that it reads, such as ``agentview_image`` and ``state``. A `BatchPolicy` that does not
-            say has its attribute of that name.
-        image_size: height and width in pixels of the only pictures that it takes. A policy that brings pictures to
-            its size itself does not say.
+        rotation: the encoding of the rotation in an action; one of `ROTATIONS`.
+        gripper: the meaning of the last value of an action; one of `GRIPPERS`.
+        reads: the observations that it reads, such as ``agentview_image`` and ``state``. The default for a
+            `BatchPolicy` is its attribute of that name.
+        image_size: height and width in pixels, if pictures of no other size are accepted. A policy that resizes
+            pictures itself leaves it out.
         image_transform: the form of the pictures that it was trained on; one of `IMAGE_TRANSFORMS`.
-        state_size: numbers in the state that it takes.
-        state_layout: what these are; one of `STATE_LAYOUTS`.
-        control_freq: actions a second that it was trained on, Hz.
+        state_size: the number of values in the state that it takes.
+        state_layout: the meaning of these values; one of `STATE_LAYOUTS`.
+        control_freq: the control rate that it was trained at, Hz.
         language: whether it reads the instruction.
-        instructions: the only ones that it was trained on.
-        chunk: the most actions that one answer has.
-        draws: whether it samples its actions, so that it may answer the same question in different ways; what does not
-            draw does the same again from an equal start.
+        instructions: the only instructions that it was trained on.
+        chunk: the largest number of actions in one answer.
+        draws: whether it samples its actions, so that answers to the same question may differ; a policy that
+            does not sample repeats itself from the same initial state.
     """
 
     action_size: int | None = None
@@ -86,7 +87,7 @@ class Traits:
                 raise VlaError(f"a policy's traits: {name} is {_short(value)}, expected {expected}") from None
 
     def table(self) -> dict[str, Any]:
-        """What is said, of values that JSON and msgpack know, as it goes to another process."""
+        """Return the traits that are not None, as values for JSON and msgpack."""
         said = {field.name: getattr(self, field.name) for field in fields(self)}
         return {
             name: list(value) if isinstance(value, tuple) else value
@@ -96,7 +97,11 @@ class Traits:
 
     @classmethod
     def of(cls, table: Mapping[Any, Any]) -> "Traits":
-        """What `table` made a table of, or a policy's own mapping. Raises VlaError: an unknown name or value."""
+        """Read traits from the result of `table` or from a policy's own mapping.
+
+        Raises:
+            VlaError: a name is unknown, or a value invalid.
+        """
         for name in table:
             if name not in _VALUES:
                 close = did_you_mean(str(name), _VALUES)
@@ -105,10 +110,10 @@ class Traits:
 
 
 def traits_of(policy: object) -> Traits:
-    """What a policy says of itself by its attribute ``traits``, a `Traits` or a mapping of its names.
+    """Return a policy's traits from its attribute ``traits``, a `Traits` or a mapping of its names.
 
     Raises:
-        VlaError: it is something else, or has unknown names or values.
+        VlaError: the attribute is something else, or has unknown names or values.
     """
     said = getattr(policy, "traits", None)
     if said is None:
@@ -187,7 +192,7 @@ _VALUES: Mapping[str, tuple[Callable[[Any], Any], str]] = {
     "chunk": (_count, "how many actions an answer has at most"),
     "draws": (_flag, "True or False: whether it samples its actions"),
 }
-"""Of each name, what reads its value and what is expected. Readers raise TypeError, ValueError or OverflowError."""
+"""For each trait, its reader and the expected value. Readers raise TypeError, ValueError or OverflowError."""
 
 
 ERROR, WARNING = "error", "warning"
@@ -204,18 +209,18 @@ WORLD = Traits(
     state_size=STATE_SIZE,
     state_layout="eef_pos, axis_angle, gripper_qpos",
 )
-"""What every suite's world takes and gives: robosuite's OSC_POSE, 1 is 0.05 m or 0.5 rad. A protocol says the rest."""
+"""The interface of every suite's world: robosuite's OSC_POSE, 1 is 0.05 m or 0.5 rad. The protocol has the rest."""
 
 
 @dataclass(frozen=True)
 class FitCode:
-    """One cause for which a policy does not fit a suite.
+    """One reason for which a policy does not fit a suite.
 
     Attributes:
         name: stable for ever.
-        severity: `ERROR`: such a policy cannot do well; `WARNING`: it may be meant.
-        meaning: one line.
-        mend: one line.
+        severity: `ERROR` if such a policy cannot succeed, `WARNING` if the difference may be intended.
+        meaning: the reason, in one line.
+        mend: the remedy, in one line.
     """
 
     name: str
@@ -224,12 +229,12 @@ class FitCode:
     mend: str
 
     def found(self, said: str, *, mend: str | None = None, severity: str | None = None) -> "FitFinding":
-        """A finding of this code.
+        """Make a finding with this code.
 
         Args:
-            said: what the policy says or does, and what the suite has.
-            mend: how to mend it, where that can be said better than in general.
-            severity: where it is another one than the code's.
+            said: the difference between the policy and the suite.
+            mend: a more specific remedy than the code's, if there is one.
+            severity: overrides the code's severity.
         """
         line = " ".join(f"{said}; {mend or self.mend}".split())
         # A terminal would obey control characters.
@@ -238,8 +243,10 @@ class FitCode:
 
 @dataclass(frozen=True)
 class FitFinding:
-    """That a policy does not fit a suite. `message` is one line: what the policy says, what the suite has, how to
-    mend it."""
+    """One way in which a policy does not fit a suite.
+
+    `message` is one line: the policy's property, the suite's, and the remedy.
+    """
 
     code: str
     severity: str
@@ -250,103 +257,103 @@ class FitFinding:
 
 
 ACTION_DIMENSION = FitCode(
-    "VLA-P001", ERROR, "An action has another number of values than the suite's.",
-    "give 7 numbers: translation (3), rotation (3), gripper (1)",
+    "VLA-P001", ERROR, "An action has a different number of values than the suite's.",
+    "return 7 values: translation (3), rotation (3), gripper (1)",
 )  # fmt: skip
 ACTION_CONVENTION = FitCode(
-    "VLA-P002", ERROR, "Actions are poses where the suite takes changes of the pose.",
-    "give the change of the end effector's pose in the world's frame, divided by 0.05 m and 0.5 rad, or take a "
-    "checkpoint that was trained so",
+    "VLA-P002", ERROR, "Actions are absolute poses, but the suite takes relative ones.",
+    "return the change of the end effector's pose in the world frame, divided by 0.05 m and 0.5 rad, or use a "
+    "checkpoint with relative actions",
 )  # fmt: skip
 ROTATION = FitCode(
-    "VLA-P003", ERROR, "An action writes its rotation in another way than the suite.",
+    "VLA-P003", ERROR, "The rotation of an action has a different encoding than the suite's.",
     "convert it to axis-angle (scipy's Rotation.as_rotvec), divided by 0.5 rad",
 )  # fmt: skip
 GRIPPER = FitCode(
-    "VLA-P004", ERROR, "The gripper's number means another thing than the suite's.",
-    "turn it into -1 opens, 1 closes",
+    "VLA-P004", ERROR, "The gripper's value has a different meaning than the suite's.",
+    "convert it: -1 opens, 1 closes",
 )  # fmt: skip
 OBSERVATION = FitCode(
-    "VLA-P005", ERROR, "It reads a camera or another observation that the suite does not have.",
-    "read what there is, or take a checkpoint that was trained on it",
+    "VLA-P005", ERROR, "The policy reads a camera or other observation that the suite does not have.",
+    "read only the suite's observations, or use a checkpoint that was trained on them",
 )  # fmt: skip
 PICTURE_SIZE = FitCode(
-    "VLA-P006", ERROR, "It takes pictures of another size only.",
-    "resize them in the policy (pytest_vla.policies.view.resize_with_padding does it as openpi does), and leave "
-    "image_size out",
+    "VLA-P006", ERROR, "The policy takes only pictures of a different size.",
+    "resize them in the policy (pytest_vla.policies.view.resize_with_padding does it as openpi does), and omit "
+    "image_size",
 )  # fmt: skip
 PICTURE_TRANSFORM = FitCode(
-    "VLA-P007", ERROR, "It was trained on pictures that are turned or mirrored in another way.",
-    "mirror them in the policy, picture[:, ::-1], and say the suite's image_transform",
+    "VLA-P007", ERROR, "The policy was trained on pictures with a different rotation or mirroring.",
+    "mirror them in the policy, picture[:, ::-1], and declare the suite's image_transform in its traits",
 )  # fmt: skip
 STATE = FitCode(
-    "VLA-P008", ERROR, "The state has other values than the suite's.",
-    "make its state from the observations robot0_eef_pos, _eef_quat (xyzw), _gripper_qpos, _joint_pos, or take a "
+    "VLA-P008", ERROR, "The state differs from the suite's.",
+    "compute the state from the observations robot0_eef_pos, _eef_quat (xyzw), _gripper_qpos, _joint_pos, or use a "
     "checkpoint that was trained on LIBERO",
 )  # fmt: skip
-# No error: data sets made from LIBERO's demonstrations of 20 Hz say 10.
+# Not an error: data sets made from LIBERO's demonstrations, which run at 20 Hz, state 10 Hz.
 CONTROL_RATE = FitCode(
-    "VLA-P009", WARNING, "It was trained at another control rate.",
-    "look where that number is from, as data sets often say a wrong one",
+    "VLA-P009", WARNING, "The policy was trained at a different control rate.",
+    "check the source of that rate: data sets often state a wrong one",
 )  # fmt: skip
 NO_INSTRUCTION = FitCode(
-    "VLA-P010", ERROR, "It reads the instruction, and a task has none.",
-    "give the task's file a name in words: they are the instruction",
+    "VLA-P010", ERROR, "The policy reads the instruction, but a task has none.",
+    "name the task's file in words: they become the instruction",
 )  # fmt: skip
 OTHER_INSTRUCTIONS = FitCode(
-    "VLA-P011", WARNING, "It was trained on other instructions than the tasks'.",
-    "select the tasks that it knows with --vla-tasks, or go on where this is what you test",
+    "VLA-P011", WARNING, "The policy was not trained on a task's instruction.",
+    "select the tasks that it knows with --vla-tasks, or continue if this is your test",
 )  # fmt: skip
 READS_NO_INSTRUCTION = FitCode(
-    "VLA-P012", WARNING, "It reads no instruction, and the suite's tasks differ by it.",
-    "select one task with --vla-tasks, or expect it to do any of them",
+    "VLA-P012", WARNING, "The policy reads no instruction, but the suite's tasks differ by it.",
+    "select one task with --vla-tasks, or expect it to perform any of them",
 )  # fmt: skip
-# Records say the number that was typed: it would name conditions that do not differ.
+# Records have the number from the command line: it would suggest conditions that do not differ.
 LONGER_THAN_CHUNK = FitCode(
-    "VLA-P013", ERROR, "More steps are asked for (--vla-replan) than a chunk has actions.",
-    "give --vla-replan a number up to the chunk's",
+    "VLA-P013", ERROR, "More steps are requested (--vla-replan) than a chunk has actions.",
+    "set --vla-replan to the chunk's length or less",
 )  # fmt: skip
 
 ANSWER = FitCode(
-    "VLA-P101", ERROR, "An answer is no array of numbers, an action (7,) or a chunk (k, 7).",
+    "VLA-P101", ERROR, "An answer is not an array of numbers with the shape of an action (7,) or a chunk (k, 7).",
     "return an array of that shape, float32 or float64",
 )  # fmt: skip
 NOT_FINITE = FitCode(
-    "VLA-P102", ERROR, "An answer has a NaN or an infinity.",
-    "look at its normalisation (a deviation of 0?), at half precision, and at weights that were not loaded",
+    "VLA-P102", ERROR, "An answer contains NaN or infinity.",
+    "check its normalisation (a deviation of 0?), half precision, and weights that were not loaded",
 )  # fmt: skip
 OUT_OF_RANGE = FitCode(
-    "VLA-P103", WARNING, "Actions are outside of [-1, 1]; an error where the suite does not clip them.",
-    "look at the scale, 1 is 0.05 m or 0.5 rad; a few that random pictures make are no trouble",
+    "VLA-P103", WARNING, "Actions are outside [-1, 1]; an error if the suite does not clip them.",
+    "check the scale: 1 is 0.05 m or 0.5 rad; a few such actions on random pictures are harmless",
 )  # fmt: skip
 NOT_REPEATABLE = FitCode(
-    "VLA-P104", ERROR, "The same question has another answer the next time; a warning for a policy on a server.",
-    "draw from episode.rng only, and keep nothing of an earlier episode",
+    "VLA-P104", ERROR, "A repeated question gets a different answer; a warning for a policy on a server.",
+    "draw from episode.rng only, and keep no state between episodes",
 )  # fmt: skip
 LEAK = FitCode(
-    "VLA-P105", ERROR, "An episode's answers change where another one runs beside or before it.",
-    "keep what an episode changes (history, chunk queue, caches) in its session; weights alone are shared",
+    "VLA-P105", ERROR, "An episode's answers change if another episode runs beside or before it.",
+    "keep episode state (history, chunk queue, caches) in the session; share weights only",
 )  # fmt: skip
 BATCH = FitCode(
-    "VLA-P106", ERROR, "An answer depends on what else is in its batch.",
-    "look at padding, normalisation over the batch, the order of answers and draws beside each episode's rng,"
-    " or set max_batch = 1",
+    "VLA-P106", ERROR, "An answer depends on the rest of its batch.",
+    "check padding, normalisation over the batch, the order of answers and draws from other generators than each"
+    " episode's rng, or set max_batch = 1",
 )  # fmt: skip
 IGNORES_INSTRUCTION = FitCode(
     "VLA-P107", WARNING, "Answers do not depend on the instruction.",
-    "see that episode.instruction reaches the model",
+    "check that episode.instruction reaches the model",
 )  # fmt: skip
 IGNORES_PICTURES = FitCode(
     "VLA-P108", WARNING, "Answers do not depend on the pictures.",
-    "see that they reach the model, under the names that it takes",
+    "check that they reach the model, under the names that it takes",
 )  # fmt: skip
 CONSTANT_GRIPPER = FitCode(
     "VLA-P109", WARNING, "The gripper never changes.",
-    "see that it reaches both signs (-1 opens, 1 closes); on random pictures a policy may just keep it",
+    "check that it takes both signs (-1 opens, 1 closes); on random pictures a policy may keep it constant",
 )  # fmt: skip
 RAISES = FitCode(
     "VLA-P110", ERROR, "The policy raises an exception.",
-    "every episode would end as an error",
+    "fix the exception: every episode would end as an error",
 )  # fmt: skip
 
 CODES = {
@@ -358,21 +365,21 @@ CODES = {
         NOT_REPEATABLE, LEAK, BATCH, IGNORES_INSTRUCTION, IGNORES_PICTURES, CONSTANT_GRIPPER, RAISES,
     )
 }  # fmt: skip
-"""All codes by name: VLA-P0.. by what a policy says, VLA-P1.. by trial."""
+"""All codes by name: VLA-P0.. from a policy's traits, VLA-P1.. from a trial."""
 
 _MEND_GRIPPER = {
     "1 opens, -1 closes": "return -gripper",
     "0 opens, 1 closes": "return 2 * gripper - 1",
     "1 opens, 0 closes": "return 1 - 2 * gripper",
-    "width": "return 1 where it is to be less than the fingers' opening, and -1 where it is to be more",
+    "width": "return 1 for a width below the fingers' opening, and -1 above it",
 }
 
 
 def suite_traits(protocol: Protocol) -> Traits:
-    """What a suite takes and gives, in the words of `Traits`; of instructions nothing."""
+    """Return the properties of a suite as `Traits`, without instructions."""
     pictures = tuple(f"{camera}_image" for camera in protocol.cameras)
     if protocol.vectors:
-        # A world of the suite's own; what its numbers mean nobody says.
+        # A world of the suite's own: the meaning of its values is not known.
         names = tuple(name for name, _ in protocol.vectors)
         return Traits(
             action_size=protocol.action_size,
@@ -392,11 +399,11 @@ def suite_traits(protocol: Protocol) -> Traits:
 
 
 def check_fit(traits: Traits, suite: Suite | tuple[str, Protocol]) -> tuple[FitFinding, ...]:
-    """What a policy says of itself against a suite; what it does not say is not checked.
+    """Compare a policy's traits with a suite; unknown traits are not checked.
 
     Args:
         traits: the policy's.
-        suite: a suite; or its name and protocol, where instructions are not checked.
+        suite: a suite; or its name and protocol, if instructions are not to be checked.
 
     Returns:
         Findings in the order of `CODES`.
@@ -409,12 +416,12 @@ def check_fit(traits: Traits, suite: Suite | tuple[str, Protocol]) -> tuple[FitF
 
 
 def check_replan(traits: Traits, replan: int | None) -> tuple[FitFinding, ...]:
-    """What ``--vla-replan`` asks for against what a policy says of its chunks; None: it is not given."""
+    """Compare ``--vla-replan`` (None if not given) with the length of a policy's chunks."""
     if replan is None or traits.chunk is None or replan <= traits.chunk:
         return ()
     return (
         LONGER_THAN_CHUNK.found(
-            f"--vla-replan={replan} of a policy whose chunks have {counted(traits.chunk, 'action')}"
+            f"--vla-replan={replan}, but the policy's chunks have {counted(traits.chunk, 'action')}"
         ),
     )
 
@@ -425,34 +432,34 @@ def _compared(said: Traits, name: str, has: Traits) -> Iterator[FitFinding]:
 
     if differs(said.action_size, has.action_size):
         yield ACTION_DIMENSION.found(
-            f"the policy gives {said.action_size} numbers an action, {name} takes {has.action_size}"
+            f"the policy's actions have {said.action_size} values, but {name} takes {has.action_size}"
         )
     if differs(said.action_convention, has.action_convention):
         yield ACTION_CONVENTION.found(
-            f"the policy gives {said.action_convention} actions, {name} takes {has.action_convention} ones"
+            f"the policy's actions are {said.action_convention}, but {name} takes {has.action_convention} ones"
         )
     if differs(said.rotation, has.rotation):
-        yield ROTATION.found(f"the policy gives rotations as {said.rotation}, {name} takes {has.rotation}")
+        yield ROTATION.found(f"the policy's rotations are {said.rotation}, but {name} takes {has.rotation}")
     if differs(said.gripper, has.gripper):
         yield GRIPPER.found(
-            f"the policy's gripper is {said.gripper!r}, {name}'s {has.gripper!r}",
+            f"the policy's gripper is {said.gripper!r}, but {name}'s is {has.gripper!r}",
             mend=_MEND_GRIPPER.get(said.gripper or ""),
         )
     given = has.reads or ()
     if missing := [reading for reading in said.reads or () if reading not in given]:
-        yield OBSERVATION.found(f"the policy reads {', '.join(missing)}, {name} has {', '.join(given)}")
+        yield OBSERVATION.found(f"the policy reads {', '.join(missing)}, but {name} has {', '.join(given)}")
     if differs(said.image_size, has.image_size):
-        yield PICTURE_SIZE.found(f"the policy takes {_sized(said)} pictures only, {name} has {_sized(has)}")
+        yield PICTURE_SIZE.found(f"the policy takes {_sized(said)} pictures only, but {name} has {_sized(has)}")
     if differs(said.image_transform, has.image_transform):
         yield PICTURE_TRANSFORM.found(
-            f"the policy was trained on pictures with image_transform {said.image_transform!r}, {name} has "
+            f"the policy was trained on pictures with image_transform {said.image_transform!r}, but {name} has "
             f"{has.image_transform!r}"
         )
     if differs(said.state_size, has.state_size) or differs(said.state_layout, has.state_layout):
-        yield STATE.found(f"the policy takes a state{_state(said)}, {name} has one{_state(has)}")
+        yield STATE.found(f"the policy takes a state{_state(said)}, but {name} has one{_state(has)}")
     if differs(said.control_freq, has.control_freq):
         yield CONTROL_RATE.found(
-            f"the policy was trained at {said.control_freq:g} Hz, {name} runs at {has.control_freq:g} Hz"
+            f"the policy was trained at {said.control_freq:g} Hz, but {name} runs at {has.control_freq:g} Hz"
         )
 
 
@@ -460,7 +467,9 @@ def _instructions(said: Traits, name: str, instructions: list[str]) -> Iterator[
     number = len(instructions)
     without = sum(not instruction.strip() for instruction in instructions)
     if said.language and without:
-        yield NO_INSTRUCTION.found(f"the policy reads the instruction, {without} of {name}'s {number} tasks have none")
+        yield NO_INSTRUCTION.found(
+            f"the policy reads the instruction, but {without} of {name}'s {number} tasks have none"
+        )
     if said.instructions is not None:
         new = [instruction for instruction in instructions if instruction not in said.instructions]
         if new:
@@ -469,7 +478,7 @@ def _instructions(said: Traits, name: str, instructions: list[str]) -> Iterator[
             )
     if said.language is False and len(set(instructions)) > 1:
         yield READS_NO_INSTRUCTION.found(
-            f"the policy reads no instruction, {name} has {number} tasks with {len(set(instructions))}"
+            f"the policy reads no instruction, but {name} has {number} tasks with {len(set(instructions))}"
         )
 
 

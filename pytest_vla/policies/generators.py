@@ -1,4 +1,4 @@
-"""A policy's noise: generators seeded by run, case and step, and their state as a message holds it."""
+"""A policy's noise: generators seeded by run, case and step, and the encoding of their state in messages."""
 
 import hashlib
 import random
@@ -13,14 +13,14 @@ from pytest_vla.errors import WireError
 
 
 def noise_generator(run_seed: int, case_id: str) -> np.random.Generator:
-    """The generator of an episode as it is when the episode begins; before every question it is seeded anew."""
+    """Return the generator of an episode at its begin; it is reseeded before every question."""
     return np.random.Generator(_noise(run_seed, case_id, None))
 
 
 def reseed(noise: np.random.Generator, run_seed: int, case_id: str, step: int) -> None:
     """Seed an episode's generator for the question after control step `step`.
 
-    What a policy draws is thereby a function of run seed, case and step, however much it drew before.
+    A policy's draws are thereby a function of run seed, case and step, independent of earlier draws.
     """
     noise.bit_generator.state = _noise(run_seed, case_id, step).state
 
@@ -32,7 +32,7 @@ def _noise(run_seed: int, case_id: str, step: int | None) -> np.random.PCG64:
 
 
 def pack_noise(noise: np.random.Generator) -> list[Any]:
-    """The state of a PCG64 generator as a message can hold it."""
+    """Return the state of a PCG64 generator as values for a message."""
     state = noise.bit_generator.state
     numbers = state["state"]
     wide = [number.to_bytes(16, "big") for number in (numbers["state"], numbers["inc"])]
@@ -40,7 +40,7 @@ def pack_noise(noise: np.random.Generator) -> list[Any]:
 
 
 def set_noise(noise: np.random.Generator, packed: Any) -> None:
-    """Gives a PCG64 generator the state that `pack_noise` read. Raises WireError where it is none."""
+    """Set a PCG64 generator to a state from `pack_noise`. Raises WireError if it is not one."""
     try:
         value, increment, has_uint32, uinteger = packed
         noise.bit_generator.state = {
@@ -57,13 +57,13 @@ def set_noise(noise: np.random.Generator, packed: Any) -> None:
 
 
 def seed_globals(noises: Sequence[np.random.Generator]) -> None:
-    """Seeds the global generators by those of the episodes that ask, from which nothing is drawn.
+    """Seed the global generators from the generators of the episodes that ask; nothing is drawn from these.
 
-    torch's are seeded where something has imported it, also those of devices that are in use.
+    torch's generators are seeded if torch is already imported, including those of devices in use.
 
     Args:
-        noises: of one episode, or of all that are in a batch, in its order: what is drawn then depends on all of them.
-            Where there are none, nothing is seeded.
+        noises: the generator of one episode, or of all episodes of a batch in its order: the draws then depend
+            on all of them. If empty, nothing is seeded.
     """
     if not noises:
         return
@@ -74,7 +74,7 @@ def seed_globals(noises: Sequence[np.random.Generator]) -> None:
     torch, generator = _torch()
     if generator is not None:
         generator.manual_seed(seed % 2**63)
-        # A device that nothing has used yet begins with a seed of its own, which is always the same.
+        # A device that is not in use yet starts with a fixed seed of its own.
         if torch.cuda.is_initialized():
             torch.cuda.manual_seed_all(seed % 2**63)
         if torch.backends.mps.is_available():
@@ -83,9 +83,10 @@ def seed_globals(noises: Sequence[np.random.Generator]) -> None:
 
 @contextmanager
 def globals_put_back() -> Iterator[None]:
-    """Afterwards the global generators are where they were; but for those of torch's devices, which would have to wait.
+    """Restore the global generators after a block, except for those of torch's devices.
 
-    It takes ten times as long as to seed them, which is why it goes around an episode, not around a question.
+    Reading the state of a device would have to wait for it. Restoring takes ten times as long as seeding, so it
+    surrounds an episode, not a question.
     """
     python, numpy = random.getstate(), np.random.get_state()
     _, generator = _torch()
@@ -101,7 +102,10 @@ def globals_put_back() -> Iterator[None]:
 
 @contextmanager
 def all_globals_put_back() -> Iterator[None]:
-    """As `globals_put_back`, and torch's generators on devices too; for once in a while, as that waits for devices."""
+    """Restore the global generators after a block, including torch's on devices.
+
+    For rare use: reading the state of a device waits for it.
+    """
     torch, _ = _torch()
     cuda = mps = None
     if torch is not None and hasattr(torch, "cuda") and torch.cuda.is_initialized():
@@ -119,7 +123,7 @@ def all_globals_put_back() -> Iterator[None]:
 
 
 def _torch() -> tuple[Any, Any]:
-    """torch, and its generator on the processor; None, where it is not imported."""
+    """Return torch and its CPU generator, or None for each that is not imported."""
     torch = sys.modules.get("torch")
-    # A module of that name may be another, or may be in the middle of its import.
+    # The module may be a different one of that name, or may still be importing.
     return torch, getattr(torch, "default_generator", None)

@@ -1,7 +1,7 @@
-"""A policy in the memory of the process that started pytest, such as a training script: ``--vla-model=live:NAME``.
+"""A policy in the memory of the process that started pytest, such as a training script (``live:NAME``).
 
-`pytest_vla.evaluate` starts pytest and says in a file, which `CALLER` names, where that policy answers. The file's
-folder is for one call and for this user alone; pytest says in it which run it is.
+`pytest_vla.evaluate` starts pytest, and writes the policy's address to a file that the environment variable `CALLER`
+names. The file's folder serves one call and is accessible to this user only; pytest writes the run's folder to it.
 """
 
 import copyreg
@@ -34,7 +34,7 @@ CALLER = "PYTEST_VLA_CALLER"
 """The environment variable that names the file."""
 
 LIVE = "live"
-"""What stands before the colon."""
+"""The text before the colon."""
 
 _FILE, _RUN = "caller.json", "run"
 
@@ -44,10 +44,10 @@ class LivePolicy:
     """A policy that answers in the process that started pytest.
 
     Attributes:
-        name: what stands after ``live:``.
-        socket: of the Unix-domain socket where it answers.
-        secret: what a worker has to know, in hex.
-        about: what it says of itself, as a table of `pytest_vla.serving.process.About`.
+        name: the text after ``live:``.
+        socket: the path of the Unix-domain socket where it answers.
+        secret: the secret that workers authenticate with, in hex.
+        about: its description, as a table of `pytest_vla.serving.process.About`.
     """
 
     name: str
@@ -58,13 +58,13 @@ class LivePolicy:
 
 @dataclass(frozen=True)
 class Caller:
-    """Who started pytest by `pytest_vla.evaluate`.
+    """The process that started pytest by `pytest_vla.evaluate`.
 
     Attributes:
-        folder: of the file that says so.
-        pid: of the process.
-        pipe: an open file that comes to its end as soon as that process does.
-        policy: that it has; None: ``--vla-model`` says another.
+        folder: the folder of the file that describes it.
+        pid: its process id.
+        pipe: an open file that reaches its end as soon as that process ends.
+        policy: the policy in its memory, or None if ``--vla-model`` names a different one.
     """
 
     folder: Path
@@ -74,19 +74,19 @@ class Caller:
 
 
 def write_caller(caller: Caller) -> dict[str, str]:
-    """Writes the file, and gives the environment variable that names it. Raises VlaError."""
+    """Write the file, and return the environment variable that names it. Raises VlaError."""
     file = caller.folder / _FILE
     with whole_file(file) as stream:
-        # The folder is this user's alone; others may not even know that there is a secret.
+        # Only this user may read the folder and the secret in this file.
         os.fchmod(stream.fileno(), 0o600)
         stream.write(json.dumps({**asdict(caller), "folder": str(caller.folder)}).encode())
     return {CALLER: str(file)}
 
 
 def find_caller() -> Caller | None:
-    """Who started this process; None: nobody who says so.
+    """Return the caller that started this process, or None if there is none.
 
-    What this process starts itself inherits the variable, and is nothing of the caller's.
+    Children of this process inherit the variable, but the caller did not start them.
     """
     file = os.environ.get(CALLER)
     if not file:
@@ -96,19 +96,19 @@ def find_caller() -> Caller | None:
         policy = table["policy"] and LivePolicy(**table["policy"])
         caller = Caller(Path(table["folder"]), table["pid"], table["pipe"], policy)
     except (OSError, ValueError, KeyError, TypeError):
-        # It is long gone.
+        # The caller ended long ago.
         return None
     return caller if caller.pid == os.getppid() else None
 
 
 def tell_run(caller: Caller, run: Path) -> None:
-    """Tells the caller which run this is, by its folder. Raises VlaError."""
+    """Write the folder of this run for the caller. Raises VlaError."""
     with whole_file(caller.folder / _RUN) as stream:
         stream.write(os.fsencode(run))
 
 
 def told_run(folder: Path) -> Path | None:
-    """The run that pytest told of; None: it did not come so far."""
+    """Return the folder of the run that pytest has written, or None if it has not come so far."""
     try:
         return Path(os.fsdecode((folder / _RUN).read_bytes()))
     except OSError:
@@ -116,7 +116,11 @@ def told_run(folder: Path) -> Path | None:
 
 
 def live_policy(spec: ModelSpec) -> LivePolicy | None:
-    """The policy that a text names, where the caller has it; None for a text of another kind. Raises VlaError."""
+    """Return the caller's policy that a spec names, or None if the spec names another type of policy.
+
+    Raises:
+        VlaError: no caller has a policy of that name.
+    """
     kind, _, name = spec.text.partition(":")
     if kind != LIVE:
         return None
@@ -124,22 +128,21 @@ def live_policy(spec: ModelSpec) -> LivePolicy | None:
     if caller is None or caller.policy is None or caller.policy.name != name:
         raise VlaError(
             f"--vla-model={spec.text}: this policy was in the memory of a script that called pytest_vla.evaluate, and "
-            "nothing else can ask it. Call evaluate again; replay:RUN_FOLDER plays what it did; a checkpoint has a "
-            "text of its own, such as lerobot:PATH"
+            "exists only there. Call evaluate again, replay its actions with replay:RUN_FOLDER, or load a checkpoint, "
+            "such as lerobot:PATH."
         )
     return caller.policy
 
 
-# A digest of all that an object in memory consists of, where all of it can be known.
+# A digest of everything that an object in memory consists of, if all of it can be read.
 #
-# Whatever of a policy can make it act otherwise is in it: attributes of its own and of what it points to, arrays and
-# tensors by content, classes and functions by their code and the file that they are from. What cannot be known, such
-# as an object of a compiled library that cannot be pickled, raises: a digest that left it out would be one for two
-# policies.
+# It covers all that can change a policy's actions: its attributes and those of the objects it refers to, arrays and
+# tensors by content, classes and functions by their code and file. A part that cannot be read, such as an object of a
+# compiled library that cannot be pickled, raises an error: a digest without it could be equal for two policies.
 
-# Written as they are. Nothing else is told apart by its text.
+# Read by their text; objects of other types are read by content.
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, range, type(...), type(NotImplemented))
-# They say nothing of how a policy acts.
+# They do not affect a policy's actions.
 _SILENT = (type(threading.Lock()), type(threading.RLock()), logging.Logger, logging.Handler)
 _OF_C = (
     types.WrapperDescriptorType,
@@ -151,8 +154,8 @@ _OF_C = (
 _CONTAINERS = (dict, list, tuple, set, frozenset, deque, bytearray, str, bytes, int, float, complex)
 _CACHED = type(functools.lru_cache(lambda: None))
 _COMPILED = (".so", ".pyd", ".dylib")
-# What objects of a package keep that says nothing of how they answer: how a module is saved, loaded and trained (hooks
-# of its answers are read), and what a processor was given last.
+# Attributes of a package's objects that do not affect their answers: how a module is saved, loaded and trained (hooks
+# of its answers are read), and the last input of a processor.
 _NOT_OF_ANSWERS = {
     "torch": (
         "_state_dict_hooks",
@@ -167,11 +170,11 @@ _NOT_OF_ANSWERS = {
 
 
 def content_digest(*values: Any) -> str:
-    """sha256 (hex) over everything that values consist of; equal in another process that made them alike.
+    """Compute the sha256 (hex) of everything that values consist of; equal in every process that made them alike.
 
     Raises:
-        TypeError: something in it is of a kind whose content cannot be known.
-        Exception: whatever reading of it raises, such as a tensor that is nowhere.
+        TypeError: a part is of a kind whose content cannot be known.
+        Exception: any error raised while reading a part, such as a tensor on the meta device.
     """
     reader = _Reader()
     reader.read(values)
@@ -179,7 +182,7 @@ def content_digest(*values: Any) -> str:
 
 
 def array_content(value: Any) -> tuple[str, tuple[int, ...], str]:
-    """The type, shape and sha256 (hex) of an array of numbers or a tensor, wherever it is.
+    """Return the type, shape and sha256 (hex) of a numeric array or a tensor on any device.
 
     Raises:
         TypeError: it is neither.
@@ -195,7 +198,7 @@ def array_content(value: Any) -> tuple[str, tuple[int, ...], str]:
 
 
 def numbers_of(value: Any) -> np.ndarray[Any, Any]:
-    """An array of numbers; raises TypeError where it is none."""
+    """Return a value as a numeric array. Raises TypeError if it is not one."""
     array = np.asarray(value)
     if array.dtype.kind not in "buifc":
         raise TypeError(f"{type(value).__name__} is no array of numbers")
@@ -203,22 +206,22 @@ def numbers_of(value: Any) -> np.ndarray[Any, Any]:
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether it is torch's, which is not imported for it."""
+    """Whether a value is a torch tensor; torch is not imported for this."""
     return _torch_of(value) is not None
 
 
 def _torch_of(value: Any) -> Any:
-    """torch, where a value is a tensor of it."""
+    """Return torch if a value is a tensor, else None."""
     torch: Any = sys.modules.get("torch")
     return torch if torch is not None and isinstance(value, torch.Tensor) else None
 
 
 class _Reader:
-    """Goes through objects once, in an order that follows from them."""
+    """A reader that visits objects once, in an order that the objects determine."""
 
     def __init__(self) -> None:
         self._told = hashlib.sha256()
-        # What was read, by identity, and kept: the place of what is gone may be another's.
+        # The objects that were read, by identity. They are kept, since the identity of a deleted object can be reused.
         self._seen: dict[int, tuple[int, Any]] = {}
         self._modules: dict[str, bool] = {}
         self._contents: dict[tuple[Any, ...], tuple[str, tuple[int, ...], str]] = {}
@@ -246,7 +249,7 @@ class _Reader:
         elif isinstance(value, _OF_C):
             self._tell("of C", value.__objclass__.__module__, value.__qualname__)
         elif kind in (tuple, frozenset) or isinstance(value, np.generic | np.dtype):
-            # Whether two of them are one object is chance.
+            # Whether two equal ones are the same object is chance.
             self._content(value)
         elif id(value) in self._seen:
             self._tell("again", self._seen[id(value)][0])
@@ -258,7 +261,7 @@ class _Reader:
         self._told.update(repr(words).encode(errors="surrogatepass") + b"\n")
 
     def _read_all(self, name: str, values: Iterable[Any]) -> None:
-        """What it is called keeps lists of lists apart."""
+        """Read values under a name and with their number, so that nested lists have different digests."""
         listed = list(values)
         self._tell(name, len(listed))
         for each in listed:
@@ -271,7 +274,7 @@ class _Reader:
             self.read(value)
 
     def _content(self, value: Any) -> None:
-        """What is neither plain nor known already."""
+        """Read a value that is neither plain nor already seen."""
         kind = type(value)
         if isinstance(value, type):
             self._class(value)
@@ -332,7 +335,7 @@ class _Reader:
             self._read_table(vars(value))
 
     def _object(self, value: Any) -> None:
-        """Attributes, slots, and what its class keeps elsewhere."""
+        """Read attributes, slots, and the parts that the object's class stores elsewhere."""
         kind = type(value)
         self._tell("object")
         self._whole_class(kind)
@@ -360,7 +363,7 @@ class _Reader:
             if isinstance(value, defaultdict):
                 self.read(value.default_factory)
         elif isinstance(value, set | frozenset):
-            # In the order of their digests: that of a set is chance.
+            # In the order of their digests, since the order of a set is random.
             self._tell("set", sorted(content_digest(each) for each in value))
         elif isinstance(value, deque):
             self._tell("at most", value.maxlen)
@@ -373,7 +376,11 @@ class _Reader:
             self._tell("as", of_it.__name__, of_it.__repr__(value))
 
     def _pickled(self, value: Any) -> None:
-        """What a class of C gives to be made anew of. Raises TypeError where it gives nothing, or may give half."""
+        """Read the values that pickle would rebuild an object of a C class from.
+
+        Raises:
+            TypeError: the class gives no such values, or possibly only some of them.
+        """
         kind = type(value)
         ways = (kind.__reduce_ex__, kind.__reduce__, getattr(kind, "__getstate__", None))
         if any(isinstance(each, types.FunctionType) for each in ways):
@@ -387,7 +394,7 @@ class _Reader:
         self._read_all("made of", (called, arguments, state, list(items or ()), list(table or ())))
 
     def _global(self, value: Any, name: str) -> None:
-        """What a module of C has under a name. Raises TypeError where that is something else."""
+        """Read the name of a value in a C module. Raises TypeError if the module has a different value there."""
         module = getattr(value, "__module__", None) or type(value).__module__
         if _named(module, name) is not value:
             raise TypeError(f"{name}, which is not in {module}")
@@ -412,7 +419,7 @@ class _Reader:
         self._read_all("constants", code.co_consts)
 
     def _class(self, kind: type) -> None:
-        """By its name, where it has one that others find it by."""
+        """Read a class by its name if it can be imported by it, otherwise by its content."""
         if _named(kind.__module__, kind.__qualname__) is kind:
             self._tell("class", kind.__module__, kind.__qualname__)
             self._module(kind.__module__)
@@ -420,7 +427,7 @@ class _Reader:
             self._whole_class(kind)
 
     def _whole_class(self, kind: type) -> None:
-        """With all that objects of it have from it and what it is derived from: methods, attributes."""
+        """Read a class and its bases by content: methods and attributes."""
         for each in kind.__mro__[:-1]:
             key = -id(each)
             self._tell("class", each.__module__, each.__qualname__)
@@ -438,8 +445,11 @@ class _Reader:
                 self.read(value)
 
     def _module(self, name: str) -> bool:
-        """By its file, and the version of its package. Returns whether it is written in Python. Raises TypeError where
-        its code cannot be known, as in a notebook."""
+        """Read a module's file and the version of its package; return whether it is written in Python.
+
+        Raises:
+            TypeError: the module's code cannot be known, as in a notebook.
+        """
         if name not in self._modules:
             top = name.partition(".")[0]
             package = sys.modules.get(top)
@@ -468,18 +478,18 @@ def _slots(kind: type) -> list[tuple[str, Any]]:
 
 
 def _keeps_elsewhere(kind: type) -> bool:
-    """Whether objects have a part that is neither an attribute nor a slot: a class of C. As pickle finds it out."""
+    """Whether objects of a C class have parts that are neither attributes nor slots; pickle uses the same test."""
     pointers = len(_slots(kind)) + (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
     return bool(kind.__itemsize__) or kind.__basicsize__ > object.__basicsize__ + 8 * pointers
 
 
 def _is_of_namedtuple(value: Any) -> bool:
-    """Its ``__new__`` is of a module that is nowhere; what it does follows from its fields."""
+    """Whether a value is the generated ``__new__`` of a namedtuple, which follows from the fields."""
     return isinstance(value, types.FunctionType) and value.__globals__.get("__name__", "").startswith("namedtuple_")
 
 
 def _place(value: Any) -> tuple[Any, ...] | None:
-    """Where an array's numbers are: weights are often to be had in several ways, and are read once."""
+    """Return the memory location of an array's numbers, so that weights with several names are read once."""
     if isinstance(value, np.ndarray):
         pointer = value.__array_interface__["data"][0]
         return pointer, str(value.dtype), value.shape, value.strides
@@ -490,28 +500,28 @@ def _place(value: Any) -> tuple[Any, ...] | None:
     return value.data_ptr(), str(value.dtype), tuple(value.shape), value.stride(), str(value.device), *flags
 
 
-# What names the content of a policy in memory, which may be in the middle of its training.
+# The digest of a policy in memory, which may be in the middle of its training.
 #
-# Records of one name and one digest are taken for the same policy, and of repeats the first counts: a digest that
-# stays while weights change would hide later checkpoints behind the first. Where it is not sure, each call is a
-# policy by itself.
+# Records with the same name and digest count as the same policy, and only the first of repeated episodes counts: a
+# digest that did not change with the weights would hide later checkpoints behind the first. If the digest is
+# uncertain, each call counts as a new policy.
 
 _LONGEST = 200
 
 
 def live_digest(policy: object, given: object = None) -> str:
-    """The digest for the records of a policy in memory.
+    """Return the digest for the records of a policy in memory.
 
     Args:
         policy: the policy.
-        given: a text that names what is in memory, or arrays or tensors by name, which are hashed, or a torch module,
-            of which everything is; None: where the policy shows its weights, by its attribute ``weights`` or as a torch
-            module, these and all else that it consists of, see `content_digest`; else its text ``digest`` alone, which
-            is the policy's word that it names what is in memory now. A text that no other call has, where there is
-            neither, or where something is of a kind whose content cannot be known.
+        given: a text that identifies the weights in memory; arrays or tensors by name, which are hashed; a
+            torch module, which is hashed completely; or None. With None, a policy that has its weights as an
+            attribute ``weights``, or that is a torch module, is hashed completely, see `content_digest`; any
+            other policy is identified by its text ``digest`` alone, which it must keep up to date. If there is
+            no such text, or a part cannot be read, the digest is a random text that no other call gets.
 
     Raises:
-        VlaError: what is given is nothing of that.
+        VlaError: `given` is none of these.
     """
     if isinstance(given, str):
         if not given.strip() or len(given) > _LONGEST or not given.isprintable():
@@ -532,20 +542,20 @@ def live_digest(policy: object, given: object = None) -> str:
             shown = weights if weights is None or is_torch_module(weights) else _by_name(weights)
             return content_digest(policy, shown, getattr(policy, "digest", None))
     except Exception:
-        # Of a kind that cannot be read; nobody knows whether it changes.
+        # A part cannot be read, so whether it changes is not known.
         return secrets.token_hex(32)
     own = getattr(policy, "digest", None)
     return own if isinstance(own, str) and own else secrets.token_hex(32)
 
 
 def weights_digest(weights: Any) -> str:
-    """sha256 (hex) over names, types, shapes and content of weights, wherever they are.
+    """Compute the sha256 (hex) over names, types, shapes and content of weights on any device.
 
     Args:
-        weights: arrays or tensors by name, or what has them as its ``state_dict``.
+        weights: arrays or tensors by name, or an object with a ``state_dict``.
 
     Raises:
-        TypeError: it is something else, or has something else in it.
+        TypeError: `weights` is something else, or contains something else.
     """
     table = _by_name(weights)
     content = hashlib.sha256()
@@ -555,7 +565,7 @@ def weights_digest(weights: Any) -> str:
 
 
 def _by_name(weights: Any) -> dict[Any, Any]:
-    """Weights as a table. Raises TypeError where they are none."""
+    """Return weights as a table. Raises TypeError if they are not weights by name."""
     table = weights.state_dict() if hasattr(weights, "state_dict") else weights
     if not isinstance(table, Mapping) or not table:
         raise TypeError(f"{type(weights).__name__} has no weights by name")
@@ -566,6 +576,6 @@ def _by_name(weights: Any) -> dict[Any, Any]:
 
 
 def is_torch_module(policy: object) -> bool:
-    """Whether it is a ``torch.nn.Module``; torch is not imported for it."""
+    """Whether a policy is a ``torch.nn.Module``; torch is not imported for this."""
     torch: Any = sys.modules.get("torch")
     return torch is not None and hasattr(torch, "nn") and isinstance(policy, torch.nn.Module)

@@ -1,4 +1,4 @@
-"""``--vla-model=lerobot:WHERE``: any policy of lerobot, in process, with its own pre- and postprocessors."""
+"""``--vla-model=lerobot:WHERE``: any lerobot policy, in process, with its own pre- and postprocessors."""
 
 import copy
 import hashlib
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     pass
 
 
-# What a lerobot policy wants to see, read from its config: which of our cameras is which of its pictures.
+# The inputs of a lerobot policy, read from its config: which of our cameras is which of its pictures.
 
 STATE = "observation.state"
 ACTION = "action"
@@ -35,18 +35,18 @@ ACTION = "action"
 _SCENE, _WRIST = "agentview_image", "robot0_eye_in_hand_image"
 _WRIST_NAMES = re.compile(r"wrist|hand|gripper|^image_?2$|^camera_?2$")
 _SCENE_NAMES = re.compile(r"agentview|^image_?1?$|^camera_?1$|front|base|top|exterior|third|main|static")
-# Classes that bring a picture of any size to their own, as lerobot-eval leaves it to them.
+# Config attributes of classes that resize pictures themselves; lerobot-eval relies on that, too.
 _RESIZES_ITSELF = ("resize_imgs_with_padding", "image_resolution", "resize_shape")
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What goes into a policy's preprocessor.
+    """The inputs of a policy's preprocessor.
 
     Attributes:
-        pictures: for each of its keys, the picture of ours that it gets.
-        sizes: height and width in pixels for the keys whose pictures have to be brought to a size.
-        state: its key for the state (8,); None: it wants none.
+        pictures: for each key of the preprocessor, the name of our picture.
+        sizes: height and width in pixels for the keys whose pictures have to be resized.
+        state: the key for the state (8,), or None if the policy takes no state.
     """
 
     pictures: Mapping[str, str]
@@ -55,19 +55,20 @@ class Inputs:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The observations of ours that are needed."""
+        """The names of our observations that are needed."""
         return (*dict.fromkeys(self.pictures.values()), *(["state"] if self.state else []))
 
 
 def read_inputs(config: Any, renames: Mapping[str, str]) -> Inputs:
-    """What a policy with this config gets.
+    """Return the inputs of a policy with this config.
 
     Args:
         config: lerobot's ``PreTrainedConfig``.
-        renames: what the policy's preprocessor renames, from the key that it takes to the key of the config.
+        renames: the renaming in the policy's preprocessor, from the key that it takes to the key of the config.
 
     Raises:
-        VlaError: it wants more cameras than there are, another state or other observations, or gives other actions.
+        VlaError: the policy needs more cameras than there are, a different state or other observations, or has
+            different actions.
     """
     _check_actions(config)
     taken = {new: old for old, new in renames.items()}
@@ -79,11 +80,11 @@ def read_inputs(config: Any, renames: Mapping[str, str]) -> Inputs:
         if key in config.image_features:
             continue
         if key != STATE:
-            raise _unfit(fit.OBSERVATION, f"the policy wants {key!r}, which no suite has: pictures and {STATE!r}")
+            raise _unfit(fit.OBSERVATION, f"the policy needs {key!r}, but suites have only pictures and {STATE!r}")
         if tuple(feature.shape) != (STATE_SIZE,):
             raise _unfit(
                 fit.STATE,
-                f"the policy wants a state {tuple(feature.shape)}, the suite's is ({STATE_SIZE},): position, "
+                f"the policy needs a state {tuple(feature.shape)}, but suites have ({STATE_SIZE},): position, "
                 "axis-angle, two fingers",
                 "take a checkpoint that was trained on LIBERO",
             )
@@ -100,22 +101,24 @@ def _check_actions(config: Any) -> None:
     if isinstance(mode, str) and "ee6d" in mode:
         raise _unfit(
             fit.ACTION_CONVENTION,
-            f"the policy gives absolute end-effector poses (action_mode {mode!r}), and the suites' worlds execute "
-            "relative ones",
-            "lerobot-eval runs such a checkpoint with --env.control_mode=absolute, which is not here yet",
+            f"the policy's actions are absolute poses (action_mode {mode!r}), but suites take relative ones",
+            "lerobot-eval runs such a checkpoint with --env.control_mode=absolute; pytest-vla does not support it yet",
         )
     feature = (config.output_features or {}).get(ACTION)
     if feature is None or tuple(feature.shape) != (ACTION_SIZE,):
         shape = "none" if feature is None else tuple(feature.shape)
         raise _unfit(
             fit.ACTION_DIMENSION,
-            f"the policy's actions are {shape}, the suite takes ({ACTION_SIZE},)",
+            f"the policy's actions have shape {shape}, but suites take ({ACTION_SIZE},)",
             "take a checkpoint that was trained on LIBERO",
         )
 
 
 def _assign(keys: list[str], config: Any) -> dict[str, str]:
-    """Our picture for each key: by name, then by order. Keys of empty cameras get none: the class fills them itself."""
+    """Return our picture for each key: by name, then by order.
+
+    Keys of empty cameras get none: the class fills them itself.
+    """
     assigned: dict[str, str] = {}
     for wanted, names in ((_SCENE, _SCENE_NAMES), (_WRIST, _WRIST_NAMES)):
         for key in keys:
@@ -132,9 +135,9 @@ def _assign(keys: list[str], config: Any) -> dict[str, str]:
     if len(rest) > max(int(getattr(config, "empty_cameras", 0) or 0) - named_empty, 0):
         raise _unfit(
             fit.OBSERVATION,
-            f"the policy wants {len(keys) - named_empty} cameras ({', '.join(keys)}), and there are two "
-            f"({_SCENE}, {_WRIST}): {', '.join(rest)} would see nothing",
-            "if it was trained without, say so by empty_cameras in its config.json",
+            f"the policy needs {len(keys) - named_empty} cameras ({', '.join(keys)}), but suites have two "
+            f"({_SCENE}, {_WRIST}): there is no picture for {', '.join(rest)}",
+            "if it was trained without that picture, set empty_cameras in its config.json",
         )
     return {key: assigned[key] for key in keys if key in assigned}
 
@@ -143,8 +146,8 @@ def _height_and_width(shape: tuple[int, ...]) -> tuple[int, int]:
     if len(shape) != 3:
         raise _unfit(
             fit.PICTURE_SIZE,
-            f"the policy wants a picture of shape {shape}, a suite's are (3, height, width)",
-            "look at input_features in its config.json",
+            f"the policy needs pictures of shape {shape}, but a suite's are (3, height, width)",
+            "check input_features in its config.json",
         )
     # Some datasets were recorded with channels last.
     height, width = shape[1:] if shape[0] == 3 else shape[:2]
@@ -164,18 +167,19 @@ _BELOW = (".", "pretrained_model", "checkpoints/last/pretrained_model")
 
 
 def load(where: str, device: str = AUTO, *, folder: Path = Path(), replan: int | None = None) -> "LerobotPolicy":
-    """Load a policy, and try it out: what it draws, whether it batches, and the shape of its actions.
+    """Load a policy, and find out by trial questions whether it draws, whether it batches, and its action shape.
 
     Args:
-        where: a folder that ``save_pretrained`` or lerobot-train wrote, or a model of the hub, ``OWNER/NAME`` or
-            ``OWNER/NAME@REVISION``.
-        device: ``auto`` (cuda, mps, cpu: the first there is) or one that torch knows, such as ``cuda:1``.
-        folder: what a relative path is relative to.
-        replan: how many steps of a chunk to execute by default; None: the config's ``n_action_steps``.
+        where: a folder that ``save_pretrained`` or lerobot-train wrote, or a model on the hub, ``OWNER/NAME``
+            or ``OWNER/NAME@REVISION``.
+        device: ``auto`` (the first available of cuda, mps and cpu) or a torch device such as ``cuda:1``.
+        folder: the folder that a relative path starts from.
+        replan: the default number of steps of a chunk to execute, or None for the config's ``n_action_steps``.
 
     Raises:
-        VlaError: lerobot is missing, there is no such policy or it cannot be fetched, it was saved without processors,
-            or it does not fit: other cameras, state or actions, or state of episodes that cannot be kept apart.
+        VlaError: lerobot is missing, the policy does not exist or cannot be downloaded, it was saved without
+            processors, or it does not fit: different cameras, state or actions, or episode state that cannot be
+            separated.
     """
     option = f"--vla-model=lerobot:{where}"
     torch = _import(option)
@@ -191,10 +195,12 @@ def load(where: str, device: str = AUTO, *, folder: Path = Path(), replan: int |
         f"{option}: lerobot {_version()} cannot read {policy_folder / _CONFIG}; was it saved by another version?",
     )
     if getattr(config, "use_peft", False):
-        raise VlaError(f"{option}: an adapter (use_peft); merge it into its base first (PEFT's merge_and_unload)")
+        raise VlaError(
+            f"{option}: this is an adapter (use_peft). Merge it into its base model first (PEFT's merge_and_unload)."
+        )
     config.device = device
     if hasattr(config, "pretrained_backbone_weights"):
-        # They would be downloaded, and then replaced by the policy's own.
+        # They would be downloaded, and then replaced by the policy's own weights.
         config.pretrained_backbone_weights = None
     saved = {name: json.loads((policy_folder / name).read_text()) for name in _PROCESSORS}
     inputs = _guarded(lambda: read_inputs(config, _renames(saved[_PROCESSORS[0]])), option)
@@ -223,24 +229,27 @@ def load(where: str, device: str = AUTO, *, folder: Path = Path(), replan: int |
 
 
 def of_policy(policy: Any, preprocessor: Any, postprocessor: Any, *, replan: int | None = None) -> "LerobotPolicy":
-    """A policy in memory, as a training loop has it, tried out as `load` does; its weights stay where they are.
+    """Wrap a lerobot policy in memory, as a training loop has it, after the trial questions of `load`.
 
-    It may be kept while the training goes on: the answers are always those of the weights as they are then.
+    The weights are not copied: the result may be kept while the training continues, and answers with the current
+    weights.
 
     Args:
-        policy: lerobot's ``PreTrainedPolicy``, in evaluation mode; unwrapped, where accelerate or peft wraps it.
-        preprocessor: its pipeline, as ``make_pre_post_processors`` gives it.
-        postprocessor: likewise.
-        replan: how many steps of a chunk to execute by default; None: the config's ``n_action_steps``.
+        policy: lerobot's ``PreTrainedPolicy`` in evaluation mode, unwrapped from accelerate or peft.
+        preprocessor: its preprocessor from ``make_pre_post_processors``.
+        postprocessor: its postprocessor from ``make_pre_post_processors``.
+        replan: the default number of steps of a chunk to execute, or None for the config's ``n_action_steps``.
 
     Raises:
-        VlaError: it is in training mode, it is no policy of lerobot's, or it does not fit, as for `load`.
+        VlaError: the policy is in training mode, is not a lerobot policy, or does not fit, as for `load`.
     """
     what = f"of_policy: {type(policy).__name__}"
     if not hasattr(getattr(policy, "config", None), "input_features") or not hasattr(policy, "select_action"):
-        raise VlaError(f"{what} is no policy of lerobot's; unwrap it first: accelerator.unwrap_model(policy)")
+        raise VlaError(
+            f"{what} is not a lerobot policy. If it is wrapped, unwrap it first: accelerator.unwrap_model(policy)"
+        )
     if policy.training:
-        raise VlaError(f"{what} is in training mode, and its answers are random: call policy.eval() before")
+        raise VlaError(f"{what} is in training mode, so its answers are random. Call policy.eval() first.")
     renames: dict[str, str] = {}
     for step in getattr(preprocessor, "steps", ()):
         renames.update(getattr(step, "rename_map", None) or {})
@@ -252,29 +261,29 @@ def of_policy(policy: Any, preprocessor: Any, postprocessor: Any, *, replan: int
 
 
 def check(where: str, folder: Path = Path()) -> None:
-    """Refuse early what cannot be loaded, without importing torch or asking the hub; the hub's models pass.
+    """Check early that a policy can be loaded, without importing torch or contacting the hub; hub models pass.
 
     Args:
         where: as for `load`.
-        folder: what a relative path is relative to.
+        folder: the folder that a relative path starts from.
 
     Raises:
-        VlaError: lerobot is not installed, or there is no such folder, or it is no policy's.
+        VlaError: lerobot is not installed, the folder does not exist, or it does not hold a policy.
     """
     option = f"--vla-model=lerobot:{where}"
     if find_spec("lerobot") is None:
-        raise VlaError(_not_installed(option, "there is none"))
+        raise VlaError(_not_installed(option, "not installed"))
     place = _find_here(option, where, folder)
     if place is not None:
         _check_files(option, place)
 
 
 def digest(where: str, folder: Path = Path()) -> str | None:
-    """Names the content of a policy: sha256 (hex) over its config, processors and weights; None: not on this machine.
+    """Compute the sha256 (hex) over a policy's config, processors and weights, or None if not on this machine.
 
     Args:
         where: as for `load`; nothing is downloaded.
-        folder: what a relative path is relative to.
+        folder: the folder that a relative path starts from.
     """
     place = _local(where, folder)
     if place is None:
@@ -315,7 +324,7 @@ def _import(option: str) -> Any:
 def _not_installed(option: str, reason: str) -> str:
     return (
         f"{option} needs the package lerobot ({reason}): pip install 'pytest-vla[lerobot]', and lerobot's own extra "
-        "for that kind of policy, such as 'lerobot[smolvla]'"
+        "for this type of policy, such as 'lerobot[smolvla]'"
     )
 
 
@@ -335,12 +344,14 @@ def _choose_device(option: str, device: str, torch: Any) -> str:
         torch.zeros(1, device=device)
     except Exception as error:
         text = str(error).partition("\n")[0]
-        raise VlaError(f"{option}: there is no device {device!r} ({text}); auto takes what there is") from error
+        raise VlaError(
+            f"{option}: device {device!r} is not available ({text}); auto selects an available one"
+        ) from error
     return device
 
 
 def _find(option: str, where: str, folder: Path) -> Path:
-    """The folder of a policy, downloaded where it has to be."""
+    """Return the folder of a policy, after downloading it if necessary."""
     place = _find_here(option, where, folder)
     if place is not None:
         return place
@@ -355,14 +366,14 @@ def _find(option: str, where: str, folder: Path) -> Path:
         name = where.partition("@")[0]
         raise VlaError(
             f"{option}: there is no folder {_path(where, folder)}, and https://huggingface.co/{name} "
-            f"({', '.join((_CONFIG, _WEIGHTS, *_PROCESSORS))}) could not be fetched: {_short(error)}. Without a "
-            f"network give a folder: `hf download {name} --local-dir DIR` where there is one, then "
+            f"({', '.join((_CONFIG, _WEIGHTS, *_PROCESSORS))}) could not be downloaded: {_short(error)}. Without a "
+            f"network, run `hf download {name} --local-dir DIR` on a machine that has one, then use "
             "--vla-model=lerobot:DIR"
         ) from error
 
 
 def _find_here(option: str, where: str, folder: Path) -> Path | None:
-    """The folder of a policy on this machine; None for what may be a model of the hub. Raises VlaError."""
+    """Return the folder of a policy on this machine, or None if it may be a hub model. Raises VlaError."""
     place, path = _local(where, folder), _path(where, folder)
     if place is not None:
         return place
@@ -372,7 +383,7 @@ def _find_here(option: str, where: str, folder: Path) -> Path | None:
             "OUTPUT/checkpoints/last/pretrained_model)"
         )
     if not _HUB_ID.fullmatch(where):
-        raise VlaError(f"{option}: there is no folder {path}; expected one, or OWNER/NAME[@REVISION] of the hub")
+        raise VlaError(f"{option}: there is no folder {path}; expected a folder, or OWNER/NAME[@REVISION] on the hub")
     return None
 
 
@@ -408,9 +419,9 @@ def _check_files(option: str, place: Path) -> None:
         raise VlaError(f"{option}: {place} has no {_WEIGHTS}; expected a folder that save_pretrained wrote")
     if missing:
         raise VlaError(
-            f"{option}: {place} has no {' and no '.join(missing)}, so how to normalise is not known. Policies saved "
+            f"{option}: {place} has no {' and no '.join(missing)}, so its normalisation is unknown. Policies saved "
             "before lerobot 0.4 have it in their weights: python -m lerobot.processor.migrate_policy_normalization "
-            "--pretrained-path DIR makes a folder that has them"
+            "--pretrained-path DIR writes a folder with these files"
         )
 
 
@@ -433,15 +444,15 @@ def _overrides(saved: Any, device: str) -> dict[str, dict[str, str]]:
 
 
 def _also_needs(config: Any, saved: dict[str, Any]) -> str:
-    """What a policy reads beside its own folder, as the end of a sentence: tokenizers and configs of base models."""
+    """Return the tokenizers and base model configs that a policy also reads, as the end of a sentence."""
     names = [getattr(config, "vlm_model_name", None), getattr(config, "tokenizer_path", None)]
     names += [(step.get("config") or {}).get("tokenizer_name") for step in _steps(saved[_PROCESSORS[0]])]
     found = sorted({name for name in names if isinstance(name, str) and name})
     if not found:
         return ""
     return (
-        f" (it also reads {', '.join(found)}, a folder or from the hub; without a network have it in the hub's cache, "
-        f"`hf download {found[0]}`, or write a folder into {_CONFIG} and {_PROCESSORS[0]})"
+        f" (it also reads {', '.join(found)}, a folder or from the hub. Without a network, have it in the hub's cache, "
+        f"`hf download {found[0]}`, or name a folder in {_CONFIG} and {_PROCESSORS[0]})"
     )
 
 
@@ -459,10 +470,10 @@ def _short(error: BaseException) -> str:
     return text if len(text) < 600 else f"{text[:600]} ..."
 
 
-# A loaded lerobot policy as a `BatchPolicy`: batches where that changes no answer, one at a time where it would.
+# A loaded lerobot policy as a `BatchPolicy`: batched if batches change no answer, otherwise one question at a time.
 
 MOST = 1024
-"""Questions that a policy takes at once, where it batches; ``--vla-max-batch`` is the limit that people set."""
+"""The most questions in a batch; the user's limit is ``--vla-max-batch``."""
 
 # How far apart two answers to one question may be: asked alone twice, and asked alone and in a batch. A policy whose
 # answers are further apart is asked one at a time.
@@ -475,13 +486,13 @@ Processor = Callable[[Any], Any]
 
 @dataclass
 class LerobotSession:
-    """What belongs to one episode.
+    """The state of one episode.
 
     Attributes:
-        instruction: what the robot is told.
-        rng: the episode's; seeded anew before every question.
-        samples: how many further draws of each chunk are wished for.
-        memory: the attributes in which lerobot's class keeps what an episode left; empty where it keeps nothing.
+        instruction: the instruction for the robot.
+        rng: the episode's generator; reseeded before every question.
+        samples: the number of further draws of each chunk that are requested.
+        memory: the attributes in which lerobot's class stores the state of an episode; empty if it stores none.
     """
 
     instruction: str
@@ -492,15 +503,17 @@ class LerobotSession:
 
 @dataclass(frozen=True)
 class Manner:
-    """How a policy is asked.
+    """The way in which a policy is called.
 
     Attributes:
-        chunks: by ``predict_action_chunk``; else by ``select_action``, one action a control step.
-        noise: the shape of the noise that an answer is made from, which is drawn from the episode's generator and
-            handed over; None: none is handed over.
-        apart: it draws from torch's global generator or remembers earlier questions: before a question that generator
-            is seeded from the episode's, and what the class remembers is exchanged for what the episode left.
-        batches: several questions at once get the answers that each would get alone.
+        chunks: whether ``predict_action_chunk`` is called; otherwise ``select_action``, one action per control
+            step.
+        noise: the shape of the noise for an answer, which is drawn from the episode's generator and passed to
+            the policy, or None if the policy takes no noise.
+        apart: whether it draws from torch's global generator or remembers earlier questions: before each
+            question that generator is then seeded from the episode's, and the state that the class keeps is
+            swapped for the episode's.
+        batches: whether an answer in a batch equals the answer to the question alone.
     """
 
     chunks: bool
@@ -510,14 +523,15 @@ class Manner:
 
 
 class LerobotPolicy:
-    """Weights that all episodes share.
+    """A lerobot policy whose weights all episodes share.
 
     Attributes:
-        max_batch: questions at once; 1 for a class that draws its noise itself or keeps a history of the episode.
+        max_batch: the most questions in one batch; 1 for a class that draws its noise itself or keeps a history
+            of the episode.
         reads: the observations that are needed.
-        replan: how many steps of a chunk are executed, unless ``--vla-replan`` says otherwise.
-        manner: how it is asked.
-        device: where its weights are.
+        replan: the number of steps of a chunk that are executed, unless ``--vla-replan`` overrides it.
+        manner: the way in which it is called.
+        device: the device of its weights.
     """
 
     max_batch: int
@@ -528,7 +542,7 @@ class LerobotPolicy:
     def __init__(
         self, model: Any, before: Processor, after: Processor, inputs: Inputs, device: str, manner: Manner
     ) -> None:
-        """See `make_policy`, which finds out the manner."""
+        """Hold the parts of a policy; `make_policy` finds the manner and calls this."""
         self._model, self._before, self._after = model, before, after
         self._inputs, self.device = inputs, torch.device(device)
         self.manner = manner
@@ -542,7 +556,7 @@ class LerobotPolicy:
 
     @property
     def traits(self) -> Traits:
-        """What its config says of it; `read_inputs` has refused what does not fit."""
+        """The traits that the config states; `read_inputs` has already refused policies that do not fit."""
         return Traits(
             action_size=self._model.config.output_features[ACTION].shape[0],
             reads=tuple(self.reads),
@@ -552,7 +566,7 @@ class LerobotPolicy:
 
     @property
     def weights(self) -> dict[str, Any]:
-        """All that an answer depends on, by name: the weights, and what the processors normalise by."""
+        """All arrays that an answer depends on, by name: the weights and the normalisation of the processors."""
         found = {f"model.{name}": value for name, value in self._model.state_dict().items()}
         for which, pipeline in (("before", self._before), ("after", self._after)):
             for number, step in enumerate(getattr(pipeline, "steps", ())):
@@ -561,20 +575,20 @@ class LerobotPolicy:
         return found
 
     def begin(self, episode: Episode) -> LerobotSession:
-        """A session with nothing in its memory."""
+        """Begin a session with an empty memory."""
         # Weights that a memory points to are shared, not copied.
         shared = {id(part): part for part in (*self._model.modules(), *self._model.parameters())}
-        # What draws its noise itself, or draws none, has no further draws that could be asked for.
+        # A policy that draws its noise itself, or draws none, cannot be asked for further draws.
         samples = episode.wishes.samples if self.manner.noise is not None else 0
         return LerobotSession(episode.instruction, episode.rng, samples, copy.deepcopy(self._fresh, shared))
 
     def act(
         self, sessions: Sequence[LerobotSession], observations: Sequence[Observation]
     ) -> list[NDArray[np.float64] | Answer]:
-        """The chunks (k, 7), after the policy's own postprocessor; with samples where a session wishes for some.
+        """Return the chunks (k, 7) after the policy's own postprocessor, with samples for sessions that request some.
 
-        Samples are asked for after the chunks, from noise that is drawn after theirs: what is executed is the same, bit
-        for bit, whether samples are wished for or not.
+        Samples are computed after the chunks, from noise that is drawn after theirs: the executed actions are bit for
+        bit the same with and without samples.
         """
         if self.manner.apart:
             (session,) = sessions
@@ -588,8 +602,11 @@ class LerobotPolicy:
     def _samples(
         self, sessions: Sequence[LerobotSession], observations: Sequence[Observation]
     ) -> list[NDArray[np.float64] | None]:
-        """(n, k, 7) of each session; None: it wishes for none. The same observation, as often in one question as there
-        are samples, or as there are sessions where that is more, which is what a device is known to hold."""
+        """Return samples (n, k, 7) for each session, or None for a session that requests none.
+
+        An observation is repeated in a question once per sample. A question has at most as many copies as samples or
+        sessions, whichever is more: the device is known to hold that many.
+        """
         repeated = [number for number, session in enumerate(sessions) for _ in range(session.samples)]
         most = max(len(sessions), *(session.samples for session in sessions)) if self.manner.batches else 1
         drawn: list[NDArray[np.float64]] = []
@@ -604,7 +621,7 @@ class LerobotPolicy:
     def _predict(
         self, sessions: Sequence[LerobotSession], observations: Sequence[Observation]
     ) -> list[NDArray[np.float64]]:
-        """Chunks of one question; a session that stands in it several times has new noise each time."""
+        """Return the chunks of one question; a session that occurs in it several times has new noise each time."""
         batch = self._before(self._batch(sessions, observations))
         options = {}
         if self.manner.noise is not None:
@@ -618,7 +635,7 @@ class LerobotPolicy:
         before = {name: vars(self._model)[name] for name in session.memory}
         vars(self._model).update(session.memory)
         try:
-            # The generator is put back: in the user's own process others draw from it too.
+            # The generator is restored: in the user's own process other code draws from it too.
             with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []), torch.no_grad():
                 torch.manual_seed(int(session.rng.integers(2**63)))
                 if self.manner.chunks:
@@ -627,12 +644,12 @@ class LerobotPolicy:
                     chunk = self._model.select_action(batch)[:, None]
             session.memory = {name: vars(self._model)[name] for name in session.memory}
         finally:
-            # And the model has no memory of the episode: it is what it was, also to its digest.
+            # The model's own attributes are restored, so that its digest is unchanged.
             vars(self._model).update(before)
         return self._finish(chunk)
 
     def _batch(self, sessions: Sequence[LerobotSession], observations: Sequence[Observation]) -> dict[str, Any]:
-        """What the preprocessor takes: pictures (B, 3, H, W) float32 in [0, 1], state (B, 8) float32, instructions."""
+        """Return the preprocessor's input: pictures (B, 3, H, W) float32 in [0, 1], state (B, 8), instructions."""
         batch: dict[str, Any] = {"task": [session.instruction for session in sessions]}
         together = as_observations(observations)
         for key, name in self._inputs.pictures.items():
@@ -641,7 +658,7 @@ class LerobotPolicy:
                 pictures = np.stack([resize_with_padding(observation[name], *size) for observation in observations])
             else:
                 pictures = together.stacked(name)
-            # As bytes to the device: a quarter of the way's load.
+            # Sent to the device as bytes, which is a quarter of the transfer.
             batch[key] = torch.from_numpy(pictures).to(self.device).permute(0, 3, 1, 2).float() / 255
         if self._inputs.state is not None:
             states = together.stacked("state").astype(np.float32)
@@ -658,25 +675,25 @@ class LerobotPolicy:
 def make_policy(
     model: Any, before: Processor, after: Processor, inputs: Inputs, device: str, replan: int | None = None
 ) -> LerobotPolicy:
-    """A policy that is asked in the best manner that it allows, as a few trial questions show.
+    """Return a policy with the best manner that it supports, as a few trial questions show.
 
     Args:
         model: lerobot's ``PreTrainedPolicy`` on its device.
         before: its preprocessor.
         after: its postprocessor.
-        inputs: what it sees.
-        device: torch's name.
-        replan: instead of the config's ``n_action_steps``.
+        inputs: its inputs.
+        device: torch's name of the device.
+        replan: overrides the config's ``n_action_steps``.
 
     Raises:
-        VlaError: it does not answer, its actions are not (k, 7), or it keeps state of an episode where it cannot be
+        VlaError: it does not answer, its actions are not (k, 7), or it keeps state of an episode that cannot be
             taken out.
     """
 
     def policy_of(manner: Manner) -> LerobotPolicy:
         return LerobotPolicy(model, before, after, inputs, device, manner)
 
-    # What trials draw is nobody else's.
+    # The draws of trials do not affect other code.
     with torch.random.fork_rng(devices=[torch.device(device)] if device.startswith("cuda") else []):
         policy = policy_of(_find_manner(policy_of, model.config))
     if replan is not None and policy.manner.chunks:
@@ -686,7 +703,7 @@ def make_policy(
 
 def _find_manner(policy_of: Callable[[Manner], LerobotPolicy], config: Any) -> Manner:
     steps = Manner(chunks=False, apart=True)
-    # A history is of every control step, and chunks are asked for less often.
+    # A history needs every control step, and chunks are asked for less often.
     if (getattr(config, "n_obs_steps", 1) or 1) > 1 or getattr(config, "temporal_ensemble_coeff", None) is not None:
         return _kept_apart(policy_of, steps)
     manners = [Manner(chunks=True)]
@@ -713,11 +730,11 @@ def _find_manner(policy_of: Callable[[Manner], LerobotPolicy], config: Any) -> M
     except VlaError:
         raise
     except Exception:
-        raise VlaError(f"the policy does not answer a trial question: {describe(trouble)}") from trouble
+        raise VlaError(f"the policy failed on a trial question: {describe(trouble)}") from trouble
 
 
 def _repeats(policy_of: Callable[[Manner], LerobotPolicy], manner: Manner) -> Manner | None:
-    """The manner, and whether it batches, where an answer depends on nothing but its question; else None."""
+    """Return the manner, with its `batches`, if an answer depends on its question alone, else None."""
     policy = policy_of(manner)
     one, other = (_Trial(policy, seed) for seed in (0, 1))
     alone = one.ask()
@@ -734,7 +751,7 @@ def _repeats(policy_of: Callable[[Manner], LerobotPolicy], manner: Manner) -> Ma
 
 
 def _kept_apart(policy_of: Callable[[Manner], LerobotPolicy], manner: Manner) -> Manner:
-    """The manner, where an episode's answers do not show that another episode was in between. Raises VlaError."""
+    """Return the manner if another episode in between does not change an episode's answers. Raises VlaError."""
     policy = policy_of(manner)
     alone = _Trial(policy, 0)
     expected = [alone.ask(), alone.ask()]
@@ -742,15 +759,14 @@ def _kept_apart(policy_of: Callable[[Manner], LerobotPolicy], manner: Manner) ->
     for answer in expected:
         if not np.allclose(answer, one.ask(), rtol=_IN_BATCH, atol=_IN_BATCH):
             raise VlaError(
-                "the policy keeps what it knows of an episode where it cannot be taken out, so that one episode would "
-                "change the next"
+                "the policy keeps episode state that cannot be separated, so one episode would change the next"
             )
         other.ask()
     return manner
 
 
 class _Trial:
-    """An episode of trial questions, all the same one, which follows from a seed."""
+    """An episode that repeats one trial question, which a seed determines."""
 
     def __init__(self, policy: LerobotPolicy, seed: int) -> None:
         drawn = np.random.default_rng(seed)
@@ -765,12 +781,12 @@ class _Trial:
         self._session = policy.begin(episode)
 
     def prepared(self) -> LerobotSession:
-        """The session as it is before every question: its generator seeded anew."""
+        """Return the session with its generator reseeded, as before every question."""
         self._session.rng = np.random.default_rng(self._seed)
         return self._session
 
     def ask(self) -> NDArray[np.float64]:
-        """The answer. Raises VlaError where it is no actions (k, 7), or whatever the policy raises."""
+        """Return the answer. Raises VlaError if it is not actions (k, 7), or any error of the policy."""
         (given,) = self._policy.act([self.prepared()], [self.observation])
         answer = np.asarray(given)
         if answer.ndim != 2 or answer.shape[1] != ACTION_SIZE or not len(answer):
@@ -784,6 +800,6 @@ def _own_replan(config: Any) -> int | None:
 
 
 def _plain_attributes(model: Any) -> dict[str, Any]:
-    """What a class may remember: its attributes that are neither torch's own nor its config."""
+    """Return the attributes in which a class may remember an episode: neither torch's own nor the config."""
     names = set(vars(model)) - set(vars(torch.nn.Module())) - {"config"}
     return {name: vars(model)[name] for name in sorted(names)}

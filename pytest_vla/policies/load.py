@@ -1,4 +1,4 @@
-"""``--vla-model``: from the text that people type to a policy. Loads numpy or a user's module only when asked to."""
+"""``--vla-model``: from its text to a policy. Imports numpy or a user's module only on demand."""
 
 import importlib.util
 import os
@@ -28,53 +28,61 @@ if TYPE_CHECKING:
     from pytest_vla.policies.base import BatchPolicy, Policy
 
 
-# The kinds of ``--vla-model=KIND:TEXT``: those that come with pytest-vla, and those that packages and projects add.
+# The policy types of ``--vla-model=TYPE:TEXT``: those of pytest-vla, and those that packages and projects add.
 
 
 def kind_names() -> tuple[str, ...]:
-    """The names of all kinds. Imports none of them."""
+    """Return the names of all policy types, without importing them."""
     return tuple(extensions.policies())
 
 
 def find_kind(name: str) -> PolicyType | None:
-    """The kind of a name; None: there is none. Raises VlaError where its package cannot be used."""
+    """Return the policy type of this name, or None if there is none. Raises VlaError if its package is unusable."""
     entry = extensions.policies().get(name)
     return None if entry is None else _kind(entry)
 
 
 def all_kinds() -> tuple[PolicyType, ...]:
-    """Every kind. Raises VlaError where a package cannot be used."""
+    """Return every policy type. Raises VlaError if a package is unusable."""
     return tuple(kind for name in kind_names() if (kind := find_kind(name)) is not None)
 
 
 def usages() -> tuple[str, ...]:
-    """How every kind that is offered is written, for messages."""
+    """Return the usage of every policy type that is offered, for messages."""
     return tuple(kind.usage for kind in all_kinds() if kind.offered)
 
 
 def checked_policy(policy: Any, found: str) -> "Policy | BatchPolicy":
-    """What somebody gave as a policy. Raises VlaError, which begins with `found`, where it is none."""
+    """Check that a user's object is a policy, and return it.
+
+    Raises:
+        VlaError: it is not a policy; the message begins with `found`.
+    """
     from pytest_vla.policies.base import is_batch_policy, own_number
 
     if isinstance(policy, type) and hasattr(policy, "begin") and hasattr(policy, "act"):
-        raise VlaError(f"{found}, a class; name an object of it, policy = {policy.__name__}()")
+        raise VlaError(f"{found}, a class; return an instance, {policy.__name__}()")
     if is_batch_policy(policy):
         if getattr(policy, "privileged", False):
-            raise VlaError(f"{found}, privileged, and it answers in batches: these see no simulator; leave one out")
+            raise VlaError(
+                f"{found}, which is privileged and answers in batches. Batches cannot access the simulator: drop one."
+            )
         for name in ("replan", "max_batch"):
             try:
                 number = own_number(policy, name)
             except VlaError as error:
                 raise VlaError(f"{found}: {error}") from error
             if number is None and name == "max_batch":
-                raise VlaError(f"{found}; its max_batch is None, and not the questions that it takes at once")
+                raise VlaError(
+                    f"{found}; its max_batch is None, expected the number of questions that it takes at once"
+                )
     elif not callable(policy):
         lacks = [name for name in ("begin", "act", "max_batch", "reads") if not hasattr(policy, name)]
         if len(lacks) < 4 and ("begin" not in lacks or "act" not in lacks):
-            raise VlaError(f"{found}, which lacks {', '.join(lacks)} of a policy that answers in batches")
+            raise VlaError(f"{found}, which lacks {', '.join(lacks)}, required of a policy that answers in batches")
         raise VlaError(
-            f"{found}, not callable; a policy is called with an episode and returns a session, which is called with an "
-            "observation and returns actions"
+            f"{found}, which is not callable. A policy is called with an episode and returns a session, which is "
+            "called with an observation and returns actions."
         )
     return policy  # type: ignore[no-any-return]
 
@@ -95,7 +103,9 @@ def _kind(entry: PolicyEntry) -> PolicyType:
         except VlaError as error:
             raise VlaError(f"--vla-model={spec.text}: {error}") from error
         if not callable(make):
-            raise VlaError(f"{doing} is {type(make).__name__}, expected a function of a text that returns a policy")
+            raise VlaError(
+                f"{doing} is {type(make).__name__}, expected a function that takes a text and returns a policy"
+            )
         if spec.arguments:
             make = with_arguments(make, spec.arguments, doing, spec.text, before=1)
         try:
@@ -104,13 +114,13 @@ def _kind(entry: PolicyEntry) -> PolicyType:
             raise
         except (Exception, SystemExit) as error:
             raise VlaError(f"{doing}, called with {text!r}, raised {describe(error)}") from error
-        return checked_policy(policy, f"{doing} made {type(policy).__name__}")
+        return checked_policy(policy, f"{doing} returned {type(policy).__name__}")
 
     def digest(text: str, spec: ModelSpec) -> str | None:
         file = extensions.file_of(entry)
         return None if file is None else file_digest(file)
 
-    # Who loads it where it is not shared finds hooks that the policy's process does not.
+    # A worker that loads the policy itself finds hooks that the policy's process does not.
     batches = None if hook_modules.reaches_processes(entry.origin) else False
     return PolicyType(
         entry.name,
@@ -125,11 +135,11 @@ def _kind(entry: PolicyEntry) -> PolicyType:
 
 
 def check_model(spec: ModelSpec) -> None:
-    """Refuse what cannot be a policy, without loading it.
+    """Check early that a spec can be a policy, without loading it.
 
     Raises:
-        VlaError: unknown kind (with close matches), a missing file, a module that cannot be found, a server that does
-            not answer.
+        VlaError: an unknown type (with close matches), a missing file, a module that cannot be found, or a
+            server that does not answer.
     """
     kind, text, spec = _parse(spec)
     if kind is None:
@@ -139,9 +149,9 @@ def check_model(spec: ModelSpec) -> None:
 
 
 def module_places(spec: ModelSpec) -> tuple[Path, ...]:
-    """Where the module of ``module:callable`` would be imported from: its file, or its package's folders.
+    """Return where the module of ``module:callable`` would be imported from: its file, or its package's folders.
 
-    Imports nothing. Empty where the policy is of a kind that has no module, or where none is found.
+    Imports nothing. The result is empty if the policy type has no module, or if the module is not found.
     """
     name, colon, _ = spec.text.partition(":")
     if not colon or find_kind(name) is not None:
@@ -158,19 +168,19 @@ def module_places(spec: ModelSpec) -> tuple[Path, ...]:
 
 
 def may_batch(spec: ModelSpec) -> bool | None:
-    """Whether the policy answers in batches, as far as is known without loading it; None: it may. Raises VlaError."""
+    """Return whether the policy answers in batches, or None if that is unknown before loading. Raises VlaError."""
     kind, _, _ = _parse(spec)
     return kind.batches if kind else None
 
 
 def known_to_draw(spec: ModelSpec) -> bool | None:
-    """Whether the policy samples its actions, if that is known without loading it; else None. Raises VlaError."""
+    """Return whether the policy samples its actions, or None if that is unknown before loading. Raises VlaError."""
     kind, _, _ = _parse(spec)
     return kind.draws if kind else None
 
 
 def resolve_policy(spec: ModelSpec) -> "Policy":
-    """The policy of a spec, loaded; one that answers in batches with one question at a time. Raises VlaError."""
+    """Load the policy of a spec, adapted to one question at a time if it answers in batches. Raises VlaError."""
     from pytest_vla.policies.base import is_batch_policy, one_by_one
 
     policy = load_policy(spec)
@@ -178,26 +188,27 @@ def resolve_policy(spec: ModelSpec) -> "Policy":
 
 
 def load_policy(spec: ModelSpec) -> "Policy | BatchPolicy":
-    """The policy of a spec, as it is. Raises VlaError."""
+    """Load the policy of a spec. Raises VlaError."""
     kind, text, spec = _parse(spec)
     if kind is None or not extensions.is_built_in(extensions.policies()[kind.name]):
-        # Code that is not ours is told nothing else.
+        # The only way in which users' code learns the device.
         os.environ[DEVICE] = resolved(spec.device)
     return kind.load(text, spec) if kind else _load_callable(spec, text)
 
 
 def digest_of(policy: object, spec: ModelSpec) -> str | None:
-    """What a loaded policy says that it is made of, or else `policy_digest`. Raises VlaError."""
+    """Return a loaded policy's own digest, or else `policy_digest`. Raises VlaError."""
     own = getattr(policy, "digest", None)
     return digest_with(own, _parse(spec)[2].arguments, spec.folder) if isinstance(own, str) else policy_digest(spec)
 
 
 def policy_digest(spec: ModelSpec) -> str | None:
-    """Names the content of what makes a policy, so that records tell one version of it from the next.
+    """Return a digest of a policy's content, which distinguishes its versions in records.
 
-    sha256 (hex) of the file of ``module:callable``'s module, or of the played npz file, or over a checkpoint's files;
-    arguments are in it, with the content of files that they name. None where no one file is it, where the module is
-    not loaded, or where a server on the network has the weights and says nothing of them. Raises VlaError.
+    It is the sha256 (hex) of the file of ``module:callable``'s module, of the replayed npz file, or over a checkpoint's
+    files; arguments are included, with the content of files that they name. It is None if no single file defines the
+    policy, if the module is not loaded, or if a server on the network has the weights and does not report a digest.
+    Raises VlaError.
     """
     kind, text, spec = _parse(spec)
     digest = kind.digest(text, spec) if kind else module_digest(spec.text.partition(":")[0])
@@ -209,7 +220,10 @@ def _usage(names: tuple[str, ...]) -> str:
 
 
 def _parse(spec: ModelSpec) -> tuple[PolicyType | None, str, ModelSpec]:
-    """The kind, the text after the colon, and the spec with its arguments; no kind for ``module:callable``."""
+    """Return the policy type, the text after the colon, and the spec with its arguments.
+
+    The type is None for ``module:callable``.
+    """
     hook_modules.consent(spec.plugins, spec.folder)
     model = spec.text
     bare, mark, _ = model.partition(MARK)
@@ -227,7 +241,7 @@ def _parse(spec: ModelSpec) -> tuple[PolicyType | None, str, ModelSpec]:
     if kind.arguments:
         spec = replace(spec, arguments=split_arguments(model)[1])
     elif mark and (kind.takes is None or not kind.required):
-        # Where a text has to be there, the mark may be part of it.
+        # If a text is required, the mark may be part of it.
         raise VlaError(f"--vla-model={model}: {kind.name} takes no arguments; write --vla-model={kind.usage}")
     else:
         _, colon, text = model.partition(":")
@@ -239,7 +253,7 @@ def _parse(spec: ModelSpec) -> tuple[PolicyType | None, str, ModelSpec]:
 
 
 def _checkpoint(spec: ModelSpec, name: str, after: str) -> tuple[PolicyType, str, ModelSpec]:
-    """The kind of ``NAME@CHECKPOINT``, and ``@CHECKPOINT`` as its text; `after` is what must not stand behind it."""
+    """Return the policy type of ``NAME@CHECKPOINT``, and ``@CHECKPOINT`` as its text; `after` has to be empty."""
     name, _, checkpoint = name.partition("@")
     kind = find_kind(name)
     if kind is None or checkpoint not in kind.checkpoints:
@@ -284,13 +298,18 @@ def _load_callable(spec: ModelSpec, attribute: str) -> "Policy | BatchPolicy":
             names = [name for name in vars(loaded) if not name.startswith("_")] if hasattr(loaded, "__dict__") else []
             raise VlaError(f"--vla-model={model}: {place} has no {part!r}.{did_you_mean(part, names)}")
         loaded = getattr(loaded, part)
-    found = f"--vla-model={model}: {attribute} of {place} is {type(loaded).__name__}"
+    target = f"--vla-model={model}: {place}: {attribute}"
     if MARK in model:
-        loaded = policy_with_arguments(loaded, spec.arguments, found, model)
-        found = f"--vla-model={model}: {attribute} of {place}, with its arguments, is {type(loaded).__name__}"
-    policy = checked_policy(loaded, found)
-    if not is_batch_policy(policy) and MARK not in model:
-        check_is_called_with_an_episode(policy, found, model)
+        loaded = policy_with_arguments(loaded, spec.arguments, target, model)
+        return checked_policy(loaded, f"{target} with its arguments is {type(loaded).__name__}")
+    if isinstance(loaded, type) and hasattr(loaded, "begin") and hasattr(loaded, "act"):
+        raise VlaError(
+            f"{target} is a class. Expose an instance (policy = {loaded.__name__}()), or have the class called with "
+            f"its arguments: --vla-model='{model}{MARK}NAME=VALUE'"
+        )
+    policy = checked_policy(loaded, f"{target} is {type(loaded).__name__}")
+    if not is_batch_policy(policy):
+        check_is_called_with_an_episode(policy, target, model)
     return policy
 
 

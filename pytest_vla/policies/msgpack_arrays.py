@@ -1,4 +1,4 @@
-"""msgpack with openpi's encoding of numpy arrays, for bytes from a server that is not trusted."""
+"""msgpack with openpi's encoding of numpy arrays, safe for bytes from an untrusted server."""
 
 import math
 import re
@@ -9,15 +9,15 @@ import numpy as np
 
 MAX_DIMENSIONS = 8
 MAX_LENGTH = 2**24
-"""Of each dimension; what bounds an array that is not empty is the number of its bytes."""
+"""The longest dimension; an array that is not empty is bounded by the number of its bytes."""
 
 MAX_ELEMENTS = 100_000
-"""Values in a message, those within others among them: a byte each on the wire, and some hundred in memory."""
+"""The most values in a message, nested ones included: each takes one byte on the wire, and some hundred in memory."""
 
 # Truth values, integers, floats, texts and bytes: no objects, structures or dates. Texts by their length.
 _DTYPE = re.compile(r"[<>=|]?(?:b1|[iu][1248]|f[248]|[SU][1-9][0-9]{0,5})")
-# Of msgpack's first bytes from 0xC4: how many bytes say a length, how many follow beside it, and, of lists and tables,
-# how many values are meant by one of the length.
+# For msgpack's first bytes from 0xC4: the number of bytes of the length, of further fixed bytes, and, for lists and
+# tables, the number of values per unit of length.
 _HEADS: Mapping[int, tuple[int, int, int]] = {
     **{0xC4: (1, 0, 0), 0xC5: (2, 0, 0), 0xC6: (4, 0, 0)},  # bytes
     **{0xC7: (1, 1, 0), 0xC8: (2, 1, 0), 0xC9: (4, 1, 0)},  # extensions
@@ -32,10 +32,10 @@ _SCALARS: Mapping[str, tuple[type, ...]] = {"b": (bool,), "i": (int,), "u": (int
 
 
 def pack(value: object) -> bytes:
-    """A value of dicts, lists, texts, numbers and arrays as msgpack.
+    """Encode a value of dicts, lists, texts, numbers and arrays as msgpack.
 
     Raises:
-        TypeError: something else, an array of objects, of structures or of dates among it.
+        TypeError: the value contains something else, such as an array of objects, structures or dates.
     """
     import msgpack
 
@@ -44,13 +44,12 @@ def pack(value: object) -> bytes:
 
 
 def unpack(data: bytes) -> Any:
-    """The value of msgpack bytes; its arrays are read-only.
+    """Decode msgpack bytes; arrays are read-only.
 
-    What is allocated is bounded by the length of `data`, and by `MAX_ELEMENTS`, so that it takes no time either.
-    Nothing is unpickled or evaluated.
+    The length of `data` and `MAX_ELEMENTS` bound the allocated memory and the time. Nothing is unpickled or evaluated.
 
     Raises:
-        ValueError: not msgpack, too many elements, or an array whose dtype, shape and bytes do not belong together.
+        ValueError: not msgpack, too many elements, or an array whose dtype, shape and bytes do not match.
     """
     import msgpack
 
@@ -63,10 +62,10 @@ def unpack(data: bytes) -> Any:
 
 
 def check_elements(data: bytes) -> None:
-    """Refuse msgpack bytes of more than `MAX_ELEMENTS`, before anything is made of them.
+    """Refuse msgpack bytes with more than `MAX_ELEMENTS`, before anything is decoded.
 
     Raises:
-        ValueError: too many, or more are announced than there are bytes for.
+        ValueError: too many elements, or more elements are announced than there are bytes for.
     """
     at, left, count = 0, 1, 0
     while left:

@@ -44,22 +44,23 @@ CHECK_TIMEOUT = 10.0
 class OpenpiPolicy:
     """A policy behind openpi's websocket protocol; each episode has a connection of its own.
 
-    openpi's protocol knows no beginning and no end of an episode, and no seed. What follows: a server that keeps state
-    between requests keeps it between episodes too, and mixes those of several workers; and what it draws at random is
-    its own, so that episodes repeat only where the server's policy is deterministic. On this side nothing outlives an
-    episode.
+    openpi's protocol has no begin, end or seed of an episode. Consequently, a server that keeps state between requests
+    also keeps it between episodes, and mixes the states of several workers. Its random draws are its own, so episodes
+    are reproducible only if the server's policy is deterministic. On this side nothing outlives an episode.
 
-    A request is what openpi's LIBERO client sends: ``observation/image`` and ``observation/wrist_image`` (224, 224, 3)
+    A request is the one of openpi's LIBERO client: ``observation/image`` and ``observation/wrist_image`` (224, 224, 3)
     uint8, ``observation/state`` (8,), ``prompt``. That client turns MuJoCo's raw pictures by 180 degrees, which is the
-    suite's ``image_transform = "rotate_180"``: pictures are sent as the suite gives them to any policy.
+    suite's ``image_transform = "rotate_180"``: pictures are sent in the form that the suite gives to any policy.
 
-    ``pytest-vla serve`` says in its metadata that it is ours. Then an episode's begin, end and noise cross the wire,
-    and pictures as they are: an episode is bit for bit what it is with the policy in this process.
+    A server started by ``pytest-vla serve`` identifies itself in its metadata. An episode's begin, end and noise
+    are then sent too, and pictures without resizing: the episode is bit for bit the same as with the policy in
+    this process.
 
-    Episodes end with the EpisodeErrors of `OpenpiConnection`, and with those of a policy that ours serves.
+    Episodes end with the EpisodeErrors of `OpenpiConnection`, and with those of a policy behind ``pytest-vla serve``.
 
     Attributes:
-        address: of the server. A key is read from the environment variable `pytest_vla.policies.openpi_connection.KEY`.
+        address: the server's address. A key is read from the environment variable
+            `pytest_vla.policies.openpi_connection.KEY`.
         timeout: seconds that connecting, or one request, may take in an episode.
     """
 
@@ -68,35 +69,39 @@ class OpenpiPolicy:
 
     @cached_property
     def said(self) -> Said:
-        """What the server sends first. Connects once. Raises EpisodeError."""
+        """The server's metadata, its first message. Connects once. Raises EpisodeError."""
         return _metadata(self.address, self.timeout)
 
     def reach(self) -> Said:
-        """What it sends first by now. Raises EpisodeError: it does not in `CHECK_TIMEOUT`, or is no such server."""
+        """Connect, and return the server's current metadata.
+
+        Raises:
+            EpisodeError: no metadata within `CHECK_TIMEOUT`, or the server speaks another protocol.
+        """
         return _metadata(self.address, CHECK_TIMEOUT)
 
     @cached_property
     def served(self) -> ServerInfo | None:
-        """What our own server says of its policy; None: another server. As `said`."""
+        """The policy's description if the server is ``pytest-vla serve``, else None. Raises as `said`."""
         return _served(self.said, self.address)
 
     @property
     def replan(self) -> int | None:
-        """How many steps of a chunk are executed, unless ``--vla-replan`` says otherwise. As `served`."""
+        """The number of steps of a chunk that are executed, unless ``--vla-replan`` overrides it. Raises as `said`."""
         return REPLAN if self.served is None else self.served.replan
 
     @property
     def digest(self) -> str | None:
-        """Names the content of the policy; None: not known. As `served`."""
+        """The digest of the policy's content, or None if it is not known. Raises as `said`."""
         return None if self.served is None else self.served.digest
 
     @property
     def traits(self) -> Traits:
-        """What the policy says of itself. As `served`."""
+        """The policy's traits; empty for a server that does not report them. Raises as `said`."""
         return Traits() if self.served is None else self.served.traits
 
     def recover(self, reason: str | None) -> bool:
-        """Waits for a server that went away; see `pytest_vla.episode.rollout.play_until_it_counts`."""
+        """Wait for a server that went away; see `pytest_vla.episode.rollout.play_until_it_counts`."""
         if reason != "policy-connection":
             return False
         await_server(self.reach)
@@ -118,10 +123,10 @@ class OpenpiPolicy:
 
 
 def openpi_policy(where: str, timeout: float = REQUEST_TIMEOUT) -> OpenpiPolicy:
-    """The policy of the server at `where`: HOST, HOST:PORT or a URL. Connects to nothing yet. Raises VlaError.
+    """Return the policy of one server, without connecting. Raises VlaError.
 
     Args:
-        where: of the server.
+        where: HOST, HOST:PORT or a URL.
         timeout: seconds that connecting, or one request, may take in an episode.
     """
     require_websockets("--vla-model=openpi")
@@ -129,28 +134,35 @@ def openpi_policy(where: str, timeout: float = REQUEST_TIMEOUT) -> OpenpiPolicy:
 
 
 def openpi_policies(where: str, timeout: float = REQUEST_TIMEOUT, number: int = 0) -> Policy:
-    """As `openpi_policy`, of a list of addresses too (``HOST1:8000,HOST2:8000``); `number`: this worker's."""
+    """Return the policy of one or several servers, without connecting. Raises VlaError.
+
+    Args:
+        where: an address as for `openpi_policy`, or a list of them (``HOST1:8000,HOST2:8000``).
+        timeout: seconds that connecting, or one request, may take in an episode.
+        number: the number of this worker, which selects its server.
+    """
     require_websockets("--vla-model=openpi")
     addresses = parse_addresses("openpi", where, DEFAULT_PORT)
     return policy_of_servers(addresses, lambda address: OpenpiPolicy(address, timeout), number)
 
 
 def check_openpi(where: str) -> None:
-    """Connect once to each server of a list, and leave.
+    """Connect once to each server of a list, and disconnect.
 
     Raises:
-        VlaError: a package is missing, a server does not answer in `CHECK_TIMEOUT`, or they serve different policies.
+        VlaError: a package is missing, a server does not answer in `CHECK_TIMEOUT`, or they serve different
+            policies.
     """
     require_websockets("--vla-model=openpi")
     expected = (
-        "openpi's policy server there (scripts/serve_policy.py of openpi, `pytest-vla serve`, or another server of its "
-        "protocol): start it first, and look at host and port"
+        "an openpi policy server there (openpi's scripts/serve_policy.py, `pytest-vla serve`, or another server of "
+        "its protocol). Start it first, and check host and port"
     )
     check_servers(f"openpi:{where}", parse_addresses("openpi", where, DEFAULT_PORT), OpenpiPolicy, expected)
 
 
 def libero_request(observation: Observation, instruction: str) -> dict[str, Any]:
-    """The request that openpi's LIBERO client makes of an observation; see `OpenpiPolicy`."""
+    """Return the request that openpi's LIBERO client would send for an observation; see `OpenpiPolicy`."""
     request: dict[str, Any] = {}
     for sent, name in OBSERVATIONS.items():
         if name.endswith("_image"):
@@ -161,7 +173,7 @@ def libero_request(observation: Observation, instruction: str) -> dict[str, Any]
 
 
 def _metadata(address: Address, timeout: float) -> Said:
-    """What a server sends first. Connects, and leaves. Raises EpisodeError."""
+    """Connect, and return a server's metadata. Raises EpisodeError."""
     connection = OpenpiConnection(address, timeout)
     try:
         _served(connection.metadata, address)
@@ -171,7 +183,7 @@ def _metadata(address: Address, timeout: float) -> Said:
 
 
 def _served(metadata: Said, address: Address) -> ServerInfo | None:
-    """What our own server says of its policy; None: another server. Raises EpisodeError."""
+    """Return the policy's description if the server is ``pytest-vla serve``, else None. Raises EpisodeError."""
     try:
         return ServerInfo.of(metadata)
     except (ValueError, VlaError) as error:
@@ -179,14 +191,14 @@ def _served(metadata: Said, address: Address) -> ServerInfo | None:
 
 
 class _Session:
-    """An episode on a server of openpi's protocol."""
+    """An episode on a server that speaks openpi's protocol only."""
 
     def __init__(self, connection: OpenpiConnection, episode: Episode) -> None:
         self._connection, self._instruction, self._wishes = connection, episode.instruction, episode.wishes
 
     def __call__(self, observation: Observation) -> Any:
         reply = self._connection.ask(libero_request(observation, self._instruction))
-        # What openpi itself knows nothing of, and what another server may mean something else by, is read if wished.
+        # Fields that openpi does not define, and other servers may use differently, are read only if requested.
         return _actions(reply, self._connection) if self._wishes == NO_WISHES else _answer(reply, self._connection)
 
     def close(self) -> None:
@@ -194,7 +206,7 @@ class _Session:
 
 
 class _OwnSession:
-    """An episode on a server of ours: see `pytest_vla.serving.websocket`."""
+    """An episode on a ``pytest-vla serve``: see `pytest_vla.serving.websocket`."""
 
     def __init__(self, connection: OpenpiConnection, served: ServerInfo, episode: Episode) -> None:
         self._connection, self._reads, self._noise = connection, served.reads, episode.rng
@@ -220,7 +232,7 @@ class _OwnSession:
         return _answer(reply, self._connection)
 
     def close(self) -> None:
-        """Ends the episode over there too, unless a question to it failed."""
+        """End the episode on the server too, unless a question to it failed."""
         try:
             if self._connection.is_sound:
                 self._ask({OURS: "end"})

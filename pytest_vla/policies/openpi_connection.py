@@ -1,4 +1,4 @@
-"""A connection to a server of openpi's websocket protocol: one question and one answer at a time, each with a limit."""
+"""A connection to a server of openpi's websocket protocol: one question at a time, each with a time limit."""
 
 import os
 import re
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from websockets.sync.connection import Connection
 
 
-# Names of openpi's websocket protocol, and what pytest-vla's own server and client say to each other beyond it.
+# Names in openpi's websocket protocol, and in the extension between pytest-vla's own server and client.
 
 DEFAULT_PORT = 8000
 
@@ -29,25 +29,25 @@ OBSERVATIONS: Mapping[str, str] = {
     "observation/wrist_image": "robot0_eye_in_hand_image",
     "observation/state": "state",
 }
-"""What openpi's LIBERO client sends, and which of our observations each is. Beside them is the `PROMPT`."""
+"""The observations that openpi's LIBERO client sends, and our names for them. The `PROMPT` is sent, too."""
 
 PROMPT = "prompt"
 
 OURS = "pytest_vla"
-"""The key by which pytest-vla's own server and client know each other: in the metadata, and in each request."""
+"""The key that identifies pytest-vla's own server and client, in the metadata and in each request."""
 
 VERSION = 1
 
 
 @dataclass(frozen=True)
 class ServerInfo:
-    """What pytest-vla's own server says of its policy when somebody connects.
+    """The description of its policy that ``pytest-vla serve`` sends to each client.
 
     Attributes:
-        reads: the observations that a question has; None: all that there are.
-        replan: how many steps of a chunk are executed; None: all.
-        digest: names the content that the policy is made of; None: not known.
-        traits: what the policy says of itself.
+        reads: the observations that a question must have, or None for all.
+        replan: the number of steps of a chunk that are executed, or None for all.
+        digest: the digest of the policy's content, or None if it is not known.
+        traits: the policy's traits.
     """
 
     reads: tuple[str, ...] | None
@@ -56,14 +56,19 @@ class ServerInfo:
     traits: Traits = field(default_factory=Traits)
 
     def metadata(self) -> dict[str, Any]:
-        """What is sent on connection, in openpi's place for it."""
+        """Return the metadata to send on connection, in openpi's place for it."""
         reads = None if self.reads is None else list(self.reads)
         said = {"reads": reads, "replan": self.replan, "digest": self.digest, "traits": self.traits.table()}
         return {OURS: {"protocol": VERSION, **said}}
 
     @classmethod
     def of(cls, metadata: Mapping[Any, Any]) -> "ServerInfo | None":
-        """What `metadata` made; None: it is another server's. Raises ValueError, or VlaError for its traits."""
+        """Read the result of `metadata`; None for another kind of server.
+
+        Raises:
+            ValueError: another version of the protocol, or an invalid description.
+            VlaError: invalid traits.
+        """
         if OURS not in metadata:
             return None
         table = metadata[OURS]
@@ -86,10 +91,10 @@ class ServerInfo:
 # Where a policy server listens: HOST, HOST:PORT or a websocket URL, as typed after the kind in ``--vla-model``.
 
 AWAY_SECONDS = 60.0
-"""How long a server on the network may be away before the run stops."""
+"""Seconds that a server on the network may be away before the run stops."""
 
 KEY = "PYTEST_VLA_POLICY_KEY"
-"""The environment variable with a policy server's key: a key in ``--vla-model`` would be kept in every record."""
+"""The environment variable with a policy server's key: a key in ``--vla-model`` would be stored in every record."""
 
 _RETRY_SECONDS = 0.5
 _HOST = re.compile(r"\[[0-9A-Fa-f:.]+(?:%\w+)?\]|[^\s/:@?#\[\]]+")
@@ -97,10 +102,10 @@ _HOST = re.compile(r"\[[0-9A-Fa-f:.]+(?:%\w+)?\]|[^\s/:@?#\[\]]+")
 
 @dataclass(frozen=True)
 class Address:
-    """A policy server's place.
+    """The address of a policy server.
 
     Attributes:
-        url: what a websocket client connects to; names host and port, and holds no secret.
+        url: the URL for a websocket client; it has host and port, and no secret.
         model: the text of ``--vla-model``, for messages.
     """
 
@@ -112,18 +117,18 @@ class Address:
 
 
 def parse_address(kind: str, where: str, default_port: int) -> Address:
-    """The address that `where` is for a `kind` of model; a URL without a port has the scheme's own (80, 443).
+    """Parse the address of a policy server; a URL without a port has the default of its scheme (80, 443).
 
     Raises:
-        VlaError: not an address, or one with a password or a query in it.
+        VlaError: not an address, or one that contains a password or a query.
     """
     model = f"{kind}:{where}"
     if not where.isprintable() or " " in where:
         raise VlaError(f"--vla-model={kind}:{where!r}: {_expected(kind)}")
     if "@" in where or "?" in where or "#" in where:
         raise VlaError(
-            f"--vla-model={kind}:...: a user, password or query in the address would be kept in every record; "
-            f"{_expected(kind)}, and give the server's key in the environment variable {KEY}"
+            f"--vla-model={kind}:...: a user, password or query in the address would be stored in every record; "
+            f"{_expected(kind)}, and set the server's key in the environment variable {KEY}"
         )
     if "://" in where:
         return Address(_checked_url(where, model, kind), model)
@@ -132,31 +137,34 @@ def parse_address(kind: str, where: str, default_port: int) -> Address:
     if host is None or colon not in ("", ":"):
         raise VlaError(f"--vla-model={model}: {_expected(kind)} (an IPv6 address in brackets)")
     if colon and not (port.isascii() and port.isdecimal() and 1 <= int(port) <= 65535):
-        raise VlaError(f"--vla-model={model}: a port is a number from 1 to 65535, and {port!r} is none")
+        raise VlaError(f"--vla-model={model}: {port!r} is not a port number (1 to 65535)")
     return Address(f"ws://{host[0]}:{int(port) if colon else default_port}", model)
 
 
 def parse_addresses(kind: str, where: str, default_port: int) -> tuple[Address, ...]:
-    """The addresses of ``HOST1:8000,HOST2:8000``, or the one of ``HOST``. As `parse_address`; raises VlaError also for
-    one that is there twice."""
+    """Parse one address (``HOST``) or a list of them (``HOST1:8000,HOST2:8000``).
+
+    Raises:
+        VlaError: as for `parse_address`, or an address is given twice.
+    """
     parts = [part.strip(" ") for part in where.split(",")] if "," in where else [where]
     if not all(parts):
-        raise VlaError(f"--vla-model={kind}:{where}: an address is missing beside a comma")
+        raise VlaError(f"--vla-model={kind}:{where}: an address in the list is empty")
     addresses = [parse_address(kind, part, default_port) for part in parts]
     urls = [address.url for address in addresses]
     if twice := [url for number, url in enumerate(urls) if url in urls[:number]]:
-        raise VlaError(f"--vla-model={kind}:{where}: {twice[0]} is there twice")
+        raise VlaError(f"--vla-model={kind}:{where}: {twice[0]} is given twice")
     return tuple(addresses)
 
 
 def await_server(reach: Callable[[], object]) -> None:
-    """Waits until a server on the network answers again.
+    """Wait until a server on the network answers again.
 
     Args:
-        reach: connects once; raises EpisodeError where there is nobody.
+        reach: connects once; raises EpisodeError if the server does not answer.
 
     Raises:
-        VlaError: it stayed away for `AWAY_SECONDS`.
+        VlaError: the server stayed away for `AWAY_SECONDS`.
     """
     end = time.monotonic() + AWAY_SECONDS
     while True:
@@ -166,8 +174,8 @@ def await_server(reach: Callable[[], object]) -> None:
         except EpisodeError as error:
             if time.monotonic() > end:
                 raise VlaError(
-                    f"{error.message}, for {AWAY_SECONDS:g} s: the run stops; start the server, and go on with "
-                    "--vla-resume"
+                    f"no server came back within {AWAY_SECONDS:g} s: {error.message}. The run stops. "
+                    "Start the server, and resume with --vla-resume."
                 ) from error
         time.sleep(_RETRY_SECONDS)
 
@@ -190,9 +198,9 @@ def _expected(kind: str) -> str:
 T = TypeVar("T")
 
 MAX_REPLY = 16 * 1024 * 1024
-"""Bytes that one reply may have."""
+"""The most bytes in one reply."""
 
-_CLOSE_TIMEOUT = 1.0  # A server that is inferring for somebody else does not answer a goodbye.
+_CLOSE_TIMEOUT = 1.0  # A server that is computing another answer does not reply to a close.
 _LONGEST_TEXT = 20_000
 
 
@@ -200,19 +208,19 @@ class OpenpiConnection:
     """A connection whose server has sent its metadata.
 
     Every method but `close` raises EpisodeError: ``policy-connection`` (no server, or it is gone), ``policy-timeout``
-    (no reply in time), ``policy-raised`` (the server's traceback) or ``policy-protocol`` (another kind of reply).
+    (no reply in time), ``policy-raised`` (the server's traceback) or ``policy-protocol`` (an invalid reply).
 
     Attributes:
-        address: of the server.
-        metadata: what the server sent first.
+        address: the server's address.
+        metadata: the server's first message.
         is_sound: whether no question is open or has failed.
     """
 
     def __init__(self, address: Address, timeout: float) -> None:
-        """Connects, with the key of the environment variable `KEY`.
+        """Connect, with the key in the environment variable `KEY`.
 
         Args:
-            address: of the server.
+            address: the server's address.
             timeout: seconds that connecting, or one question, may take.
         """
         self.address, self._timeout = address, timeout
@@ -220,7 +228,7 @@ class OpenpiConnection:
         self._socket, self.metadata = _open(address, timeout)
 
     def ask(self, request: Mapping[str, Any]) -> Mapping[Any, Any]:
-        """The reply to a request."""
+        """Send a request, and return the reply."""
         packed = pack(request)
         socket = self._socket
 
@@ -234,13 +242,17 @@ class OpenpiConnection:
         return reply
 
     def close(self) -> None:
-        """Leaves. What a goodbye runs into changes nothing about the episode."""
+        """Close the connection. Errors while closing are ignored: they do not affect the episode."""
         with suppress(Exception):
             self._socket.close()
 
 
 def require_websockets(needed_by: str) -> None:
-    """Raises VlaError, where the package websockets is missing, with what needs it and how to install it."""
+    """Check that the package websockets is installed.
+
+    Raises:
+        VlaError: it is missing; the message says which feature needs it, and how to install it.
+    """
     try:
         import websockets.sync.client
         import websockets.sync.server  # noqa: F401
@@ -251,7 +263,7 @@ def require_websockets(needed_by: str) -> None:
 
 
 def limit_sending(connection: "Connection", seconds: float) -> None:
-    """Let a send fail where nobody takes the bytes; receiving has a limit of its own."""
+    """Set a time limit for sending, for a peer that does not read; receiving has a limit of its own."""
     import socket
 
     timeout = struct.pack("ll", int(seconds), int(seconds % 1 * 1e6))
@@ -260,7 +272,7 @@ def limit_sending(connection: "Connection", seconds: float) -> None:
 
 
 def _open(address: Address, timeout: float) -> tuple["ClientConnection", Mapping[Any, Any]]:
-    """A connection, and its server's metadata."""
+    """Return a connection and its server's metadata."""
     from websockets.sync.client import connect
 
     key = os.environ.get(KEY, "").strip()
@@ -272,7 +284,7 @@ def _open(address: Address, timeout: float) -> tuple["ClientConnection", Mapping
             compression=None,
             max_size=MAX_REPLY,
             open_timeout=left(),
-            # The server infers in the loop that would answer a ping.
+            # The server computes in the loop that would answer a ping.
             ping_interval=None,
             close_timeout=_CLOSE_TIMEOUT,
         )
@@ -294,7 +306,7 @@ def _open(address: Address, timeout: float) -> tuple["ClientConnection", Mapping
 
 
 def _guarded(talk: Callable[[Callable[[], float]], T], address: Address, timeout: float) -> T:
-    """What `talk` returns, which is told how many seconds are left; what goes wrong on the way is an EpisodeError."""
+    """Return the result of `talk`, which gets a function for the seconds left; turn errors into EpisodeErrors."""
     from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
     deadline = time.monotonic() + timeout
@@ -327,7 +339,7 @@ def _refusal(address: Address, status: int) -> str:
 
 
 def _table(frame: str | bytes, address: Address) -> Mapping[Any, Any]:
-    """The dict of a binary frame; a text frame is the server's traceback. Raises EpisodeError."""
+    """Return the dict of a binary frame; a text frame is the server's traceback. Raises EpisodeError."""
     if isinstance(frame, str):
         lines = [line for line in frame.splitlines() if line.strip()] or ["(an empty text)"]
         raise EpisodeError("policy-raised", f"{address}: {lines[-1].strip()[:500]}") from ServerTraceback(

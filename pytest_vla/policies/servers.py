@@ -1,6 +1,6 @@
-"""A policy that several servers on the network serve alike: ``--vla-model=openpi:HOST1:8000,HOST2:8000``.
+"""A policy on several equal servers: ``--vla-model=openpi:HOST1:8000,HOST2:8000``.
 
-Which of them is asked changes no record: an episode is one server's, from its begin to its end.
+The choice of the server does not change records: one server serves an episode from begin to end.
 """
 
 import time
@@ -16,9 +16,9 @@ from pytest_vla.policies.openpi_connection import Address, await_server
 from pytest_vla.util.warnings import warn
 
 GONE = "policy-connection"
-"""The reason of an error: there is no server, or it is gone."""
+"""The reason of an error if there is no server, or if it is gone."""
 
-_PAUSE, _LONGEST_PAUSE = 15.0, 300.0  # Seconds until one that was away is tried again: twice as many each time.
+_PAUSE, _LONGEST_PAUSE = 15.0, 300.0  # Seconds until a server that was away is retried: doubled each time.
 _SHOWN = 80
 
 Said = Mapping[Any, Any]
@@ -26,10 +26,10 @@ T = TypeVar("T")
 
 
 class PolicyServer(Policy, Protocol):
-    """A policy that one server serves.
+    """The policy of one server.
 
     Attributes:
-        address: of the server.
+        address: the server's address.
     """
 
     @property
@@ -37,62 +37,62 @@ class PolicyServer(Policy, Protocol):
 
     @property
     def said(self) -> Said:
-        """What the server says of itself, as it was when it was asked first. Raises EpisodeError."""
+        """The server's description of itself at the first connection. Raises EpisodeError."""
 
     def reach(self) -> Said:
-        """What it says now; connects, and leaves. Raises EpisodeError."""
+        """Connect, and return the server's current description of itself. Raises EpisodeError."""
 
 
 Make = Callable[[Address], PolicyServer]
 
 
 class ServersPolicy:
-    """Asks a server of its own for each episode, another one where that is away.
+    """A policy on several servers: each worker has one, and uses another while its own is away.
 
-    Whose turn it is follows from the worker's number, so that workers are spread evenly, and those of a server that is
-    away over the others. One that is away is tried again now and then.
+    The worker's number determines its server, so that workers are spread evenly, and so that the workers of a server
+    that is away are spread over the others. A server that is away is retried after pauses.
 
     Episodes end with the EpisodeErrors of the servers' own policies.
     """
 
     def __init__(self, addresses: Sequence[Address], make: Make, number: int) -> None:
-        """Connects to nothing yet.
+        """Prepare the policies, without connecting.
 
         Args:
-            addresses: of servers that serve one policy.
-            make: gives the policy of one.
-            number: of this worker.
+            addresses: the addresses of servers that serve one policy.
+            make: returns the policy of one address.
+            number: the number of this worker.
         """
         self._make, self._number = make, number
         self._servers = [make(address) for address in addresses]
         self._current = number % len(addresses)
         self._first: tuple[Address, Said] | None = None
-        # When one that is away is tried again, and how long the pause is until then.
+        # For each server that is away, the time of its next retry, and the pause before it.
         self._away: dict[int, tuple[float, float]] = {}
 
     @property
     def replan(self) -> int | None:
-        """The servers' own. Raises EpisodeError: none can be reached."""
+        """The servers' own value. Raises EpisodeError if no server can be reached."""
         replan: int | None = getattr(self._one(), "replan", None)
         return replan
 
     @property
     def digest(self) -> str | None:
-        """Likewise."""
+        """The servers' own digest. Raises EpisodeError if no server can be reached."""
         digest: str | None = getattr(self._one(), "digest", None)
         return digest
 
     @property
     def traits(self) -> Traits:
-        """Likewise."""
+        """The servers' own traits. Raises EpisodeError if no server can be reached."""
         return traits_of(self._one())
 
     def __call__(self, episode: Episode) -> Session:
-        """Begins an episode at the first server that is there, in this worker's order."""
+        """Begin an episode at the first available server, in this worker's order."""
         return self._ask(lambda server: server(episode))
 
     def recover(self, reason: str | None) -> bool:
-        """Waits for a server, whichever; see `pytest_vla.episode.rollout.play_until_it_counts`."""
+        """Wait until any server answers; see `pytest_vla.episode.rollout.play_until_it_counts`."""
         if reason != GONE:
             return False
         if self._current not in self._away:
@@ -104,10 +104,10 @@ class ServersPolicy:
         return self._ask(lambda server: server)
 
     def _ask(self, what: Callable[[PolicyServer], T]) -> T:
-        """Of the first server that is there. Raises EpisodeError."""
+        """Return the result of `what` for the first available server. Raises EpisodeError."""
         trouble: EpisodeError | None = None
         tried: set[int] = set()
-        # Looked at anew each time: workers of one that is found to be away go to different ones.
+        # Computed anew each time: workers of a server that turns out to be away go to different ones.
         while rest := [number for number in self._in_order() if number not in tried]:
             number = rest[0]
             tried.add(number)
@@ -130,7 +130,7 @@ class ServersPolicy:
         raise trouble
 
     def _in_order(self) -> list[int]:
-        """In which they are tried: who is there, then who is away, first who is to be tried again first."""
+        """Return the order of attempts: available servers, then those that are away, soonest retry first."""
         count, now = len(self._servers), time.monotonic()
         until = {number: self._away.get(number, (now, 0.0))[0] for number in range(count)}
         there = [number for number in range(count) if until[number] <= now]
@@ -139,20 +139,20 @@ class ServersPolicy:
         return there[turn:] + there[:turn] + sorted({*until} - {*there}, key=until.__getitem__)
 
     def _leave_alone(self, number: int, why: str) -> None:
-        """It is away, and not asked for a while."""
+        """Mark a server as away, and do not ask it for a while."""
         _, before = self._away.get(number, (0.0, 0.0))
         if not before:
-            warn(f"{why}: its episodes are asked of the other servers, until it is back")
+            warn(f"{why}; its episodes use the other servers until it is back")
         pause = min(2 * before, _LONGEST_PAUSE) or _PAUSE
         self._away[number] = time.monotonic() + pause, pause
 
     def _meet_again(self, number: int) -> None:
-        """One that was away, which may serve something else by now. Raises EpisodeError."""
+        """Reconnect to a server that was away, and check that it serves the same policy. Raises EpisodeError."""
         self._servers[number] = self._make(self._servers[number].address)
         self._check_alike(number, self._servers[number].reach())
 
     def _reach_one(self) -> None:
-        """Raises EpisodeError: none answers."""
+        """Reconnect to the first server that answers. Raises EpisodeError if none does."""
         troubles = []
         for number in self._in_order():
             try:
@@ -166,7 +166,7 @@ class ServersPolicy:
         raise EpisodeError(GONE, f"none of {len(self._servers)} servers can be asked ({'; '.join(troubles)})")
 
     def _check_alike(self, number: int, said: Said) -> None:
-        """Raises EpisodeError: it serves another policy than the first that was asked."""
+        """Check that a server serves the same policy as the first that was asked. Raises EpisodeError."""
         address = self._servers[number].address
         if self._first is None:
             self._first = address, said
@@ -175,21 +175,21 @@ class ServersPolicy:
 
 
 def policy_of_servers(addresses: Sequence[Address], make: Make, number: int) -> Policy:
-    """The one server's policy as it is, or that of several, for a worker of this number."""
+    """Return the policy of one server as it is, or of several for the worker with this number."""
     return make(addresses[0]) if len(addresses) == 1 else ServersPolicy(addresses, make, number)
 
 
 def check_servers(model: str, addresses: Sequence[Address], make: Make, expected: str) -> None:
-    """Connects to each once, and leaves.
+    """Connect to each server once, and disconnect.
 
     Args:
         model: the text of ``--vla-model``.
-        addresses: of servers that are to serve one policy.
-        make: gives the policy of one.
-        expected: says what has to be there, and how it comes there.
+        addresses: the addresses of servers that are to serve one policy.
+        make: returns the policy of one address.
+        expected: describes the required server, and how to start it.
 
     Raises:
-        VlaError: some do not answer, or they serve different policies; says which.
+        VlaError: some servers do not answer, or they serve different policies; the message names them.
     """
 
     def ask(address: Address) -> Said | EpisodeError:
@@ -204,20 +204,20 @@ def check_servers(model: str, addresses: Sequence[Address], make: Make, expected
     if troubles:
         told = "; ".join(trouble.message for trouble in troubles)
         if len(addresses) > 1:
-            told = f"{len(troubles)} of {len(addresses)} servers cannot be asked: {told}"
-            expected = f"{expected}; or leave out of the list what is not there"
+            told = f"{len(troubles)} of {len(addresses)} servers cannot be used: {told}"
+            expected = f"{expected}; or remove missing servers from the list"
         raise VlaError(f"--vla-model={model}: {told}. Expected {expected}") from troubles[0]
     said = [answer for answer in answers if not isinstance(answer, EpisodeError)]
     for address, other in zip(addresses[1:], said[1:], strict=True):
         if differs := differences(said[0], other):
             raise VlaError(
-                f"--vla-model={model}: {addresses[0]} and {address} serve different policies: {differs}. Start the "
-                "servers of a run alike, or run them apart"
+                f"--vla-model={model}: {addresses[0]} and {address} serve different policies: {differs}. Serve "
+                "the same policy on all servers of a run, or use separate runs."
             )
 
 
 def differences(one: Said, other: Said) -> str:
-    """By what two servers' words of themselves differ; empty: they are the same."""
+    """Return the differences between two servers' descriptions as text, empty if there are none."""
     first, second = dict(_flat(one)), dict(_flat(other))
     names = [name for name in {**first, **second} if _packed(first.get(name)) != _packed(second.get(name))]
     return "; ".join(f"{name} is {_short(first.get(name))}, and {_short(second.get(name))}" for name in names)

@@ -1,4 +1,4 @@
-"""A policy's session from its begin to its end: what is asked, and what breaks on the way, as an episode's error."""
+"""The calls of a policy's session from its begin to its end, with failures as an episode's errors."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,7 +20,7 @@ from pytest_vla.util.warnings import describe, ends_episode
 
 
 def own_replan(policy: Policy) -> int | None:
-    """How many steps of a chunk the policy wants executed; None: it does not say. Raises EpisodeError."""
+    """Return the number of steps of a chunk that the policy wants executed, or None. Raises EpisodeError."""
     try:
         return own_number(policy, "replan")
     except EpisodeError:
@@ -30,7 +30,7 @@ def own_replan(policy: Policy) -> int | None:
 
 
 def begin_session(policy: Policy, episode: Episode) -> Session:
-    """The policy's session of an episode. Raises EpisodeError ``policy-raised`` or ``policy-protocol``."""
+    """Begin the policy's session for an episode. Raises EpisodeError ``policy-raised`` or ``policy-protocol``."""
     try:
         session = policy(episode)
     except EpisodeError:
@@ -49,10 +49,10 @@ def begin_session(policy: Policy, episode: Episode) -> Session:
 
 
 def ask_session(session: Session, observation: Observation, action_size: int = ACTION_SIZE) -> Answer:
-    """A session's checked answer, of actions of this size.
+    """Return a session's checked answer, with actions of this size.
 
     Raises:
-        EpisodeError: ``policy-raised``, or what is wrong with the answer.
+        EpisodeError: ``policy-raised``, or the reason for which the answer is invalid.
     """
     try:
         answer = session(observation)
@@ -66,7 +66,7 @@ def ask_session(session: Session, observation: Observation, action_size: int = A
 
 
 def close_session(session: Session) -> None:
-    """Tell a session, where it wants to know, that its episode is over. Raises EpisodeError ``policy-raised``."""
+    """Call a session's ``close()``, if it has one. Raises EpisodeError ``policy-raised``."""
     close = getattr(session, "close", None)
     if close is None:
         return
@@ -80,11 +80,11 @@ def close_session(session: Session) -> None:
         raise EpisodeError("policy-raised", f"at the episode's end: {describe(error)}") from error
 
 
-# A policy that is called once an episode, as one that answers in batches: of one question each.
+# A policy that is called once per episode, as a `BatchPolicy` with batches of one question.
 
 
 def each_alone(policy: Policy, reads: Sequence[str]) -> BatchPolicy:
-    """The policy, for workers that share it; `reads`: the observations that its sessions get."""
+    """Adapt a policy for workers that share it: batches of one, with the observations `reads` for its sessions."""
     return _EachAlone(policy, reads)
 
 

@@ -1,4 +1,4 @@
-"""What names a policy, and how it is to be run: all that another process needs to load the same one."""
+"""A policy's name and settings: all that another process needs to load the same policy."""
 
 import hashlib
 import sys
@@ -19,16 +19,16 @@ ARGUMENTS_MARK = "?"
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """A policy to be loaded.
+    """A policy that is to be loaded.
 
     Attributes:
-        text: of ``--vla-model``.
-        folder: what relative paths and the user's modules are relative to.
-        device: torch's name of the device that weights go to, or `AUTO`; of one alone.
-        timeout: seconds that one answer may take where the policy is in another process.
-        names: further ones that people may have meant, for messages.
-        arguments: of the policy, by name, as they are written in `text`; whoever loads it fills them in.
-        plugins: modules whose hooks are taken too, in another process: the user named them by ``-p``.
+        text: the text of ``--vla-model``.
+        folder: the folder that relative paths and the user's modules start from.
+        device: torch's name of the one device for the weights, or `AUTO`.
+        timeout: seconds that one answer may take if the policy is in another process.
+        names: further names for "did you mean" in messages.
+        arguments: the arguments in `text`, by name; filled in when the policy is loaded.
+        plugins: modules that the user named by ``-p``, whose hooks another process has to use too.
     """
 
     text: str
@@ -40,60 +40,60 @@ class ModelSpec:
     plugins: tuple[str, ...] = ()
 
     def table(self) -> dict[str, Any]:
-        """Of texts and numbers, as it goes to another process."""
+        """Return the spec as texts and numbers, for another process."""
         return {**asdict(self), "folder": str(self.folder)}
 
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> "ModelSpec":
-        """What `table` made a table of."""
+        """Read the result of `table`."""
         lists = {name: tuple(table[name]) for name in ("names", "plugins")}
         arguments = tuple((name, text) for name, text in table["arguments"])
         return cls(**{**table, **lists, "folder": Path(table["folder"]), "arguments": arguments})
 
 
-# What names the content of files that a policy is made of.
+# Digests of the files that define a policy.
 
 
 def module_digest(name: str) -> str | None:
-    """sha256 (hex) of a loaded module's file; None where there is none."""
+    """Return the sha256 (hex) of a loaded module's file, or None if it has no file."""
     file = getattr(sys.modules.get(name), "__file__", None)
     return file_digest(Path(file)) if file else None
 
 
 def file_digest(path: Path) -> str | None:
-    """sha256 (hex) of a file; None where it cannot be read."""
+    """Return the sha256 (hex) of a file, or None if it cannot be read."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
-        # A run's folder is many files.
+        # A run's folder has many files.
         return None
 
 
-# What a kind of policy is: how ``--vla-model=KIND:TEXT`` is written, and how it becomes a policy.
+# The types of policies: the syntax of ``--vla-model=TYPE:TEXT``, and how it becomes a policy.
 
 
 @dataclass(frozen=True)
 class PolicyType:
-    """A kind of ``--vla-model``: how it is written, and how the text after the colon becomes a policy.
+    """A type of policy: how ``--vla-model`` names it, and how the text after the colon becomes a policy.
 
-    The three functions take that text, and the spec that it is of.
+    The three functions take that text, and the spec that contains it.
 
     Attributes:
-        name: what stands before the colon.
-        usage: how it is written, for messages.
-        takes: what the text after the colon is; None: there is none.
-        load: gives the policy; raises VlaError.
-        check: refuses early what cannot be loaded, by a VlaError.
-        digest: names the content that the policy is made of; None: not known.
-        required: whether the text has to be there.
-        batches: whether it gives policies that answer in batches, which all workers share; None: some do.
-        arguments: whether ``?NAME=VALUE&...`` after the text is of arguments, which `load` finds as
-            `ModelSpec.arguments`; elsewhere it is part of the text.
-        checkpoints: what may stand after an @ behind the name, as in ``tiny@early``; the text is then ``@early``.
-        draws: whether its policies sample their actions, as far as is known without loading one
+        name: the text before the colon.
+        usage: the syntax, for messages.
+        takes: a name for the text after the colon, or None if there is no such text.
+        load: returns the policy; raises VlaError.
+        check: refuses early a policy that cannot be loaded, by a VlaError.
+        digest: returns the digest of the policy's content, or None if it is not known.
+        required: whether the text after the colon is required.
+        batches: whether its policies answer in batches and are shared by all workers; None if only some do.
+        arguments: whether ``?NAME=VALUE&...`` after the text holds arguments, which `load` gets as
+            `ModelSpec.arguments`; otherwise it is part of the text.
+        checkpoints: the allowed names after an @, as in ``tiny@early``; the text is then ``@early``.
+        draws: whether its policies sample their actions, as far as that is known before loading
             (`pytest_vla.policies.fit.Traits.draws`).
-        offered: whether messages name it among what there is; one that cannot run here is none to try.
+        offered: whether messages list it among the available policies; False for one that cannot run here.
     """
 
     name: str

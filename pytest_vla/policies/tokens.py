@@ -1,4 +1,4 @@
-"""What metrics want to know of the tokens that a policy decodes, so that whole distributions need not be kept."""
+"""Statistics of the tokens that a policy decodes, for metrics, so that whole distributions need not be stored."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,16 +18,16 @@ _ROUNDING = 1e-4
 
 @dataclass(frozen=True)
 class TokenStatistics:
-    """Of the distribution that each token was chosen from, in the order of decoding.
+    """Statistics of the distribution that each token was chosen from, in decoding order.
 
-    `token_statistics` makes it from logits.
+    `token_statistics` computes them from logits.
 
     Attributes:
         first: (t,) the probability of the likeliest choice, in [0, 1].
-        second: (t,) of the next likeliest, in [0, first].
+        second: (t,) the probability of the second likeliest choice, in [0, first].
         squares: (t,) the sum of all squared probabilities, in [0, 1].
         entropy: (t,) in nats, in [0, ln vocabulary].
-        vocabulary: from how many each token was chosen, 2 or more.
+        vocabulary: the number of choices for each token, 2 or more.
     """
 
     first: NDArray[Any]
@@ -38,13 +38,13 @@ class TokenStatistics:
 
 
 def token_statistics(logits: ArrayLike) -> TokenStatistics:
-    """The statistics of tokens by their logits.
+    """Compute the statistics of tokens from their logits.
 
     Args:
-        logits: (t, C), of each token over the vocabulary; -inf: it cannot be chosen.
+        logits: (t, C), one row over the vocabulary per token; -inf for an impossible choice.
 
     Raises:
-        EpisodeError: ``policy-shape`` or ``policy-nan``: they are none.
+        EpisodeError: ``policy-shape`` or ``policy-nan`` for invalid logits.
     """
     heat = np.asarray(logits, dtype=np.float64)
     if heat.ndim != 2 or heat.shape[1] < 2:
@@ -56,7 +56,7 @@ def token_statistics(logits: ArrayLike) -> TokenStatistics:
     shares = np.exp(shifted)
     total = shares.sum(axis=1, keepdims=True)
     shares /= total
-    # p ln p is 0 where p is.
+    # p ln p is 0 if p is.
     informative = np.where(shares > 0, shifted, 0.0) - np.log(total)
     entropy = np.maximum(-(shares * informative).sum(axis=1), 0.0)
     best = np.partition(shares, heat.shape[1] - 2, axis=1)[:, -2:]
@@ -64,10 +64,10 @@ def token_statistics(logits: ArrayLike) -> TokenStatistics:
 
 
 def check_token_statistics(given: object) -> TokenStatistics:
-    """Statistics with float64 arrays.
+    """Return statistics with float64 arrays, after checking them.
 
     Raises:
-        EpisodeError: ``policy-dtype``, ``policy-nan`` or ``policy-shape``: they are none; says which value.
+        EpisodeError: ``policy-dtype``, ``policy-nan`` or ``policy-shape``; the message names the invalid value.
     """
     if not isinstance(given, TokenStatistics):
         raise EpisodeError(
@@ -99,18 +99,18 @@ def check_token_statistics(given: object) -> TokenStatistics:
                 f"of {size} choices, token {at} has {name} {array[at]:g}: expected probabilities with first from "
                 "1/C to 1, second up to it, squares from 1/C to 1, and an entropy in nats up to ln C",
             )
-    # What float32 made of it is put back into its bounds.
+    # Values that float32 rounding moved out of their bounds are moved back.
     clipped = {name: np.clip(array, 0.0, np.log(size) if name == "entropy" else 1.0) for name, array in arrays.items()}
     return TokenStatistics(**clipped, vocabulary=int(size))
 
 
 def statistics_table(statistics: TokenStatistics) -> dict[str, Any]:
-    """Checked statistics as arrays and a number by name, for a wire; `statistics_of` reads it."""
+    """Return checked statistics as arrays and a number by name, for a message; `statistics_of` reads it."""
     return {name: getattr(statistics, name) for name in (*PER_TOKEN, "vocabulary")}
 
 
 def statistics_of(table: object) -> TokenStatistics:
-    """What `statistics_table` made, and came over a wire: not yet checked. Raises ValueError where it is none."""
+    """Read a table of `statistics_table` from a message, unchecked. Raises ValueError if it is not one."""
     if not isinstance(table, Mapping) or set(table) != {*PER_TOKEN, "vocabulary"}:
         raise ValueError(f"token statistics are a table of {', '.join(PER_TOKEN)} and vocabulary")
     return TokenStatistics(**table)

@@ -1,6 +1,6 @@
-"""What a few questions show of a policy: whether its answers can be executed, repeat, and belong to their episode.
+"""A trial of a policy: a few questions show whether its answers are valid, repeatable and kept apart by episode.
 
-No world is made: pictures and states are drawn, instructions are the suite's.
+No world is made: pictures and states are random, instructions are the suite's.
 """
 
 import statistics
@@ -40,14 +40,14 @@ from pytest_vla.policies.session import ask_session, begin_session, close_sessio
 from pytest_vla.policies.view import policy_view
 from pytest_vla.util.warnings import describe, ends_episode
 
-# The questions of a trial: episodes of a suite's tasks, with drawn pictures and states, and a policy asked by them.
+# The questions of a trial: episodes of a suite's tasks, with random pictures and states.
 
 Actions = NDArray[np.float64]
 Ask = Callable[[int, Sequence[Observation]], list[Actions]]
-"""From a control step and what each episode sees to their chunks (k, 7)."""
+"""Maps a control step and the episodes' observations to their chunks (k, 7)."""
 
 QUESTIONS = 3
-"""Questions of a trial episode: a queue or a history shows from the second on."""
+"""Questions per trial episode: a queue or a history has an effect from the second on."""
 
 # The arm above the table, as LIBERO's episodes begin: joints (rad), end effector (m, axis-angle in rad).
 _JOINTS = (0.0, -0.16, 0.0, -2.44, 0.0, 2.23, 0.79)
@@ -60,7 +60,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Script:
-    """A trial episode: a task of the suite, its noise, and what is seen at each question."""
+    """A trial episode: a task of the suite, the seed of its noise, and the observation at each question."""
 
     task: Task
     noise: int
@@ -68,14 +68,14 @@ class Script:
 
 
 def draw_observation(drawn: np.random.Generator, protocol: Protocol) -> dict[str, NDArray[Any]]:
-    """What a policy might see: every name that a world's observation has.
+    """Draw a random observation with every name that a world's observation has.
 
-    Pictures are patches of colours under noise, so that a network that averages sees a difference too; the arm is near
+    Pictures are coloured patches with noise, so that a network that averages also sees a difference; the arm is near
     its rest pose.
 
     Args:
-        drawn: the only randomness.
-        protocol: says which cameras, and how large pictures are.
+        drawn: the only source of randomness.
+        protocol: defines the cameras and the picture size.
     """
     height, width = protocol.image_size
     rows, columns = np.arange(height) * _PATCHES // height, np.arange(width) * _PATCHES // width
@@ -100,13 +100,13 @@ def draw_observation(drawn: np.random.Generator, protocol: Protocol) -> dict[str
 
 
 def make_script(suite: Suite, number: int, drawn: np.random.Generator, questions: int = QUESTIONS) -> Script:
-    """The episode of this number: of the suite's task of that index, with noise of its own."""
+    """Make the trial episode of this number: the suite's task of that index (modulo), with noise of its own."""
     seen = tuple(draw_observation(drawn, suite.protocol) for _ in range(questions))
     return Script(suite.tasks[number % len(suite.tasks)], number, seen)
 
 
 def play_scripts(policy: Policy, scripts: Sequence[Script]) -> list[list[Actions]]:
-    """The answers of each episode; several begin together, and take turns."""
+    """Return the answers of each episode; the episodes begin together, and take turns."""
     with asking(policy, scripts) as ask:
         rounds = [ask(step, seen) for step, seen in enumerate(zip(*(script.seen for script in scripts), strict=True))]
     return [list(answers) for answers in zip(*rounds, strict=True)]
@@ -116,15 +116,15 @@ def play_scripts(policy: Policy, scripts: Sequence[Script]) -> list[list[Actions
 def asking(
     policy: Policy | BatchPolicy, scripts: Sequence[Script], took: Callable[[float], None] = lambda seconds: None
 ) -> Iterator[Ask]:
-    """Begins an episode for each script, and ends them. What it gives asks all of them at a control step.
+    """Begin an episode for each script, and end them after the block; the value asks all at one control step.
 
     Args:
-        policy: one that answers in batches is asked all at once, another one after the other.
-        scripts: of the episodes.
-        took: called with the seconds that the policy took for each answer, or for each batch of them.
+        policy: asked with all questions at once if it answers in batches, else with one after the other.
+        scripts: the episodes.
+        took: called with the seconds of each answer, or of each batch of answers.
 
     Raises:
-        EpisodeError: the policy raises, or its answers are none.
+        EpisodeError: the policy raises, or an answer is invalid.
     """
     names = [f"trial {script.noise}" for script in scripts]
     noises = [noise_generator(0, name) for name in names]
@@ -163,7 +163,7 @@ def asking(
             sessions.append(_guarded("at the episode's begin: ", partial(_begin, policy, script, noise)))
         yield ask
     except BaseException:
-        # What broke first is what is told.
+        # The first error is the one to report.
         with suppress(Exception):
             _end(sessions)
         raise
@@ -205,10 +205,10 @@ Told = Callable[[str], None]
 _Play = Callable[..., list[list[Actions]]]
 
 _OTHERS = 3
-"""Other instructions, or other pictures, that an answer has to stay the same for, before they count as ignored."""
+"""The number of changed instructions, or pictures, without effect, after which they count as ignored."""
 
-# How far apart two answers may be and still be the same one: asked alone twice, and asked alone and in a batch, where
-# the order of floating-point sums is another.
+# Tolerances for equal answers: of a repeated question alone, and of one alone and in a batch, where the order of
+# floating-point sums differs.
 _AGAIN, _IN_BATCH = 1e-5, 5e-2
 _MOST_TOGETHER = 4
 _PICTURE = "_image"
@@ -216,15 +216,15 @@ _PICTURE = "_image"
 
 @dataclass(frozen=True)
 class Latency:
-    """How long questions take.
+    """The time that questions take.
 
     Attributes:
-        batch: questions at once.
+        batch: the number of questions at once.
         median: seconds.
-        slowest: seconds; where a session keeps a queue, the median may be of answers that needed no thought.
-        actions: executed a second, by all episodes of the batch together.
+        slowest: seconds; if a session keeps a queue, the median may cover answers that needed no computation.
+        actions: executed actions per second, over all episodes of the batch.
         mean: seconds.
-        executed: actions of an answer that are, on the average.
+        executed: the mean number of actions of an answer that are executed.
     """
 
     batch: int
@@ -238,20 +238,20 @@ class Latency:
 def try_policy(
     policy: Policy | BatchPolicy, suite: Suite, *, seed: int = 0, served: bool = False, told: Told = lambda line: None
 ) -> tuple[FitFinding, ...]:
-    """Ask a policy a few dozen questions, and look at its answers.
+    """Ask a policy a few dozen questions, and check its answers.
 
     Args:
-        policy: not a privileged one, which would miss the world.
-        suite: whose instructions, cameras and picture size it is asked with.
-        seed: of what it sees.
-        served: another process draws its noise, which nobody here can make repeat.
-        told: called with what is tried next.
+        policy: not a privileged one, which would need the world.
+        suite: provides instructions, cameras and picture size.
+        seed: the seed of the observations.
+        served: whether another process draws the policy's noise, which cannot be made reproducible here.
+        told: called with a description of each step.
 
     Returns:
         Findings in the order of `fit.CODES`.
 
     Raises:
-        VlaError: what the policy says of itself cannot be understood.
+        VlaError: the policy's description of itself is invalid.
     """
     with globals_put_back():
         return tuple(sorted(_tried(policy, suite, seed, served, told), key=lambda finding: finding.code))
@@ -266,23 +266,23 @@ def measure(
     rounds: int = 20,
     told: Told = lambda line: None,
 ) -> Iterator[Latency]:
-    """How long questions take, after a round to warm up; a policy that takes one at a time is asked so.
+    """Measure how long questions take, after one warm-up round for each batch size.
 
     Args:
-        policy: as for `try_policy`; one that answered.
+        policy: as for `try_policy`, without errors there.
         suite: as for `try_policy`.
-        sizes: questions at once; those beyond what the policy takes are left out.
-        seconds: time after which no further round of a size is begun; there are at least three.
-        rounds: at most.
-        told: called with what is measured next.
+        sizes: the numbers of questions at once; those above the policy's limit are left out.
+        seconds: time after which no further round of a size begins; there are at least three rounds.
+        rounds: the largest number of rounds.
+        told: called with a description of each step.
 
     Raises:
-        EpisodeError: the policy raises, or gives no actions.
+        EpisodeError: the policy raises, or its answers are invalid.
     """
     most = policy.max_batch if is_batch_policy(policy) else 1
     replan = getattr(policy, "replan", None)
     for size in [size for size in sizes if size <= most] or [1]:
-        told(f"measuring {size} at once")
+        told(f"measuring batch size {size}")
         drawn = np.random.default_rng(size)
         scripts = [make_script(suite, number, drawn, questions=1) for number in range(size)]
         times: list[float] = []
@@ -312,22 +312,22 @@ def _tried(policy: Policy | BatchPolicy, suite: Suite, seed: int, served: bool, 
 
     try:
         _check_numbers(policy)
-        told("trying what it answers")
+        told("asking the first questions")
         (expected,) = play(script)
-        told("trying whether it repeats that")
+        told("checking that answers are repeatable")
         if not _same(expected, play(script)[0]):
             yield _not_repeatable(script, play, served)
         else:
-            told("trying whether episodes stay apart")
+            told("checking that episodes are independent")
             beside, _ = play(script, other)
             if not _same(expected, beside):
-                yield fit.LEAK.found("an episode's answers change where another episode is asked in between")
+                yield fit.LEAK.found("an episode's answers change if another episode asks in between")
             elif not _same(expected, play(script)[0]):
                 yield fit.LEAK.found("an episode's answers change after another episode")
             elif is_batch_policy(policy) and policy.max_batch > 1:
-                told("trying whether batches change answers")
+                told("checking that batches do not change answers")
                 yield from _batched(policy, suite, drawn, play)
-            told("trying what answers depend on")
+            told("checking the effect of instruction and pictures")
             yield from _ignored(script, expected[0], suite, drawn, play, traits_of(policy).reads)
     except EpisodeError as error:
         yield _broken(error)
@@ -346,11 +346,11 @@ def _check_numbers(policy: object) -> None:
 
 
 def _not_repeatable(script: Script, play: _Play, served: bool) -> FitFinding:
-    said = "the same questions with the same episode.rng have other answers the next time"
+    said = "the same questions with the same episode.rng get different answers when repeated"
     if served:
         return fit.NOT_REPEATABLE.found(
             said,
-            mend="its server draws the noise: give that a seed, or take its success rates for those of one draw",
+            mend="its server draws the noise: seed the server, or treat its success rates as one draw",
             severity=fit.WARNING,
         )
     return fit.NOT_REPEATABLE.found(said)
@@ -368,16 +368,20 @@ def _batched(policy: BatchPolicy, suite: Suite, drawn: np.random.Generator, play
             if error.reason != "policy-raised":
                 raise
             yield fit.BATCH.found(
-                f"on a batch of {len(scripts)} it raises {error.message}; a run asks such episodes again, each alone, "
-                "so that batches cost time",
-                mend="mend act for several questions, or set max_batch = 1",
+                f"act raises {error.message} on a batch of {len(scripts)}; a run would repeat each such episode alone, "
+                "which takes longer",
+                mend="fix act for several questions, or set max_batch = 1",
                 severity=fit.WARNING,
             )
             return
     for one, other in zip(alone, together, strict=True):
         if not _same([one], [other], _IN_BATCH):
-            apart = "of another shape than" if one.shape != other.shape else f"{np.abs(one - other).max():.2g} off"
-            yield fit.BATCH.found(f"an answer in a batch of {len(scripts)} is {apart} the one alone")
+            apart = (
+                "has another shape than"
+                if one.shape != other.shape
+                else f"differs by {np.abs(one - other).max():.2g} from"
+            )
+            yield fit.BATCH.found(f"an answer in a batch of {len(scripts)} {apart} the answer alone")
             return
 
 
@@ -389,9 +393,9 @@ def _ignored(
     play: _Play,
     reads: Sequence[str] | None,
 ) -> Iterator[FitFinding]:
-    """Whether the first answer stays the same, whatever the instruction is, and whatever the pictures are.
+    """Check whether the first answer is the same for all instructions, and for all pictures.
 
-    Of a policy that `reads` no picture, by its own word, that is as it should be.
+    A policy that `reads` no picture is expected to ignore them.
     """
 
     def stays(others: Sequence[Script]) -> bool:
@@ -400,7 +404,7 @@ def _ignored(
     first = script.seen[0]
     tasks = [task for task in suite.tasks if task.language != script.task.language][:_OTHERS]
     if tasks and stays([Script(task, script.noise, (first,)) for task in tasks]):
-        yield fit.IGNORES_INSTRUCTION.found(f"the policy answers the same to {len(tasks) + 1} instructions")
+        yield fit.IGNORES_INSTRUCTION.found(f"the policy's answers to {len(tasks) + 1} instructions are equal")
     if reads is not None and not any(name.endswith(_PICTURE) for name in reads):
         return
     others = []
@@ -409,27 +413,29 @@ def _ignored(
         pictures = {name: value for name, value in fresh.items() if name.endswith(_PICTURE)}
         others.append(Script(script.task, script.noise, ({**first, **pictures},)))
     if stays(others):
-        yield fit.IGNORES_PICTURES.found(f"the policy answers the same to {_OTHERS + 1} sights that differ in pictures")
+        yield fit.IGNORES_PICTURES.found(
+            f"the policy's answers to {_OTHERS + 1} observations with different pictures are equal"
+        )
 
 
 def _seen_in(actions: Actions, suite: Suite) -> Iterator[FitFinding]:
-    """What all answers together, (n, 7), show."""
+    """Check the range and the gripper of all actions, (n, 7)."""
     wild = (np.abs(actions) > 1.0).any(axis=1)
     if wild.any():
         clips = suite.protocol.out_of_range == "clip"
         yield fit.OUT_OF_RANGE.found(
-            f"{wild.mean():.0%} of {len(actions)} actions are outside of [-1, 1] ({actions.min():.3g} to "
-            f"{actions.max():.3g}), {suite.name} {'clips them' if clips else 'ends such episodes as errors'}",
+            f"{wild.mean():.0%} of {len(actions)} actions are outside [-1, 1] ({actions.min():.3g} to "
+            f"{actions.max():.3g}); {suite.name} {'clips them' if clips else 'ends such episodes as errors'}",
             severity=fit.WARNING if clips else fit.ERROR,
         )
-    # The world looks at its sign only.
     if suite.protocol.vectors:
-        # Nobody says which number is a gripper's.
+        # Which value is the gripper's is not known.
         return
+    # Only the sign of the gripper's value matters.
     gripper = actions[:, 6]
     closes, opens = bool((gripper > 0).any()), bool((gripper < 0).any())
     if not (closes and opens):
-        does = "only closes" if closes else "only opens" if opens else "does nothing"
+        does = "only closes" if closes else "only opens" if opens else "does not move"
         # No negative zeros.
         low, high = gripper.min() + 0.0, gripper.max() + 0.0
         hint = f", as a gripper of {GRIPPERS[2]!r} or the opposite would" if 0 <= low < high <= 1 else ""
@@ -448,23 +454,23 @@ def _same(one: Sequence[Actions], other: Sequence[Actions], tolerance: float = _
     )
 
 
-# What a policy's further answers cost: questions of a trial with and without what metrics wish for, in turn.
+# The cost of the values that metrics request: trial questions with and without them, in turn.
 
 ROUNDS = 6
-"""Questions of each kind that are timed, after one to warm up."""
+"""The number of timed questions of each kind, after one warm-up."""
 
 SAMPLES, TOKENS = "samples", "token probabilities"
 
 
 @dataclass(frozen=True)
 class Price:
-    """What one wish costs; builtin types only, since workers send it.
+    """The cost of one wish; builtin types only, since workers send it.
 
     Attributes:
         wish: `SAMPLES` or `TOKENS`.
-        without: s, of each question without the wish.
-        beside: s, of each with it, in the same round.
-        steps: control steps that an answer is executed for.
+        without: s, for each question without the wish.
+        beside: s, for each question with it, in the same round.
+        steps: the control steps that an answer is executed for.
     """
 
     wish: str
@@ -474,7 +480,7 @@ class Price:
 
     @property
     def extra(self) -> tuple[float, ...]:
-        """s a control step that each round with the wish took longer."""
+        """The additional s per control step with the wish, for each round."""
         return tuple((b - a) / self.steps for a, b in zip(self.without, self.beside, strict=True))
 
 
@@ -487,21 +493,21 @@ def price_of(
     rounds: int = ROUNDS,
     clock: Callable[[], float] = perf_counter,
 ) -> tuple[Price, ...]:
-    """What each wish costs a policy, asked alone; empty where none is wished for.
+    """Measure the cost of each wish for a policy, asked alone; empty if there are no wishes.
 
-    Sessions of its own are begun and closed, and what is seen is drawn, so that no episode is touched. In each round
-    every kind of question is asked once, so that what else the machine does hits all alike.
+    The sessions are its own and the observations random, so that no episode is affected. Each round asks every kind of
+    question once, so that other load on the machine affects all kinds equally.
 
     Args:
-        policy: not a privileged one, which would miss the world.
-        suite: whose pictures it is shown.
-        wishes: of the run.
-        replan: steps of a chunk that are executed; None: as many as the policy says, or all.
+        policy: not a privileged one, which would need the world.
+        suite: defines the pictures.
+        wishes: the run's.
+        replan: the steps of a chunk that are executed, or None for the policy's own number, or all.
         rounds: 2 or more.
-        clock: gives seconds.
+        clock: returns seconds.
 
     Raises:
-        VlaError: the policy raises, or answers something else; its episodes tell more.
+        VlaError: the policy raises, or an answer is invalid; its episodes report more.
     """
     if rounds < 2:
         raise VlaError(f"{rounds} rounds: expected 2 or more, for a standard deviation")
@@ -542,7 +548,7 @@ def _executed(policy: Policy, session: Session, script: Script, replan: int | No
 
 
 def _asked(session: Session, script: Script, clock: Callable[[], float]) -> tuple[float, int]:
-    """Seconds that an answer took, and how many actions it has."""
+    """Return the seconds that an answer took, and its number of actions."""
     # Copies: a policy may write into what it is given.
     view = policy_view({name: value.copy() for name, value in script.seen[0].items()}, "none")
     seed_globals([noise_generator(0, "price")])
@@ -552,12 +558,12 @@ def _asked(session: Session, script: Script, clock: Callable[[], float]) -> tupl
 
 
 def price_table(prices: Sequence[Price]) -> list[tuple[str, tuple[float, ...], tuple[float, ...], int]]:
-    """Prices as builtin types, for another process; `read_prices` reads them."""
+    """Return prices as builtin types, for another process; `read_prices` reads them."""
     return [(each.wish, each.without, each.beside, each.steps) for each in prices]
 
 
 def read_prices(table: Sequence[Sequence[object]]) -> tuple[Price, ...]:
-    """Prices of `price_table`."""
+    """Read prices from a table of `price_table`."""
     return tuple(
         Price(str(wish), tuple(cast("Sequence[float]", a)), tuple(cast("Sequence[float]", b)), int(cast("int", steps)))
         for wish, a, b, steps in table

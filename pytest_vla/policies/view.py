@@ -1,4 +1,4 @@
-"""What a policy sees of the world: the world's observation with the suite's image transform, still lazy."""
+"""A policy's view of the world: the world's observation with the suite's image transform, evaluated lazily."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -18,19 +18,19 @@ _TRANSFORMS: Mapping[str, Callable[[Picture], Picture]] = {
 
 
 def policy_view(observation: Observation, image_transform: str) -> Observation:
-    """The observation with its pictures transformed when they are read; they are drawn only then.
+    """Return the observation with pictures that are rendered and transformed only when they are read.
 
     Args:
         observation: the world's, pictures upright.
-        image_transform: the protocol's; "rotate_180" is named after what it does to MuJoCo's raw picture.
+        image_transform: the protocol's; "rotate_180" is named after its effect on MuJoCo's raw picture.
     """
     return _View(observation, _TRANSFORMS[image_transform])
 
 
 def resize_with_padding(picture: Picture, height: int, width: int) -> Picture:
-    """A picture (h, w, 3) uint8 as (height, width, 3): its aspect kept, in the middle, black around it.
+    """Resize a picture (h, w, 3) uint8 to (height, width, 3), keeping its aspect ratio, with black borders.
 
-    Bilinear, as Pillow does it: bit for bit what openpi's and vla-eval's clients send.
+    Bilinear interpolation by Pillow: bit for bit the same as in openpi's and vla-eval's clients.
     """
     if picture.shape[:2] == (height, width):
         return picture
@@ -61,7 +61,7 @@ class _View(Mapping[str, NDArray[Any]]):
         return self._pictures[key]
 
     def __contains__(self, key: object) -> bool:
-        # Mapping's own way is to get the value, which would draw a picture.
+        # Mapping's default is to get the value, which would render a picture.
         return key in tuple(self._observation)
 
     def __iter__(self) -> Iterator[str]:

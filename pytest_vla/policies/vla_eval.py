@@ -1,4 +1,4 @@
-"""``--vla-model=vla-eval:HOST:PORT``: a model server of vla-eval, asked by that package's own client."""
+"""``--vla-model=vla-eval:HOST:PORT``: a model server of vla-eval, asked through that package's own client."""
 
 import asyncio
 import concurrent.futures
@@ -27,23 +27,23 @@ CHECK_TIMEOUT = 10.0
 """Seconds that the server may take to answer before the first episode."""
 
 _CLOSE_TIMEOUT = 1.0
-_GRACE = 5.0  # The client keeps its own limits; beyond them something else is wrong.
+_GRACE = 5.0  # The client has its own limits; this is the slack beyond them.
 
 
 @dataclass(frozen=True)
 class VlaEvalPolicy:
-    """A policy behind vla-eval's protocol; each episode has a connection of its own, and thereby a server's session.
+    """A policy behind vla-eval's protocol; each episode has a connection, and thereby a server session, of its own.
 
-    An observation is what vla-eval's own LIBERO benchmark sends: ``images`` with ``agentview`` (256, 256, 3) uint8,
-    turned as the suite says, and ``task_description``; ``wrist`` and ``states`` (8,) where the server's hello asks for
-    them. Answers are taken as that benchmark takes them: the gripper closes at 0 and above. One question a step, since
-    the server keeps the chunks. Pictures are sent uncompressed.
+    An observation has the form of vla-eval's own LIBERO benchmark: ``images`` with ``agentview`` (256, 256, 3) uint8,
+    turned as the suite defines, and ``task_description``; ``wrist`` and ``states`` (8,) if the server's hello requests
+    them. Answers are read as in that benchmark: the gripper closes at 0 and above. There is one question per step,
+    since the server keeps the chunks. Pictures are sent uncompressed.
 
     Episodes end with EpisodeError ``policy-connection`` (no server, it is gone, or it was away for a moment and has
-    forgotten the episode), ``policy-timeout``, ``policy-raised`` (the server's error) or ``policy-protocol``.
+    lost the episode), ``policy-timeout``, ``policy-raised`` (the server's error) or ``policy-protocol``.
 
     Attributes:
-        address: of the server.
+        address: the server's address.
         timeout: seconds that connecting, or one request, may take in an episode.
     """
 
@@ -56,11 +56,15 @@ class VlaEvalPolicy:
         return _hello(self.address, self.timeout)
 
     def reach(self) -> Said:
-        """Its hello by now. Raises EpisodeError: there is none in `CHECK_TIMEOUT`, or it wants what no suite has."""
+        """Connect, and return the server's current hello.
+
+        Raises:
+            EpisodeError: no hello within `CHECK_TIMEOUT`, or it requests data that no suite has.
+        """
         return _hello(self.address, CHECK_TIMEOUT)
 
     def recover(self, reason: str | None) -> bool:
-        """Waits for a server that went away; see `pytest_vla.episode.rollout.play_until_it_counts`."""
+        """Wait for a server that went away; see `pytest_vla.episode.rollout.play_until_it_counts`."""
         if reason != "policy-connection":
             return False
         await_server(self.reach)
@@ -72,10 +76,10 @@ class VlaEvalPolicy:
 
 
 def vla_eval_policy(where: str, timeout: float = REQUEST_TIMEOUT) -> VlaEvalPolicy:
-    """The policy of the model server at `where`: HOST, HOST:PORT or a URL. Connects to nothing yet. Raises VlaError.
+    """Return the policy of one model server, without connecting. Raises VlaError.
 
     Args:
-        where: of the server.
+        where: HOST, HOST:PORT or a URL.
         timeout: seconds that connecting, or one request, may take in an episode.
     """
     _client()
@@ -83,25 +87,35 @@ def vla_eval_policy(where: str, timeout: float = REQUEST_TIMEOUT) -> VlaEvalPoli
 
 
 def vla_eval_policies(where: str, timeout: float = REQUEST_TIMEOUT, number: int = 0) -> Policy:
-    """As `vla_eval_policy`, of a list of addresses too (``HOST1:8000,HOST2:8000``); `number`: this worker's."""
+    """Return the policy of one or several model servers, without connecting. Raises VlaError.
+
+    Args:
+        where: an address as for `vla_eval_policy`, or a list of them (``HOST1:8000,HOST2:8000``).
+        timeout: seconds that connecting, or one request, may take in an episode.
+        number: the number of this worker, which selects its server.
+    """
     _client()
     addresses = parse_addresses("vla-eval", where, DEFAULT_PORT)
     return policy_of_servers(addresses, lambda address: VlaEvalPolicy(address, timeout), number)
 
 
 def check_vla_eval(where: str) -> None:
-    """Connect once to each server of a list, and leave.
+    """Connect once to each server of a list, and disconnect.
 
     Raises:
-        VlaError: no package, a server is not there or wants what no suite gives, or they serve different policies.
+        VlaError: the package is missing, a server does not answer or requests data that no suite has, or they
+            serve different policies.
     """
     _client()
-    expected = "a model server of vla-eval there: start it first (`vla-eval serve`), and look at host and port"
+    expected = "a vla-eval model server there. Start it first (`vla-eval serve`), and check host and port"
     check_servers(f"vla-eval:{where}", parse_addresses("vla-eval", where, DEFAULT_PORT), VlaEvalPolicy, expected)
 
 
 def vla_eval_state(state: NDArray[Any], *, antipodal: bool) -> NDArray[np.float64]:
-    """The state (8,) as vla-eval sends it: unless `antipodal`, a rotation of more than pi is the one the other way."""
+    """Return the state (8,) in vla-eval's form.
+
+    Unless `antipodal`, a rotation by more than pi becomes the shorter one in the opposite direction.
+    """
     sent = np.array(state, dtype=np.float64)
     angle = float(np.linalg.norm(sent[3:6]))
     if not antipodal and angle > np.pi:
@@ -113,7 +127,7 @@ class _Session:
     def __init__(self, address: Address, episode: Episode, timeout: float) -> None:
         self._address, self._instruction, self._timeout = address, episode.instruction, timeout
         self._connection = _connect(address, timeout)
-        # Another hello: the client has connected again, to a server that knows nothing of the episode.
+        # A different hello later means that the client has reconnected, to a server that has lost the episode.
         self._hello = self._connection.server_info
         self._wishes = _wishes(self._hello)
         self._in_step = True
@@ -173,7 +187,7 @@ def _client() -> Any:
         raise VlaError(
             f"--vla-model=vla-eval needs the package vla-eval ({error}): pip install 'pytest-vla[vla-eval]'"
         ) from error
-    # Its default, PNG, takes 50 ms a picture to make, longer than a network takes to carry it as it is.
+    # The default, PNG, takes 50 ms per picture to encode, longer than a network takes to send it raw.
     set_image_format("raw")
     return Connection
 
@@ -193,7 +207,7 @@ def _connect(address: Address, timeout: float) -> Any:
 
 
 def _hello(address: Address, timeout: float) -> Said:
-    """A server's hello. Connects, and leaves. Raises EpisodeError."""
+    """Connect, and return a server's hello. Raises EpisodeError."""
     connection = _connect(address, timeout)
     hello = connection.server_info
     _leave(connection)
@@ -201,7 +215,7 @@ def _hello(address: Address, timeout: float) -> Said:
 
 
 def _wishes(hello: Any) -> Mapping[str, Any]:
-    """What the server wants to be sent. Raises EpisodeError ``policy-protocol`` where no suite has it."""
+    """Return the data that the server requests. Raises EpisodeError ``policy-protocol`` if no suite has them."""
     wishes = hello.get("observation_params") or {} if isinstance(hello, dict) else {}
     if not isinstance(wishes, dict):
         raise EpisodeError("policy-protocol", f"a server's observation_params are a dict, not {wishes!r}")
@@ -215,7 +229,7 @@ def _wishes(hello: Any) -> Mapping[str, Any]:
 
 
 def _guarded(talk: Coroutine[Any, Any, Any], address: Address, timeout: float) -> Any:
-    """What `talk` returns; what goes wrong on the way is an EpisodeError."""
+    """Return the result of `talk`; turn errors into EpisodeErrors."""
     from websockets.exceptions import WebSocketException
 
     try:
@@ -232,7 +246,7 @@ def _guarded(talk: Coroutine[Any, Any, Any], address: Address, timeout: float) -
             "policy-connection", f"no connection to {address}: {type(cause).__name__}: {cause}"
         ) from error
     except RuntimeError as error:
-        # The client's own way to hand on what the server says.
+        # The client raises it for an error of the server.
         raise EpisodeError("policy-raised", f"{address}: {error}") from error
     except Exception as error:
         raise EpisodeError(
@@ -242,7 +256,7 @@ def _guarded(talk: Coroutine[Any, Any, Any], address: Address, timeout: float) -
 
 @cache
 def _loop() -> asyncio.AbstractEventLoop:
-    """The event loop of this process that all connections live in; in a thread, where no test's own loop is met."""
+    """Return the event loop of all connections of this process; its own thread keeps it apart from a test's loop."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="vla-eval", daemon=True).start()
     return loop
@@ -258,6 +272,6 @@ def _run(talk: Coroutine[Any, Any, Any], timeout: float) -> Any:
 
 
 def _leave(connection: Any) -> None:
-    # What a goodbye runs into changes nothing about the episode.
+    # Errors while closing do not affect the episode.
     with suppress(Exception):
         _run(connection.close(), _CLOSE_TIMEOUT)

@@ -1,1 +1,1 @@
-"""What episodes were: records, trajectories, and the store that keeps them."""
+"""Episodes' records and trajectories, and the store of runs."""

@@ -1,4 +1,4 @@
-"""What a record and a run may say: results may be from elsewhere, and a reader goes by what they say. Pure."""
+"""Checks of untrusted records and runs: results may come from elsewhere, and readers rely on their fields. Pure."""
 
 import json
 import re
@@ -15,19 +15,19 @@ from pytest_vla.util.text import printable
 
 OUTCOMES = ("success", "failure", "error", "invalid")
 
-# Of tables in records that nobody has declared, such as a variation's parameters; ours are three deep.
+# The deepest nesting of free-form tables in records, such as a variation's parameters; ours have three levels.
 _DEEPEST = 16
-# What numpy's and parquet's integers hold.
+# The bound of numpy's and parquet's integers.
 _LARGEST = 2**63
 
 
 def is_run_name(name: object) -> bool:
-    """Whether it can be a run's: it names a folder of the results, and nothing outside of them."""
+    """Whether it can be a run's name: a folder in the results, and nothing outside of them."""
     return isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}", name) is not None
 
 
 def is_time(text: object) -> bool:
-    """Whether it is a time, ISO 8601, that can be told in local time."""
+    """Whether it is an ISO 8601 time that can be converted to local time."""
     try:
         datetime.fromisoformat(text).astimezone()  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError, OSError):
@@ -36,11 +36,11 @@ def is_time(text: object) -> bool:
 
 
 def parse_json(text: str | bytes, *, unique: bool = False) -> Any:
-    """JSON as its standard has it, without NaN. Raises VlaError, also where it is too deep or its numbers too long.
+    """Parse standard JSON, without NaN. Raises VlaError, also if it is too deep or its numbers are too long.
 
     Args:
         text: the JSON.
-        unique: whether a table that says a name twice is refused; else its last value stands.
+        unique: whether to refuse a table with a repeated name; if not, the name's last value is taken.
     """
     try:
         return (_UNIQUE if unique else _DECODER).decode(text if isinstance(text, str) else text.decode())
@@ -51,7 +51,7 @@ def parse_json(text: str | bytes, *, unique: bool = False) -> Any:
 
 
 def check_record(table: Mapping[str, Any]) -> None:
-    """Refuse a record, as JSON has it, whose fields are not of their types. Raises VlaError that names the field."""
+    """Check the field types of a record in JSON form. Raises VlaError that names the field."""
     for name, (expected, fits) in _FIELDS.items():
         if not fits(table[name]):
             found = printable(repr(table[name])[:60])
@@ -59,7 +59,7 @@ def check_record(table: Mapping[str, Any]) -> None:
 
 
 def check_unknown(table: Mapping[str, Any]) -> None:
-    """Refuse fields of a later version that cannot be kept as they are. Raises VlaError that names the field."""
+    """Check that fields of a later version can be stored unchanged. Raises VlaError that names the field."""
     for name, value in table.items():
         if not is_plain(value):
             told = printable(repr(name)[:60])
@@ -87,12 +87,12 @@ def _is_text(value: object) -> bool:
 
 
 def is_count(value: object) -> bool:
-    """Whether it is an integer from 0 that numpy holds too."""
+    """Whether it is an integer from 0 within numpy's 64 bits."""
     return type(value) is int and 0 <= value < _LARGEST
 
 
 def is_number(value: object) -> bool:
-    """Whether it is a finite number, and, as an integer, one that numpy holds too."""
+    """Whether it is a finite number, and, if an integer, within numpy's 64 bits."""
     # An integer of 400 digits is no float.
     return isfinite(value) if type(value) is float else isinstance(value, int) and abs(value) < _LARGEST
 
@@ -106,7 +106,7 @@ def _table_of(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 
 def is_plain(value: object, depth: int = 0) -> bool:
-    """Whether it is of numbers, texts, lists and tables, not too deep."""
+    """Whether it consists of numbers, texts, lists and tables, not nested too deeply."""
     if depth > _DEEPEST:
         return False
     if isinstance(value, dict):
@@ -168,7 +168,7 @@ def _is_place(value: object) -> bool:
 
 
 def is_inside(name: object) -> bool:
-    """Whether it is the relative path of a trajectory, which leads nowhere but down."""
+    """Whether it is the relative path of a trajectory that stays inside its folder."""
     if not isinstance(name, str) or not name.endswith(".npz") or not name.isprintable() or len(name) > 4000:
         return False
     path = PurePosixPath(name)
@@ -185,7 +185,7 @@ _FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "metrics": ("a table of numbers", _table_of(is_number)),
     "timings": ("a table of numbers or null", _table_of(_maybe(is_number))),
     "run": ("the name of a run", is_run_name),
-    # Imported logs do not say when.
+    # Imported logs have no time.
     "started": ("a time, ISO 8601", lambda value: value == "" or is_time(value)),
     "variation": ("a variation's table", _is_variation),
     "outcome": (f"one of {', '.join(OUTCOMES)}", OUTCOMES.__contains__),

@@ -1,22 +1,22 @@
-"""Which records count, and what is one observation. Said here and nowhere else; pure functions over records.
+"""The rules that decide which records count, and which are one observation. Pure functions over records, defined once.
 
-A case is a task under a variation from a seed, with the run seed, the protocol, the replan length, the simulator, what
-makes an episode invalid, and the policy with the digest of what it is made of; of tests of the user's own it is the
-test too, since several may run one episode. Its first complete record (success, failure or invalid) counts. A later one
-replaces only an error, which is what ``--vla-resume`` and reruns are for; where there are only errors the last one
-stands. Further complete records are repeats: whoever runs again until it succeeds does not change the rate. The first
-is the one that began first: of repeats side by side the shortest ends first, and successes are short.
+A case is a task under a variation from a seed, with the run seed, the protocol, the replan length, the simulator, the
+validity rules, and the policy with the digest of its content; for a user's own tests the test is part of the case,
+since several tests may run one episode. The case's first complete record (success, failure or invalid) counts. A later
+record replaces only an error, as with ``--vla-resume`` and reruns; among errors alone the last one counts. Further
+complete records are repeats: running a case again until it succeeds does not change the rate. The first record is the
+one that began first: of parallel repeats the shortest ends first, and successes are short.
 
-What is one observation is what can differ. An episode's start is its task, its variation's drawn parameters, its init
-state and where things were placed (`start_of`, `PLACED`). The number of its seed is no part of it, since a task has
-only so many init states. Records from equal starts, and those of one case under several run seeds, are compared by
+An observation is everything that can vary. An episode's start is its task, its variation's drawn parameters, its init
+state and the objects' placement (`start_of`, `PLACED`). The seed's number is no part of the start, since a task has a
+limited number of init states. Records with equal starts, and those of one case under several run seeds, are compared by
 digest:
 
-- A policy that does not draw does the same again, bit for bit. Equal records from equal starts are one observation.
-- Records from equal starts that differ show that the policy draws. Then each counts, those too that happen to be equal:
-  leaving out what is alike would leave out what it does most of the time. They are replicates within one start, and
-  intervals and tests count them together (`pytest_vla.metrics.success.unit_of`).
-- A published log has no trajectories, and so its digests prove nothing: its episodes are replicates within their start.
+- A policy without randomness repeats itself bit for bit. Equal records with equal starts are one observation.
+- Different records with equal starts show that the policy is random. Then each record counts, including equal ones:
+  leaving out equal records would leave out the policy's most frequent behaviour. They are replicates within one start,
+  and intervals and tests treat them as one unit (`pytest_vla.metrics.success.unit_of`).
+- A published log has no trajectories, so its digests prove nothing: its episodes are replicates within their start.
 """
 
 import hashlib
@@ -29,44 +29,44 @@ from pytest_vla.plan.case import OURS
 from pytest_vla.records.record import Record
 
 COMPLETE = ("success", "failure", "invalid")
-"""Outcomes that were measured, or that would be the same whatever the policy did; the other one is ``error``."""
+"""Outcomes that were measured, or that do not depend on the policy; the remaining outcome is ``error``."""
 
 OF_PROVENANCE = ("mujoco", "robosuite", "premises", "feasible")
 """Of a record's provenance: what decides how the world moves, and whether there is anything to measure. How it looks is
 in the protocol."""
 
 ALARM = "stop_when"
-"""Of a record's provenance: the rule by which episodes were stopped, a condition of the case where there is one."""
+"""The entry of a record's provenance for the rule that stopped episodes; if present, it is a condition of the case."""
 
 OF_WORLD = "world."
-"""Begins the names of conditions that a suite's own world says of its simulator (`Record.simulator`)."""
+"""The prefix of conditions from the simulator of a suite's own world (`Record.simulator`)."""
 
 UNKNOWN = ""
-"""Stands in the place of a condition that a record does not know."""
+"""The value of a condition that a record lacks."""
 
 PLACED = "placed"
 """Of a record's seeds: names where everything stood and how it looked when the episode began; equal for equal starts.
 Records of suites with a world of their own, and those of earlier versions, do not have it."""
 
 INIT_STATES = "protocol.init_states"
-"""How many init states there are decides nothing of an episode: which one it began from does."""
+"""The number of init states, which does not affect an episode: only its own init state does."""
 
 _KNOWN, _KNOWN_CASE = "_conditions", "_case_of"
-"""In a record's own dictionary, beside what it works out once itself."""
+"""The keys under which these are cached in a record's own dictionary."""
 
-# What an error may not know, as its process may have died before it could tell; the same for all episodes of a run.
+# Conditions shared by a whole run, which an error may lack if its process died early.
 _OF_RUN = ("policy_digest", "replan", *OF_PROVENANCE)
 
 How = Literal["counts", "repeat", "superseded", "same"]
 
 
 def is_complete(outcome: str) -> bool:
-    """Whether an episode of this outcome came to its end, so that it is not to be run again."""
+    """Whether an episode with this outcome is complete, so that it is not run again."""
     return outcome in COMPLETE
 
 
 class RecordAttempt(Protocol):
-    """The fields of a record by which the rule goes."""
+    """The fields of a record that the counting rule uses."""
 
     @property
     def outcome(self) -> str: ...
@@ -75,19 +75,19 @@ class RecordAttempt(Protocol):
 
 
 def takes_over(record: RecordAttempt, before: RecordAttempt) -> bool:
-    """The rule: whether a record counts instead of one of the same case that was known before it."""
+    """Return whether a record counts instead of an earlier known one of the same case."""
     if not is_complete(before.outcome):
         return True
     return is_complete(record.outcome) and record.started < before.started
 
 
 class RecordStatus(NamedTuple):
-    """What a record is to the others.
+    """The status of a record among the others.
 
     Attributes:
-        how: ``counts``; ``repeat`` of one that counts; ``superseded``: an error beside another record; ``same``: the
-            observation of one that counts, made again from an equal start by a policy that does not draw.
-        of: the index of the record that stands for its case: its own, where it counts.
+        how: ``counts``; ``repeat`` of a record that counts; ``superseded``, an error beside another record; or
+            ``same``, the same observation as a record that counts, from an equal start by a policy without randomness.
+        of: the index of the record that counts for the case; its own if it counts.
     """
 
     how: How
@@ -96,15 +96,15 @@ class RecordStatus(NamedTuple):
 
 @dataclass(frozen=True)
 class Key:
-    """A case, as far as records tell one from another.
+    """The identity of a case, by the fields that distinguish records.
 
     Attributes:
-        case: `Record.case`; of one that was chosen as it is, with a word that says so.
-        listed: the protocol under which an entry of a benchmark's list is drawn; empty: there is but one.
-        test: node id of the user's own test; empty: a suite's own item.
-        run_seed: of ``--vla-run-seed``; imported logs say of none, and have 0.
+        case: `Record.case`; a case that was chosen unvaried has a suffix that says so.
+        listed: the protocol under which an entry of a benchmark's list is drawn, or empty if there is only one.
+        test: the node id of the user's own test, or empty for a suite's own item.
+        run_seed: the value of ``--vla-run-seed``; 0 for imported logs, which have none.
         policy: the ``--vla-model`` text.
-        conditions: of `conditions_of`.
+        conditions: the result of `conditions_of`, sorted.
     """
 
     case: str
@@ -116,7 +116,7 @@ class Key:
 
     @property
     def text(self) -> str:
-        """sha256 (hex): equal for equal keys, in any process."""
+        """The sha256 (hex) of the key, equal for equal keys in any process."""
         parts = (self.case, self.listed, self.test, self.run_seed, self.policy, self.conditions)
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
@@ -126,10 +126,10 @@ class Repeats:
     """Complete records beyond those that count.
 
     Attributes:
-        records: how many.
-        cases: of how many cases.
-        other_outcome: those whose outcome is not that of the record that counts.
-        other_digest: those whose digest is not.
+        records: the number of such records.
+        cases: the number of their cases.
+        other_outcome: how many have a different outcome than the record that counts.
+        other_digest: how many have a different digest.
     """
 
     records: int = 0
@@ -139,9 +139,10 @@ class Repeats:
 
 
 def protocol_of(record: Record) -> str:
-    """Whether it was drawn as the paper or as upstream's code has it, where a suite has both; else empty.
+    """Return ``paper`` or ``upstream``, the protocol of a variation that a suite has under both, or an empty text.
 
-    Empty, too, where the name of its kind says so, as that of `language.words_paper`: nothing is mixed then.
+    The text is also empty if the kind's name includes the protocol, as in `language.words_paper`: these are never
+    mixed.
     """
     name = str((record.variation.get("parameters") or {}).get("protocol") or "")
     said = name == OURS or str(record.variation.get("kind")).endswith(f"_{name}")
@@ -149,16 +150,16 @@ def protocol_of(record: Record) -> str:
 
 
 def conditions_of(record: Record) -> dict[str, str]:
-    """What a record's case was run under, by name: ``policy_digest``, ``replan``, ``mujoco``, ``protocol.max_steps``.
+    """Return the conditions of a record's case by name, such as ``replan``, ``mujoco`` and ``protocol.max_steps``.
 
-    Of a suite's own world also what that says of its simulator, such as ``world.version``. As text, with `UNKNOWN` for
-    what the record does not know.
+    For a suite with its own world they include its simulator's values, such as ``world.version``. All values are texts,
+    `UNKNOWN` if the record lacks one.
     """
     return dict(_conditions(record))
 
 
 def _conditions(record: Record) -> Mapping[str, str]:
-    """Likewise. Reports ask for them a few dozen times, and they cost as much as all else of a record."""
+    """Return `conditions_of(record)`, cached on the record: reports ask for them dozens of times."""
     known = vars(record)
     if _KNOWN not in known:
         known[_KNOWN] = _made_conditions(record)
@@ -166,15 +167,15 @@ def _conditions(record: Record) -> Mapping[str, str]:
 
 
 def share_conditions(record: Record, known: dict[Any, Any]) -> None:
-    """Have a record keep the same `conditions_of` as others whose provenance and protocol are the same objects.
+    """Cache the same `conditions_of` on records whose provenance and protocol are the same objects.
 
     Args:
-        record: of any kind.
-        known: what was shared so far; of the caller's, who keeps it as long as there are records to come.
+        record: a record.
+        known: the cache, owned by the caller and kept as long as records follow.
     """
     of = record.provenance, record.protocol
     key = (id(of[0]), id(of[1]), record.policy_digest, record.replan, record.simulator)
-    # The objects are kept too: else another one could get the place in memory, and the id, of one that is gone.
+    # The objects are kept alive, because a new object could reuse the id of a deleted one.
     if key not in known:
         known[key] = (of, _made_conditions(record))
     vars(record)[_KNOWN] = known[key][1]
@@ -187,27 +188,27 @@ def _made_conditions(record: Record) -> Mapping[str, str]:
     }
     conditions |= {name: str(record.provenance.get(name, UNKNOWN)) for name in OF_PROVENANCE}
     if ALARM in record.provenance:
-        # Others are the cases that they were before there were alarms.
+        # Only if present, so that cases without a stop rule keep their keys.
         conditions[ALARM] = str(record.provenance[ALARM])
     conditions |= {f"{OF_WORLD}{name}": str(record.provenance.get(name, UNKNOWN)) for name in record.simulator}
-    # Tuples and lists are the same text: a record may come from memory or from JSON.
+    # As JSON, because a record from memory has tuples where one from JSON has lists.
     return conditions | {
         f"protocol.{name}": json.dumps(value, sort_keys=True) for name, value in record.protocol.items()
     }
 
 
 def key_of(record: Record, conditions: Mapping[str, str] | None = None) -> Key:
-    """The case of a record; its `conditions_of`, where none are given."""
+    """Return the key of a record's case, from the given conditions or from its `conditions_of`."""
     known = conditions_of(record) if conditions is None else conditions
     return Key(*case_of(record), tuple(sorted(known.items())))
 
 
 def all_conditions(records: Sequence[Record]) -> tuple[dict[str, str], ...]:
-    """Of each record `conditions_of`.
+    """Return `conditions_of` for each record, with the gaps of errors filled in.
 
-    Errors may know less, as their process may have died: what is the same for a whole run, or of an own world for a
-    whole task, is of its complete records, and where it has none, of the first one of the same case that agrees with
-    what they know.
+    Errors may lack conditions, as their process may have died. Values shared by a whole run, or by a whole task with
+    its own world, are taken from complete records. If there are none, all conditions are taken from the first record of
+    the same case that agrees with the known ones.
     """
     found = [conditions_of(record) for record in records]
     of_run: dict[str, dict[str, str]] = {}
@@ -218,7 +219,7 @@ def all_conditions(records: Sequence[Record]) -> tuple[dict[str, str], ...]:
             of_run[record.run] = {name: conditions[name] for name in _OF_RUN}
             if record.simulator:
                 task = record.run, record.suite, record.task_key
-                # What differs within a task is of the case.
+                # Values that differ within a task belong to the case.
                 of_task[task] = dict(of_task.get(task, _of_world(conditions)).items() & conditions.items())
             of_case.setdefault(case_of(record), []).append(conditions)
     for index, record in enumerate(records):
@@ -239,19 +240,19 @@ def _of_world(conditions: Mapping[str, str]) -> dict[str, str]:
 
 
 def standings(records: Sequence[Record], *, by_test: bool = True) -> tuple[RecordStatus, ...]:
-    """What each record is to the others.
+    """Classify each record: counts, repeat, superseded error, or the same observation as another record.
 
-    Within a run each item counts once, whatever became of the policy's file meanwhile; over runs each case.
+    Within a run each item counts once, even if the policy's file changed meanwhile; across runs each case counts once.
 
     Args:
-        records: of any runs, in the order in which they ended.
-        by_test: whether tests of the user's own are apart where they made the same observation.
+        records: records of any runs, in the order in which they ended.
+        by_test: whether the user's own tests are kept apart if they made the same observation.
     """
     keys = _comparable(records)
     of_runs = within_runs(records)
     counting = _folded(records, [index for index, each in enumerate(of_runs) if each.how == "counts"], keys)
     standing = [counting.get(index, each) for index, each in enumerate(of_runs)]
-    # A log without trajectories has digests of next to nothing: they are equal for other reasons.
+    # Digests without trajectories cover little, and may be equal by accident.
     told = [
         index
         for index, record in enumerate(records)
@@ -265,11 +266,11 @@ def standings(records: Sequence[Record], *, by_test: bool = True) -> tuple[Recor
         record, key = records[index], keys[index]
         if (key.policy, key.conditions) in drawing:
             continue
-        # An own test is one, from however many seeds.
+        # A user's test is one test for all of its seeds.
         test = key.test.partition("[")[0] if by_test else ""
         observation: Hashable = (*_observed(record, key), test, record.digest, _charged(record), record.is_given)
         before, placed = seen.setdefault(observation, {}), record.seeds.get(PLACED)
-        # If one of them does not say where things stood, the digest decides alone.
+        # If one record lacks the placement, the digest alone decides.
         first = next((of for where, of in before.items() if where == placed or None in (where, placed)), None)
         if first is None:
             before[placed] = index
@@ -279,7 +280,7 @@ def standings(records: Sequence[Record], *, by_test: bool = True) -> tuple[Recor
 
 
 def start_of(record: Record) -> tuple[Hashable, ...]:
-    """Return what an episode began from, whatever the number of its seed; `PLACED` stands beside it.
+    """Return the start of an episode, without the seed's number; `PLACED` is compared in addition.
 
     Suite, task, instruction, variation with its drawn parameters, and init state (the seed, if that is not known).
     """
@@ -290,19 +291,19 @@ def start_of(record: Record) -> tuple[Hashable, ...]:
 
 
 def _charged(record: Record) -> tuple[Hashable, ...]:
-    """What it was charged, which no digest is of."""
+    """Return the record's charges, which its digest does not cover."""
     return tuple((charge.account, charge.name, charge.amount) for charge in record.costs)
 
 
 def _comparable(records: Sequence[Record]) -> list[Key]:
-    """Return the case of each record, among those of suites that have had fewer init states, or more.
+    """Return the case of each record, with its init state: suites have had different numbers of init states.
 
     Yesterday's seed 60 may have begun from another init state than today's, which makes it another case.
     """
     began = {case_of(record): record.init_state for record in records if is_complete(record.outcome)}
     keys = []
     for record, conditions in zip(records, all_conditions(records), strict=True):
-        # An error may not know, as its process may have died.
+        # An error may lack the init state, as its process may have died.
         knows = is_complete(record.outcome) or "init_state" in record.seeds
         init_state = record.init_state if knows else began.get(case_of(record), record.init_state)
         key = key_of(record, {name: text for name, text in conditions.items() if name != INIT_STATES})
@@ -311,9 +312,9 @@ def _comparable(records: Sequence[Record]) -> list[Key]:
 
 
 def _drawing(records: Sequence[Record], indices: Iterable[int], keys: Sequence[Key]) -> set[Hashable]:
-    """Return the policies, with their conditions, that have done different things in one case, or from one start.
+    """Return the policies, with their conditions, that behaved differently in one case, or from one start.
 
-    What a variation draws need not all be told by its parameters: of varied episodes only equal cases are compared.
+    A variation's parameters need not describe everything it draws, so varied episodes are compared by equal cases only.
     """
     digests: dict[Hashable, str] = {}
     found: set[Hashable] = set()
@@ -329,19 +330,19 @@ def _drawing(records: Sequence[Record], indices: Iterable[int], keys: Sequence[K
 
 
 def _observed(record: Record, key: Key) -> tuple[Hashable, ...]:
-    """A start, and what was observed from it, whatever the seeds, and the test."""
+    """Return the start and the conditions of an observation, without seeds and test."""
     return start_of(record), key.listed, key.policy, key.conditions
 
 
 def within_runs(records: Sequence[Record]) -> list[RecordStatus]:
-    """What each record is to the others of its case in its run, whatever became of the policy's file meanwhile."""
+    """Classify each record among those of its case in its run, even if the policy's file changed meanwhile."""
     found = _folded(records, range(len(records)), [(record.run, *case_of(record)) for record in records])
     ordered = [found[index] for index in range(len(records))]
     return [_settled(ordered, index) for index in range(len(records))]
 
 
 def repeats_of(pairs: Iterable[tuple[Any, Any]]) -> Repeats:
-    """Of complete records, each with the one that counts for its case."""
+    """Count repeats, from pairs of a complete record and the record that counts for its case."""
     found = list(pairs)
     return Repeats(
         len(found),
@@ -352,7 +353,7 @@ def repeats_of(pairs: Iterable[tuple[Any, Any]]) -> Repeats:
 
 
 def case_of(record: Record) -> tuple[str, str, str, int, str]:
-    """A `Key` without its conditions."""
+    """Return a `Key` without its conditions."""
     known = vars(record)
     if _KNOWN_CASE not in known:
         known[_KNOWN_CASE] = _made_case(record)
@@ -361,13 +362,13 @@ def case_of(record: Record) -> tuple[str, str, str, int, str]:
 
 def _made_case(record: Record) -> tuple[str, str, str, int, str]:
     test = "" if record.of_suite else record.node
-    # What was chosen is apart from the same case in a sample. A label with chosen parameters says it by itself.
+    # A chosen case is distinct from the same case in a sample. Labels with chosen parameters are distinct anyway.
     case = f"{record.case} given" if record.given and not record.variation else record.case
     return case, protocol_of(record), test, record.run_seed, record.policy
 
 
 def _folded(records: Sequence[Record], indices: Iterable[int], groups: Sequence[Hashable]) -> dict[int, RecordStatus]:
-    """What records of these indices, in the order of their ends, are to the others of their group."""
+    """Classify the records at these indices, in the order of their ends, among those of their group."""
     counting: dict[Hashable, int] = {}
     found: dict[int, RecordStatus] = {}
     for index in indices:
@@ -384,12 +385,12 @@ def _folded(records: Sequence[Record], indices: Iterable[int], groups: Sequence[
 
 
 def _beside(record: Record) -> How:
-    """What a record is beside one that counts."""
+    """Return the status of a record whose case has another record that counts."""
     return "repeat" if is_complete(record.outcome) else "superseded"
 
 
 def _settled(standing: Sequence[RecordStatus], index: int) -> RecordStatus:
-    """A repeat of a repeat is one of what counts; an error may have been superseded several times."""
+    """Return a status that points to the record that counts, following chains of repeats and superseded errors."""
     how, of = standing[index]
     while standing[of].how in ("repeat", "superseded") and standing[of].of != of:
         of = standing[of].of

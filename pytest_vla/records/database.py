@@ -1,4 +1,4 @@
-"""The SQLite file under `pytest_vla.records.store`: its tables, its transactions, and its errors with what helps."""
+"""The SQLite file under `pytest_vla.records.store`: its tables, transactions, and errors with their cures."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     import sqlite3
 
 
-# From the tables of an earlier version to those of the next: a function a version step, in one transaction.
+# Migration of the tables: one function for each version step, in one transaction.
 
 
 def _own_simulators_tell_cases_apart(connection: "sqlite3.Connection") -> None:
-    """To schema 4: what a suite's own world says of its simulator is part of ``episodes.case_key``; tables stay."""
+    """Migrate to schema 4: simulator values of a suite's own world become part of ``episodes.case_key``."""
     rows = connection.execute(
         "SELECT episode, line FROM records WHERE CASE WHEN typeof(line) = 'text' AND json_valid(line)"
         " THEN json_extract(line, '$.provenance.world') END IS NOT NULL"
@@ -29,24 +29,24 @@ def _own_simulators_tell_cases_apart(connection: "sqlite3.Connection") -> None:
         try:
             key = key_of(parse_record(line)).text
         except VlaError:
-            # Whoever reads the record is told.
+            # Readers of the record get the error.
             continue
         connection.execute("UPDATE episodes SET case_key = ? WHERE id = ?", (key, episode))
 
 
 STEPS: Mapping[int, Callable[["sqlite3.Connection"], None]] = {3: _own_simulators_tell_cases_apart}
-"""From each schema that can be read to the one after it."""
+"""The migrations from each readable schema to the next one."""
 
 OLDEST = min(STEPS)
 
 
 SCHEMA = 4
-"""Raised whenever a table changes, or what its values mean; `pytest_vla.records.record` is of the lines in it."""
+"""The schema of the tables, raised if a table or its values' meaning changes; the lines have `record.SCHEMA`."""
 
 # "VLAr" in the file's header: tells our file from another program's.
 _APPLICATION = 0x564C4172
 
-# Those of schema 3 too: what is older is read as it is, and migrated where it is written to.
+# The tables of schema 3 are the same: an older file is read unchanged, and migrated when it is written.
 _TABLES = (
     """CREATE TABLE runs (
         id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, started TEXT NOT NULL, ended TEXT, status TEXT NOT NULL,
@@ -67,28 +67,28 @@ _TABLES = (
     "CREATE INDEX runs_model ON runs (model)",
     "CREATE INDEX episodes_run ON episodes (run)",
     "CREATE INDEX episodes_case ON episodes (case_key)",
-    # Which episode counts is written down with each record, by pytest_vla.records.counting: SQL does not say it again.
+    # Which episode counts is stored with each record, by pytest_vla.records.counting; SQL does not decide it again.
     """CREATE VIEW results AS SELECT i.run, i.node, e.id, e.run AS recorded_in, e.case_id, e.case_key, e.of_suite,
         e.suite, e.task, e.seed, e.attempt, e.outcome, e.reason, e.steps, e.wall, e.digest, e.started, e.ended
         FROM items AS i JOIN episodes AS e ON e.id = i.counting""",
 )
 
-_NO_ROOM = "make room on the disk (or in the quota); what is recorded so far is kept"
-_NO_RIGHTS = "file and folder have to be readable and writable; mend their rights, or give another results folder"
-_NO_LOCKS = "locks do not work on this file system; give a results folder on another one"
-_DAMAGED = "it is left as it is; move it away to begin anew (`sqlite3 FILE .recover` may save what is in it)"
+_NO_ROOM = "free space on the disk (or in the quota); records so far are kept"
+_NO_RIGHTS = "make file and folder readable and writable, or use another results folder"
+_NO_LOCKS = "locks do not work on this file system; use a results folder on another one"
+_DAMAGED = "the file is left unchanged; move it away to start anew (`sqlite3 FILE .recover` may save its content)"
 
 TEXT, INT, MAYBE_TEXT, MAYBE_INT, MAYBE_REAL = (str,), (int,), (str, NoneType), (int, NoneType), (float, int, NoneType)
 """What a column of a row may hold, for `checked`."""
 
-# What ends a journal that names a journal of several databases: SQLite would read, and might delete, the file it names.
+# The ending of a journal that names another file, which SQLite would read and might delete.
 _OF_SEVERAL = bytes.fromhex("d9d505f920a163d7")
 
-# By the beginning of SQLite's name of the error, the special before the general.
+# Cures by the beginning of SQLite's error name, special names before general ones.
 _CURES = {
     "SQLITE_FULL": _NO_ROOM,
     "SQLITE_IOERR_WRITE": _NO_ROOM,
-    "SQLITE_READONLY_DBMOVED": "it was moved or deleted while it was in use; leave the results folder in its place",
+    "SQLITE_READONLY_DBMOVED": "it was moved or deleted while in use; leave the results folder in its place",
     "SQLITE_READONLY": _NO_RIGHTS,
     "SQLITE_CANTOPEN": _NO_RIGHTS,
     "SQLITE_PERM": _NO_RIGHTS,
@@ -103,12 +103,12 @@ _CURES = {
 
 @dataclass(frozen=True)
 class Database:
-    """An open file of our tables.
+    """An open file with our tables.
 
     Attributes:
-        file: where it is.
-        connection: to it.
-        timeout: seconds to wait for another process that writes.
+        file: the file's path.
+        connection: the connection to the file.
+        timeout: seconds to wait for another writing process.
     """
 
     file: Path
@@ -116,36 +116,36 @@ class Database:
     timeout: float
 
     def rows(self, kinds: Sequence[tuple[type, ...]], statement: str, *parameters: Any) -> list[Any]:
-        """Rows whose columns hold what is said of them; raises VlaError where they hold anything else."""
-        with told(self.file, "read", self.timeout):
+        """Return rows whose columns have the given types. Raises VlaError if a column holds anything else."""
+        with sqlite_errors(self.file, "read", self.timeout):
             rows = self.connection.execute(statement, parameters).fetchall()
         checked(self.file, rows, kinds)
         return rows
 
     @contextmanager
     def transaction(self) -> Iterator["sqlite3.Connection"]:
-        """All that is written in the block is written at its end, or nothing. Raises VlaError."""
-        with told(self.file, "write", self.timeout), transaction(self.connection):
+        """Commit everything that the block writes at its end, or nothing. Raises VlaError."""
+        with sqlite_errors(self.file, "write", self.timeout), transaction(self.connection):
             yield self.connection
 
     def check_words(self, known: Sequence[str], found: Iterable[str]) -> None:
-        """Refuse words that are none of ours. Raises VlaError."""
+        """Raise VlaError if a word is not one of the known ones."""
         for word in set(found) - set(known):
             raise damaged(self.file, f"expected one of {', '.join(known)}, found {printable(repr(word)[:60])}")
 
 
 def connect(file: Path, *, create: bool, timeout: float) -> "sqlite3.Connection | None":
-    """A connection to a file of our tables; None where it has no tables and none are to be made.
+    """Connect to a file with our tables, or return None if it has none and `create` is False.
 
     Args:
-        file: in a folder that exists.
-        create: make file and tables where there are none, and be ready to write: what an earlier version made becomes
-            this version's, in one transaction. Else it is read as it is.
-        timeout: seconds to wait for another process that writes.
+        file: the file, in a folder that exists.
+        create: create file and tables if they are missing, and prepare to write: a file of an earlier version is
+            migrated in one transaction. If False, the file is read unchanged.
+        timeout: seconds to wait for another writing process.
 
     Raises:
-        VlaError: the file cannot be opened, is damaged, another program's, of a schema that this version cannot read,
-            or its tables are not as we make them. It is left as it is.
+        VlaError: the file cannot be opened, is damaged, belongs to another program, has a schema that this version
+            cannot read, or has tables that differ from ours. The file is left unchanged.
     """
     import sqlite3
 
@@ -153,7 +153,7 @@ def connect(file: Path, *, create: bool, timeout: float) -> "sqlite3.Connection 
         return None
     _check_journal(file)
     uri = f"{file.absolute().as_uri()}?mode={'rwc' if create else 'rw'}"
-    with told(file, "open", timeout):
+    with sqlite_errors(file, "open", timeout):
         connection = sqlite3.connect(uri, uri=True, timeout=timeout, isolation_level=None)
         try:
             if _prepare(connection, file, create):
@@ -167,7 +167,7 @@ def connect(file: Path, *, create: bool, timeout: float) -> "sqlite3.Connection 
 
 @contextmanager
 def transaction(connection: "sqlite3.Connection", kind: str = "IMMEDIATE") -> Iterator[None]:
-    """All that is written in the block is written at its end, or nothing where anything is raised."""
+    """Commit everything that the block writes at its end, or nothing if it raises."""
     import sqlite3
 
     try:
@@ -183,8 +183,8 @@ def transaction(connection: "sqlite3.Connection", kind: str = "IMMEDIATE") -> It
 
 
 @contextmanager
-def told(file: Path, doing: str, timeout: float) -> Iterator[None]:
-    """SQLite's errors in the block are raised as VlaError that names the file and what helps."""
+def sqlite_errors(file: Path, doing: str, timeout: float) -> Iterator[None]:
+    """Raise SQLite's errors in the block as VlaError with the file's name and a cure."""
     import sqlite3
 
     try:
@@ -199,7 +199,7 @@ def told(file: Path, doing: str, timeout: float) -> Iterator[None]:
 
 
 def _prepare(connection: "sqlite3.Connection", file: Path, create: bool) -> bool:
-    """Whether the tables are there."""
+    """Create, migrate or check the tables, and return whether the file has them."""
     connection.execute("PRAGMA foreign_keys = ON")
     # Our tables need neither; a file from elsewhere could have them where it is read.
     connection.execute("PRAGMA trusted_schema = OFF")
@@ -221,14 +221,14 @@ def _prepare(connection: "sqlite3.Connection", file: Path, create: bool) -> bool
             connection.execute(f"PRAGMA application_id = {_APPLICATION}")
             connection.execute(f"PRAGMA user_version = {SCHEMA}")
         elif application != _APPLICATION:
-            raise VlaError(f"{file} is another program's database; give another results folder")
+            raise VlaError(f"{file} is another program's database; use another results folder")
         elif not OLDEST <= schema <= SCHEMA:
             cure = "read it with the version that wrote it"
             if schema > SCHEMA:
                 cure = "upgrade pytest-vla (pip install -U pytest-vla)"
             raise VlaError(
                 f"{file} has schema {schema}, and this version of pytest-vla reads {OLDEST} to {SCHEMA}; {cure}, or "
-                "give another results folder"
+                "use another results folder"
             )
         else:
             _check_tables(connection, file)
@@ -243,9 +243,9 @@ def _prepare(connection: "sqlite3.Connection", file: Path, create: bool) -> bool
 
 
 def _check_tables(connection: "sqlite3.Connection", file: Path) -> None:
-    """Refuse all but our own tables as we make them: a view in a table's place may run for ever, a trigger may write.
+    """Refuse tables that differ from ours: a view in a table's place may run forever, and a trigger may write.
 
-    What people add beside them, such as tables and views of their own, is never asked for anything.
+    Further tables and views, added by people, are never read.
     """
     expected = {_words(statement).split(maxsplit=3)[2]: _words(statement) for statement in _TABLES}
     missing = dict(expected)
@@ -253,7 +253,7 @@ def _check_tables(connection: "sqlite3.Connection", file: Path) -> None:
         text = _words(statement) if isinstance(statement, str) else ""
         if name in missing and text == missing[name]:
             del missing[name]
-        # What a statement makes is what it says, whatever the columns beside it say.
+        # The statement decides, since the other columns may be forged.
         elif name in expected or (statement is not None and not text.startswith(("CREATE TABLE ", "CREATE VIEW "))):
             raise damaged(file, f"its {printable(str(kind))} {printable(str(name))} is not as pytest-vla makes it")
     if missing:
@@ -278,10 +278,10 @@ def _check_journal(file: Path) -> None:
 
 
 def checked(file: Path, rows: Sequence[tuple[Any, ...]], kinds: Sequence[tuple[type, ...]]) -> None:
-    """Refuse rows that hold anything but what their columns have: SQLite keeps a text where a number belongs.
+    """Check the types of rows' values: SQLite stores a text in a number's column.
 
     Raises:
-        VlaError: names the file, what was expected and what was found.
+        VlaError: a type is wrong; the message names the file, the expected type and the value.
     """
     for column, kind in zip(zip(*rows, strict=True), kinds, strict=False):
         for found in set(map(type, column)) - set(kind):
@@ -291,7 +291,7 @@ def checked(file: Path, rows: Sequence[tuple[Any, ...]], kinds: Sequence[tuple[t
 
 
 def damaged(file: Path, what: str) -> VlaError:
-    """The error of a file that was ours and is spoilt."""
+    """Return the error for a damaged file of ours."""
     return VlaError(f"cannot read records: {file}: {what}; {_DAMAGED}")
 
 

@@ -1,4 +1,4 @@
-"""A record in a few lines, for a person."""
+"""Short descriptions of records for people: one episode, its charges, and notes about a run."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,11 +13,11 @@ from pytest_vla.records.record import CLIPPED, LARGEST_ACTION, Record
 from pytest_vla.util.text import counted, printable_lines
 from pytest_vla.versions import DEFAULT
 
-# What an episode was charged, in words for a person.
+# Descriptions of an episode's charges.
 
 MOST_LINES = 5
 
-# By predicate or rule: what happened, of up to two names.
+# Texts by predicate or rule, with up to two names.
 _HAPPENED = {
     "armcontact": "{0} touched {1}",
     "heldcontact": "{0}, held, touched {1}",
@@ -31,7 +31,7 @@ _HAPPENED = {
     "checkgripperdist": "the gripper came close to {0}",
     "fall": "{0} fell",
 }
-# Likewise where it was a link of the arm, the second name.
+# Texts by predicate if the second name is a link of the arm.
 _BY_A_LINK = {
     "checkgrippercontact": "{1} touched {0}",
     "checkgripperdistance": "{1} came close to {0}",
@@ -42,12 +42,12 @@ _NAMED = 2
 
 
 def amount_text(amount: float) -> str:
-    """A cost as short as it can be told."""
+    """Return a cost as a short text."""
     return f"{amount:.6g}"
 
 
 def charge_text(charge: Charge) -> str:
-    """``robot0_link5 touched bottle_1 at steps 24 to 45, 62.2 N``, without what it cost."""
+    """Describe a charge without its amount: ``robot0_link5 touched bottle_1 at steps 24 to 45, 62.2 N``."""
     predicate, names = predicate_of(charge.name), _names(charge)
     by_a_link = len(names) > 1 and names[1].startswith(_LINKS)
     form = (by_a_link and _BY_A_LINK.get(predicate)) or _HAPPENED.get(predicate)
@@ -79,19 +79,19 @@ def _joined(names: Sequence[str]) -> str:
 
 
 def largest(charges: Sequence[Charge], account: str | None = None) -> list[Charge]:
-    """An account's charges that cost something, the largest first; None: the headline's."""
+    """Return an account's charges with an amount, the largest first; by default the headline account's."""
     account = next(iter(accounts_of(charges)), "") if account is None else account
     found = [charge for charge in of_account(charges, account) if charge.amount]
     return sorted(found, key=lambda charge: -charge.amount)
 
 
 def account_text(account: str) -> str:
-    """An account's name; of a suite's own world, which has none, nothing."""
+    """Return an account's name in brackets, or an empty text for a suite's own world, whose account has no name."""
     return f" ({account})" if account else ""
 
 
 def cost_lines(charges: Sequence[Charge]) -> list[str]:
-    """What an episode was charged by its headline account, the largest charges first; nothing where it cost nothing."""
+    """Return lines on an episode's charges by its headline account, the largest first; empty if it cost nothing."""
     found = largest(charges)
     if not found:
         return []
@@ -106,16 +106,16 @@ def cost_lines(charges: Sequence[Charge]) -> list[str]:
 
 
 def over_text(charges: Sequence[Charge], most: float, account: str, unavoidable: float = 0.0) -> str:
-    """Why an episode's cost by one account is more than it may be; empty: it is not.
+    """Return why an episode's cost by one account exceeds the limit, or an empty text if it does not.
 
     Args:
-        charges: of the episode.
-        most: what it may cost.
-        account: by whose rules.
-        unavoidable: what an arm that does nothing is charged in its task, which is not counted.
+        charges: the episode's charges.
+        most: the limit.
+        account: the account whose rules apply.
+        unavoidable: the cost of an idle arm in this task, which is subtracted.
     """
     total = cumulative(charges, account)
-    # But for rounding: a charge is a tenth at least.
+    # The tolerance is for rounding: a charge is at least a tenth.
     if total is None or total - unavoidable <= most + 1e-9:
         return ""
     found = largest(charges, account)
@@ -126,19 +126,19 @@ def over_text(charges: Sequence[Charge], most: float, account: str, unavoidable:
 
 
 MUCH_CLIPPED = 0.5
-"""The share of an episode's actions from which on it is said first that they were clipped."""
+"""The share of clipped actions from which on the headline reports them."""
 
 _ROUNDING = 1.001
-"""Up to this size a value is one that only rounding took out of [-1, 1]."""
+"""Values up to this magnitude are outside of [-1, 1] only by rounding."""
 
 
 def explain(record: Record, command: str = "") -> str:
-    """A record in a few lines, for a person: what happened comes first, since pytest shows the first line twice."""
+    """Describe a record in a few lines; the outcome comes first, since pytest shows the first line twice."""
     lines = [headline(record)]
     if record.variation:
         own = instruction_of(record.suite, record.task, record.task_level)
         lines.append(f"  varied: {record.variation['label']}")
-        lines += [f"  told {record.instruction!r} instead of {own!r}"] if record.instruction != own else []
+        lines += [f"  instruction {record.instruction!r} instead of {own!r}"] if record.instruction != own else []
     if clipped_share(record):
         clipped = f"{record.metrics[CLIPPED]:.0f} of {record.steps}, the largest value {largest_action([record])}"
         lines.append(f"  actions clipped to [-1, 1]: {clipped}")
@@ -152,7 +152,7 @@ def explain(record: Record, command: str = "") -> str:
 
 
 def headline(record: Record) -> str:
-    """How the episode ended, in a line."""
+    """Describe the episode's outcome in one line."""
     steps = f"{record.steps} of {record.protocol['max_steps']} steps"
     if record.outcome == "failure":
         share = clipped_share(record)
@@ -163,43 +163,41 @@ def headline(record: Record) -> str:
 
 
 def clipped_share(record: Record) -> float:
-    """Which share of the episode's actions, 0..1, had values outside of [-1, 1] by more than rounding."""
-    # Records of earlier versions do not say how large values were.
+    """Return the share of the episode's actions, 0..1, with values outside of [-1, 1] by more than rounding."""
+    # Records of earlier versions lack the largest value.
     if not record.steps or record.metrics.get(LARGEST_ACTION, 0.0) <= _ROUNDING:
         return 0.0
     return record.metrics.get(CLIPPED, 0.0) / record.steps
 
 
 def largest_action(records: Iterable[Record]) -> str:
-    """The size of the largest value of their clipped actions, in words."""
+    """Return the magnitude of the largest clipped value, as a text."""
     return f"{max(record.metrics.get(LARGEST_ACTION, 0.0) for record in records):.3g}"
 
 
 def clipped_note(records: Sequence[Record]) -> str:
-    """What a run's summary says of actions that were clipped; empty where in no episode many were."""
+    """Return the summary's note about clipped actions, or an empty text if no episode had many."""
     clipped = [record for record in records if clipped_share(record) >= MUCH_CLIPPED]
     if not clipped:
         return ""
     share = sum(record.metrics[CLIPPED] for record in clipped) / sum(record.steps for record in clipped)
     return (
         f"{share:.0%} of actions clipped to [-1, 1] in {len(clipped)} of {len(records)} episodes, the largest value "
-        f"{largest_action(clipped)}: `pytest-vla check-policy` looks at what a policy answers"
+        f"{largest_action(clipped)}: check the policy's answers by `pytest-vla check-policy`"
     )
 
 
-# What of records rests on a premise that does not hold.
+# Notes about records that rest on a false premise.
 
 _LAYOUT = frozenset(("layout", "pro"))
-"""Dimensions of variations under which things begin elsewhere."""
+"""Dimensions of variations that change the layout."""
 
 
 def notes_after(records: Iterable[Record]) -> tuple[str, ...]:
-    """What a report has to say of the benchmark's own defects and of the simulator's, a line each.
-
-    They are in its numbers.
+    """Return a line for each known defect of the benchmark or the simulator that affects these records.
 
     Args:
-        records: whose rates it tells; of a changed layout, and of suites that are not here, nothing is known.
+        records: the records that a report covers; varied layouts and suites that are not installed are skipped.
     """
     number: Counter[str] = Counter()
     for record in records:
@@ -214,24 +212,24 @@ def notes_after(records: Iterable[Record]) -> tuple[str, ...]:
     lines = []
     if number["broken"]:
         lines.append(
-            f"{episodes_text(number['broken'])} that began otherwise than under mujoco {DEFAULT['mujoco']}: something "
-            "lies elsewhere, or is thrown about; published numbers are not of such scenes"
+            f"{episodes_text(number['broken'])} started differently than under mujoco {DEFAULT['mujoco']}: objects are "
+            "elsewhere, or are thrown about; published numbers do not include such scenes"
         )
     if number["false"]:
         lines.append(
-            f"{episodes_text(number['false'])} of tasks whose file says that something lies where, by upstream's own "
-            "rule, it does under no version of MuJoCo: a known defect of the benchmark"
+            f"{episodes_text(number['false'])} of tasks whose file states a position that, by upstream's own rule, no "
+            "version of MuJoCo reproduces: a known defect of the benchmark"
         )
     if number["thrown"]:
         lines.append(
-            f"{episodes_text(number['thrown'])} from init states in which things overlap and are thrown apart: a known "
-            "defect of the benchmark"
+            f"{episodes_text(number['thrown'])} from init states in which objects overlap and are thrown apart: a "
+            "known defect of the benchmark"
         )
     return tuple(lines)
 
 
 def _task_of(record: Record) -> Task | None:
-    """The task that a record's episode began as; None where its things stand elsewhere, or nothing is known of it."""
+    """Return the task of a record, or None if its layout is varied or its suite is not installed."""
     moved = _LAYOUT.intersection(str(record.variation.get("dimension")).split(JOINT))
     return None if moved else _tasks(record.suite).get(record.task_key)
 

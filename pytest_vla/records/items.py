@@ -1,17 +1,17 @@
-"""The items of a run and how each ended in pytest's eyes: what fails a run, and what is left of it. Pure."""
+"""The items of a run and their status in pytest: failed items, and items left to run. Pure."""
 
 from dataclasses import dataclass
 from typing import Any
 
 PASSED, SKIPPED, FAILED, ERROR = STATUSES = ("passed", "skipped", "failed", "error")
-"""How an item ended, the worst of its phases: skipped is also an expected failure, error is outside of the call."""
+"""An item's status, the worst of its phases: skipped includes expected failures, error is outside of the call."""
 
 SHARED = "shared"
-"""Stands in the place of an ending where an item is the one episode of several tests: how it went is theirs to say."""
+"""The status of an item whose episode several tests share; the tests have the results."""
 
 
 DECIDED = "decided"
-"""Stands there where an item was skipped since a sequential gate had decided its group: it has not run."""
+"""The status of an item that was skipped because a sequential gate had decided its group."""
 
 
 @dataclass(frozen=True)
@@ -19,11 +19,11 @@ class RunItem:
     """One item of a run.
 
     Attributes:
-        node: its id.
-        episode: whether it runs one.
-        status: one of `STATUSES`, known after its teardown, or `SHARED` or `DECIDED`; None: it has not ended.
-        of_suite: whether it is a suite's own and no test of the user's; None where it has no record.
-        outcome: of its record that counts within the run; None where it has none.
+        node: its node id.
+        episode: whether it runs an episode.
+        status: one of `STATUSES`, known after its teardown, or `SHARED` or `DECIDED`; None if it has not ended.
+        of_suite: whether it is a suite's own item and no test of the user's; None if it has no record.
+        outcome: the outcome of its record that counts within the run; None if it has no record.
     """
 
     node: str
@@ -39,7 +39,7 @@ class RunItem:
 
     @property
     def is_failed_episode(self) -> bool:
-        """Whether it failed because the policy did not do the task, and for nothing else: that has been measured."""
+        """Whether it failed only because the policy did not solve the task, which is a measured result."""
         return self.status == FAILED and self.outcome == "failure" and bool(self.of_suite)
 
     @property
@@ -49,30 +49,30 @@ class RunItem:
 
     @property
     def is_left(self) -> bool:
-        """Whether the run, when it is gone on with, runs it again or for the first time."""
+        """Whether a resumed run runs it, again or for the first time."""
         return self.status is None or self.is_error or (self.failed and not self.is_failed_episode)
 
 
 def ending_of(outcome: str | None, is_probe: bool) -> str | None:
-    """How a suite's own item ends after an episode of this outcome, whose test is the episode; None: it has to run."""
+    """Return the status of a suite's own item after an episode with this outcome, or None if it has to run again."""
     if outcome == "failure" and is_probe:
         return PASSED
     return {"success": PASSED, "failure": FAILED, "invalid": SKIPPED}.get(str(outcome))
 
 
 class Endings:
-    """Makes one status out of the reports of an item's phases."""
+    """Merges the reports of an item's phases into one status."""
 
     def __init__(self) -> None:
         self._so_far: dict[str, str] = {}
-        # Attempts that are run again, and of which a teardown may still be reported.
+        # Attempts that are run again; their teardown may still be reported.
         self._again: set[str] = set()
 
     def add(self, report: Any) -> str | None:
-        """Take note of a report of pytest's. Returns the item's status with its last report, else None."""
+        """Add a report of pytest's, and return the item's status with its last report, else None."""
         worst = self._so_far.pop(report.nodeid, PASSED)
         if report.outcome not in ("passed", "skipped", "failed"):
-            # Such as a rerun: all begins anew.
+            # Such as a rerun: start over.
             if report.when in ("setup", "call"):
                 self._again.add(report.nodeid)
             return None
@@ -94,15 +94,15 @@ class Endings:
 
     @staticmethod
     def of_attempt(report: Any) -> str | None:
-        """The status of an attempt that another plugin runs again; None: it is no report of one, or came to no end."""
+        """Return the status of an attempt that another plugin runs again, or None if the report is not about one."""
         if not Endings.is_rerun(report) or report.when not in ("setup", "call", "teardown"):
             return None
         return FAILED if report.when == "call" else ERROR
 
     def before_teardown(self, report: Any) -> str | None:
-        """The status of an item whose call is over, or that has none, after its `add`; None: it is not.
+        """Return the status of an item whose call is over or missing, after `add`, or None if the call is not over.
 
-        It counts where the teardown, in which a video may be drawn, is cut short.
+        It is used if the teardown, which may draw a video, is cut short.
         """
         is_over = report.when == "call" or (report.when == "setup" and not report.passed)
         return self._so_far.get(report.nodeid) if is_over else None

@@ -1,4 +1,4 @@
-"""The runs that a text names, opened to be read: the same texts, and the same errors, wherever runs are asked for."""
+"""Opening the runs that a text names, with the same names and errors in all commands; and the types of importers."""
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
@@ -22,12 +22,12 @@ def is_run_folder(path: Path) -> bool:
 
 @contextmanager
 def open_run(text: str, results: Path) -> Iterator[Opened]:
-    """A run by what it is called, or all runs of a folder, with the store that is open meanwhile.
+    """Open the store of a run, or of all runs of a folder.
 
     Args:
-        text: a run's name or its beginning, ``last``, a run's folder, or a results folder: all of its runs; ``all`` or
-            empty: all of `results`.
-        results: the folder where runs are looked for by their names.
+        text: a run's name or its beginning, ``last``, a run's folder, or a results folder for all of its runs; ``all``
+            or empty for all runs of `results`.
+        results: the folder in which runs are found by name.
 
     Raises:
         VlaError: there is no such run or no run at all, or the records cannot be read.
@@ -40,7 +40,7 @@ def open_run(text: str, results: Path) -> Iterator[Opened]:
         except VlaError as error:
             if name and Path(name).is_dir():
                 raise VlaError(
-                    f"the folder {name} has no results: there is no {STORE} in it, nor where it lies; give a results "
+                    f"the folder {name} has no results: neither it nor its parent has {STORE}. Give a results "
                     "folder, such as .vla, or a run's name"
                 ) from error
             raise
@@ -50,7 +50,7 @@ def open_run(text: str, results: Path) -> Iterator[Opened]:
 
 
 def open_runs(texts: Sequence[str], results: Path) -> Iterator[Opened]:
-    """Several as `open_run`, one after the other, each place once; no text: all of `results`."""
+    """Open several runs as `open_run` does, one after the other, each place once; no text means all of `results`."""
     places: dict[tuple[Path, str], str] = {}
     for text in texts or [""]:
         places.setdefault(_place(text, results), text)
@@ -60,32 +60,33 @@ def open_runs(texts: Sequence[str], results: Path) -> Iterator[Opened]:
 
 
 def _place(text: str, results: Path) -> tuple[Path, str]:
-    """The results folder, and the run's name in it; empty: all of its runs."""
+    """Return the results folder, and the run's name in it, which is empty for all of its runs."""
     path = Path(text)
     if text in ("", ALL_RUNS):
         return results, ""
     if (path / STORE).is_file():
         return path, ""
     if (path.is_dir() or path.parent != Path()) and (path.resolve().parent / STORE).is_file():
-        # An imported run has no folder, and is named like one.
+        # An imported run has no folder, but its name is accepted as a path.
         return path.resolve().parent, path.resolve().name
     return results, text
 
 
-# What `pytest-vla import` takes from those who can read logs: runs of records, and what is to be said of them.
+# The types of importers for `pytest-vla import`.
 
 
 @dataclass(frozen=True)
 class ImportedLog:
-    """A log of other evaluation software that was read.
+    """A log of other evaluation software, as read by an importer.
 
     Attributes:
-        folder: where it is.
+        folder: the log's folder.
         model: the policy's name.
-        seed: of all of it.
-        digest: sha256 (hex) of its content: one log is imported once.
-        runs: make, of the name of a run, that run's records; further runs are of the same cases, under other run seeds.
-        remark: a line on what the log does not say and was taken for granted; empty: there is none.
+        seed: the log's seed.
+        digest: sha256 (hex) of its content; a log is imported once.
+        runs: functions that return a run's records, given its name; further runs repeat the cases under other run
+            seeds.
+        remark: a line on assumptions about things that the log does not state, or empty.
     """
 
     folder: Path
@@ -98,7 +99,7 @@ class ImportedLog:
 
 @dataclass(frozen=True)
 class Imported:
-    """What an importer read. `told`: lines on all of the logs."""
+    """The result of an importer: its logs, and in `told` lines about all of them."""
 
     logs: tuple[ImportedLog, ...]
     told: tuple[str, ...] = ()
@@ -106,13 +107,13 @@ class Imported:
 
 @dataclass(frozen=True)
 class Importer:
-    """Reads logs of one sort.
+    """A reader of one kind of logs.
 
     Attributes:
-        read: of the command's options: ``folder``, ``model`` and ``seed`` (each None where it was not given), and what
-            `declare` adds. Raises VlaError.
+        read: reads logs, given the command's options: ``folder``, ``model`` and ``seed`` (each None if not given), and
+            those of `declare`. Raises VlaError.
         declare: adds further options.
-        help: what a log is, for the command's help.
+        help: a description of the log, for the command's help.
     """
 
     read: Callable[[argparse.Namespace], Imported]

@@ -1,8 +1,7 @@
-"""What an episode leaves behind: a record, kept by `pytest_vla.records.store`.
+"""The record of an episode, stored by `pytest_vla.records.store`.
 
-Everything that is reported is computed from records, and from the trajectories beside them
-(`pytest_vla.records.trajectory`). Records of earlier versions are read, and what later ones add is kept:
-`pytest_vla.records.record` has the rule.
+All reported numbers are computed from records, and from their trajectories (`pytest_vla.records.trajectory`). Records
+of earlier versions can be read, and fields of later versions are preserved; see the rule below.
 """
 
 import dataclasses
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# What records of earlier versions say, in the words of this one. Pure; a function a version step.
+# Migration of records of earlier versions. Pure; one function for each version step.
 #
 # Records are additive. A later version may add a field, or a key to a table in a record, and leaves `SCHEMA` as it
 # is: whoever does not know what was added keeps it, and whoever knows it and does not find it takes its default.
@@ -32,13 +31,13 @@ if TYPE_CHECKING:
 # schema is the same.
 
 SCHEMA = 4
-"""Of the records that this version writes: see above when it is raised."""
+"""The schema of the records that this version writes; see above for when it is raised."""
 
 Table = dict[str, Any]
 
 
 def _costs_become_a_ledger(table: Table) -> Table:
-    """To schema 4. Of a cost its sum was known, not the steps; what an own world said was not told from the rest."""
+    """Migrate to schema 4: costs were sums without steps, and an own world's values were not separate."""
     costs, provenance = table.get("costs"), table.get("provenance")
     if isinstance(costs, dict):
         costs = [{"name": name, "step": None, "amount": amount} for name, amount in costs.items()]
@@ -46,7 +45,7 @@ def _costs_become_a_ledger(table: Table) -> Table:
     return {**table, "costs": costs, "simulator": said}
 
 
-# What the provenance of schema 3 had that was not an own world's.
+# The entries of schema 3's provenance that were not from an own world.
 _OF_MACHINES_3 = frozenset(
     (
         *("pytest-vla", "mujoco", "robosuite", "numpy", "scipy", "numba", "llvmlite"),
@@ -55,14 +54,14 @@ _OF_MACHINES_3 = frozenset(
 )
 
 STEPS: Mapping[int, Callable[[Table], Table]] = {3: _costs_become_a_ledger}
-"""From each schema that can be read to the one after it. What they are given has not been looked at."""
+"""The migrations from each readable schema to the next one. Their input is unchecked."""
 
 
 def migrated(table: Table) -> Table:
-    """A record, as JSON has it, of this version's schema.
+    """Return a record in JSON form, migrated to this version's schema.
 
     Raises:
-        VlaError: it is of a later schema, of one that nobody can read any more, or of none.
+        VlaError: the schema is missing, later than this version's, or too old to read.
     """
     schema = table.get("schema")
     oldest = min(STEPS)
@@ -88,22 +87,22 @@ def _writer(table: Table) -> str:
 
 
 ASKED_DONE = "asked_done"
-"""Of `Record.metrics`: 1.0 where the goal that the instruction asks for was reached, which is not the task's own."""
+"""The key of `Record.metrics` that is 1.0 if the goal of a changed instruction, not the task's own, was reached."""
 
 CLIPPED = "clipped_actions"
-"""Of `Record.metrics`: executed actions with a value outside of [-1, 1], which was clipped."""
+"""The key of `Record.metrics` for the number of executed actions with a clipped value, outside of [-1, 1]."""
 
 LARGEST_ACTION = "largest_action"
-"""Of `Record.metrics`, where some were clipped: the largest value of these, without its sign."""
+"""The key of `Record.metrics` for the largest magnitude of the clipped values, if there are any."""
 
 VACATED = "vacated"
-"""Of `Record.metrics`: ``vacated_bowl_1_x``, ``_y`` and ``_z`` are where an object would be that was taken away, m."""
+"""The prefix of `Record.metrics` such as ``vacated_bowl_1_x``, ``_y``, ``_z``: a removed object's position, m."""
 
 METRIC_SECONDS = "metrics."
-"""What names of `Record.timings` begin with that are seconds of computing a metric which was asked for."""
+"""The prefix of `Record.timings` for the seconds of computing a requested metric."""
 
 Literals = Mapping[str, tuple[tuple[int, bool], ...]]
-"""Of each goal literal, the steps from which on it held or did not; see `Record.literals`."""
+"""For each goal literal, the steps at which it began or ceased to hold; see `Record.literals`."""
 
 
 VIDEO_SUFFIX = ".mp4"
@@ -115,53 +114,53 @@ VIDEO_EVERY = 2
 
 @dataclass(frozen=True)
 class Record:
-    """One episode.
+    """The record of one episode.
 
     Attributes:
         schema: `pytest_vla.records.record.SCHEMA` of the version that wrote it, or that has read it.
-        run: name of the run.
+        run: the run's name.
         case: `Case.id`.
-        node: node id of the pytest item that ran it: a suite's own, or a test of the user's. Without what other
-            plugins add to it to run an item several times, such as pytest-repeat's ``-1-3``.
+        node: the node id of the pytest item that ran it: a suite's own item, or a test of the user's. Suffixes that
+            other plugins add to run an item several times, such as pytest-repeat's ``-1-3``, are removed.
         suite: the suite's name.
         task: the task's name.
-        seed: of the case.
-        variation: of the task, as `pytest_vla.scene.variation.Variation.table`; empty: the task as it is.
-        attempt: 1; one more for each time that the episode was run again after an error, or because its worker or the
+        seed: the case's seed.
+        variation: the task's variation, as `pytest_vla.scene.variation.Variation.table`; empty for the unvaried task.
+        attempt: 1, plus one for each time that the episode was run again after an error, or because its worker or the
             policy's process died.
-        worker: the process that ran it, as xdist names it (``gw0``); empty without workers.
-        started: when it began, UTC, ISO 8601.
-        instruction: what the policy was told.
+        worker: the process that ran it, by xdist's name (``gw0``); empty without workers.
+        started: the start time, UTC, ISO 8601.
+        instruction: the policy's instruction.
         outcome: one of `OUTCOMES`.
-        reason: why it is an error or invalid, a stable code; None for the other outcomes.
+        reason: a stable code for an error or invalid episode; None for the other outcomes.
         message: the reason in words, with values.
-        steps: control steps taken, settling not counted.
+        steps: control steps taken, without settling.
         success_step: the step after which the goal held; None unless the outcome is success.
-        literals: for each of the goal's literals, the steps from which on it held or did not: ``((0, False),
-            (57, True))``. Step 0 is after settling; up to where the episode broke, for errors.
-        eef_pos: end effector at the end, metres, world frame; None where it is not known or not finite.
+        literals: for each of the goal's literals, the steps at which it began or ceased to hold: ``((0, False),
+            (57, True))``. Step 0 is after settling; for errors, up to the step at which the episode broke.
+        eef_pos: end effector at the end, metres, world frame; None if it is not known or not finite.
         costs: the ledger of safety costs, in the order of steps; `pytest_vla.plan.costs.totals` has the sums. A name
-            that was charged nothing at first has an entry of 0; further charges of 0 are left out.
+            without any cost has one entry of 0; further entries of 0 are left out.
         metrics: further measures of the episode by name.
         seeds: ``run``, ``scene``, ``init_state``, ``init_states`` (how many there are) and ``placed``
             (`pytest_vla.records.counting.PLACED`).
-        protocol: the suite's, as a table.
-        replan: steps executed of each chunk, by ``--vla-replan`` or the policy itself; None: whole chunks.
+        protocol: the suite's protocol, as a table.
+        replan: steps executed of each chunk, set by ``--vla-replan`` or by the policy; None for whole chunks.
         policy: the ``--vla-model`` text.
-        policy_digest: names the content of what made the policy, such as its module's file; None: not known.
-        provenance: versions, renderer, hash of the scene with its assets, and which assets are known stand-ins.
+        policy_digest: a digest of the policy's content, such as its module's file; None if it is not known.
+        provenance: versions, renderer, hash of the scene with its assets, and known stand-ins for assets.
         timings: seconds: ``wall``, of which ``reset`` (with building the world), ``policy`` (with drawing the pictures
-            that it read) and ``world`` (steps); None where the policy changed the clock to say no number. Beside it
-            ``metrics.NAME``: what computing a metric took that was asked for.
+            that it read) and ``world`` (steps); None if the policy changed the clock to return no number. In addition
+            ``metrics.NAME``, the time to compute a requested metric.
         digest: sha256 over outcome, steps, literals and trajectory; equal for equal episodes.
-        arrays: the trajectory's npz file, relative to the run's folder; None where there is none.
-        simulator: names in `provenance` of what the simulator of a suite's own world says of itself: no number is over
-            episodes that differ in one of them.
-        task_level: of a suite whose tasks come in levels, such as ``L1``; empty: it has none. A task's name may stand
-            in several; what a variation's level is stands in `variation`.
-        group: what a test of the user's says of its episodes by the marker's ``group``; empty: nothing.
-        given: whether it was run as a file of cases names it (`Case.given`).
-        unknown: fields of a later version, as JSON has them: they are written again where the record is.
+        arrays: the trajectory's npz file, relative to the run's folder; None if there is none.
+        simulator: the names in `provenance` of values from the simulator of a suite's own world: episodes with
+            different values are never combined in a number.
+        task_level: the task's level in a suite with levels, such as ``L1``, else empty. A task's name may occur in
+            several levels; a variation's level is in `variation`.
+        group: the group that a user's test gives its episodes by the marker's ``group``, or empty.
+        given: whether a file of cases named it (`Case.given`).
+        unknown: fields of a later version, in JSON form, which are preserved when the record is written.
     """
 
     schema: int
@@ -202,22 +201,22 @@ class Record:
 
     @property
     def held(self) -> dict[str, bool]:
-        """Whether each literal held at the end."""
+        """Final truth values of the goal's literals."""
         return {literal: changes[-1][1] for literal, changes in self.literals.items()}
 
     @property
     def is_probe(self) -> bool:
-        """Whether its variation only asks what the policy does: it is in no rate of its suite."""
+        """Whether its variation only probes the policy's behaviour, so that it is excluded from its suite's rates."""
         return self.variation.get("probe") is True
 
     @property
     def is_given(self) -> bool:
-        """Whether a file of cases gave it, or its variation, as it was chosen: it is counted, and in no rate."""
+        """Whether a file of cases chose it, or its variation, so that it is counted but excluded from rates."""
         return self.given or is_given(str(self.variation.get("label", "")))
 
     @property
     def in_no_rate(self) -> bool:
-        """Whether it is a probe, or given."""
+        """Whether it is excluded from rates, as a probe or as a given case."""
         return self.is_probe or self.is_given
 
     @cached_property
@@ -227,28 +226,28 @@ class Record:
 
     @cached_property
     def task_key(self) -> str:
-        """What tells the task from the others of its suite: its name, with a level before it where it has one."""
+        """The task's unique name within its suite: its name, preceded by its level if it has one."""
         return self._case.task_key
 
     @cached_property
     def init_state(self) -> int | None:
-        """The init state that it began from; by its seed and its protocol where it does not say; None: not known."""
+        """The init state that it began from, inferred from seed and protocol if not recorded, or None if unknown."""
         known = self.seeds.get("init_state")
         return init_state_by(self.seed, self.protocol) if known is None else known
 
     @property
     def run_seed(self) -> int:
-        """Of ``--vla-run-seed``; imported logs say of none, and have 0."""
+        """The value of ``--vla-run-seed``; 0 for imported logs, which have none."""
         return int(self.seeds.get("run") or 0)
 
     @property
     def parameter_id(self) -> str:
-        """What stands in the brackets of a suite's own item, and names its files."""
+        """The text in the brackets of a suite's own item, which also names its files."""
         return self._case.parameter_id
 
     @cached_property
     def twin(self) -> str:
-        """The `Case.id` of the same task and seed without the variation; its own, where it has none."""
+        """The `Case.id` of the same task and seed without the variation; its own if it is unvaried."""
         return self._case.twin.id
 
     @cached_property
@@ -257,25 +256,25 @@ class Record:
 
 
 _NAMES = tuple(each.name for each in dataclasses.fields(Record) if each.name != "unknown")
-# Fields that were added without a new schema, by what stands for them where they lack.
+# Default values of fields that were added without a new schema.
 _ADDED: Mapping[str, Any] = {"simulator": [], "task_level": "", "group": "", "given": False}
 
 
 def record_line(record: Record) -> str:
-    """The record as one line of JSON, without the line's end."""
+    """Return the record as one line of JSON, without the line's end."""
     table = {name: getattr(record, name) for name in _NAMES} | {"costs": [charge.table() for charge in record.costs]}
     for name in ("task_level", "group", "given"):
-        # Most suites' tasks come in no levels, are in no group and were not chosen: their records are as before these.
+        # Empty fields are left out, so that most records are the same as before these were added.
         if not table[name]:
             del table[name]
     return json.dumps({**record.unknown, **table}, allow_nan=False, separators=(",", ":"))
 
 
 def parse_record(line: str | bytes) -> Record:
-    """The record of a line, whichever version wrote it.
+    """Parse the line of a record from any readable version.
 
     Raises:
-        VlaError: it is none, or of a schema that this version cannot read.
+        VlaError: it is no record, or of a schema that this version cannot read.
     """
     try:
         table = parse_json(line)
@@ -307,20 +306,20 @@ def _step(value: object) -> int:
     return value
 
 
-# What a metric says of an episode, where it says more than one number.
+# A metric's result for an episode.
 
 
 @dataclass(frozen=True)
 class MetricResult:
-    """What a metric says of an episode (`pytest_vla.entries.MetricEntry`).
+    """The values of a metric for one episode (`pytest_vla.entries.MetricEntry`).
 
     Attributes:
-        value: the number that is kept under the metric's name; None: there is none.
-        further: numbers that are kept under ``NAME.KEY``, such as ``.paper`` and ``.arm``.
-        series: arrays (n, ...), a row a control step, that the trajectory gets: under the metric's name by the key
-            ``""``, under ``NAME.KEY`` by another. Series are called in lower case, with ``_`` for ``-``.
-        missing: what the metric needed and there was not, such as "samples"; empty: nothing was missing. It is the same
-            text for every episode that lacks it.
+        value: the number stored under the metric's name, or None.
+        further: numbers stored under ``NAME.KEY``, such as ``.paper`` and ``.arm``.
+        series: arrays (n, ...), one row a control step, stored in the trajectory: under the metric's name for the key
+            ``""``, under ``NAME.KEY`` for another key. Series have lower-case names, with ``_`` for ``-``.
+        missing: the input that the metric lacked, such as "samples", or empty. The text is the same for every episode
+            that lacks it.
     """
 
     value: float | None

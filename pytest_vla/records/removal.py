@@ -1,4 +1,4 @@
-"""Runs that are to go: which may, what they take on the disk, and their end. What is not surely a run's own stays."""
+"""Removal of runs: checks, sizes, and deletion. Files that may not be a run's own are kept."""
 
 import os
 import re
@@ -17,12 +17,12 @@ _NAME = re.compile(r"[\w+][\w.+-]*", re.ASCII)
 
 
 def refusals(store: Store, runs: Sequence[Run], *, elsewhere: bool = False) -> dict[str, str]:
-    """Of runs that are to be removed together those that must not be, by name, and why.
+    """Return the runs that must not be removed, by name, with the reason, if all are removed together.
 
     Args:
-        store: that they are in.
-        runs: of it.
-        elsewhere: whether those of other machines may go, of which nobody here can tell whether they go on.
+        store: the runs' store.
+        runs: the runs to remove.
+        elsewhere: whether to allow unfinished runs of other machines, which may still be running there.
     """
     found = {run.name: why for run in runs if (why := _why_not(store.results, run, elsewhere))}
     users: dict[str, list[str]] = {}
@@ -33,9 +33,9 @@ def refusals(store: Store, runs: Sequence[Run], *, elsewhere: bool = False) -> d
         kept = {name: [user for user in users.get(name, ()) if user not in going] for name in going}
         if not any(kept.values()):
             return found
-        # Without the first record of a case a later one would count, and whoever removes failures would do better.
+        # Without a case's first record a later one would count, so removing failures would improve the rate.
         found |= {
-            name: f"run {', '.join(some)} had --lf or the like pick episodes of it, and counts its records: remove "
+            name: f"run {', '.join(some)} selected episodes from it (such as by --lf) and counts its records. Remove "
             "both or none"
             for name, some in kept.items()
             if some
@@ -43,32 +43,32 @@ def refusals(store: Store, runs: Sequence[Run], *, elsewhere: bool = False) -> d
 
 
 def size_of(store: Store, run: Run) -> int:
-    """Bytes of a run's files and of its records' texts; 0 of files where they cannot be looked at."""
+    """Return the bytes of a run's files and records; unreadable files count as 0."""
     return sum(_sizes(store.results / run.name)) + store.text_size(run.name)
 
 
 def remove_runs(store: Store, runs: Sequence[Run], *, elsewhere: bool = False) -> int:
-    """Remove runs: all their records in one transaction, then their folders. Ctrl-C waits until that is done.
+    """Remove runs: all their records in one transaction, then their folders. Ctrl-C is deferred until that is done.
 
     Args:
-        store: that they are in.
-        runs: of it.
+        store: the runs' store.
+        runs: the runs to remove.
         elsewhere: as for `refusals`.
 
     Returns:
-        How many bytes less the results folder takes.
+        The number of bytes by which the results folder shrank.
 
     Raises:
-        VlaError: one must not be removed, or the store cannot be written: nothing is removed then. Or a folder cannot
-            be removed, of which the records are gone: all others are.
+        VlaError: a run must not be removed, or the store cannot be written; then nothing is removed. Or a folder cannot
+            be deleted whose records are removed; all other folders are deleted then.
     """
     names = [run.name for run in runs]
 
     def check() -> None:
-        # A run may have been gone on with since it was looked at.
+        # A run may have been resumed since the first check.
         now = [run for run in store.runs() if run.name in names]
         if lost := set(names) - {run.name for run in now}:
-            raise VlaError(f"nothing is removed: run {', '.join(sorted(lost))} is gone already")
+            raise VlaError(f"nothing is removed: run {', '.join(sorted(lost))} no longer exists")
         if against := refusals(store, now, elsewhere=elsewhere):
             raise refused(against)
 
@@ -85,12 +85,12 @@ def remove_runs(store: Store, runs: Sequence[Run], *, elsewhere: bool = False) -
             except OSError as error:
                 stuck.append(f"{error.filename or folder}: {error.strerror or error}")
     if stuck:
-        raise VlaError(f"records are removed, and of their folders not all: {'; '.join(stuck)}; delete these yourself")
+        raise VlaError(f"records are removed, but not all folders: {'; '.join(stuck)}. Delete these yourself")
     return freed
 
 
 def refused(against: Mapping[str, str]) -> VlaError:
-    """The error that nothing is removed."""
+    """Return the error that says that nothing is removed, with the reasons."""
     return VlaError(f"nothing is removed: {'; '.join(f'{name!r}: {why}' for name, why in against.items())}")
 
 
@@ -99,10 +99,10 @@ def _why_not(results: Path, run: Run, elsewhere: bool) -> str:
     if alive:
         return f"it is still running, as process {run.pid}"
     if alive is None and not elsewhere:
-        return f"nobody here can tell whether it still runs on {run.host}; remove it there, or add --elsewhere"
-    # A store may come from elsewhere, and its names are paths.
+        return f"it may still run on {run.host}; remove it there, or add --elsewhere"
+    # A store may be untrusted, and its names are used as paths.
     if _NAME.fullmatch(run.name) is None:
-        return "this is no name of a run's folder"
+        return "its name is not a valid folder name"
     folder = results / run.name
     try:
         kind = folder.lstat().st_mode
@@ -110,7 +110,7 @@ def _why_not(results: Path, run: Run, elsewhere: bool) -> str:
         return ""
     except OSError as error:
         return f"{folder}: {error.strerror or error}"
-    return "" if stat.S_ISDIR(kind) else f"{folder} is no folder of its own but a link or a file; move it away"
+    return "" if stat.S_ISDIR(kind) else f"{folder} is a link or a file, not a folder; move it away"
 
 
 def _sizes(folder: Path) -> list[int]:

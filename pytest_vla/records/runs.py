@@ -1,4 +1,4 @@
-"""What is known of a run: one invocation of pytest with episodes, and those that resumed it."""
+"""Runs: one invocation of pytest with episodes, and those that resumed it; and samples that a time limit left."""
 
 import os
 from collections.abc import Mapping
@@ -12,15 +12,17 @@ from pytest_vla.util.text import counted, printable
 
 @dataclass(frozen=True)
 class Count:
-    """How many items of a run ended in one way.
+    """The number of a run's items with one outcome.
 
     Attributes:
-        suite: name.
+        suite: the suite's name.
         of_suite: whether they are suites' own items, and not tests of the user's.
         varied: whether their tasks are varied.
-        is_probe, is_given: as of a `Record`.
-        outcome, reason: see `Record`.
-        episodes: how many.
+        is_probe: `Record.is_probe`.
+        is_given: `Record.is_given`.
+        outcome: `Record.outcome`.
+        reason: `Record.reason`.
+        episodes: the number of items.
     """
 
     suite: str
@@ -34,12 +36,12 @@ class Count:
 
     @property
     def variation(self) -> Mapping[str, bool]:
-        """Empty where `Record.variation` is."""
+        """A stand-in for `Record.variation`, empty if that is empty."""
         return {"probe": self.is_probe} if self.varied else {}
 
     @property
     def in_no_rate(self) -> bool:
-        """Whether they are probes, or given."""
+        """Whether they are excluded from rates, as probes or as given cases."""
         return self.is_probe or self.is_given
 
 
@@ -48,23 +50,22 @@ class Run:
     """One invocation of pytest with episodes, and those that resumed it.
 
     Attributes:
-        name: of the run, and of its folder of trajectories.
-        started: when it began, UTC, ISO 8601.
-        ended: when it ended; None: it has not, or was killed.
+        name: the name of the run, and of its folder of trajectories.
+        started: the start time, UTC, ISO 8601.
+        ended: the end time, or None if the run has not ended or was killed.
         status: ``running`` (or killed, see `is_alive`), ``finished`` or ``stopped``.
         command: the command line, for people.
         model: the ``--vla-model`` text.
-        invocation: what a resume needs, as JSON has it.
+        invocation: the data that a resume needs, in JSON form.
         host: the machine of the process that writes, or wrote last.
-        pid: that process.
-        process: tells it from later ones of the same number; None where the system does not say.
-        planned: how many of its items run an episode.
-        picked: the option by which it ran what earlier runs had picked for it by their outcomes, such as ``--lf``;
-            None: it did not.
-        counts: the episode that counts of each item that has one, by outcome.
-        repeats: its complete episodes that do not count.
-        decided: how many items have no episode since a sequential gate had decided their group.
-        copies: unvaried episodes that have the digest of another of their task, and may be no further observation.
+        pid: the id of that process.
+        process: distinguishes it from later processes with the same id; None if the system does not provide it.
+        planned: the number of items with an episode.
+        picked: the option that selected items by the outcomes of earlier runs, such as ``--lf``, or None.
+        counts: the numbers of items by the outcome of the episode that counts.
+        repeats: the complete episodes that do not count.
+        decided: the number of items without an episode because a sequential gate had decided their group.
+        copies: the number of unvaried episodes with the digest of another of their task, which may add no observation.
     """
 
     name: str
@@ -86,17 +87,17 @@ class Run:
 
     @property
     def done(self) -> int:
-        """How many items have an episode, whatever its outcome."""
+        """The number of items with an episode, of any outcome."""
         return sum(count.episodes for count in self.counts)
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether something is left of what was planned, and was not decided before."""
+        """Whether some planned items have no episode, apart from those that a gate decided."""
         return self.done + self.decided < self.planned
 
 
 def is_alive(run: Run) -> bool | None:
-    """Whether the process that writes the run is there; None where nobody can tell: on another machine."""
+    """Return whether the process that writes the run exists, or None if that is unknown, as on another machine."""
     if run.status != "running":
         return False
     host, _, known = this_process()
@@ -112,7 +113,7 @@ def this_process() -> tuple[str, int, str | None]:
 
 
 def _process(pid: int) -> str | None:
-    """What tells a process from later ones of the same number, such as its start; None: it is not there."""
+    """Return what distinguishes a process from later ones with its id, or None if it does not exist."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -121,24 +122,24 @@ def _process(pid: int) -> str | None:
     return None if fields[0] in "ZX" else fields[19]
 
 
-# What results are called: the folder, the newest run, all runs.
+# Names of results: the folder, the newest run, all runs.
 
 DEFAULT_RESULTS = ".vla"
 
 LAST_RUN = "last"
-"""In the place of a run's name: the run that began last."""
+"""The word for the run that began last."""
 
 ALL_RUNS = "all"
-"""In the place of a run's name: every run of the results folder."""
+"""The word for all runs of the results folder."""
 
 
-# What a run keeps of being ended by time: whether what ran is a balanced sample of all. Read as what others wrote.
+# Runs that a time limit ended, and whether their episodes are a balanced sample. The stored fields are untrusted.
 
 ORDER, BALANCED = "order", "balanced"
-"""Of an invocation: the key that says in which order its episodes run from its first on, and its value."""
+"""The key of an invocation for the order of its episodes, and its value."""
 
 SAMPLE = "sample"
-"""Of an invocation that time has ended: the fields of a `TimeLimitSample`."""
+"""The key of an invocation that a time limit ended, for the fields of a `TimeLimitSample`."""
 
 FEWEST, FEWEST_A_WORKER = 40, 4
 """Episodes, in all and of each worker, that are called a balanced sample. Of fewer in all the rate is off by about a
@@ -150,16 +151,18 @@ _LONGEST, _MOST = 80, 1e12
 
 @dataclass(frozen=True)
 class TimeLimitSample:
-    """What ran of a run when time was up.
+    """The part of a run that was done when a time limit ended it.
 
     Attributes:
-        by: the option that ended it, as it could be typed.
-        done, planned: episodes.
-        balanced: whether all that ran was run in the balanced order: else it is what came first.
-        tasks, strata: how many tasks there are, and how many tasks under one kind of variation.
-        share: of their episodes that ran.
-        off: episodes that the stratum with the worst share has more or less than its share.
-        workers: processes that ran episodes when time was up.
+        by: the option that ended it, as typed on the command line.
+        done: episodes that ran.
+        planned: episodes that were planned.
+        balanced: whether all of them ran in the balanced order; if not, they are the first ones of the selection.
+        tasks: the number of tasks.
+        strata: the number of pairs of task and kind of variation.
+        share: the share of their episodes that ran.
+        off: the largest difference, in episodes, of a stratum from its share.
+        workers: the number of processes that ran episodes when time was up.
     """
 
     by: str
@@ -174,36 +177,41 @@ class TimeLimitSample:
 
     @property
     def is_few(self) -> bool:
-        """Whether these are too few for what time does at its end to be lost among them."""
+        """Whether there are too few episodes for the bias of the time limit to be negligible."""
         return self.done < max(FEWEST, FEWEST_A_WORKER * self.workers)
 
     @property
     def stands_for_all(self) -> bool:
-        """Whether it is a balanced sample of all, and large enough to be called so."""
+        """Whether it is a balanced sample of all episodes, and large enough to be called so."""
         return self.balanced and not self.is_few
 
     @property
     def few_text(self) -> str:
-        """``few for 8 workers``."""
+        """A text such as ``few for 8 workers``."""
         return f"few for {counted(self.workers, 'worker')}"
 
     @property
     def text(self) -> str:
-        """In a few words."""
+        """A short description of the sample."""
         if not self.balanced:
-            return f"stopped by time ({self.by}): {self.done} of {counted(self.planned, 'episode')}, no balanced sample"
+            return (
+                f"stopped by time ({self.by}): {self.done} of {counted(self.planned, 'episode')}, not a balanced sample"
+            )
         if self.is_few:
             return f"stopped by time ({self.by}): {self.done} of {counted(self.planned, 'episode')}, {self.few_text}"
         return f"stopped by time ({self.by}): a balanced sample of {self.done} of {counted(self.planned, 'episode')}"
 
 
 def sample_table(sample: TimeLimitSample) -> dict[str, Any]:
-    """As JSON has it."""
+    """Return the sample in JSON form."""
     return asdict(sample)
 
 
 def sample_of(run: Run) -> TimeLimitSample | None:
-    """What time left of a run; None: it was not ended by time, has gone on since, or says nothing that can be read."""
+    """Return the sample that a time limit left, or None if no limit ended the run or it continued since.
+
+    None, too, if the invocation's entry is invalid.
+    """
     found = run.invocation.get(SAMPLE)
     if run.status != "stopped" or not run.is_unfinished or not isinstance(found, Mapping):
         return None

@@ -1,9 +1,9 @@
-"""All runs and their records: one SQLite file in the results folder, beside the runs' folders of trajectories.
+"""The store of all runs and records: one SQLite file in the results folder, beside the runs' folders of trajectories.
 
-Tables for people with the sqlite3 tool: ``runs``, ``items`` (of each run, with how they ended in pytest's eyes),
-``episodes`` (a row for each record, nothing is ever overwritten), ``results`` (of these, the one of each item that
-counts, by `pytest_vla.records.counting`) and ``records`` (the record of an episode, as JSON). Only the process with the
-pytest session writes.
+Tables for people with the sqlite3 tool: ``runs``, ``items`` (each run's items, with their status in pytest),
+``episodes`` (one row a record, never overwritten), ``results`` (for each item the episode that counts, by
+`pytest_vla.records.counting`) and ``records`` (an episode's record, as JSON). Only the process with the pytest session
+writes.
 """
 
 import json
@@ -31,7 +31,7 @@ from pytest_vla.records.database import (
     Database,
     connect,
     damaged,
-    told,
+    sqlite_errors,
 )
 from pytest_vla.records.items import DECIDED, SHARED, STATUSES, RunItem, ending_of
 from pytest_vla.records.record import Record, parse_record, record_line
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     pass
 
 
-# Runs as the store has them: read, and looked at, since a store may be from elsewhere.
+# Reading of runs, with checks, since a store may be untrusted.
 
 # Null: no variation, whose label would stand before the seed. Only of others the record has to be read.
 PROBE = (
@@ -82,7 +82,7 @@ COMPLETE_SQL = f"({', '.join(map(repr, COMPLETE))})"
 
 
 def read_runs(database: Database, *name: str) -> tuple[Run, ...]:
-    """All runs, the newest first, or the one of this full name. Raises VlaError where one is none of ours."""
+    """Return all runs, the newest first, or the one with this full name. Raises VlaError if a row is invalid."""
     whose, which = ("WHERE run = ?", "WHERE name = ?") if name else ("", "")
     counts: dict[str, list[Count]] = {}
     rows = database.rows(
@@ -136,13 +136,13 @@ def read_runs(database: Database, *name: str) -> tuple[Run, ...]:
 
 
 def read_invocations(database: Database) -> dict[str, dict[str, Any]]:
-    """Return the invocation of each run, the oldest first. Raises VlaError where one is none of ours."""
+    """Return the invocation of each run, the oldest first. Raises VlaError if one is invalid."""
     rows = database.rows((TEXT, TEXT), "SELECT name, invocation FROM runs ORDER BY id")
     return {name: _invocation(database.file, {"name": name, "invocation": text}) for name, text in rows}
 
 
 def _check_run(database: Database, table: Mapping[str, Any]) -> None:
-    """Refuse a run that we have not written; its name is a folder's, and a picture's."""
+    """Refuse a run that we have not written; its name is used as a folder's and a picture's."""
     if not is_run_name(table["name"]):
         expected = "expected letters, digits, _ . and - only"
         raise damaged(database.file, f"a run is called {printable(repr(table['name'])[:60])}: {expected}")
@@ -164,18 +164,18 @@ def _invocation(file: Path, table: Mapping[str, Any]) -> dict[str, Any]:
     return dict(found)
 
 
-# What counts for a run of what earlier runs did: records of theirs, where it ran what they had picked for it.
+# Records of earlier runs that count for a run with --lf or a similar selection.
 
 
 @dataclass(frozen=True)
 class Earlier:
-    """What counts for an item of a run that ran what an earlier one picked for it: a record of an earlier run.
+    """The record of an earlier run that counts for an item which was selected by that run's outcomes.
 
     Attributes:
         node: the item's id.
-        record: the first complete one of the case.
-        status: how its item ended in its run; None: that is not known.
-        equal: whether the item's own record is equal to it, bit for bit.
+        record: the case's first complete record.
+        status: the item's status in that run, or None if it is not known.
+        equal: whether the item's own record equals it, bit for bit.
     """
 
     node: str
@@ -187,7 +187,7 @@ class Earlier:
 def read_earlier(
     database: Database, name: str, parsed: Callable[[Sequence[int]], Iterator[Record]]
 ) -> tuple[Earlier, ...]:
-    """The items of a run (its full name) for which a record of an earlier run counts."""
+    """Return the items of a run (its full name) for which a record of an earlier run counts."""
     rows = database.rows(
         (TEXT, INT, TEXT, MAYBE_TEXT, INT),
         "SELECT i.node, c.id, c.run, first.status, c.digest = o.digest FROM items AS i"
@@ -204,8 +204,12 @@ def read_earlier(
 
 
 def read_before(database: Database, name: str) -> tuple[int, int]:
-    """How many of a run's cases (its full name) had come to an end in an earlier run, and how many of these
-    otherwise."""
+    """Return how many of a run's cases an earlier run had completed, and how many of these with another outcome.
+
+    Args:
+        database: the store's database.
+        name: the run's full name.
+    """
     ((number, otherwise),) = database.rows(
         (INT, INT),
         "SELECT count(*), ifnull(sum(first.outcome != o.outcome), 0) FROM items AS i"
@@ -226,14 +230,14 @@ _EPISODE = ("run", "of_suite", "suite", "task", "seed", "attempt", "outcome", "r
 
 
 class _Before(NamedTuple):
-    """As `pytest_vla.records.counting.RecordAttempt`."""
+    """The known record of an item, as a `pytest_vla.records.counting.RecordAttempt`."""
 
     outcome: str
     started: str
 
 
 def add_record(connection: "sqlite3.Connection", record: Record) -> None:
-    """Write a record of a run that has begun, and which record of its item counts now; within a transaction."""
+    """Write a record of a run that has begun, and update its item's record that counts; within a transaction."""
     item = (record.run, encodable(record.node))
     known = "SELECT 1 FROM items WHERE run = ? AND node = ? AND episode"
     if connection.execute(known, item).fetchone() is None:
@@ -259,7 +263,7 @@ def add_record(connection: "sqlite3.Connection", record: Record) -> None:
     own = "SELECT outcome, started FROM items AS i JOIN episodes AS e ON e.id = i.own WHERE i.run = ? AND i.node = ?"
     before = connection.execute(own, item).fetchone()
     if before is None or takes_over(record, _Before(*before)):
-        # Of what an earlier run picked, the first time counts that it came to an end.
+        # For items selected by an earlier run's outcomes the case's first complete record counts.
         earlier = connection.execute(
             f"SELECT id FROM episodes WHERE case_key = ? AND run != ? AND outcome IN {COMPLETE_SQL}"
             " AND (SELECT picked FROM runs WHERE name = ?) IS NOT NULL ORDER BY started, id LIMIT 1",
@@ -272,30 +276,31 @@ def add_record(connection: "sqlite3.Connection", record: Record) -> None:
 
 
 def insert(connection: "sqlite3.Connection", table: str, **columns: Any) -> int | None:
-    """Write a row. Returns its number."""
+    """Write a row, and return its number."""
     marks = ", ".join("?" * len(columns))
     statement = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})"
     return connection.execute(statement, tuple(columns.values())).lastrowid
 
 
 def now() -> str:
-    """UTC, ISO 8601."""
+    """Return the current time, UTC, ISO 8601."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def encodable(text: str) -> str:
-    """Names of files that are not UTF-8 have characters that SQLite does not take."""
+    """Return a text that SQLite accepts; names of files may not be UTF-8."""
     return text.encode(errors="backslashreplace").decode()
 
 
 @dataclass(frozen=True)
 class NewRun:
-    """The run that records are joined to, where it is new.
+    """A new run that records are joined to.
 
     Attributes:
-        started: when its first part began, UTC, ISO 8601.
-        command, model: see `pytest_vla.records.runs.Run`.
-        items: node ids in their order, each with whether it is an episode, and whether that is several tests'.
+        started: the start time of its first part, UTC, ISO 8601.
+        command: `pytest_vla.records.runs.Run.command`.
+        model: `pytest_vla.records.runs.Run.model`.
+        items: node ids in order, each with whether it is an episode, and whether several tests share that episode.
     """
 
     started: str
@@ -312,15 +317,15 @@ def join(
     statuses: Mapping[str, str],
     invocation: Mapping[str, Any],
 ) -> None:
-    """Write records of a run, and how its items ended; within a transaction.
+    """Write records of a run and the status of its items; within a transaction.
 
     Args:
-        connection: to the store.
-        name: of the run, which is the records' too.
-        begun: where it is a new one; None: it is there.
-        records: in the order in which they are to be known.
-        statuses: by node id, of the items whose status is another than before.
-        invocation: which the run has from now on.
+        connection: the connection to the store.
+        name: the name of the run, which the records have too.
+        begun: the run, if it is new, or None if it is in the store.
+        records: the records in order.
+        statuses: by node id, the items' changed statuses.
+        invocation: the run's new invocation.
     """
     if begun is not None:
         _begin(connection, name, begun)
@@ -372,17 +377,17 @@ _DURATION_RUNS, _DURATION_EPISODES = 10, 20_000
 
 
 def open_store(results: Path, *, create: bool, timeout: float = LOCK_TIMEOUT) -> "Store":
-    """The store of a results folder.
+    """Open the store of a results folder.
 
     Args:
         results: the folder of all runs.
-        create: make folder and file where there are none, and be ready to write.
-        timeout: seconds to wait for another process that writes.
+        create: create folder and file if they are missing, and prepare to write.
+        timeout: seconds to wait for another writing process.
 
     Raises:
-        VlaError: there is none and `create` is False; it cannot be opened; it is damaged, another program's, or of
-            a schema that this version cannot read. A file that is refused is left as it is. One of an earlier version
-            is migrated with `create`, and else read as it is.
+        VlaError: the file is missing and `create` is False; it cannot be opened; it is damaged, another program's, or
+            of a schema that this version cannot read. A refused file is left unchanged. With `create`, a file of an
+            earlier version is migrated; without, it is read unchanged.
     """
     try:
         if create:
@@ -396,7 +401,7 @@ def open_store(results: Path, *, create: bool, timeout: float = LOCK_TIMEOUT) ->
 
 
 class Store:
-    """An open store; see `open_store`. Whatever cannot be read or written is a VlaError, and changes nothing."""
+    """An open store; see `open_store`. Failed reads and writes raise VlaError and change nothing."""
 
     def __init__(self, results: Path, connection: "sqlite3.Connection", timeout: float) -> None:
         self.results = results
@@ -411,7 +416,7 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Close the file. Nothing is pending: every method that writes has written when it returns."""
+        """Close the file. Nothing is pending: every writing method has written when it returns."""
         self._database.connection.close()
 
     def begin(
@@ -426,15 +431,17 @@ class Store:
         shared: Iterable[str] = (),
         picked: str | None = None,
     ) -> Run:
-        """Enter a new run of this process.
+        """Add a new run of this process, and return it.
 
         Args:
-            name: of the run.
-            nodes: node ids of the items that run an episode, in their order.
-            command, model, invocation: see `Run`.
+            name: the run's name.
+            nodes: node ids of the items that run an episode, in order.
+            command: `Run.command`.
+            model: `Run.model`.
+            invocation: `Run.invocation`.
             others: node ids of its further items.
-            shared: those of `nodes` that are the episode of several of the `others`.
-            picked: see `Run`. Of such a run's cases the first complete record of the whole store counts.
+            shared: those of `nodes` whose episode is shared by several of `others`.
+            picked: `Run.picked`. For the cases of such a run the first complete record of the whole store counts.
         """
         episodes = dict.fromkeys(map(encodable, nodes), True)
         items = {**dict.fromkeys(map(encodable, others), False), **episodes}
@@ -466,16 +473,16 @@ class Store:
         return self.run(name)
 
     def resume(self, name: str) -> Run:
-        """Make an earlier run this process's: running again, with what was planned and recorded.
+        """Continue an earlier run in this process, with its plan and its records.
 
         Raises:
             VlaError: there is no such run, or another process of this machine still runs it. A run of another machine
-                is taken over: nobody can tell whether it goes on, and two that write lose nothing.
+                is taken over, since its state is unknown here, and two writers lose nothing.
         """
         with self._database.transaction() as connection:
             run = self.run(name)
             if is_alive(run) and run.pid != os.getpid():
-                raise VlaError(f"run {run.name} is still running (process {run.pid}); wait for its end, or stop it")
+                raise VlaError(f"run {run.name} is still running (process {run.pid}). Wait for its end, or stop it")
             connection.execute(
                 "UPDATE runs SET status = 'running', ended = NULL, host = ?, pid = ?, process = ? WHERE name = ?",
                 (*this_process(), run.name),
@@ -483,15 +490,14 @@ class Store:
         return self.run(run.name)
 
     def add(self, record: Record) -> None:
-        """Write a record of a run that has begun. Of several of one node all are kept; `pytest_vla.records.counting`
-        says which counts.
+        """Write a record of a run that has begun; all records of an item are kept, and one of them counts.
 
-        An item that nobody knew to run an episode is one of the run's from now on.
+        An item that was not known to run an episode becomes one of the run's.
         """
         self.add_all([record])
 
     def add_all(self, records: Iterable[Record]) -> None:
-        """Write records, each as `add` does: all of them or, where anything is raised, none."""
+        """Write records as `add` does: all of them, or none if anything is raised."""
         with self._database.transaction() as connection:
             for record in records:
                 add_record(connection, record)
@@ -505,11 +511,15 @@ class Store:
         invocation: Mapping[str, Any],
         check: Callable[[], None],
     ) -> Run:
-        """Write records of other stores as those of a run, see `pytest_vla.records.store.join`: all or none.
+        """Write records of other stores as those of a run, all or none; see `pytest_vla.records.store.join`.
 
         Args:
-            name, begun, records, statuses, invocation: as there.
-            check: raises where they must not be written any more; nothing is written meanwhile.
+            name: the run's name.
+            begun: the run, if it is new, or None.
+            records: the records in order.
+            statuses: by node id, the items' changed statuses.
+            invocation: the run's new invocation.
+            check: called within the transaction; raises if the records must no longer be written.
         """
         with self._database.transaction() as connection:
             check()
@@ -517,13 +527,11 @@ class Store:
         return self.run(name)
 
     def mark(self, name: str, statuses: Mapping[str, str]) -> None:
-        """Note how items of a run (its full name) ended: node ids with one of `STATUSES`, or `DECIDED`."""
+        """Set the status of items of a run (its full name): node ids with one of `STATUSES`, or `DECIDED`."""
         self.write(name, [*statuses.items()])
 
     def write(self, name: str, changes: Iterable["Record | Ending"]) -> None:
-        """Write records of a run (its full name), as `add` does, and endings, as `mark` does, in their order: all of
-        them or, where anything is raised, none.
-        """
+        """Write records and item statuses of a run (its full name) in order: all, or none if anything is raised."""
         with self._database.transaction() as connection:
             for change in changes:
                 if isinstance(change, Record):
@@ -534,11 +542,11 @@ class Store:
                     connection.execute(marked, (status, name, encodable(node)))
 
     def again(self) -> "Store":
-        """The same store, opened for another thread."""
+        """Open this store once more, for another thread."""
         return open_store(self.results, create=True, timeout=self._database.timeout)
 
     def end(self, name: str, status: str) -> None:
-        """Say how a run ended: ``finished`` (all its items have run) or ``stopped``."""
+        """Set the final status of a run: ``finished`` (all its items have run) or ``stopped``."""
         with self._database.transaction() as connection:
             connection.execute("UPDATE runs SET status = ?, ended = ? WHERE name = ?", (status, now(), name))
 
@@ -551,24 +559,24 @@ class Store:
             connection.execute("UPDATE runs SET invocation = ? WHERE name = ?", (json.dumps(invocation), name))
 
     def discard(self, name: str) -> None:
-        """Forget a run that left no episode; one that left some stays."""
+        """Delete a run without episodes; a run with episodes is kept."""
         with self._database.transaction() as connection:
             if connection.execute("SELECT 1 FROM episodes WHERE run = ?", (name,)).fetchone() is None:
                 connection.execute("DELETE FROM items WHERE run = ?", (name,))
                 connection.execute("DELETE FROM runs WHERE name = ?", (name,))
 
     def remove(self, names: Sequence[str], check: Callable[[], None]) -> int:
-        """Forget runs (their full names) with all their records. Files beside the store are left.
+        """Delete runs (their full names) with all their records. Files beside the store are kept.
 
         Args:
-            names: of runs of which no other run counts a record, see `counted_elsewhere`.
-            check: raises where they must not be removed; nothing is written meanwhile.
+            names: runs none of whose records another run counts, see `counted_elsewhere`.
+            check: called within the transaction; raises if the runs must not be removed.
 
         Returns:
-            How many bytes smaller the store's file is.
+            The number of bytes by which the store's file shrank.
         """
         before = self._database.file.stat().st_size
-        # Else each episode that goes is looked for in all items; what refers to them goes too.
+        # With foreign keys each deletion would search all items; the referring rows are deleted too.
         self._database.connection.execute("PRAGMA foreign_keys = OFF")
         try:
             with self._database.transaction() as connection:
@@ -581,20 +589,20 @@ class Store:
                         connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (name,))
         finally:
             self._database.connection.execute("PRAGMA foreign_keys = ON")
-        # Where there is no room for it, or another process reads, later records take the room that is left in the file.
-        with suppress(VlaError), told(self._database.file, "write", self._database.timeout):
+        # VACUUM fails on a full disk or with another reader; later records then reuse the free space in the file.
+        with suppress(VlaError), sqlite_errors(self._database.file, "write", self._database.timeout):
             self._database.connection.execute("VACUUM")
         return before - self._database.file.stat().st_size
 
     def counted_elsewhere(self) -> list[tuple[str, str]]:
-        """Runs with other runs that count a record of theirs, see `earlier`, by their names."""
+        """Return pairs of names: a run, and another run that counts a record of it, see `earlier`."""
         return self._database.rows(
             (TEXT, TEXT),
             "SELECT DISTINCT e.run, i.run FROM items AS i JOIN episodes AS e ON e.id = i.counting WHERE e.run != i.run",
         )
 
     def text_size(self, name: str) -> int:
-        """Bytes of the records of a run (its full name)."""
+        """Return the bytes of the records of a run (its full name)."""
         ((size,),) = self._database.rows(
             (INT,),
             "SELECT ifnull(sum(length(r.line)), 0) FROM episodes AS e JOIN records AS r ON r.episode = e.id"
@@ -604,18 +612,18 @@ class Store:
         return int(size)
 
     def runs(self) -> tuple[Run, ...]:
-        """All runs, the newest first."""
+        """Return all runs, the newest first."""
         return read_runs(self._database)
 
     def invocations(self) -> dict[str, dict[str, Any]]:
-        """Return by run what it keeps (`Run.invocation`), the oldest first; no episode is counted for it."""
+        """Return `Run.invocation` by run, the oldest first, without counting episodes."""
         return read_invocations(self._database)
 
     def run(self, text: str) -> Run:
-        """The run of this name or of this beginning of a name; ``last`` is the one that began last.
+        """Return the run with this name or this beginning of a name; ``last`` is the run that began last.
 
         Raises:
-            VlaError: there is none, with close matches, or several begin so.
+            VlaError: there is none (with close matches), or several names begin so.
         """
         names = [name for (name,) in self._database.rows((TEXT,), "SELECT name FROM runs ORDER BY id DESC")]
         if not names:
@@ -625,7 +633,7 @@ class Store:
         else:
             found = [text] if text in names else [name for name in names if name.startswith(text)]
         if not found:
-            # Names are times: where none is alike, the latest ones help.
+            # Names are times: if none is similar, show the latest.
             near = did_you_mean(text, names) or f" The latest are {', '.join(names[:3])}."
             raise VlaError(f"there is no run {text!r} in {self._database.file}.{near}")
         if len(found) > 1:
@@ -636,24 +644,25 @@ class Store:
         return runs[0]
 
     def records(self, name: str) -> Iterator[Record]:
-        """Of each item of a run (its full name) the record that counts within the run, in the order of their ends."""
+        """Yield the record that counts within a run (its full name) for each item, in the order of their ends."""
         rows = self._database.rows((INT,), "SELECT own FROM items WHERE run = ? AND own IS NOT NULL ORDER BY own", name)
         return self.parsed(name, [number for (number,) in rows])
 
     def attempts(self, name: str) -> Iterator[Record]:
-        """All records of a run (its full name), in the order in which they ended."""
+        """Yield all records of a run (its full name), in the order in which they ended."""
         return self.parsed(name, self.episodes(name))
 
     def episodes(self, name: str) -> list[int]:
-        """The numbers of the episodes of `attempts`, for `lines`."""
+        """Return the numbers of the episodes of `attempts`, for `lines`."""
         return [
             number
             for (number,) in self._database.rows((INT,), "SELECT id FROM episodes WHERE run = ? ORDER BY id", name)
         ]
 
     def dated(self, name: str) -> dict[int, str]:
-        """When each episode ended, UTC, ISO 8601, by number: those of a run (its full name), and those of earlier runs
-        that count instead of them.
+        """Return the end time of each episode by number, UTC, ISO 8601, for a run (its full name).
+
+        Episodes of earlier runs that count instead of the run's own are included.
         """
         rows = self._database.rows(
             (INT, TEXT),
@@ -664,16 +673,15 @@ class Store:
         return dict(rows)
 
     def earlier(self, name: str) -> tuple[Earlier, ...]:
-        """The items of a run (its full name) for which a record of an earlier run counts."""
+        """Return the items of a run (its full name) for which a record of an earlier run counts."""
         return read_earlier(self._database, name, lambda episodes: self.parsed(name, episodes))
 
     def before(self, name: str) -> tuple[int, int]:
-        """How many of a run's cases (its full name) had come to an end in an earlier run, and how many of these
-        otherwise."""
+        """Return how many of a run's cases an earlier run had completed, and how many of these with another outcome."""
         return read_before(self._database, name)
 
     def lines(self, episodes: Sequence[int]) -> Iterator[str]:
-        """The records' JSON lines of episodes, by their numbers. Nothing is locked between the lines."""
+        """Yield the JSON lines of episodes by their numbers. Nothing is locked between the lines."""
         for start in range(0, len(episodes), _PAGE):
             page = episodes[start : start + _PAGE]
             marks = ", ".join("?" * len(page))
@@ -685,7 +693,7 @@ class Store:
                 yield lines[number]
 
     def items(self, name: str) -> tuple[RunItem, ...]:
-        """The items of a run (its full name), episodes or not."""
+        """Return the items of a run (its full name), with and without episodes."""
         rows = self._database.rows(
             (TEXT, INT, MAYBE_TEXT, MAYBE_INT, MAYBE_TEXT, MAYBE_INT),
             f"SELECT i.node, i.episode, i.status, e.of_suite, e.outcome, {PROBE} FROM items AS i"
@@ -700,7 +708,7 @@ class Store:
             RunItem(
                 node,
                 bool(episode),
-                # Killed after its record was written: a suite's own item is its episode.
+                # Killed after its record was written: the status follows from the outcome.
                 status or (ending_of(outcome, bool(is_probe)) if of_suite else None),
                 None if of_suite is None else bool(of_suite),
                 outcome,
@@ -709,7 +717,7 @@ class Store:
         )
 
     def durations(self, model: str) -> list[tuple[str, str, int, float]]:
-        """Suite, `Case.task_key`, seed and seconds of episodes of this model in its latest runs, newest first.
+        """Return suite, `Case.task_key`, seed and seconds of this model's episodes in its latest runs, newest first.
 
         Successes and failures only, and some thousands at most.
         """
@@ -723,7 +731,7 @@ class Store:
         return [(suite, task_key_of(case, suite), seed, wall) for suite, case, seed, wall in rows]
 
     def parsed(self, name: str, episodes: Sequence[int]) -> Iterator[Record]:
-        """The records of episodes of a run (its full name), by their numbers."""
+        """Yield the records of episodes of a run (its full name), by their numbers."""
         for line in self.lines(episodes):
             try:
                 yield parse_record(line)
@@ -732,18 +740,18 @@ class Store:
 
 
 def _make_results_folder(results: Path) -> None:
-    # A new folder of runs is kept out of git, as pytest's cache is; one that was there is the user's.
+    # A new folder of runs is kept out of git, as pytest's cache is; an existing one is the user's.
     if not results.exists():
         results.mkdir(parents=True, exist_ok=True)
         (results / ".gitignore").write_text("*\n")
 
 
 def no_runs(results: Path) -> VlaError:
-    """What is said of a results folder without any run."""
-    return VlaError(f"no runs in {results} yet: run pytest with --vla-suite and --vla-model, or give another folder")
+    """Return the error for a results folder without runs."""
+    return VlaError(f"no runs in {results} yet. Run pytest with --vla-suite and --vla-model, or give another folder")
 
 
-# Records and endings of a run, written in their order: one by one as long as they come slowly, else in groups.
+# The writer of a run's records and endings: in order, one by one if they come slowly, else in groups.
 #
 # A transaction ends on the disk, which takes milliseconds whatever is in it. So there is a pause after each, and what
 # comes in it is written together when it is over: by the next call, or by a thread where none comes. What comes later
@@ -751,31 +759,31 @@ def no_runs(results: Path) -> VlaError:
 # second, and of what it has no hole: whatever is on the disk, all that came before is there too.
 
 Ending = tuple[str, str]
-"""The node id of an item, and a status as `Store.mark` takes it."""
+"""The node id of an item, and its status, as for `Store.mark`."""
 
 LEAST_PAUSE, MOST_PAUSE = 0.01, 0.25
-"""Seconds from one transaction's end to the next one."""
+"""The shortest and the longest pause between transactions, in seconds."""
 
 _TIMES = 4.0
-"""The pause, in the time that the last transaction took: writing takes a fifth of all time at most."""
+"""The pause as a multiple of the last transaction's time, so that writing takes at most a fifth of the time."""
 
 
 class Writer:
-    """Writes into an open store; the run has begun. Whatever cannot be written raises VlaError, from the next call on.
+    """Writes records and endings into an open store, in groups; errors raise VlaError, in later calls too.
 
-    Of one thread, as the store is, but for `settle`.
+    Only `settle` may be called from another thread.
     """
 
     def __init__(
         self, store: "Store", run: str, *, in_groups: bool, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Nothing is begun.
+        """Prepare to write; the run has begun.
 
         Args:
-            store: of the caller's thread.
-            run: its full name.
-            in_groups: whether there are pauses; False: everything is on the disk when `put` returns.
-            clock: seconds, monotonic.
+            store: a store of the caller's thread.
+            run: the run's full name.
+            in_groups: whether to pause between transactions; if False, everything is on the disk when `put` returns.
+            clock: a monotonic clock in seconds.
         """
         self._store, self._run, self._in_groups, self._clock = store, run, in_groups, clock
         self._due = float("-inf")
@@ -788,11 +796,11 @@ class Writer:
         self._thread: threading.Thread | None = None
 
     def put(self, changes: Sequence[Record | Ending], *, at_once: bool = False) -> None:
-        """Write records and endings after all that came before.
+        """Write records and endings after all earlier ones.
 
         Args:
-            changes: in their order.
-            at_once: whether they are to be on the disk when this returns, however many come.
+            changes: the records and endings, in order.
+            at_once: whether they must be on the disk when this returns.
         """
         if not changes:
             return
@@ -810,12 +818,12 @@ class Writer:
                 self._changed.notify_all()
 
     def settle(self, timeout: float | None = None) -> None:
-        """Return when all is on the disk that can be written, or after `timeout` seconds; raises nothing."""
+        """Wait until everything writable is on the disk, or for `timeout` seconds; raises nothing."""
         with self._changed:
             self._changed.wait_for(lambda: not self._waiting and not self._is_writing, timeout)
 
     def close(self) -> None:
-        """All is on the disk, and no thread runs any more. Raises what could not be written, unless `put` has."""
+        """Write everything, and end the thread. Raises the error of a failed write, unless `put` has raised it."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -844,7 +852,7 @@ class Writer:
         self._changed.notify_all()
 
     def _write(self, store: "Store") -> None:
-        """Write what waits. The lock is held when this is called, and not while it writes."""
+        """Write the waiting changes. The lock is held on entry, and released while writing."""
         group, self._waiting = self._waiting, []
         if not group:
             return
@@ -861,12 +869,12 @@ class Writer:
         self._due, self._is_writing = ended + self._pause, False
         self._changed.notify_all()
         if error is not None:
-            # Nothing is written after what could not be: there would be a hole.
+            # Nothing is written after a failed write, which would leave a gap.
             self._fail(error)
             raise error
 
     def _write_what_is_left(self) -> None:
-        """Of a thread: write what nobody has written a pause after it could be."""
+        """Write, in a thread, the changes that no call has written one pause after they were due."""
         try:
             # A connection belongs to its thread.
             with self._store.again() as store, self._changed:
@@ -889,6 +897,6 @@ def _write_group(store: "Store", run: str, group: Sequence[Record | Ending]) -> 
     except VlaError:
         if len(group) == 1:
             raise
-        # One that cannot be written takes nothing with it that came before.
+        # A change that cannot be written must not affect earlier ones.
         for change in group:
             store.write(run, [change])

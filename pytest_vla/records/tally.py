@@ -1,7 +1,7 @@
-"""Of each item of a run the record that counts, and how the item ended with it, while the run goes on. Pure.
+"""The tally of a run in progress: for each item the record that counts, and the item's status with it. Pure.
 
-Which record counts is `pytest_vla.records.counting`'s. An ending goes with its record: an item whose first episode
-failed has failed, however it ended when another plugin ran it again.
+`pytest_vla.records.counting` decides which record counts. A status belongs to its record: an item whose first episode
+failed has failed, whatever the result of a rerun by another plugin.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Repetition:
-    """What of a run does not count, when it has ended.
+    """The records of an ended run that do not count.
 
     Attributes:
         repeats: its complete records that do not count.
-        mended: items of `RunTally.mended`.
-        picked: see `pytest_vla.records.runs.Run`.
+        mended: the items of `RunTally.mended`.
+        picked: `pytest_vla.records.runs.Run.picked`.
         earlier: the items for which a record of an earlier run counts.
-        before: of a run that picked nothing, how many of its cases had come to an end in an earlier run, and how many
-            of these otherwise.
+        before: for a run that picked nothing, how many of its cases an earlier run had completed, and how many of these
+            with another outcome.
     """
 
     repeats: Repeats = field(default_factory=Repeats)
@@ -37,28 +37,28 @@ class Repetition:
 
     @property
     def records(self) -> dict[str, Record]:
-        """By item, the record of an earlier run that counts."""
+        """The records of earlier runs that count, by item."""
         return {each.node: each.record for each in self.earlier}
 
     @property
     def of_unknown_policy(self) -> bool:
-        """Whether earlier records count of a policy of which nobody says whether it is the same still."""
+        """Whether some earlier record that counts has no policy digest, so that the policy may have changed since."""
         return any(conditions_of(each.record)["policy_digest"] == UNKNOWN for each in self.earlier)
 
     def judged(self, items: Sequence[RunItem]) -> tuple[RunItem, ...]:
-        """The run's items, with the endings and outcomes that count."""
+        """Return the run's items, with the statuses and outcomes that count."""
         earlier = {each.node: each for each in self.earlier}
         return tuple(_judged(item, earlier[item.node]) if item.node in earlier else item for item in items)
 
     def failed_at_first(self, items: Sequence[RunItem]) -> int:
-        """How many of the run's items failed with the record that counts, and passed in this run with a later one."""
+        """Return how many items failed with the record that counts, and passed in this run with a later record."""
         judged = zip(items, self.judged(items), strict=True)
         passed = {before.node for before, after in judged if before.status == PASSED and after.failed}
         return len(passed | self.mended)
 
 
 def _judged(item: RunItem, earlier: "Earlier") -> RunItem:
-    # What broke now is told now; after the same episode, bit for bit, the test was changed and not the policy.
+    # A new error is kept. After an identical episode the new status is kept too: the test changed, not the policy.
     status = item.status
     if status not in (None, ERROR) and not earlier.equal:
         status = earlier.status or _of_episode(earlier.record, status)
@@ -66,16 +66,16 @@ def _judged(item: RunItem, earlier: "Earlier") -> RunItem:
 
 
 def _of_episode(record: Record, otherwise: str | None) -> str | None:
-    """How a suite's own item ends after this episode, where it did not come to its end."""
+    """Return the status of a suite's own item after a failed episode, or `otherwise`."""
     return FAILED if record.of_suite and ending_of(record.outcome, record.is_probe) == FAILED else otherwise
 
 
 class RunTally:
-    """Items are named by `Record.node`.
+    """The records and statuses of a run in progress, by `Record.node`.
 
     Args:
-        kept: of a run that is gone on with, the records that count so far, each with the status of its item; None: it
-            has not ended.
+        kept: for a resumed run, the records that count so far, each with its item's status, or None if the item has not
+            ended.
     """
 
     def __init__(self, kept: Iterable[tuple[Record, str | None]] = ()) -> None:
@@ -90,16 +90,16 @@ class RunTally:
                 self._endings[record.node] = record, status
 
     def keep(self, record: Record) -> None:
-        """Take note of a record. It may not count."""
+        """Add a record, which may not count."""
         before = self.records.get(record.node)
         if before is None or takes_over(record, before):
             self.records[record.node] = record
 
     def end(self, node: str, record: Record | None, status: str) -> str | None:
-        """Take note of how an item ended, with the record of this attempt; None: it came without.
+        """Add the status of an item with the record of this attempt, if there is one.
 
         Returns:
-            The status that stands from now on; None: the one that was known stands.
+            The status that counts from now on, or None if the earlier one still counts.
         """
         counting, known = self.records.get(node), self._endings.get(node)
         if counting is None or known is None or known[0] is None or not is_complete(known[0].outcome):
@@ -108,7 +108,7 @@ class RunTally:
                 status = _of_episode(counting, status) or status
             self._endings[node] = counting if record is None else record, status
             return status
-        # After the same episode, bit for bit, a test that ends otherwise was changed, and not the policy's luck.
+        # After an identical episode a different status means that the test changed.
         if record is counting or (record is not None and not record.of_suite and record.digest == counting.digest):
             self._endings[node] = counting, status
             return status

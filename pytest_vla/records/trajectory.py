@@ -1,8 +1,8 @@
 """The trajectory of an episode: an npz file in its run's folder, by suite.
 
 It holds ``qpos`` (n+1, nq), ``qvel`` (n+1, nv), ``eef_pos`` (n+1, 3) in m and ``actions`` (n, k): row 0 is the state
-after settling, row i the state after control step i. Beside them are the episode's ``outcome`` and any number of named
-series: arrays (n, ...) whose row i-1 is of control step i. A series that nobody measured is not there.
+after settling, row i the state after control step i. It also holds the episode's ``outcome`` and any number of named
+series: arrays (n, ...) whose row i-1 belongs to control step i. A series that was not measured is absent.
 """
 
 import contextlib
@@ -28,27 +28,27 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ARRAYS = ("qpos", "qvel", "eef_pos", "actions")
-"""What every trajectory has."""
+"""The arrays of every trajectory."""
 
 RESERVED = (*ARRAYS, "outcome")
 """Names that no series may have."""
 
 MOST_SERIES = 200
 MOST_SERIES_BYTES = 64 * 1024 * 1024
-"""Of an episode. Its states are half a million."""
+"""The most bytes of an episode's series. Its states have half a million."""
 
 _NAME = re.compile(r"[a-z0-9_.]{1,100}")
 
 
 @dataclass(frozen=True)
 class Trajectory:
-    """States and actions of an episode of n steps; see the module's page. float64.
+    """States and actions of an episode with n steps, float64; see the module's docstring for shapes.
 
     Attributes:
-        series: further arrays (n, ...) by name, of numbers or truths. Cannot be changed; see `with_series`.
+        series: further arrays (n, ...) by name, of numbers or booleans. Read-only; see `with_series`.
 
     Raises:
-        VlaError: a series has a name that none may have, is of another length, or there are too many.
+        VlaError: a series has a forbidden name or a wrong length, or there are too many.
     """
 
     qpos: "NDArray[np.float64]"
@@ -63,19 +63,19 @@ class Trajectory:
         object.__setattr__(self, "series", MappingProxyType(dict(self.series)))
 
     def with_series(self, more: "Mapping[str, NDArray[Any]]") -> "Trajectory":
-        """The trajectory with further series. Raises VlaError where one of that name is there, or it is none."""
+        """Return the trajectory with further series. Raises VlaError if a name is taken, or an array is no series."""
         if taken := sorted(self.series.keys() & more.keys()):
-            raise VlaError(f"the trajectory has a series {', '.join(taken)} already: give the new one another name")
+            raise VlaError(f"the trajectory already has a series {', '.join(taken)}. Use another name")
         return dataclasses.replace(self, series={**self.series, **more})
 
     def freeze(self) -> None:
-        """Let nobody write into the arrays."""
+        """Make the arrays read-only."""
         for array in (*(getattr(self, name) for name in ARRAYS), *self.series.values()):
             array.flags.writeable = False
 
 
 def series_fault(name: object, shape: tuple[int, ...], dtype: "np.dtype[Any]", steps: int) -> str:
-    """Why an array of an episode of so many steps is no series of this name; empty: it is one."""
+    """Return why an array cannot be a series with this name and number of steps, or an empty text if it can."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         return f"{printable(repr(name)[:120])} is no name of a series: expected a-z, 0-9, _ and ., at most 100 of them"
     if name in RESERVED:
@@ -98,7 +98,7 @@ def _check_series(series: "Mapping[str, NDArray[Any]]", steps: int) -> None:
 
 
 def digest_of(outcome: str, steps: int, literals: Literals, trajectory: Trajectory) -> str:
-    """sha256 (hex) over what an episode did. Bitwise: one rounding apart is another digest."""
+    """Return a sha256 (hex) over an episode's behaviour. Bitwise: one rounding error changes it."""
     import numpy as np
 
     digest = hashlib.sha256(json.dumps([outcome, steps, sorted(literals.items())]).encode())
@@ -110,10 +110,10 @@ def digest_of(outcome: str, steps: int, literals: Literals, trajectory: Trajecto
 
 
 def trajectory_file(folder: Path, arrays: str) -> Path:
-    """Where the trajectory of a record lies.
+    """Return the path of a record's trajectory.
 
     Args:
-        folder: of its run.
+        folder: the run's folder.
         arrays: `Record.arrays`.
 
     Raises:
@@ -121,17 +121,17 @@ def trajectory_file(folder: Path, arrays: str) -> Path:
     """
     file = folder / arrays
     if not is_inside(arrays) or not file.resolve().is_relative_to(folder.resolve().parent):
-        raise VlaError(f"{printable(str(file))} lies outside of the results {folder.parent}: it is not read")
+        raise VlaError(f"{printable(str(file))} is outside of the results {folder.parent}, so it is not read")
     return file
 
 
 def save_trajectory(file: Path, trajectory: Trajectory, outcome: str | None = None) -> None:
-    """Write the npz file; a reader sees all of it or nothing.
+    """Write the npz file, whole or not at all.
 
     Args:
-        file: its folder is made where it is not there.
-        trajectory: what is written.
-        outcome: of the episode, for `trajectory_outcome`; None: it is not written.
+        file: the file; its folder is created if missing.
+        trajectory: the trajectory.
+        outcome: the episode's outcome, for `trajectory_outcome`, or None to leave it out.
 
     Raises:
         OSError: it cannot be written.
@@ -156,7 +156,7 @@ def save_trajectory(file: Path, trajectory: Trajectory, outcome: str | None = No
 
 
 def _append(stream: IO[bytes], series: "Mapping[str, NDArray[Any]]") -> None:
-    """Add arrays to an npz file. numpy's own writer takes them as keywords, of which some are its own."""
+    """Add arrays to an npz file. numpy's own writer takes them as keywords, some of which are its own."""
     import numpy as np
 
     with zipfile.ZipFile(stream, "a", zipfile.ZIP_DEFLATED) as archive:
@@ -166,7 +166,7 @@ def _append(stream: IO[bytes], series: "Mapping[str, NDArray[Any]]") -> None:
 
 
 def trajectory_outcome(file: Path) -> str | None:
-    """The outcome of the episode whose trajectory lies here; None: there is none, or the file does not say it."""
+    """Return the outcome stored in a trajectory's file, or None if there is no file or no outcome in it."""
     from pytest_vla.util.arrays import Unfit, read_npz
 
     try:
@@ -176,12 +176,12 @@ def trajectory_outcome(file: Path) -> str | None:
 
 
 def load_trajectory(file: Path) -> Trajectory:
-    """The trajectory of an npz file, with all of its series, whoever wrote them.
+    """Read the trajectory of an npz file, with all of its series, by any writer.
 
-    Arrays that are none, such as a later version may have, are left alone.
+    Arrays that are no series, such as those of a later version, are ignored.
 
     Raises:
-        VlaError: there is none, it is damaged, or its series are too many.
+        VlaError: there is none, it is damaged, or it has too many series.
     """
     import numpy as np
 

@@ -1,8 +1,8 @@
-"""``--alluredir``: what Allure's results say of episodes, where allure-pytest is installed and writes them.
+"""``--alluredir``: what the plugin adds to Allure's results, if allure-pytest is installed and writes them.
 
-Results are written by the process that runs an item, a worker too; so what goes with them is added there, when the item
-has been torn down and its video is drawn. The process that was started by hand adds what is of the whole run, and the
-results of episodes whose worker died, which nobody else can.
+The process that runs an item (also a worker) writes its result. The details of the episode are added there, after the
+item has been torn down and its video has been drawn. The process that was started by hand adds the files that describe
+the whole run, and the results of episodes whose worker died.
 """
 
 import json
@@ -31,12 +31,12 @@ _CRASH = "???"
 
 
 class AllureOfItems:
-    """Of the process that runs items: a worker, or the only one."""
+    """The Allure hooks of each process that runs items: a worker, or the only process."""
 
     # Inside of Allure's own, which then adds whatever is not said yet; around the runner, which draws videos.
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Iterator[None]:
-        """The item has been torn down: its result is told of the episode. Whatever goes wrong is a warning."""
+        """Add the episode to the item's result after the item has been torn down; an error becomes a warning."""
         try:
             return (yield)
         finally:
@@ -47,34 +47,34 @@ class AllureOfItems:
                     record = parse_record(line)
                     _tell(listener.allure_logger.get_test(None), record, _attach_texts, context_of(item.config).folder)
                 except Exception as error:
-                    warn(f"Allure's result lacks what is known of the episode of {item.nodeid}: {error!r}")
+                    warn(f"Allure's result for {item.nodeid} lacks its episode: {error!r}")
 
 
 class AllureOfRun:
-    """Of the process that was started by hand."""
+    """The Allure hooks of the process that was started by hand."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._records: dict[str, Record] = {}
 
     def pytest_vla_episode_finished(self, record: Record) -> None:
-        """An episode has ended."""
+        """Keep the record of an episode that has ended."""
         self._records[record.node] = record
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """An item's worker died, and it does not run again: its result is made here."""
+        """Write the result of an item whose worker died and that is not run again."""
         record = self._records.get(report.nodeid)
         if report.when != _CRASH or report.outcome != "failed" or record is None:
             return
         try:
             _write_lost(record, str(report.longrepr))
         except Exception as error:
-            warn(f"Allure has no result of {record.node}, whose worker died: {error!r}")
+            warn(f"Allure has no result for {record.node}, whose worker died: {error!r}")
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
-        """What is of the whole run."""
+        """Write the categories and the environment of the whole run."""
         if self._records and self._folder.is_dir():
             try:
                 _write_categories(self._folder / "categories.json")
@@ -109,7 +109,7 @@ def _tell(result: Any, record: Record, attach: Any, run: Path) -> None:
 
 
 def _attach_texts(record: Record, run: Path) -> None:
-    """The episode's texts, and its video with its first and last picture, to the item that is the last one."""
+    """Attach the episode's texts, its video and the video's first and last picture to the latest item's result."""
     attach, types = required("allure", INSTALL).attach, required("allure_commons.types", INSTALL).AttachmentType
     instruction = None
     with suppress(VlaError):
@@ -129,7 +129,7 @@ _TYPES = {"txt": "TEXT", "csv": "CSV", "json": "JSON"}
 
 
 def _write_lost(record: Record, message: str) -> None:
-    """A result of Allure's for an episode whose worker died."""
+    """Write an Allure result for an episode whose worker died."""
     model, utils = required("allure_commons.model2", INSTALL), required("allure_commons.utils", INSTALL)
     hook = required("allure_commons", INSTALL).plugin_manager.hook
     now = utils.now()
@@ -153,7 +153,7 @@ def _write_lost(record: Record, message: str) -> None:
 
 
 def _write_categories(file: Path) -> None:
-    """Ours, beside those that the user has. Raises VlaError."""
+    """Write our categories into the file, and keep the user's own. Raises VlaError."""
     ours = told.categories()
     names = {each["name"] for each in ours}
     theirs: list[Any] = []
@@ -165,7 +165,7 @@ def _write_categories(file: Path) -> None:
 
 
 def _write_environment(file: Path, records: list[Record]) -> None:
-    """Ours, beside what the user says. Raises VlaError."""
+    """Write our lines into the file, and keep the user's own. Raises VlaError."""
     lines: list[str] = []
     with suppress(OSError, ValueError):
         lines = [line for line in file.read_text().splitlines() if not line.startswith(told.OURS)]
@@ -175,6 +175,6 @@ def _write_environment(file: Path, records: list[Record]) -> None:
 
 
 def _property(text: str, value: bool = False) -> str:
-    """As files of Java's properties have it."""
+    """Escape a key, or a value, for a Java properties file."""
     text = " ".join(text.split()).replace("\\", "\\\\")
     return text if value else text.replace(" ", "\\ ").replace("=", "\\=").replace(":", "\\:")

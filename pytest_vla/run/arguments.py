@@ -1,4 +1,4 @@
-"""Texts of command lines as values, for pytest's options and for pytest-vla's; light, as --help has to come at once."""
+"""Parsers for command-line values, shared by pytest's options and the ``pytest-vla`` commands; cheap to import."""
 
 import argparse
 import re
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.gate.choices import LABELS
+from pytest_vla.gate.choices import LABELS, label_error
 from pytest_vla.plan.case import parse_task_levels
 from pytest_vla.plan.choices import MOST_SHARDS
 from pytest_vla.policies.devices import AUTO
@@ -19,36 +19,36 @@ MOST_QUESTIONS = 9999
 
 
 def some_text(text: str) -> str:
-    """Anything that is not empty."""
+    """Return the text; an empty one is refused."""
     # An unset variable of a shell makes it empty, and an empty path would be the current folder.
     if not text.strip():
-        raise argparse.ArgumentTypeError("nothing is given")
+        raise argparse.ArgumentTypeError("a value is missing")
     return text
 
 
 def comma_list(text: str) -> tuple[str, ...]:
-    """``a, b`` as names, each once."""
+    """Parse ``a, b`` into names, without duplicates."""
     names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     if not names:
-        raise argparse.ArgumentTypeError(f"{text!r} names nothing")
+        raise argparse.ArgumentTypeError(f"{text!r} has no name in it")
     return names
 
 
 def dimension_list(text: str) -> tuple[str, ...]:
-    """Names of dimensions, such as ``camera,light``; whether there are any of these names is not known here."""
+    """Parse names of dimensions, such as ``camera,light``; whether each one exists is checked later."""
     found = comma_list(text)
     if strange := next((name for name in found if re.fullmatch(r"\w{1,80}", name, re.ASCII) is None), None):
-        raise argparse.ArgumentTypeError(f"{strange!r} is no name of a dimension, such as camera")
+        raise argparse.ArgumentTypeError(f"{strange!r} is not the name of a dimension, such as camera")
     return found
 
 
 class JoinAction(argparse.Action):
-    """An argparse action: what is given several times means all of it. Of texts with commas, or of `comma_list`."""
+    """An argparse action that joins the values of a repeated option: texts by a comma, tuples without duplicates."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
     ) -> None:
-        """Add one more to what was given before it."""
+        """Add the values to those of earlier uses of the option."""
         before = getattr(namespace, self.dest, None)
         # The default stands only where nothing is given.
         if before is not None and before is not self.default:
@@ -57,7 +57,7 @@ class JoinAction(argparse.Action):
 
 
 def seed_list(text: str) -> tuple[int, ...]:
-    """Seeds as `parse_seeds` reads them."""
+    """Parse seeds with `parse_seeds`."""
     try:
         return parse_seeds(text)
     except VlaError as error:
@@ -65,7 +65,7 @@ def seed_list(text: str) -> tuple[int, ...]:
 
 
 def level_list(text: str) -> tuple[str, ...]:
-    """Levels of tasks as `parse_task_levels` reads them."""
+    """Parse task levels with `parse_task_levels`."""
     try:
         return parse_task_levels(text)
     except VlaError as error:
@@ -73,14 +73,14 @@ def level_list(text: str) -> tuple[str, ...]:
 
 
 def variation_labels(text: str) -> tuple[str, ...]:
-    """Labels as `parse_vary` reads them. Raises VlaError."""
+    """Parse variation labels with `parse_vary`. Raises VlaError."""
     from pytest_vla.vary.registry import parse_vary
 
     return parse_vary(text)
 
 
 def folder_of(text: str) -> Path:
-    """A path, with ``~`` replaced where there is a home, such as the system can have."""
+    """Parse a path that the system accepts; ``~`` is replaced if there is a home folder."""
     from pytest_vla.util.files import expanded
 
     folder = expanded(text) or Path(text)
@@ -88,17 +88,17 @@ def folder_of(text: str) -> Path:
         folder.exists()
     except OSError as error:
         # Too long a name, for example.
-        raise argparse.ArgumentTypeError(f"{text[:60]!r}... is no folder: {error.strerror}") from error
+        raise argparse.ArgumentTypeError(f"{text[:60]!r}... is not a folder: {error.strerror}") from error
     return folder
 
 
 def file_list(text: str) -> tuple[Path, ...]:
-    """``a.md,b.json`` as paths, each once."""
+    """Parse ``a.md,b.json`` into paths, without duplicates."""
     return tuple(map(folder_of, comma_list(text)))
 
 
 def whole_number(what: str, least: int, most: int | None = None) -> Callable[[str], int]:
-    """Reads a whole number; `what` it is stands in the message."""
+    """Return a parser for whole numbers from `least` to `most`; `what` names the number in error messages."""
 
     def read(text: str) -> int:
         if re.fullmatch("[0-9]{1,10}", text) is None or int(text) < least or (most is not None and int(text) > most):
@@ -119,44 +119,44 @@ one_seed = whole_number("a seed", 0, LAST_SEED)
 
 
 def first_seeds(text: str) -> tuple[int, ...]:
-    """Seeds 0 to N-1, of a number of episodes."""
+    """Parse a number N of episodes into the seeds 0 to N-1."""
     return tuple(range(episode_count(text)))
 
 
 def device_list(text: str) -> tuple[str, ...]:
-    """``auto``, or torch's names of devices."""
+    """Parse ``auto``, or names of torch devices."""
     names = comma_list(text)
     wrong = [name for name in names if re.fullmatch("[a-z]+(:[0-9]+)?", name) is None]
     if wrong:
         raise argparse.ArgumentTypeError(f"{wrong[0]!r} is not a device; write auto, cpu, cuda or cuda:0,cuda:1")
     if len(names) > 1 and AUTO in names:
-        raise argparse.ArgumentTypeError(f"{text!r}: of several devices each is named, as in cuda:0,cuda:1")
+        raise argparse.ArgumentTypeError(f"{text!r}: name each of several devices, as in cuda:0,cuda:1")
     return names
 
 
 def cpu_count(text: str) -> float:
-    """Processors that a worker takes, of a part of one on."""
+    """Parse the number of processors that a worker takes; fractions such as 0.5 are allowed."""
     try:
         number = float(text)
     except ValueError:
         number = 0.0
     if not 0.01 <= number <= 1024:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of processors; write 1, 2 or 0.5")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of processors; write 1, 2 or 0.5")
     return number
 
 
 def ray_address(text: str) -> str:
-    """``auto``, ``local``, or where a head of Ray listens."""
+    """Check the address of a Ray cluster: ``auto``, ``local``, ``ray://...`` or ``HOST:PORT`` of its head."""
     host, _, port = text.rpartition(":")
     if text not in ("auto", "local") and not text.startswith("ray://") and not (host and port.isdigit()):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no address of a Ray cluster; write auto, local, or HOST:PORT of the head, after ="
+            f"{text!r} is not the address of a Ray cluster; write auto, local, or HOST:PORT of its head, after ="
         )
     return text
 
 
 def seconds_of(text: str) -> float:
-    """``90``, ``90s``, ``5m`` or ``1h``, in seconds."""
+    """Parse ``90``, ``90s``, ``5m`` or ``1h`` into seconds."""
     match = re.fullmatch(r"\s*([0-9]{1,9}(?:\.[0-9]+)?)\s*([smh]?)\s*", text)
     seconds = float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]] if match else 0.0
     if not seconds:
@@ -165,7 +165,7 @@ def seconds_of(text: str) -> float:
 
 
 def hours_of(text: str) -> float:
-    """``8`` or ``0.5``, in hours, or a time as `seconds_of` reads it, such as ``90m``; in seconds."""
+    """Parse hours, such as ``8`` or ``0.5``, or a time with a unit, such as ``90m``, into seconds."""
     if match := re.fullmatch(r"\s*([0-9]{1,6}(?:\.[0-9]+)?|\.[0-9]+)\s*", text):
         seconds = 3600 * float(match[1])
         if seconds:
@@ -176,13 +176,13 @@ def hours_of(text: str) -> float:
 
 
 def seconds_text(seconds: float) -> str:
-    """A time as `seconds_of` reads it."""
+    """Write a time so that `seconds_of` can parse it."""
     unit, size = next((each for each in (("s", 1), ("m", 60)) if seconds < each[1] * 10**9), ("h", 3600))
     return f"{_plain(seconds / size)}{unit}"
 
 
 def _plain(number: float) -> str:
-    """Its shortest text, without an exponent."""
+    """Return the shortest text of a number without an exponent."""
     text = repr(number)
     if "e" in text:
         from decimal import Decimal
@@ -192,27 +192,27 @@ def _plain(number: float) -> str:
 
 
 def shard(text: str) -> tuple[int, int]:
-    """``3/16``: which shard of how many, from 1."""
+    """Parse ``3/16`` into the shard's number, counted from 1, and the number of shards."""
     match = re.fullmatch(r"\s*([0-9]{1,6})/([0-9]{1,6})\s*", text)
     number, count = map(int, match.groups()) if match else (0, 0)
     if not match:
-        raise argparse.ArgumentTypeError(f"{text!r} is no shard; write 3/16 for the third of 16")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a shard; write 3/16 for the third of 16")
     if not 1 <= number <= count <= MOST_SHARDS:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no shard: shards are counted from 1, so that of {count} the last is {count}/{count}"
+            f"{text!r} is not a shard: write 1/{count} to {count}/{count}"
             if count
-            else f"{text!r} is no shard: there have to be 1 or more, as in 1/4"
+            else f"{text!r} is not a shard: write at least one, as in 1/4"
         )
     return number, count
 
 
 def shard_text(wanted: tuple[int, int] | None) -> str:
-    """A shard as `shard` reads it."""
+    """Write a shard so that `shard` can parse it."""
     return "" if wanted is None else f"{wanted[0]}/{wanted[1]}"
 
 
 def age_of(text: str) -> float:
-    """``12h``, ``30d`` or ``8w``, in seconds."""
+    """Parse ``90m``, ``12h``, ``30d`` or ``8w`` into seconds."""
     match = re.fullmatch(r"\s*([0-9]{1,9})\s*([mhdw])\s*", text)
     if match is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not an age; write 90m, 12h, 30d or 8w")
@@ -220,7 +220,7 @@ def age_of(text: str) -> float:
 
 
 def one_of(choices: Sequence[str]) -> Callable[[str], str]:
-    """Reads one of a few words."""
+    """Return a parser that accepts only the given words."""
 
     def read(text: str) -> str:
         if text not in choices:
@@ -233,7 +233,7 @@ def one_of(choices: Sequence[str]) -> Callable[[str], str]:
 
 
 def share_of_one(text: str) -> float:
-    """``0.8`` or ``80%``, rounded once from what is written, so that 80% and 8 of 10 are the same number."""
+    """Parse ``0.8`` or ``80%``, rounded only once, so that 80% and 8 of 10 give the same number."""
     # With decimal it costs every project's start a millisecond or two.
     from fractions import Fraction
 
@@ -245,24 +245,22 @@ def share_of_one(text: str) -> float:
 
 
 def cost_amount(text: str) -> float:
-    """A cost, 0 or more."""
+    """Parse a cost, 0 or more."""
     if re.fullmatch(r"\s*([0-9]{1,12}\.?[0-9]{0,9}|\.[0-9]{1,9})\s*", text) is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not a cost; write 0 or 12.5")
     return float(text)
 
 
 def points_of_success(text: str) -> float:
-    """Percentage points, above 0 and at most 100."""
+    """Parse percentage points, above 0 and at most 100."""
     points = float(text) if re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,6})?", text) else 0.0
     if not 0.0 < points <= 100.0:
-        raise argparse.ArgumentTypeError(
-            f"{text!r}: expected points of success above 0, at most 100; write 5 where a drop of 5 points is too much"
-        )
+        raise argparse.ArgumentTypeError(f"{text!r}: expected percentage points above 0, at most 100, such as 5")
     return points
 
 
 def share_of_runs(text: str) -> float:
-    """A share of runs, above 0 and below .5."""
+    """Parse a share of runs, above 0 and below .5."""
     share = float(text) if re.fullmatch(r"[0-9]?\.[0-9]{1,9}", text) else 0.0
     if not 0.0 < share < 0.5:
         raise argparse.ArgumentTypeError(f"{text!r}: expected a share of runs above 0, below .5, such as .05")
@@ -270,7 +268,7 @@ def share_of_runs(text: str) -> float:
 
 
 def gate_measures(text: str) -> tuple[str, ...]:
-    """Numbers that a gate judges beside success, with their margins."""
+    """Parse the metrics that a gate judges beside success, with their margins."""
     from pytest_vla.gate.measures import parse_measures
 
     names = comma_list(text)
@@ -282,25 +280,21 @@ def gate_measures(text: str) -> tuple[str, ...]:
 
 
 def gate_labels(text: str) -> tuple[str, ...]:
-    """What makes a group of a gate."""
+    """Parse the labels by which a gate groups episodes."""
     names = comma_list(text)
     for name in names:
         if name not in LABELS:
-            from pytest_vla.util.text import did_you_mean
-
-            raise argparse.ArgumentTypeError(
-                f"nothing is grouped by {name!r}: expected some of {', '.join(LABELS)}.{did_you_mean(name, LABELS)}"
-            )
+            raise argparse.ArgumentTypeError(label_error(name))
     return names
 
 
 def metric_names(text: str) -> tuple[str, ...]:
-    """Names of metrics, which packages add: whether there are such is looked at later."""
+    """Parse names of metrics; whether each one exists is checked later, as packages can add metrics."""
     return _names_of(text, "metric")
 
 
 def tracker_names(text: str) -> tuple[str, ...]:
-    """Likewise of trackers."""
+    """Parse names of trackers; whether each one exists is checked later, as packages can add trackers."""
     return _names_of(text, "tracker")
 
 
@@ -308,12 +302,14 @@ def _names_of(text: str, what: str) -> tuple[str, ...]:
     names = comma_list(text)
     for name in names:
         if re.fullmatch(r"[A-Za-z0-9][\w.-]*", name, re.ASCII) is None:
-            raise argparse.ArgumentTypeError(f"{name!r} is no name of a {what}: expected letters, digits, _, - and .")
+            raise argparse.ArgumentTypeError(
+                f"{name!r} is not the name of a {what}: expected letters, digits, _, - and ."
+            )
     return names
 
 
 def rule_text(text: str) -> str:
-    """A rule of an alarm, as it is typed; whether there is such a metric is looked at later."""
+    """Check the syntax of an alarm rule; whether its metric exists is checked later."""
     from pytest_vla.metrics.alarms import parse_rule
 
     try:
@@ -324,7 +320,7 @@ def rule_text(text: str) -> str:
 
 
 def plain_number(number: float) -> str:
-    """Its shortest text, without an exponent."""
+    """Return the shortest text of a number without an exponent."""
     return _plain(number)
 
 
@@ -333,7 +329,7 @@ LOWER = "lower"
 
 
 def min_success(text: str) -> tuple[float, bool]:
-    """``0.8``, ``80%`` or ``0.8:lower``: a share, and whether the lower end of the interval has to reach it."""
+    """Parse ``0.8``, ``80%`` or ``0.8:lower`` into a share, and whether the interval's lower end has to reach it."""
     share, colon, which = text.partition(":")
     if colon and which.strip() != LOWER:
         raise argparse.ArgumentTypeError(f"{text!r} is not a share; write 0.8 or 80%, or 0.8:{LOWER}")
@@ -341,7 +337,7 @@ def min_success(text: str) -> tuple[float, bool]:
 
 
 def min_success_text(wanted: tuple[float, bool] | None) -> str:
-    """A wanted success rate as `min_success` reads it."""
+    """Write a minimum success rate so that `min_success` can parse it."""
     return "" if wanted is None else f"{_plain(wanted[0])}{f':{LOWER}' if wanted[1] else ''}"
 
 
@@ -350,11 +346,11 @@ _OF_THE_PROJECT = "\0"
 
 
 def declare_results(parser: argparse.ArgumentParser, *further: str) -> None:
-    """``--results`` of a command that reads or writes runs; without it, what pytest has where it is started here.
+    """Declare ``--results`` for a command that reads or writes runs; the default is the project's own results folder.
 
     Args:
-        parser: of the command.
-        further: ways to say it beside that.
+        parser: the command's parser.
+        further: other names for the option.
     """
     from pytest_vla.records.runs import DEFAULT_RESULTS
 
@@ -369,7 +365,7 @@ def declare_results(parser: argparse.ArgumentParser, *further: str) -> None:
 
 
 def declare_data(parser: argparse.ArgumentParser) -> None:
-    """``--data`` and ``--allow-versions`` of a command that simulates."""
+    """Declare ``--data`` and ``--allow-versions`` for a command that simulates."""
     parser.add_argument("--data", metavar="DIR", type=Path, help="pytest's --vla-data")
     parser.add_argument("--allow-versions", action="store_true", help="pytest's --vla-allow-versions")
 
@@ -383,5 +379,5 @@ def _results(text: str) -> Path:
     try:
         folder = find_project(here).results
     except VlaError as error:
-        raise argparse.ArgumentTypeError(f"where are they? {error}") from error
+        raise argparse.ArgumentTypeError(f"the results folder is unknown: {error}") from error
     return folder.relative_to(here) if folder.is_relative_to(here) else folder

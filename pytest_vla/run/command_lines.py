@@ -1,4 +1,4 @@
-"""Command lines that are shown to be typed: they start pytest with the plugins that this run was given by ``-p``."""
+"""Command lines that are shown to be copied: each starts pytest with the ``-p`` plugins of this run."""
 
 import itertools
 import shlex
@@ -11,24 +11,24 @@ from pytest_vla.run.arguments import shard_text
 
 
 def pytest_command(config: pytest.Config, *arguments: str) -> str:
-    """A command that can be typed where pytest was started.
+    """Return a pytest command that can be run in the folder in which this pytest was started.
 
     Args:
-        config: of the run. Its ``-p MODULE`` are repeated, as suites and policies may be theirs.
-        arguments: what else to give pytest.
+        config: the run's config. Its ``-p MODULE`` options are repeated, as they may define suites and policies.
+        arguments: further arguments for pytest.
     """
     plugins = [name for name in config.option.plugins or () if not name.startswith("no:")]
     return command_line(arguments, plugins, config.invocation_params.dir, bool(config.getini("pythonpath")))
 
 
 def command_line(arguments: Sequence[str], plugins: Sequence[str], folder: Path, has_pythonpath: bool = False) -> str:
-    """A command that can be typed in a folder.
+    """Return a pytest command that can be run in a folder.
 
     Args:
-        arguments: to give pytest.
-        plugins: modules of ``-p``.
-        folder: in which it is typed.
-        has_pythonpath: whether the project says where modules are.
+        arguments: arguments for pytest.
+        plugins: modules for ``-p``.
+        folder: the folder in which the command is run.
+        has_pythonpath: whether the project's ini file sets ``pythonpath``.
     """
     # Python looks for modules where it is started only as `python -m pytest`.
     is_here = any(_lies_in(folder, name) for name in plugins) and not has_pythonpath
@@ -37,7 +37,7 @@ def command_line(arguments: Sequence[str], plugins: Sequence[str], folder: Path,
 
 
 def named_plugins(command: str) -> tuple[str, ...]:
-    """What a run's command names by ``-p``, ``no:NAME`` too."""
+    """Return the plugins that a run's command names by ``-p``, including ``no:NAME``."""
     try:
         words = shlex.split(command)
     except ValueError:
@@ -49,7 +49,7 @@ def named_plugins(command: str) -> tuple[str, ...]:
 
 
 def resume_command(config: pytest.Config, run: str) -> str:
-    """The command that goes on with a run."""
+    """Return the command that resumes a run."""
     results = config.getoption("vla_results")
     shard = config.getoption("vla_shard")
     if shard is not None and not results:
@@ -59,11 +59,11 @@ def resume_command(config: pytest.Config, run: str) -> str:
 
 
 def lacking_plugins(config: pytest.Config, command: str) -> str:
-    """What an error of a resumed run is to add, where the run's command named modules by ``-p`` that this one does not.
+    """Return the hint to repeat the ``-p`` modules of a resumed run, if this invocation lacks any; else an empty text.
 
     Args:
-        config: of this invocation.
-        command: with which the run was started.
+        config: the config of this invocation.
+        command: the command that started the run.
     """
     lacking = [name for name in named_plugins(command) if name not in (config.option.plugins or ())]
     return f" The run was started with {' '.join(f'-p {name}' for name in lacking)}: give it again" if lacking else ""

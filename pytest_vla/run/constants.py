@@ -1,4 +1,4 @@
-"""Names that pytest has to know of at its start, in every project; nothing here imports anything of ours."""
+"""Names and small functions that pytest needs at its start, in every project; cheap to import."""
 
 import os
 import time
@@ -36,16 +36,16 @@ SHARDS = "shards"
 
 
 def new_run_name() -> str:
-    """The name of a new run: the local time, with a suffix that keeps runs of one second apart."""
+    """Return a name for a new run: the local time, with a suffix that tells apart two runs of the same second."""
     return f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}"
 
 
 def shard_folder(results: Path, shard: tuple[int, int]) -> Path:
-    """Where a shard's records go where nothing else is said: a store that many machines write fails on network disks.
+    """Return the default results folder of a shard: its own, as one store for many machines fails on network disks.
 
     Args:
         results: the folder of all runs.
-        shard: which one of how many.
+        shard: the shard's number and the number of shards.
     """
     return results / SHARDS / f"{shard[0]}-of-{shard[1]}"
 
@@ -61,6 +61,6 @@ START_SECONDS = 3.0
 
 
 def room_for_workers() -> int | None:
-    """How many further workers the memory holds; None: not known."""
+    """Return how many more workers fit into the available memory, or None if that is not known."""
     available = available_bytes()
     return None if available is None else available // WORKER_BYTES

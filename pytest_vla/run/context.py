@@ -1,8 +1,8 @@
-"""What one invocation of pytest knows of its run, in one object that every hook and fixture is given.
+"""The run of one invocation of pytest, in one object that every hook and fixture is given.
 
-`pytest_vla.run.hooks.configure` makes the `RunContext` once, and puts it into pytest's stash under the only key that
-this package has there. Everybody else reads it by `context_of`, or is handed it. The context itself never changes. What
-changes during a run are two objects that it holds: `so_far` (the progress) and `findings` (what is found out later).
+`pytest_vla.run.hooks.configure` makes the `RunContext` once, and puts it into pytest's stash under this package's only
+key. All other code gets it by `context_of`, or as an argument. The context itself is frozen. Two objects in it change
+during a run: `so_far` (the progress) and `findings` (facts that become known later).
 """
 
 from collections.abc import Mapping
@@ -31,17 +31,17 @@ STDERR = 2
 
 @dataclass
 class RunFindings:
-    """What becomes known of a run after it has been configured. Each field is set by one module.
+    """Facts about a run that become known after it has been configured. Each field is set by one module.
 
     Attributes:
-        shard: what the run keeps of its shard, `Plan.table`; None without a shard, and before the items are known. Set
-            by `sharding` where items are collected, and by the message of a worker in its controller.
-        uncollected: by node id of a collector that failed, the reason in one line. Filled by `sharding`.
+        shard: the shard's table (`Plan.table`) for the run's store; None without a shard, and until the items are
+            known. Set by `sharding` during collection; in a controller, by a worker's message.
+        uncollected: by node id of a collector that failed, the reason in one line. Set by `sharding`.
         auto_workers: the number of workers of ``-n auto``, if it differs from pytest-xdist's. Set by `xdist.auto`.
-        utilisation: samples of the policy's processes, if it has any. Set by `xdist.policy`.
-        prices: what metrics cost; None before it was measured. Set by `pricing`.
-        over_cost: by node id, the text with which an item fails whose episode cost more than it may; empty if it did
-            not. Set by the `rollout` fixture.
+        utilisation: samples from the policy's processes, if there are any. Set by `xdist.policy`.
+        prices: the time that each metric costs, or None until it is measured. Set by `metrics`.
+        over_cost: by node id, the failure message of an item whose episode cost too much; empty if it did not. Set by
+            the `rollout` fixture.
     """
 
     shard: Mapping[str, Any] | None = None

@@ -1,4 +1,4 @@
-"""A sequential gate while its run goes on: after each round it says which groups are decided, and what is skipped."""
+"""A sequential gate during its run: which groups are decided after each round, and which episodes are skipped."""
 
 import json
 import os
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class Deciding:
-    """Which groups are decided, of the process that keeps the run.
+    """The decided groups of a sequential gate, in the process that keeps the run.
 
     Args:
-        gate: with what was agreed.
-        nodes: of all of the run's items with an episode.
+        gate: the gate, with its plan.
+        nodes: ids of all of the run's items with an episode.
 
     Raises:
-        VlaError: the order that was agreed cannot be drawn any more.
+        VlaError: the planned order cannot be drawn any more.
     """
 
     def __init__(self, gate: GateConfig, nodes: Iterable[str]) -> None:
@@ -55,16 +55,16 @@ class Deciding:
         self._decided: set[str] = set()
 
     def turns(self, nodes: Sequence[str]) -> dict[str, int]:
-        """By node id, in which round an episode's turn comes; what is compared with nothing comes after all others."""
+        """Return the round of each episode by node id; an episode without a baseline case comes after all rounds."""
         found = {self._nodes[case]: turn for turn, cases in enumerate(self.order.sequence) for case in cases}
         return {node: found.get(node, len(self.order.sequence)) for node in nodes}
 
     def in_order(self, items: Sequence[pytest.Item], names: Mapping[str, str]) -> list[pytest.Item]:
-        """Items in the order that was agreed; those without an episode first.
+        """Sort items into the planned order; those without an episode come first.
 
         Args:
             items: in any order.
-            names: by node id, of items with an episode, what they are recorded as.
+            names: by node id of items with an episode, the name under which the episode is recorded.
         """
         sequence = [self._nodes[case] for cases in self.order.sequence for case in cases]
         places = {node: place for place, node in enumerate(sequence)}
@@ -72,10 +72,10 @@ class Deciding:
         return sorted(items, key=lambda item: places.get(names[item.nodeid], last) if item.nodeid in names else -1)
 
     def add(self, outcomes: Mapping[str, str]) -> bool:
-        """Take note of how episodes ended. Returns whether a group is decided that was not before.
+        """Add the outcomes of episodes. Returns whether they decided another group.
 
         Args:
-            outcomes: by node id, of the record that counts.
+            outcomes: by node id, the outcome of the record that counts.
         """
         by_case = {case.id: outcome for node, outcome in outcomes.items() if (case := parse_node_id(node)) is not None}
         self._ended |= set(by_case)
@@ -107,11 +107,11 @@ class Deciding:
 
 
 def left_line(deciding: Deciding) -> str:
-    """What is said where a run that is gone on with has decided groups; empty: it has none."""
+    """Return the line on groups that a resumed run has already decided, or an empty text if there are none."""
     if not deciding.skipped:
         return ""
     reasons = "; ".join(dict.fromkeys(text.removeprefix("decided: ") for text in deciding.skipped.values()))
-    return f"vla: {counted(len(deciding.skipped), 'episode')} of these are skipped (decided): {reasons}"
+    return f"vla: skips {counted(len(deciding.skipped), 'episode')} of these, as the gate has decided: {reasons}"
 
 
 # What a sequential gate has decided, on its way from the process that keeps the run to those that run its items.
@@ -126,16 +126,16 @@ _WAS_DECIDED = "vla_was_decided"
 
 
 def was_decided(report: pytest.TestReport) -> bool:
-    """Whether the report is of an item that was skipped as its group was decided."""
+    """Whether the report is for an item that was skipped because its group was decided."""
     return getattr(report, _WAS_DECIDED, False) is True
 
 
 def write_decided(run: Path, reasons: Mapping[str, str]) -> None:
-    """Tell what is not to run any more.
+    """Write the file of items that need not run any more.
 
     Args:
         run: the run's folder.
-        reasons: by node id, as the item is recorded, why.
+        reasons: by node id, as the item is recorded, the reason.
 
     Raises:
         VlaError: it cannot be written.
@@ -146,7 +146,7 @@ def write_decided(run: Path, reasons: Mapping[str, str]) -> None:
 
 
 class SkipDecided:
-    """The hooks of a process that runs items.
+    """The hooks of a process that runs items: they skip the items of decided groups.
 
     Args:
         run: the run's folder.
@@ -162,7 +162,7 @@ class SkipDecided:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Skip what is decided."""
+        """Skip an item whose group is decided."""
         node = counted_node(item)
         reason = None if node in self._begun else self._now().get(node)
         if reason is not None:
@@ -172,7 +172,7 @@ class SkipDecided:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Its reports say so."""
+        """Mark the reports of items that were skipped because their group was decided."""
         report = yield
         if item in self._skipped:
             setattr(report, _WAS_DECIDED, True)

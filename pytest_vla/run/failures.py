@@ -1,7 +1,7 @@
-"""Reports of failed items: which say that there is no policy, and which are a failed episode and nothing else.
+"""Reports of failed items: which ones mean that the policy cannot be used, and which are only a failed episode.
 
-With a gate a failed episode is *not done*, as pytest's own expected failures are skipped: whoever counts, stops at or
-runs again what failed has nothing to do with it. How the item really ended goes on to the store.
+In a run with a gate a failed episode is reported as *not done*, as pytest reports expected failures as skipped. So
+``--maxfail``, ``--lf`` and plugins that rerun failures ignore it. The store keeps the item's real outcome.
 """
 
 import copy
@@ -33,7 +33,7 @@ def fail_over_cost(item: pytest.Item) -> None:
 
 
 def say_over_cost(report: pytest.TestReport, item: pytest.Item) -> None:
-    """Have the report of a failed episode of a suite say, too, that it cost more than ``--vla-max-cost``."""
+    """Add to the report of a suite's failed episode that it cost more than ``--vla-max-cost``."""
     text = printable_lines(context_of(item.config).findings.over_cost.get(item.nodeid, ""))
     if not text or not _is_failed_episode(report):
         return
@@ -50,12 +50,12 @@ _WAS_FAILED = "vla_was_failed"
 
 
 def is_not_done(report: pytest.TestReport) -> bool:
-    """Whether the report is of an episode that `say_not_done` excused."""
+    """Whether `say_not_done` excused the report's episode."""
     return getattr(report, _WAS_FAILED, False) is True
 
 
 def say_not_done(report: pytest.TestReport) -> None:
-    """Have a report say, where it is of a failed episode and nothing else, that it is not done."""
+    """Turn the report of an item into *not done* if it says only that an episode failed."""
     if not _is_failed_episode(report) or _says_more(report):
         return
     setattr(report, _WAS_FAILED, True)
@@ -84,7 +84,7 @@ def _says_more(report: pytest.TestReport) -> bool:
 
 
 def as_it_ended(report: pytest.TestReport) -> pytest.TestReport:
-    """A report with the outcome that its item had before it was excused."""
+    """Return a report with the outcome that its item had before it was excused."""
     if not is_not_done(report):
         return report
     found = copy.copy(report)
@@ -104,12 +104,12 @@ class FailedReports:
         self._of: Counter[str] = Counter()
 
     def add(self, report: pytest.TestReport, name: str, record: Record | None) -> None:
-        """Take note of a report.
+        """Count a report.
 
         Args:
             report: of any phase and outcome.
-            name: what its item's ending is recorded as.
-            record: of the item's episode, where it had one.
+            name: the name under which its item's outcome is recorded.
+            record: the record of the item's episode, if it had one.
         """
         if not report.failed:
             return
@@ -120,7 +120,7 @@ class FailedReports:
             self.excused += _is_failure(report, record) and not _says_more(report)
 
     def of(self, name: str) -> int:
-        """How often reports of an item failed."""
+        """Return how many reports of an item failed."""
         return self._of[name]
 
 
@@ -131,15 +131,15 @@ FAILED = 1
 
 
 def watch_exit(before: Callable[[int, str], None]) -> Callable[[], None]:
-    """Have `os._exit` in this process say so first, and never end it with code 0. Children that it forks are free.
+    """Replace `os._exit` in this process: it reports the call, and never exits with code 0. Forked children are exempt.
 
-    What native code does is not seen: a policy that may do such things runs with ``-n 1``, in a process of its own.
+    Exits from native code are not seen. Run such a policy with ``-n 1``, in a process of its own.
 
     Args:
-        before: called with the code and with the place of the call, ``FILE:LINE``.
+        before: called with the exit code and the place of the call, ``FILE:LINE``.
 
     Returns:
-        What makes `os._exit` what it was.
+        A function that restores `os._exit`.
     """
     real, ours = os._exit, os.getpid()
 

@@ -1,6 +1,6 @@
-"""``--vla-baseline``: what a run is compared with, agreed before its first episode, and the verdict at its end.
+"""``--vla-baseline``: the gate's plan, fixed before the first episode, and the verdict at the run's end.
 
-The verdict is `pytest-vla gate`'s: the same function over the same records of the store.
+The verdict comes from the same function as `pytest-vla gate`'s, applied to the same records of the store.
 """
 
 import dataclasses
@@ -37,18 +37,18 @@ _GOES_WITH = frozenset(field.name for field in dataclasses.fields(GateOptions)) 
 
 @dataclass(frozen=True)
 class GateConfig:
-    """What a run is compared with, and how.
+    """The comparison of a run with a baseline: its terms and its plan.
 
     Attributes:
-        baseline: with which.
-        place: what it is read from again: a file, or a run's name.
-        name: as it is shown.
-        digest: of its content.
+        baseline: the baseline's cases.
+        place: the file, or the run's name, from which the baseline can be read again.
+        name: the baseline's name in messages.
+        digest: the digest of the baseline's content.
         terms: margin, alpha and groups.
         required: a key of `pytest_vla.gate.choices.REQUIRED`.
-        rule: when it is judged.
-        measures: what is judged beside success.
-        agreed: what was written before the first episode of a run that is gone on with; None: a new run.
+        rule: when the gate judges: at the end (fixed), or after each round (sequential).
+        measures: the metrics that are judged beside success.
+        agreed: the plan that was written before the first episode; None for a new run until its items are known.
     """
 
     baseline: "Baseline"
@@ -64,15 +64,15 @@ class GateConfig:
 
 @dataclass(frozen=True)
 class GateVerdicts:
-    """What became of a gate.
+    """The verdicts of a gate.
 
     Attributes:
-        judgement: the verdicts; None: they cannot be told.
-        new: the run, as it was compared.
-        against: why the run fails by it; empty: it does not.
-        told: what is to be said beside the verdicts, a line each.
-        measured: what became of what is judged beside success.
-        by: what compared texts for it; empty: none were.
+        judgement: the verdicts, or None if the gate could not judge.
+        new: the run's cases, as they were compared.
+        against: why the gate fails the run; empty if it does not.
+        told: notes for the verdicts, a line each.
+        measured: the verdicts on metrics beside success.
+        by: how texts were compared; empty if none were.
     """
 
     judgement: "GateJudgement | None"
@@ -85,13 +85,13 @@ class GateVerdicts:
 
 @dataclass(frozen=True)
 class GateOutcome:
-    """How a run with a gate ended.
+    """The end of a run with a gate.
 
     Attributes:
-        gate: with what was agreed.
-        judged: what became of it.
-        failed: how many of its groups' items failed.
-        stopped: whether the run was to end before all of its items had run.
+        gate: the gate, with its plan.
+        judged: its verdicts.
+        failed: how many items of the gate's groups failed.
+        stopped: whether the run was to stop before all of its items had run.
     """
 
     gate: GateConfig
@@ -101,31 +101,31 @@ class GateOutcome:
 
 
 def is_gated(selection: Selection) -> bool:
-    """Whether the run is compared with a baseline: that of the ini file is for runs of suites, not of pasted ids."""
+    """Whether the run is compared with a baseline; the ini file's baseline does not apply to pasted ids."""
     settings = selection.settings
     is_of_suites = bool(selection.named) and not selection.by_ids
     return settings.baseline is not None and ("baseline" in settings.typed or is_of_suites)
 
 
 def make_gate(selection: Selection, resumption: Resumption | None, here: Path) -> GateConfig | None:
-    """What the run is compared with; None: nothing was asked for.
+    """Return the comparison of the run with its baseline, or None if no baseline is given.
 
     Args:
-        selection: of this invocation.
-        resumption: the run that is gone on with.
-        here: where pytest was started.
+        selection: the selection of this invocation.
+        resumption: the run that is resumed, or None.
+        here: the folder in which pytest was started.
 
     Raises:
-        VlaError: there is no such baseline, it cannot be read, or has none of the cases; or, of a run that is gone on
-            with, it is another than when the run began.
+        VlaError: the baseline does not exist, cannot be read or has none of the run's cases; or it has changed since
+            the resumed run began.
     """
     settings = selection.settings
     if not is_gated(selection):
         flags = [each.flag for each in OPTIONS if each.attribute in _GOES_WITH and each.attribute in settings.typed]
         if flags and settings.baseline is None:
             raise VlaError(
-                f"{', '.join(flags)}: there is nothing to compare the run with; add --vla-baseline=FILE, which "
-                "`pytest-vla baseline save` writes, or --vla-baseline=RUN"
+                f"{', '.join(flags)}: a baseline is required; add --vla-baseline=FILE (from `pytest-vla baseline "
+                "save`) or --vla-baseline=RUN"
             )
         return None
     from pytest_vla.gate.manifest import baseline_digest
@@ -137,8 +137,8 @@ def make_gate(selection: Selection, resumption: Resumption | None, here: Path) -
     _check_measures(measures, settings)
     if settings.gate == SEQUENTIAL and settings.min_success is not None:
         raise VlaError(
-            "--vla-gate=sequential skips what is decided, and --vla-min-success asks for the rate of all episodes: "
-            "leave one of them out"
+            "--vla-gate=sequential skips episodes, but --vla-min-success needs the rate over all of them: leave one of "
+            "the options out"
         )
     agreed = None if resumption is None else _agreed(resumption)
     try:
@@ -150,8 +150,8 @@ def make_gate(selection: Selection, resumption: Resumption | None, here: Path) -
     digest = baseline_digest(baseline)
     if agreed is not None and resumption is not None and digest != agreed.baseline_digest:
         raise VlaError(
-            f"--vla-resume: run {resumption.run} is compared with {name} as that was when the run began, and it was "
-            "changed: bring it back as it was (git checkout), or leave --vla-resume out for a new run"
+            f"--vla-resume: the baseline {name} has changed since run {resumption.run} began: restore it (git "
+            "checkout), or start a new run without --vla-resume"
         )
     terms = Terms(settings.margin, settings.gate_alpha, settings.gate_by, settings.regression)
     if agreed is not None:
@@ -166,12 +166,12 @@ def make_gate(selection: Selection, resumption: Resumption | None, here: Path) -
 
 
 def agree(gate: GateConfig, cases: Mapping[str, "Case"], run_seed: int) -> GateConfig:
-    """The gate with what is written before the first episode. Raises VlaError: the baseline has nothing of the run.
+    """Return the gate with its plan, before the first episode. Raises VlaError if the baseline has no case of the run.
 
     Args:
-        gate: of the run.
-        cases: that are run, by the node ids of their items.
-        run_seed: under which.
+        gate: the run's gate.
+        cases: the run's cases, by the node ids of their items.
+        run_seed: the run seed.
     """
     from pytest_vla.gate.manifest import Manifest, cases_digest
 
@@ -196,15 +196,15 @@ def agree(gate: GateConfig, cases: Mapping[str, "Case"], run_seed: int) -> GateC
     if agreed.is_sequential:
         if given := next((node for node, case in cases.items() if case.given and not case.variation), None):
             raise VlaError(
-                f"--vla-gate=sequential: {given} is in no rate, as --vla-cases names it, and in no round: leave "
-                "--vla-cases out, or say --vla-gate=fixed"
+                f"--vla-gate=sequential: {given} is a given case (--vla-cases), which is in no rate and in no round: "
+                "leave --vla-cases out, or use --vla-gate=fixed"
             )
         agreed = _in_order(agreed, gate, found)
     return dataclasses.replace(gate, agreed=agreed)
 
 
 def kept_of(gate: GateConfig | None) -> dict[str, Any]:
-    """What of a gate is kept with a run's invocation."""
+    """Return the gate's plan as the run's invocation keeps it, or an empty table."""
     if gate is None or gate.agreed is None:
         return {}
     from pytest_vla.gate.manifest import MANIFEST, manifest_table
@@ -212,23 +212,27 @@ def kept_of(gate: GateConfig | None) -> dict[str, Any]:
     return {MANIFEST: manifest_table(gate.agreed)}
 
 
+_ENDS = {NO_REGRESSION: "fails on regression", "no-worse": "passes if no worse", "better": "passes if better"}
+"""By the required verdicts, when the gate passes or fails."""
+
+
 def agreed_line(gate: GateConfig) -> str:
-    """What was agreed, in a line."""
+    """Return the gate's plan in a line with digests, as `pytest-vla gate` prints it."""
     if gate.agreed is None:
         return ""
     from pytest_vla.gate.manifest import manifest_text
 
-    return f"agreed before the first episode: {manifest_text(gate.agreed, gate.name)}"
+    return manifest_text(gate.agreed, gate.name)
 
 
 def judge_by(gate: GateConfig, run: Path, nodes: Iterable[str], allow_unfinished: bool = False) -> GateVerdicts:
-    """The verdicts over a run whose episodes have all ended, as `pytest-vla gate` gives them.
+    """Return the verdicts for a run whose episodes have all ended, as `pytest-vla gate` gives them.
 
     Args:
-        gate: with what was agreed.
-        run: its folder.
+        gate: the gate, with its plan.
+        run: the run's folder.
         nodes: ids of all of the run's items with an episode.
-        allow_unfinished: whether episodes may be left, as time has ended a run with a sequential gate.
+        allow_unfinished: whether episodes may be missing, because a time limit ended a run with a sequential gate.
     """
     from pytest_vla.gate.manifest import cases_digest
     from pytest_vla.reports.baselines import baseline_of_runs
@@ -249,14 +253,14 @@ def judge_by(gate: GateConfig, run: Path, nodes: Iterable[str], allow_unfinished
     except VlaError as error:
         return GateVerdicts(None, None, f"the gate was not judged: {error}")
     if cases_digest(found) != gate.agreed.cases_digest:
-        told.append(f"note: {len(found)} cases are of the run, and not the {gate.agreed.cases} that were agreed")
+        told.append(f"note: the run has {len(found)} cases; {gate.agreed.cases} were planned")
     wanted = "" if gate.required == NO_REGRESSION else f" (--vla-gate-require={gate.required})"
     against = f"the gate says {', '.join(judged.against)}{wanted}" if judged.against else ""
     return GateVerdicts(judged.judgement, new, against, tuple(told), judged.measured, judged.by)
 
 
 def _looked(agreed: "Manifest", new: "Baseline", run: Path) -> "Manifest":
-    """What was agreed, with this look at the comparison, which the run keeps. Raises VlaError: it cannot be written."""
+    """Return the plan with this look at the comparison counted, and write it. Raises VlaError for a write error."""
     from pytest_vla.gate.manifest import MANIFEST, looks_at, manifest_table, manifests_of
     from pytest_vla.records.store import open_store
 
@@ -272,12 +276,12 @@ def _looked(agreed: "Manifest", new: "Baseline", run: Path) -> "Manifest":
 
 
 def gated_lines(gated: GateOutcome, verbosity: int, replay: "Replay") -> list[str]:
-    """What is said of the gate when a run has ended: as `pytest-vla gate`; little with -q. What was agreed is above it.
+    """Return the gate's lines for the end of a run, as `pytest-vla gate` prints them; with -q, only the verdict.
 
     Args:
-        gated: how it ended.
+        gated: the end of the run.
         verbosity: pytest's.
-        replay: the command that runs a case alone.
+        replay: gives the command that runs a case alone.
     """
     gate, judged = gated.gate, gated.judged
     if judged.judgement is None or judged.new is None:
@@ -293,12 +297,12 @@ def gated_lines(gated: GateOutcome, verbosity: int, replay: "Replay") -> list[st
 
 
 def _check_measures(measures: "tuple[Measure, ...]", settings: Settings) -> None:
-    """Raises VlaError: they cannot be judged as it was asked for."""
+    """Raise VlaError if the metrics cannot be judged with these settings."""
     flag = f"--vla-gate-measure={','.join(each.text for each in measures)}"
     if measures and settings.gate == SEQUENTIAL:
         raise VlaError(
-            f"{flag}: a sequential gate stops by successes, and bounds of other numbers would not hold: leave it out, "
-            "or say --vla-gate=fixed"
+            f"{flag}: a sequential gate stops by success alone, so intervals of other metrics would not hold: leave it "
+            "out, or use --vla-gate=fixed"
         )
     unbounded = [each.text for each in measures if each.margin is None]
     if unbounded and settings.gate_require != NO_REGRESSION:
@@ -313,10 +317,7 @@ def _agreed(resumption: Resumption) -> "Manifest":
 
     found = read_manifest(resumption.invocation)
     if found is None:
-        raise VlaError(
-            f"--vla-resume: run {resumption.run} does not say on what was agreed before its first episode: leave "
-            "--vla-resume out for a new run"
-        )
+        raise VlaError(f"--vla-resume: run {resumption.run} has no gate plan: start a new run without --vla-resume")
     return found
 
 
@@ -329,22 +330,21 @@ def _groups(gate: GateConfig, cases: Mapping[str, "Case"], run_seed: int) -> tup
             from pytest_vla.gate.measures import check_measures
 
             if not is_paired:
-                raise VlaError("--vla-gate-measure is of pairs, and no case of the run is in the baseline")
+                raise VlaError("--vla-gate-measure compares pairs, but no case of the run is in the baseline")
             ids = {case.id for case in cases.values()}
             check_measures([case for case in gate.baseline.cases if case.case in ids], gate.measures)
     except VlaError as error:
         raise VlaError(f"--vla-baseline={gate.name}: {error}") from error
     if gate.rule == SEQUENTIAL and not is_paired:
         raise VlaError(
-            f"--vla-gate=sequential goes by pairs, and no case of the run is in {gate.name} under the same run seed: "
-            "run the baseline's cases (the same --vla-seeds and --vla-run-seed), or say --vla-gate=fixed, which "
-            "compares tasks over other seeds too"
+            f"--vla-gate=sequential compares pairs, but no case of the run is in {gate.name} under the same run seed: "
+            "use the baseline's --vla-seeds and --vla-run-seed, or --vla-gate=fixed, which can compare other seeds"
         )
     return is_paired, groups
 
 
 def _in_order(agreed: "Manifest", gate: GateConfig, nodes: Sequence[str]) -> "Manifest":
-    """What was agreed, with the order. Raises VlaError: a test is the user's own, or no round can be made."""
+    """Return the plan with the order of its rounds. Raises VlaError for a user's own test, or if there is no round."""
     from pytest_vla.gate.sequential import cases_of, order_digest, order_of
 
     order = order_of(gate.baseline, cases_of(nodes), agreed.run_seed, agreed.by)
@@ -357,7 +357,7 @@ def _in_order(agreed: "Manifest", gate: GateConfig, nodes: Sequence[str]) -> "Ma
 
 
 def _place(path: Path, results: Path) -> str:
-    """What a baseline is read from, also when ``last`` is another run."""
+    """Return the place of a baseline such that a later run's ``last`` still finds the same one."""
     from pytest_vla.records.load import open_runs
 
     if path.is_file() or path.suffix == ".json":
@@ -368,7 +368,7 @@ def _place(path: Path, results: Path) -> str:
         found = [(store.results, run.name) for store, runs in open_runs([text], results) for run in runs]
     except VlaError as error:
         raise VlaError(
-            f"{text} is neither a file, such as `pytest-vla baseline save -o base.vla.json` writes, nor a run: {error}"
+            f"{text} is neither a baseline file (from `pytest-vla baseline save -o base.vla.json`) nor a run: {error}"
         ) from error
     if len(found) != 1:
         return text
@@ -383,22 +383,22 @@ PROGRAMS = ".json"
 
 
 def check_summaries(files: Sequence[Path]) -> None:
-    """Before anything runs. Raises VlaError: one cannot be written."""
+    """Check the files of ``--vla-gate-summary`` before anything runs. Raises VlaError if one cannot be written."""
     for file in files:
         if file.is_dir() or not file.parent.is_dir():
-            raise VlaError(f"--vla-gate-summary={file}: expected a file, in a folder that is there")
+            raise VlaError(f"--vla-gate-summary={file}: expected a file in an existing folder")
         if not os.access(file if file.exists() else file.parent, os.W_OK):
-            raise VlaError(f"--vla-gate-summary={file}: it may not be written: expected a file that can be")
+            raise VlaError(f"--vla-gate-summary={file}: no permission to write it")
 
 
 def write_summaries(files: Sequence[Path], gated: GateOutcome, replay: Replay, line: str) -> None:
-    """Append Markdown, and write JSON.
+    """Write the gate's summary into files: JSON for ``.json``, else Markdown, which is appended.
 
     Args:
-        files: of ``--vla-gate-summary``.
-        gated: how the run ended.
-        replay: the command that runs a case alone.
-        line: that says how the run ended, the gate and all.
+        files: the files of ``--vla-gate-summary``.
+        gated: the end of the run.
+        replay: gives the command that runs a case alone.
+        line: the line with the run's verdict.
 
     Raises:
         VlaError: some cannot be written; the others are.
@@ -420,7 +420,7 @@ def write_summaries(files: Sequence[Path], gated: GateOutcome, replay: Replay, l
 
 
 def summary_table(gated: GateOutcome, replay: Replay, line: str) -> dict[str, Any]:
-    """What `pytest-vla gate --json` prints, and ``line``; of a run that was not judged the verdict is null."""
+    """Return the table of `pytest-vla gate --json` with ``line``; a run that was not judged has the verdict null."""
     judged = gated.judged
     if judged.judgement is None or judged.new is None:
         return {"schema": SCHEMA, "verdict": None, "reason": judged.against, "passed": False, "line": line}
@@ -430,7 +430,7 @@ def summary_table(gated: GateOutcome, replay: Replay, line: str) -> dict[str, An
 
 
 def summary_markdown(gated: GateOutcome, replay: Replay, line: str) -> str:
-    """What `pytest-vla gate --summary` appends, with what was agreed and how the run ended."""
+    """Return the Markdown of `pytest-vla gate --summary`, with the plan and the run's verdict."""
     judged = gated.judged
     if judged.judgement is None or judged.new is None:
         return f"### gate: not judged\n\n{markdown_text(line)}\n"

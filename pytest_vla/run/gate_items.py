@@ -1,8 +1,8 @@
-"""The gate in a run: what is agreed before the first episode, what is decided meanwhile, and the verdict at the end.
+"""The gate in a run: the plan before the first episode, decisions during the run, and the verdict at its end.
 
-When all episodes have ended, the gate's groups become items of their own, such as ``gate::libero_goal[camera]``. They
-are reports without a test behind them: of pytest's plugins all see them that print, count and write files, and not
-those that remember what failed, to run it again.
+When all episodes have ended, the gate's groups become items, such as ``gate::libero_goal[camera]``. They are reports
+without a test behind them. pytest's plugins that print, count or write files get them; the plugins that remember failed
+items to rerun them do not.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,12 +36,12 @@ Outcome = Literal["passed", "failed", "skipped"]
 
 
 class RunGate:
-    """The gate of a run, in the process that keeps it; a plugin of its own. Does nothing in a run without a gate.
+    """The gate of a run, a plugin of the process that keeps the run. It does nothing in a run without a gate.
 
     Args:
-        context: of that process.
+        context: the context of that process.
         stored: the run in the store.
-        in_time: the run's limit of time.
+        in_time: the run's time limit.
 
     Raises:
         VlaError: the file of ``--vla-gate-summary`` cannot be written.
@@ -61,26 +61,26 @@ class RunGate:
             check_summaries(context.settings.gate_summary)
 
     def agree(self, collected: Collected) -> None:
-        """Agree on what is compared, and how, before the first episode. Raises UsageError."""
+        """Make the plan of the comparison before the first episode. Raises UsageError."""
         gate = self.gate
         if gate is None or gate.agreed is not None or (collected.searches and not collected.cases):
             return
         try:
             if option := lf_option(self._context.config, collected.nodes):
                 raise VlaError(
-                    f"{option} runs what an earlier run picked by how it ended, and against a baseline that says "
-                    "nothing of the policy: leave it out, or run without --vla-baseline (-o vla_baseline=)"
+                    f"{option} selects items by their earlier outcomes, which would bias the comparison with the "
+                    "baseline: leave it out, or run without --vla-baseline (-o vla_baseline=)"
                 )
             self.gate = agree(gate, self._so_far.episodes_of(collected), self._context.settings.run_seed)
         except VlaError as error:
             raise pytest.UsageError(printable_lines(str(error))) from error
 
     def kept(self) -> dict[str, Any]:
-        """Return what a new run keeps of its gate."""
+        """Return the gate's plan as a new run's invocation keeps it."""
         return kept_of(self.gate)
 
     def begin(self) -> None:
-        """Decide by the records of earlier invocations, once the run is in the store. Raises VlaError."""
+        """Start a sequential gate with the records of earlier invocations. Raises VlaError."""
         gate, records = self.gate, self._so_far.tally.records
         if gate is None or gate.agreed is None or not gate.agreed.is_sequential:
             return
@@ -93,10 +93,10 @@ class RunGate:
             self.decide({node: record.outcome for node, record in records.items()})
 
     def decide(self, outcomes: Mapping[str, str]) -> Mapping[str, str]:
-        """Take how episodes ended. Returns all that is skipped, and why, if that has become more; else nothing.
+        """Add outcomes. Returns the reasons of all skipped items by node id if a group was decided, else nothing.
 
         Args:
-            outcomes: by episode, as it is recorded.
+            outcomes: by the node id under which an episode is recorded.
 
         Raises:
             VlaError: the file cannot be written.
@@ -148,13 +148,13 @@ class RunGate:
 
 
 def report_groups(session: pytest.Session, judgement: "GateJudgement", required: str, ours: object) -> int:
-    """Report the groups. Returns how many failed.
+    """Report the gate's groups as items. Returns how many failed.
 
     Args:
-        session: whose episodes have all ended.
-        judgement: over them.
+        session: the session, whose episodes have all ended.
+        judgement: the gate's verdicts.
         required: a key of `REQUIRED`.
-        ours: the plugin that takes reports of episodes, for which these are nothing.
+        ours: the plugin that takes reports of episodes; it does not get these reports.
     """
     manager = session.config.pluginmanager
     others = [plugin for plugin in map(manager.getplugin, _OTHERS) if plugin is not None]
@@ -178,7 +178,7 @@ def report_groups(session: pytest.Session, judgement: "GateJudgement", required:
 
 
 def outcome_of(group: "GateGroup", judgement: "GateJudgement", required: str) -> Outcome:
-    """How a group's item ends; one fails where all groups together do not show what is required."""
+    """Return the outcome of a group's item; a group fails only if the gate as a whole does not meet its requirement."""
     met = REQUIRED[required]
     if judgement.verdict not in met and group.verdict not in met:
         return "failed"

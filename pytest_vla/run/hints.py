@@ -1,4 +1,4 @@
-"""The keys of the ini file that look like ours."""
+"""Hints on ini keys and options of ours that are misspelt, or that have no effect in this invocation."""
 
 import shlex
 from collections.abc import Iterable, Iterator
@@ -13,7 +13,7 @@ from pytest_vla.util.text import did_you_mean
 
 
 def unknown_keys(config: pytest.Config) -> list[str]:
-    """The keys of the ini file that begin as ours do and that nobody declared."""
+    """Return the ini keys that begin like ours and that no plugin has declared."""
     # pytest has no public way to list them from pytest 9 on.
     given = config._inicfg if hasattr(config, "_inicfg") else config.inicfg
     declared = {MODELS_KEY, *(each.key for each in OPTIONS if each.ini is not None)}
@@ -33,7 +33,7 @@ def _has(config: pytest.Config, key: str) -> bool:
 
 
 def key_notes(config: pytest.Config) -> Iterator[str]:
-    """What is to be said of ini keys that nobody declared; pytest itself only warns, and names none that is close."""
+    """Yield a note for each undeclared ini key, with a close name; pytest only warns, without one."""
     prefix = f"{KEY_START}_"
     known = [MODELS_KEY, *(option.key for option in OPTIONS if option.ini is not None)]
     where = config.inipath.name if config.inipath else "-o"
@@ -41,19 +41,19 @@ def key_notes(config: pytest.Config) -> Iterator[str]:
         meant = prefix + key.lower().replace("-", "_").removeprefix(KEY_START).lstrip("_")
         only_typed = next((option.flag for option in OPTIONS if option.key == meant and option.ini is None), None)
         if only_typed is not None:
-            yield f"{where}: {key} is no ini key: write {only_typed}=... into addopts"
+            yield f"{where}: {key} is not an ini key: put {only_typed}=... into addopts"
         else:
             close = did_you_mean(meant, known, prefix) or " `pytest --help` lists them"
-            yield f"{where}: {key} is no ini key of pytest-vla, and changes nothing.{close}"
+            yield f"{where}: {key} is not an ini key of pytest-vla and has no effect.{close}"
 
 
 def hook_complaint(config: pytest.Config, names: Iterable[str]) -> str:
-    """What is to be said of hooks that are not there: pytest would end with an internal error."""
+    """Return an error message for unknown hooks; pytest would end with an internal error."""
     lines = []
     for name in names:
         for implementation in getattr(config.hook, name).get_hookimpls():
             origin = getattr(implementation.plugin, "__file__", None) or implementation.plugin_name
-            lines.append(f"{origin}: {name} is no hook of pytest-vla.{hook_modules.hooks_meant(name)}")
+            lines.append(f"{origin}: {name} is not a hook of pytest-vla.{hook_modules.hooks_meant(name)}")
     return "\n".join(lines)
 
 
@@ -72,7 +72,8 @@ def unheeded(context: RunContext) -> str:
     suites, model = config.getini("vla_suite").strip(), config.getini("vla_model").strip()
     command = shlex.join(["pytest", f"--vla-suite={suites or 'SUITE'}", *([] if model else ["--vla-model=POLICY"])])
     if flags:
-        return f"vla: {', '.join(flags)} changed nothing, as no episode was collected: `{command} ...` runs some"
+        return f"vla: {', '.join(flags)} had no effect: no episode was collected. `{command} ...` runs some"
     if suites and model and not selection.paths_given and config.inipath is not None:
-        return f"vla: {config.inipath.name} names {suites} and {model}, and neither runs by itself: `{command}` does it"
+        name = config.inipath.name
+        return f"vla: {name} sets vla_suite and vla_model, but a plain `pytest` does not run them. Use `{command}`"
     return ""

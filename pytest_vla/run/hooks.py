@@ -65,16 +65,16 @@ from pytest_vla.util.text import printable, printable_lines
 
 
 def check_own_simulators(settings: Settings, run: str) -> None:
-    """Whether the own worlds of a run's suites say of themselves what they said when its episodes ended.
+    """Check that a resumed run's own worlds (those that suites bring) report the same versions as when it began.
 
-    Of each suite a world is made, and the case reset of which the run has a record: what a world says may depend on it.
+    For each suite a world is made and the case of a stored record is reset, as the reported version may depend on it.
 
     Args:
-        settings: of the run, as it is gone on with.
+        settings: the settings of the resumed run.
         run: its name.
 
     Raises:
-        VlaError: one says something else: no rate is of both.
+        VlaError: a world reports another version, so a rate over both would mix two simulators.
     """
     from pytest_vla.records.store import open_store
 
@@ -92,13 +92,13 @@ def check_own_simulators(settings: Settings, run: str) -> None:
         if differing:
             told = ", ".join(f"{name} was {_text(before[name])} and is {_text(now.get(name))}" for name in differing)
             raise VlaError(
-                f"--vla-resume: run {run} has episodes of {suite} in another version of the suite's own world: {told}; "
-                "no rate is of both. Bring that version back, or leave --vla-resume out for a new run"
+                f"--vla-resume: the own world of {suite} has changed since run {run} began: {told}. Restore that "
+                "version, or start a new run without --vla-resume"
             )
 
 
 def _said_now(settings: Settings, record: Record) -> dict[str, str] | None:
-    """What the world of a record's task says of itself today; None: it cannot be asked, as its episodes will tell."""
+    """Return the provenance that a record's world reports today, or None if it fails; the episodes will show why."""
     from pytest_vla.episode.world_pool import OwnWorld
 
     if record.suite not in suite_names():
@@ -119,7 +119,7 @@ def _said_now(settings: Settings, record: Record) -> dict[str, str] | None:
 
 
 def _text(value: str | None) -> str:
-    return "not said" if value is None else printable(repr(value)[:80])
+    return "not reported" if value is None else printable(repr(value)[:80])
 
 
 # What pytest keeps of each item until its end, and need not of an episode whose phase has passed.
@@ -131,7 +131,7 @@ _QUIET = ""
 
 
 class Forgetting:
-    """A plugin: drops reports of setups and teardowns that passed and have nothing to tell.
+    """A plugin that drops passed reports of setups and teardowns, which would slow down the end of a large run.
 
     Args:
         config: pytest's.
@@ -144,7 +144,7 @@ class Forgetting:
     # After pytest's own terminal reporter, which puts them there.
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """A report has been told to everybody."""
+        """Drop a report, after all other plugins have had it."""
         if report.when == "call" or not report.passed or report.sections or not self._is_episode(report.nodeid):
             return
         reporter = self._config.pluginmanager.getplugin("terminalreporter")
@@ -161,13 +161,13 @@ class Forgetting:
 
 
 def heed_caller(run: Path) -> None:
-    """Where a script started this pytest: tell it which run this is, and stop the run when the script is gone.
+    """Report the run's folder to the script that started this pytest, if any, and end the run with the script.
 
     Args:
-        run: its folder.
+        run: the run's folder.
 
     Raises:
-        VlaError: it cannot be told.
+        VlaError: the folder cannot be reported.
     """
     caller = find_caller()
     if caller is None:
@@ -177,7 +177,7 @@ def heed_caller(run: Path) -> None:
 
 
 def _end_with(caller: Caller) -> None:
-    """Ends the run as Ctrl-C would, workers and all, as soon as the caller has died; what it left behind goes too."""
+    """End the run as Ctrl-C would, as soon as the caller has died, and remove the caller's folder."""
     try:
         os.read(caller.pipe, 1)
     except OSError:
@@ -193,9 +193,9 @@ _MOST_NOTES = 12
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    """Print the notes on what is not run of what was asked for, and why."""
+    """Print the notes from before collection."""
     notes = context_of(config).notes
-    more = [f"vla: and {len(notes) - _MOST_NOTES} more such lines; -q has them all"] if len(notes) > _MOST_NOTES else []
+    more = [f"vla: and {len(notes) - _MOST_NOTES} more notes; -q prints them all"] if len(notes) > _MOST_NOTES else []
     return [*(f"vla: {note}" for note in notes[:_MOST_NOTES]), *more]
 
 
@@ -218,10 +218,11 @@ def configure(config: pytest.Config, *, late: bool = False) -> None:
 
     Args:
         config: pytest's.
-        late: while tests are collected that ask for an episode, where nothing else does: there is no policy then.
+        late: whether this is called during collection, because a test asks for an episode although no option does.
+            There is no policy then.
 
     Raises:
-        pytest.UsageError: what is asked for cannot be done.
+        pytest.UsageError: the options cannot be used.
     """
     try:
         config.add_cleanup(hook_modules.adopt(config.pluginmanager))
@@ -407,13 +408,11 @@ def _allure_of_run(context: RunContext) -> object | None:
 def _check_ray(settings: Settings, config: pytest.Config) -> None:
     alone = [f"--vla-{name}" for name in ("ray-cpus", "ray-replicas") if name.replace("-", "_") in settings.typed]
     if alone and settings.ray is None:
-        raise VlaError(f"{', '.join(alone)}: of a Ray cluster; add --vla-ray, or leave it out")
+        raise VlaError(f"{', '.join(alone)} needs --vla-ray: add it, or leave the option out")
     if settings.ray is None or config.option.collectonly:
         return
     if "ray" in settings.typed and not config.getoption("tx", None):
-        raise VlaError(
-            f"--vla-ray={settings.ray}: the machines run workers of pytest-xdist; say how many by -n, such as -n 64"
-        )
+        raise VlaError(f"--vla-ray={settings.ray} needs a number of workers: add -n, such as -n 64")
 
 
 def _selected(
@@ -438,7 +437,7 @@ def _selected(
 def _check_devices(settings: Settings, config: pytest.Config) -> None:
     if len(settings.device) > 1 and not config.getoption("tx", None) and xdist_worker.handed_over(config) is None:
         raise VlaError(
-            f"--vla-device={','.join(settings.device)}: without workers the policy is in this process, on one device; "
+            f"--vla-device={','.join(settings.device)}: without workers the policy uses one device; "
             f"add -n {len(settings.device)}"
         )
 
@@ -457,7 +456,7 @@ def make_manifest(file_path: Path, parent: pytest.Collector) -> pytest.Collector
 
 
 def parametrize(metafunc: pytest.Metafunc) -> None:
-    """An item for each selected case."""
+    """Make an item for each selected case."""
     module = metafunc.definition.getparent(SuiteModule)
     if module is not None and "vla_case" in metafunc.fixturenames:
         cases = [pytest.param(case, id=case.parameter_id, marks=module.marks(case)) for case in module.cases]
@@ -467,7 +466,7 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests that have no episode left, and the episodes that need not run."""
+    """Deselect tests without episodes, and the episodes that need not run."""
     resumption = context_of(config).resumption
     marker.deselect(config, items, excused=resumption is not None or session.testsfailed > 0)
     if resumption is not None:
@@ -476,7 +475,7 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """An item that has passed fails where its episode cost more than it may."""
+    """Fail an item that has passed and whose episode cost more than ``--vla-max-cost``."""
     yield
     fail_over_cost(item)
 
@@ -484,7 +483,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 # Around pytest's own, which makes expected failures.
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """With a gate, an episode that failed is not done."""
+    """Report the failed episodes of a run with a gate as *not done*."""
     report = yield
     say_over_cost(report, item)
     if is_gated(context_of(item.config).selection):
@@ -493,7 +492,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def pytest_enter_pdb(config: pytest.Config) -> None:
-    """A person thinks longer than a policy."""
+    """Lift the time limits of the episode while somebody uses the debugger."""
     context = context_of(config)
     if context.settings.timeout is not None:
         from pytest_vla.util.wall_limits import lift_limits

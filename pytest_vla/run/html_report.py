@@ -1,4 +1,4 @@
-"""A report as one HTML file: of stored runs, and of the run that has just ended (``--vla-report``)."""
+"""The HTML report, for stored runs and for the run that has just ended (``--vla-report``)."""
 
 import re
 import shlex
@@ -33,19 +33,19 @@ if TYPE_CHECKING:
 
 
 class _Recipe(NamedTuple):
-    """What a run was started with."""
+    """The invocation that started a run, with its plugins."""
 
     invocation: Invocation
     plugins: tuple[str, ...]
 
 
 def replays(settings: Settings, config: pytest.Config, items: Iterable[RunItem]) -> Replay:
-    """Of the run that is going on, as its failed items say them; none of an episode that several tests share.
+    """Return a function that gives the command for a case of the current run, or an empty text for shared episodes.
 
     Args:
-        settings: of this invocation.
-        config: likewise.
-        items: of the run.
+        settings: the settings of this invocation.
+        config: the config of this invocation.
+        items: the run's items.
     """
     alone = _alone(items)
 
@@ -56,7 +56,7 @@ def replays(settings: Settings, config: pytest.Config, items: Iterable[RunItem])
 
 
 def stored_replays(texts: Sequence[str], results: Path) -> Replay:
-    """Of stored runs, to be typed where this process was started; none of what was imported.
+    """Return a function that gives the command for a case of stored runs, or an empty text for imported runs.
 
     Args:
         texts: runs, as `pytest_vla.records.load` knows them.
@@ -78,7 +78,7 @@ def stored_replays(texts: Sequence[str], results: Path) -> Replay:
 
 
 def record_replays(texts: Sequence[str], results: Path) -> Callable[[Record], str]:
-    """Of stored runs, of each record in its own run; empty where no command is known.
+    """Return a function that gives the command for a record in its own run, or an empty text if none is known.
 
     Args:
         texts: runs, as `pytest_vla.records.load` knows them.
@@ -141,16 +141,16 @@ def write_html(
     troubles: Sequence[str] = (),
     shown: "MediaShown | None" = None,
 ) -> None:
-    """Write a page, whole or not at all.
+    """Write a page, as a whole or not at all.
 
     Args:
         loaded: the records.
-        sections: parts of the report.
+        sections: the parts of the report.
         texts: runs, as `pytest_vla.records.load` knows them.
         results: the folder of all runs.
-        file: None, or ``-``: standard output.
-        troubles: what parts are missing, and why.
-        shown: of how many episodes there are pictures and videos; None: of none.
+        file: the file; None or ``-`` writes to standard output.
+        troubles: the missing parts, with the reasons.
+        shown: how many episodes have pictures and videos, or None for no pictures.
 
     Raises:
         VlaError: it cannot be written, or the runs cannot be read.
@@ -169,24 +169,24 @@ def write_html(
 
 
 def check_report(file: Path, option: str = "--vla-report") -> None:
-    """Before anything runs. Raises VlaError: the file of an option is no page's, or cannot be written."""
+    """Check the file of an HTML report before anything runs. Raises VlaError if it has another ending or no folder."""
     if file.suffix.lower() not in ENDINGS:
         raise VlaError(
-            f"{option}={file}: a page is written, and what is there would be overwritten: expected a file that "
-            f"ends in {' or '.join(ENDINGS)}, such as report.html"
+            f"{option}={file}: expected a file that ends in {' or '.join(ENDINGS)}, such as report.html (an existing "
+            "file is overwritten)"
         )
     if file.is_dir() or not file.parent.is_dir():
-        raise VlaError(f"{option}={file}: expected a file, such as report.html, in a folder that is there")
+        raise VlaError(f"{option}={file}: expected a file, such as report.html, in an existing folder")
 
 
 def report_run(run: Path, file: Path, data: Path | None, pictures: int = 0) -> None:
-    """The page of a run that has ended.
+    """Write the page of a run that has ended.
 
     Args:
-        run: its folder.
-        file: that is written.
-        data: of ``--vla-data``.
-        pictures: episodes that have some.
+        run: the run's folder.
+        file: the file to write.
+        data: the folder of ``--vla-data``.
+        pictures: the number of episodes with pictures.
 
     Raises:
         VlaError: it cannot be written, or the run cannot be read.
@@ -207,16 +207,16 @@ def run_page(
     index: str = "",
     gates: "Sequence[GateTold] | None" = None,
 ) -> tuple[bytes, list[str]]:
-    """The page of one run, and a line for each part of it that is missing.
+    """Return the page of one run, and a line for each part that is missing.
 
     Args:
-        loaded: its records.
+        loaded: the run's records.
         run: its name.
         results: the folder of all runs.
-        data: of ``--vla-data``.
-        shown: of how many episodes there are pictures and videos; None: of none.
+        data: the folder of ``--vla-data``.
+        shown: how many episodes have pictures and videos, or None for no pictures.
         index: see `pytest_vla.reports.html.parts.Page`.
-        gates: of the run; None: they are judged.
+        gates: the run's gates, or None to judge them now.
 
     Raises:
         VlaError: the run cannot be read.

@@ -1,4 +1,4 @@
-"""``@pytest.mark.vla(suite=..., tasks=..., seeds=...)``: a test of the user's own on selected episodes."""
+"""``@pytest.mark.vla(suite=..., tasks=..., seeds=...)``: the user's own tests on selected episodes."""
 
 import itertools
 import operator
@@ -50,16 +50,16 @@ NOTHING_TO_RUN = (
 
 @dataclass(frozen=True)
 class Marked:
-    """What a test's markers ask for.
+    """The episodes that a test's markers select.
 
     Attributes:
-        suites: by name.
-        tasks: patterns as in ``--vla-tasks``; empty: all tasks.
-        task_levels: of tasks that come in levels; empty: of all levels, and of none.
-        seeds: of each task; None: not said.
-        vary: labels of the variations that each task gets; empty: tasks as they are.
-        scope: within which tests on the same case share one episode.
-        group: by which a gate may group its episodes; empty: none.
+        suites: names of suites.
+        tasks: patterns as in ``--vla-tasks``; empty for all tasks.
+        task_levels: task levels; empty for all levels, and for tasks without levels.
+        seeds: the seeds of each task, or None if the marker names no seeds.
+        vary: labels of the variations of each task; empty for unvaried tasks.
+        scope: the scope within which tests on the same case share one episode.
+        group: a name by which a gate can group the episodes; empty for none.
     """
 
     suites: tuple[str, ...]
@@ -104,15 +104,15 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
 
 
 def deselect(config: pytest.Config, items: list[pytest.Item], excused: bool) -> None:
-    """Take out the tests that ``--vla-tasks`` leaves no episode of, and those that no policy is needed for.
+    """Deselect the tests for which ``--vla-tasks`` leaves no episode, and the tests that need no policy.
 
     Args:
-        config: of the session.
-        items: what was collected.
-        excused: whether there may be nothing to run: the run is resumed, or what could not be collected was told.
+        config: pytest's.
+        items: the collected items.
+        excused: whether no item may be left: the run is resumed, or a collection error was already reported.
 
     Raises:
-        pytest.UsageError: a policy is given for a new run, and there is no test for it. Workers leave that to the
+        pytest.UsageError: a policy is given for a new run, and no test uses it. Workers leave this error to their
             controller.
     """
     only_episodes = context_of(config).selection.only_episodes
@@ -131,10 +131,10 @@ def runs_episodes(item: pytest.Item) -> bool:
 
 
 def read_markers(markers: Iterable[pytest.Mark]) -> Marked:
-    """The markers of a test, checked; where several name a keyword, the first, which is nearest to the test, counts.
+    """Return what the markers of a test select; if several set a keyword, the marker nearest to the test wins.
 
     Raises:
-        VlaError: says what was expected.
+        VlaError: with what was expected.
     """
     keywords: dict[str, Any] = {}
     for marker in markers:
@@ -145,7 +145,7 @@ def read_markers(markers: Iterable[pytest.Mark]) -> Marked:
                 raise VlaError(f"unknown keyword {name!r}.{did_you_mean(name, KEYWORDS)} Known: {', '.join(KEYWORDS)}")
         keywords = {**marker.kwargs, **keywords}
     if keywords.get("suite") is None:
-        raise VlaError(f"which suite? Expected, for example, {EXAMPLE}")
+        raise VlaError(f"no suite is named: expected, for example, {EXAMPLE}")
     tasks, seeds, vary = keywords.get("tasks"), keywords.get("seeds"), keywords.get("vary")
     levels = keywords.get("task_levels")
     return Marked(
@@ -160,22 +160,22 @@ def read_markers(markers: Iterable[pytest.Mark]) -> Marked:
 
 
 def group_of(item: pytest.Item) -> str:
-    """What the marker of a test names as its episodes' group; empty: nothing, or it is a suite's own item."""
+    """Return the group that a test's marker names for its episodes; empty for no group and for a suite's own item."""
     named = (mark.kwargs["group"] for mark in item.iter_markers(NAME) if "group" in mark.kwargs)
     return _group(next(named, None))
 
 
 def select_cases(marked: Marked, selection: Selection, named: Sequence[str]) -> tuple[Case, ...]:
-    """The episodes of a marked test.
+    """Return the episodes of a marked test.
 
     ``--vla-tasks`` narrows the marker's tasks, ``--vla-seeds`` and ``--vla-episodes`` replace its seeds, ``--vla-vary``
-    its variations; those of the ini file are of tests whose marker names none. An id among pytest's arguments names its
-    episode, whatever is selected beside it.
+    replaces its variations. Values of the ini file apply to tests whose marker sets none. An id among pytest's
+    arguments always selects its episode.
 
     Args:
-        marked: what the test's markers ask for.
-        selection: of this invocation.
-        named: what stands in the brackets of those arguments that are ids of this test.
+        marked: the selection of the test's markers.
+        selection: the selection of this invocation.
+        named: the texts in the brackets of those arguments that are ids of this test.
 
     Raises:
         VlaError: no such suite or task.
@@ -247,7 +247,7 @@ def _seeds(value: object) -> tuple[int, ...]:
     else:
         seeds = (_seed(value, value),)
     if not seeds:
-        raise VlaError(f"seeds={value!r}: there is none in it")
+        raise VlaError(f"seeds={value!r}: it has no seed")
     if len(seeds) > MAX_SEEDS:
         raise VlaError(f"seeds={value!r}: more than {MAX_SEEDS} seeds")
     return seeds
@@ -270,7 +270,7 @@ def _parameter_id(case: Case, several: bool) -> str:
 
 
 def _named(selection: Selection, definition: pytest.Function) -> list[str]:
-    """What stands in the brackets of those arguments that are ids of this test, of its class and file."""
+    """Return the texts in the brackets of those arguments that are ids of this test."""
     config, own = definition.config, definition.nodeid.partition("::")[2]
     found = []
     for argument in selection.arguments:

@@ -1,4 +1,4 @@
-"""``--vla-metrics``: which metrics are kept, and the list of them."""
+"""``--vla-metrics``: the selected metrics, the list of all metrics, and the time that metrics cost."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 def chosen_metrics(names: Sequence[str]) -> tuple[str, ...]:
-    """The metrics that are meant, by their own names, in the order of the list, with those that are kept beside them.
+    """Return the names of the selected metrics, and of those that accompany them, in the order of the list.
 
     Args:
-        names: as typed, their own or further ones, in any case of letters; ``all``.
+        names: names or aliases, in upper or lower case; or ``all``.
 
     Raises:
-        VlaError: there is no such metric; lists those that there are.
+        VlaError: there is no such metric; lists the known ones.
     """
     if not names:
         return ()
@@ -48,17 +48,17 @@ def chosen_metrics(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def metrics_of(settings: Settings) -> tuple[str, ...]:
-    """The metrics of a run: those that ``--vla-metrics`` means, and that of ``--vla-stop-when``.
+    """Return the metrics of a run: those of ``--vla-metrics``, and that of ``--vla-stop-when``.
 
     Raises:
-        VlaError: there is no such metric, or nobody can be stopped by it.
+        VlaError: there is no such metric, or no episode can be stopped by it.
     """
     rule = stop_rule(settings)
     return chosen_metrics([*settings.metrics, *([] if rule is None else [rule[1].name])])
 
 
 def stop_rule(settings: Settings) -> "tuple[AlarmRule, MetricEntry] | None":
-    """The rule of ``--vla-stop-when``, with its metric; None: there is none. Raises VlaError."""
+    """Return the rule of ``--vla-stop-when`` with its metric, or None if there is no rule. Raises VlaError."""
     if settings.stop_when is None:
         return None
     from pytest_vla.metrics.alarms import parse_rule
@@ -67,7 +67,7 @@ def stop_rule(settings: Settings) -> "tuple[AlarmRule, MetricEntry] | None":
 
 
 def metrics_table() -> Iterator[str]:
-    """The list: a metric a line, with its unit and what it needs. Raises VlaError, as `extensions.metrics`."""
+    """Yield the list of metrics: a metric a line, with its unit and its needs. Raises VlaError."""
     entries = extensions.metrics()
     yield f"--vla-metrics={ALL}, or some of these by either name (larger: less sure, less smooth, farther away)"
     yield ""
@@ -98,9 +98,9 @@ FIRST_WORKER = "gw0"
 
 
 def note_prices(context: RunContext, policy: "Policy", suite: "Suite", conditions: "Conditions") -> None:
-    """Measures them before the first episode of a run that wishes for repeated samples; of several workers in one.
+    """Measure the cost of repeated samples before the first episode that needs them; of several workers, only one does.
 
-    A policy that cannot be asked so has no price: its episodes tell why.
+    A policy that cannot answer the trial has no price: its episodes show why.
     """
     config, findings = context.config, context.findings
     output = getattr(config, "workeroutput", None)
@@ -122,7 +122,7 @@ def note_prices(context: RunContext, policy: "Policy", suite: "Suite", condition
 
 
 def take_prices(context: RunContext, output: object) -> None:
-    """Keep what a worker measured, which it sends when it is done; most measure nothing."""
+    """Keep the costs that a worker sends when it ends; most workers measure none."""
     if isinstance(output, dict) and WORKER_OUTPUT in output:
         from pytest_vla.policies.trial import read_prices
 

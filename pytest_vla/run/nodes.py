@@ -1,4 +1,4 @@
-"""Suites as pytest's nodes, and the name that an item's episode is recorded under."""
+"""Suites as pytest's nodes, and the names under which items' episodes are recorded."""
 
 import importlib
 import os
@@ -51,10 +51,10 @@ _REPEAT_STEP = "__pytest_repeat_step_number"
 
 
 def counted_node(item: pytest.Item) -> str:
-    """The id of what an item is a repetition of, for `Record.node`; its own, where it is none.
+    """Return the id under which an item counts: that of the item it repeats, or its own if it repeats none.
 
-    A suite's own item is named by its case, whatever other plugins add to its id. Of the id of a test of the user's
-    what pytest-repeat adds is taken away; other parameters are the test's own.
+    A suite's own item is named by its case, whatever other plugins add to its id. For a test of the user's, the part
+    that pytest-repeat adds to the id is removed; other parameters belong to the test.
     """
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
     case = parameters.get("vla_case")
@@ -71,11 +71,11 @@ def counted_node(item: pytest.Item) -> str:
 
 
 class SuiteItem(pytest.Function):
-    """A suite's item: what the project's own conftest.py says of items it says of this one too, wherever it lies."""
+    """A suite's item: the project's own conftest.py applies to it too, wherever the suite's file lies."""
 
     @property
     def ihook(self) -> pluggy.HookRelay:
-        """The hooks of all plugins but of such conftest.py files as lie neither in the rootdir nor above the suite."""
+        """All plugins' hooks, without those of a conftest.py outside of the rootdir and of the suite's parents."""
         manager, rootdir = self.config.pluginmanager, _resolved(self.config.rootpath)
         conftests = [(name, plugin) for name, plugin in manager.list_name_plugin() if name.endswith(_CONFTEST)]
         folders = ((plugin, _resolved(Path(name).parent)) for name, plugin in conftests)
@@ -84,7 +84,7 @@ class SuiteItem(pytest.Function):
 
 
 class _Hooks:
-    """pytest's hooks without some plugins'."""
+    """pytest's hooks without those of some plugins."""
 
     def __init__(self, manager: pluggy.PluginManager, without: Iterable[object]) -> None:
         self._manager, self._without = manager, without
@@ -102,7 +102,7 @@ Scope = Literal["function", "class", "module"]
 
 
 def shared_by(item: pytest.Item) -> pytest.Collector | None:
-    """The class or the module whose tests share their episodes with this one's; None: it has its own."""
+    """Return the class or module whose tests share their episodes with this test, or None if it has its own."""
     if item.getparent(SuiteModule) is not None:
         return None
     scope = next((mark.kwargs["scope"] for mark in item.iter_markers(MARKER) if "scope" in mark.kwargs), "function")
@@ -112,9 +112,9 @@ def shared_by(item: pytest.Item) -> pytest.Collector | None:
 
 
 def episode_node(item: pytest.Item) -> str:
-    """What the episode of an item is recorded as: `counted_node`, or, where several tests share it, a name of its own.
+    """Return the name under which an item's episode is recorded: `counted_node`, or a name of the tests that share it.
 
-    As in ``test_mine.py::TestStove[libero_goal-turn_on_the_stove-seed0]``.
+    An example of a shared name is ``test_mine.py::TestStove[libero_goal-turn_on_the_stove-seed0]``.
     """
     parent = shared_by(item)
     case = item.callspec.params.get("vla_case") if hasattr(item, "callspec") else None
@@ -124,42 +124,43 @@ def episode_node(item: pytest.Item) -> str:
 
 
 def repetition_of(item: pytest.Item) -> object:
-    """Tells what pytest-repeat makes of an item one from the other."""
+    """Return pytest-repeat's number of an item's repetition, or None if it is not repeated."""
     return item.callspec.params.get(_REPEAT_STEP) if hasattr(item, "callspec") else None
 
 
 class SuiteModule(pytest.Module):
     """A suite's module: its id is the suite's name wherever it lies, and it is imported by its dotted name.
 
-    The dotted name keeps one module object where pytest would make a second one of the same file, as ``suites.x``.
+    By the dotted name there is one module object; pytest would import the same file a second time, as ``suites.x``.
     """
 
     @classmethod
     def of(cls, suite: str, path: Path, parent: pytest.Collector) -> "SuiteModule":
-        """The module of a suite, as a node."""
+        """Return the node of a suite's module."""
         module: SuiteModule = cls.from_parent(parent, path=path, nodeid=suite)
         return module
 
     @property
     def cases(self) -> tuple[Case, ...]:
-        """What the suite is to run."""
+        """The cases that the suite is to run."""
         return context_of(self.config).selection.cases_of(self.nodeid)
 
     @property
     def _is_shared(self) -> bool:
-        """Whether its file is that of all suites that have none of their own."""
+        """Whether its file is the one for all suites without a module of their own."""
         return self.path == Path(suite_items.__file__)
 
     def marks(self, case: Case) -> tuple[pytest.MarkDecorator, ...]:
-        """What ``-m "vla(category='safety')"`` selects a case by: its suite's category, its task's level.
+        """Return the marks by which ``-m "vla(category='safety')"`` selects a case.
 
-        Also by its variation's texts and numbers, as in ``-m "vla(object_type='addition_deletion')"``.
+        They name its suite's category, its task's level, and the texts and numbers of its variation, as in ``-m
+        "vla(object_type='addition_deletion')"``.
         """
         data = context_of(self.config).selection.settings.data
         return _marks(case.suite, case.task_key, case.variation, case.seed, data)
 
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
-        """The suite's items; none, instead of pytest's skipped placeholder, where no case is selected."""
+        """Yield the suite's items; none, instead of pytest's skipped placeholder, if no case is selected."""
         try:
             selected = self.cases
         except VlaError as error:
@@ -173,7 +174,7 @@ class SuiteModule(pytest.Module):
             yield self._search(key)
 
     def _search(self, key: str) -> pytest.Item:
-        """The item that searches a task."""
+        """Return the item that searches a task."""
         item: SuiteItem = SuiteItem.from_parent(self, name=search_name(key), callobj=suite_items.test_fuzz)
         name, level = parse_task_key(key) or (key, "")
         for mark in self.marks(Case(self.nodeid, name, 0, task_level=level)):
@@ -181,7 +182,7 @@ class SuiteModule(pytest.Module):
         return item
 
     def funcnamefilter(self, name: str) -> bool:
-        """A project's own ``python_functions`` is about its own tests."""
+        """Whether this is the name of a suite's test; a project's ``python_functions`` does not apply to it."""
         return name == TEST_NAME
 
     def _getobj(self) -> Any:
@@ -194,10 +195,10 @@ class SuiteModule(pytest.Module):
 
 
 class SuiteFile(pytest.Module):
-    """The file of all suites that have none of their own: a node for each that is named. Or the manifest of one."""
+    """The file of all suites without a module of their own, with a node for each suite; or one suite's manifest."""
 
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
-        """The suites by name."""
+        """Yield a module for each suite."""
         shared, its = Path(suite_items.__file__), suite_of_manifest(self.path)
         for name in [its] if its else context_of(self.config).selection.cases:
             if suite_module(name) == shared:
@@ -215,9 +216,9 @@ class Collected:
 
     Attributes:
         nodes: ids of all items.
-        cases: by node id, of those that run an episode.
-        names: by node id, what those are recorded as that are repetitions of an item.
-        shared: by node id of tests that share an episode, what that is recorded as.
+        cases: by node id, the case of each item that runs an episode.
+        names: by node id, the name under which the item's episode is recorded without sharing.
+        shared: by node id of tests that share an episode, the name under which it is recorded.
     """
 
     nodes: Sequence[str]
@@ -232,13 +233,13 @@ class Collected:
 
     @property
     def alone(self) -> dict[str, Case]:
-        """By node id, each episode once: it runs with the first of the tests that share it."""
+        """Each episode once, by node id: it runs with the first of the tests that share it."""
         first = {self.shared.get(node, node): node for node in reversed(list(self.cases))}
         return {node: case for node, case in self.cases.items() if first[self.shared.get(node, node)] == node}
 
 
 def collected_of(items: Sequence[pytest.Item]) -> Collected:
-    """Of the items that pytest collected."""
+    """Return the ids, cases and record names of the items that pytest collected."""
     by_node = {item.nodeid: item for item in items}
     found = {item.nodeid: item.callspec.params.get("vla_case") for item in items if hasattr(item, "callspec")}
     cases = {node: case for node, case in found.items() if isinstance(case, Case)}

@@ -1,4 +1,4 @@
-"""What can be known to be wrong before the first episode stops the run there, once, and not in every episode."""
+"""Checks before the first episode, so that an error stops the run once instead of failing every episode."""
 
 import dataclasses
 import json
@@ -25,13 +25,13 @@ from pytest_vla.vary.registry import find_variation
 
 
 def check_ready(selection: Selection) -> None:
-    """Whether the episodes that were asked for by name can be run. Loads neither policy nor simulator.
+    """Check that the selected episodes can be run. Loads neither policy nor simulator.
 
     Args:
-        selection: what is to be collected.
+        selection: the selection of this invocation.
 
     Raises:
-        VlaError: no policy, or none of that name; no data; another simulator than the supported one.
+        VlaError: no policy, or none of that name; no data; an unsupported version of the simulator.
     """
     settings = selection.settings
     # A model of the ini file counts where a suite is named.
@@ -53,7 +53,8 @@ def check_ready(selection: Selection) -> None:
         check_starts(selection, known_to_draw(settings.spec))
     if model is None:
         raise VlaError(
-            f"{', '.join(selection.named)}: which policy? Add {MODELS} (--collect-only lists the episodes without one)"
+            f"{', '.join(selection.named)}: no policy is given. Add {MODELS} (--collect-only lists episodes without "
+            "one)"
         )
     from pytest_vla.util.files import cache_limit
     from pytest_vla.versions import check_versions
@@ -68,11 +69,11 @@ def check_ready(selection: Selection) -> None:
 
 
 def notes_before(selection: Selection, has_workers: bool) -> tuple[str, ...]:
-    """What is to be known of the numbers before the first episode, in a line each. Loads nothing heavy.
+    """Return notes on the run's numbers for before the first episode, a line each. Loads nothing heavy.
 
     Args:
-        selection: what is to be collected.
-        has_workers: whether episodes run in processes that begin with this one's environment.
+        selection: the selection of this invocation.
+        has_workers: whether episodes run in processes that start with this one's environment.
     """
     settings = selection.settings
     if settings.model is None or not (selection.named or settings.model_typed):
@@ -84,9 +85,9 @@ def notes_before(selection: Selection, has_workers: bool) -> tuple[str, ...]:
     notes = []
     # Too late here is early enough for workers, which import numpy anew.
     if settings.kernels == PINNED and in_force() not in (PINNED, NATIVE, *([TOO_LATE] if has_workers else [])):
-        note = f"kernels are {in_force()}; records may differ from another machine's"
+        note = f"kernels are {in_force()}; records may differ between machines"
         if in_force() == TOO_LATE:
-            note += f". Where a -p or a plugin imports it, begin the command with {how_to_pin()}, or use workers (-n 1)"
+            note += f". If a plugin imports it, put {how_to_pin()} before the command, or use workers (-n 1)"
         notes.append(note)
     notes += _idle_rules(selection)
     notes += _repeated_starts(selection)
@@ -105,7 +106,7 @@ def notes_before(selection: Selection, has_workers: bool) -> tuple[str, ...]:
 
 
 def _repeated_starts(selection: Selection) -> tuple[str, ...]:
-    """What is to be known of seeds that repeat a start; where they are refused, `check_ready` says so."""
+    """Return notes on seeds that repeat a start; empty if `check_ready` refuses them."""
     from pytest_vla.policies.load import known_to_draw
 
     settings = selection.settings
@@ -118,7 +119,7 @@ def _repeated_starts(selection: Selection) -> tuple[str, ...]:
 
 
 def _idle_rules(selection: Selection) -> list[str]:
-    """What of a file of costs is of no task of the run."""
+    """Return notes on rules of the cost file that apply to none of the run's tasks."""
     settings = selection.settings
     if settings.cost_file is None or not selection.cases:
         return []
@@ -128,23 +129,23 @@ def _idle_rules(selection: Selection) -> list[str]:
     tasks = {suites[name].task(case.task_key) for name, cases in selection.cases.items() for case in cases}
     rules = (rule for rule in read_costs(settings.cost_file).rules if not any(map(rule.is_of, tasks)))
     return [
-        f"{rule.where}: {rule.name!r} is of none of the tasks that are run ({', '.join(rule.tasks)})" for rule in rules
+        f"{rule.where}: {rule.name!r} applies to none of the run's tasks ({', '.join(rule.tasks)})" for rule in rules
     ]
 
 
 def check_starts(selection: Selection, draws: bool | None) -> tuple[str, ...]:
-    """Whether the seeds of a run are starts of their own, where that matters. Loads no simulator.
+    """Check that the seeds of a run have different starts, if the policy needs that. Loads no simulator.
 
     Args:
-        selection: what is to be collected.
+        selection: the selection of this invocation.
         draws: whether the policy samples its actions (`pytest_vla.policies.fit.Traits.draws`).
 
     Returns:
-        What is to be known of a run seed that a policy does not draw from, and of seeds that repeat a start, in a line
-        for each suite; nothing of a policy that draws.
+        Notes, a line each: a run seed that the policy does not use, and for each suite the seeds that repeat a start.
+        Empty for a policy that samples its actions.
 
     Raises:
-        VlaError: seeds repeat a start, which the policy does not draw from, and no run seed is given.
+        VlaError: seeds repeat a start although the policy does not sample its actions, and no run seed is given.
     """
     settings = selection.settings
     if draws:
@@ -158,28 +159,28 @@ def check_starts(selection: Selection, draws: bool | None) -> tuple[str, ...]:
             "those of other run seeds and add no observation",
         )
     if draws is None or settings.run_seed:
-        known = "does not" if draws is False else "has not said so (traits.draws)"
-        why = f"they are further observations only of a policy that samples its actions, and {settings.model} {known}"
+        known = "does not" if draws is False else "does not declare it (traits.draws)"
+        why = f"they add observations only if the policy samples its actions, and {settings.model} {known}"
         return (*notes, *(f"{each.text}; {why}" for each in repeated))
     if repeated:
         which = "; ".join(each.text for each in repeated)
         raise VlaError(
-            f"--vla-seeds: {which}: {settings.model} does the same again, which counts once. Draw more with "
+            f"--vla-seeds: {which}: {settings.model} would repeat the same episodes, which count once. Add starts with "
             "`pytest-vla init-states --add`"
         )
     return ()
 
 
 def check_fits(policy: object, selection: Selection, suites: Iterable[str]) -> tuple[str, ...]:
-    """Whether a policy fits suites, by what it says of itself. Needs no simulator.
+    """Check that a policy fits suites, by its own description. Needs no simulator.
 
     Args:
-        policy: loaded, or what stands for one that is loaded elsewhere.
-        selection: says which tasks.
-        suites: by name.
+        policy: the policy, or a stand-in for one that is loaded elsewhere.
+        selection: the selection of this invocation.
+        suites: names of suites.
 
     Returns:
-        What may be meant, in a line each.
+        Warnings, a line each.
 
     Raises:
         VlaError: it does not fit one of them; the message has a line for each cause.
@@ -211,7 +212,7 @@ def check_fits(policy: object, selection: Selection, suites: Iterable[str]) -> t
 
 
 def _check_dimensions(selection: Selection) -> None:
-    """Raises VlaError where no task that is searched has any of ``--vla-fuzz-dimensions``."""
+    """Raise VlaError if no searched task has any of ``--vla-fuzz-dimensions``."""
     if not selection.settings.fuzz_dimensions:
         return
     from pytest_vla.fuzz.sampler import fuzzed_kinds
@@ -229,7 +230,7 @@ def _check_dimensions(selection: Selection) -> None:
 
 
 def _is_of_mujoco(suite: str, settings: Settings) -> bool:
-    """Whether a suite has no world of its own."""
+    """Whether a suite has a task without a world of its own."""
     return any(task.world is None for task in load_suite(suite, data=settings.data).tasks)
 
 
@@ -241,7 +242,7 @@ def _check_data(settings: Settings, suites: Iterable[str]) -> None:
     declared = {name: advice for name in suites if (advice := data_advice(name)) is not None}
     for name, advice in declared.items():
         if not any(holds_suite(root, load_suite(name, data=settings.data).tasks[0]) for root in roots):
-            raise VlaError(f"the task files of {name} are nowhere. {describe_search(roots, 'bddl_files', advice)}")
+            raise VlaError(f"the task files of {name} were not found. {describe_search(roots, 'bddl_files', advice)}")
     if {root.suite for root in roots} >= set(suites) - set(declared):
         # They bring their own.
         return
@@ -249,26 +250,26 @@ def _check_data(settings: Settings, suites: Iterable[str]) -> None:
         if not any(root.folder(kind) for root in roots if root.suite is None):
             advice = None
             if settings.data is not None and not data_bases(settings.data):
-                advice = f"{settings.data} has what tasks are varied by, and not LIBERO's own data: {BESIDE}"
-            raise VlaError(f"LIBERO's {kind} are nowhere. {describe_search(roots, kind, advice)}")
+                advice = f"{settings.data} has only variation files, not LIBERO's own data: {BESIDE}"
+            raise VlaError(f"LIBERO's {kind} were not found. {describe_search(roots, kind, advice)}")
 
 
 def _check_results(results: Path) -> None:
     nearest = next(folder for folder in (results, *results.parents) if folder.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK):
-        raise VlaError(f"--vla-results={results}: no folder can be made there; give one that can be written")
+        raise VlaError(f"--vla-results={results}: the folder cannot be written; give another one")
 
 
 # From how many distinct starts a run's episodes begin, before any of them runs. What a start is, counting says.
 
 
 class Repeated(NamedTuple):
-    """Seeds of a suite that begin as others of a task do.
+    """Seeds of a suite with the same starts as other seeds of their task.
 
     Attributes:
-        suite: its name.
-        starts: how many starts a task has.
-        seeds: those of a larger number.
+        suite: the suite's name.
+        starts: the number of starts of a task.
+        seeds: the larger of each pair of seeds with one start.
     """
 
     suite: str
@@ -277,23 +278,23 @@ class Repeated(NamedTuple):
 
     @property
     def text(self) -> str:
-        """``tabletop has 200 starts a task; seeds 200-249 are the same ones``."""
+        """``tabletop has 200 starts per task; seeds 200-249 repeat them``."""
         seeds = ranges_text(self.seeds)
-        told = f"seed {seeds} is one of them again" if len(self.seeds) == 1 else f"seeds {seeds} are the same ones"
-        return f"{self.suite} has {counted(self.starts, 'start')} a task; {told}"
+        told = f"seed {seeds} repeats one" if len(self.seeds) == 1 else f"seeds {seeds} repeat them"
+        return f"{self.suite} has {counted(self.starts, 'start')} per task; {told}"
 
 
 def distinct_starts(cases: Sequence[Case], settings: Settings) -> int:
-    """Return from how many distinct starts cases begin; each counts where that is not known."""
+    """Return the number of distinct starts of cases; a case whose start is not known counts as one of its own."""
     return len(_by_start(cases, settings))
 
 
 def repeated_seeds(cases: Mapping[str, Sequence[Case]], settings: Settings) -> tuple[Repeated, ...]:
-    """Return the seeds that repeat the starts of others, by suite; benign twins of varied episodes may repeat one.
+    """Return the seeds that repeat the starts of other seeds, by suite; benign twins of varied episodes may repeat one.
 
     Args:
-        cases: by suite, those that are to run.
-        settings: of the invocation.
+        cases: by suite, the cases to run.
+        settings: the settings of this invocation.
     """
     found = []
     for suite, some in cases.items():
@@ -308,7 +309,7 @@ def repeated_seeds(cases: Mapping[str, Sequence[Case]], settings: Settings) -> t
 
 
 def distinct_seeds(task: Task, seeds: Iterable[int]) -> tuple[int, ...]:
-    """Return the seeds of a task that begin from different starts, in their order, the first of each."""
+    """Return the seeds of a task with different starts, in their order; of seeds with one start, the first."""
     found: dict[Hashable, int] = {}
     for seed in seeds:
         found.setdefault(_start(task, seed), seed)
@@ -316,14 +317,14 @@ def distinct_seeds(task: Task, seeds: Iterable[int]) -> tuple[int, ...]:
 
 
 def starts_of(task: Task) -> int | None:
-    """Return from how many starts a task's seeds begin; None: from one each, or it is not known."""
+    """Return the number of starts of a task, or None if each seed has its own or the number is not known."""
     if task.world is not None or _is_placed(task):
         return None
     return 1 if task.protocol.init_state is not None else _init_states(task)
 
 
 def _by_start(cases: Iterable[Case], settings: Settings) -> dict[Hashable, list[Case]]:
-    """The cases of each start, by seed."""
+    """Return the cases of each start, sorted by seed."""
     tasks: dict[tuple[str, str, str], list[Case]] = {}
     for case in cases:
         tasks.setdefault((case.suite, case.task_key, case.variation), []).append(case)
@@ -343,7 +344,7 @@ def _by_start(cases: Iterable[Case], settings: Settings) -> dict[Hashable, list[
 
 
 def _start(task: Task, seed: int) -> Hashable:
-    """What a seed of a task begins from where nothing is varied."""
+    """Return the unvaried start of a task's seed."""
     count = starts_of(task)
     # Else the scene seed, which is the seed, decides too.
     return seed if count is None else init_state_of(seed, count)
@@ -351,7 +352,7 @@ def _start(task: Task, seed: int) -> Hashable:
 
 @cache
 def _init_states(task: Task) -> int:
-    """How many init states a task has: as many as its file, or the suite's number if that cannot be read."""
+    """Return the number of a task's init states: that in its file, or the suite's number if the file cannot be read."""
     from pytest_vla.scene.init_states import read_init_states
 
     with suppress(VlaError):
@@ -362,7 +363,9 @@ def _init_states(task: Task) -> int:
 
 @cache
 def _is_placed(task: Task) -> bool:
-    """Whether the scene seed decides how an episode of a task begins, beside its init state; so where nobody knows."""
+    """Whether the scene seed, beside the init state, decides how an episode of a task begins; True if that is not
+    known.
+    """
     from pytest_vla.scene.problem import problem_of
 
     try:
@@ -382,7 +385,7 @@ def _is_placed(task: Task) -> bool:
 
 
 def _drawn(case: Case, settings: Settings) -> str:
-    """The parameters that a variation draws for a case, as text; its seed if they cannot be had."""
+    """Return the parameters that a variation draws for a case, as text; its seed if they cannot be drawn."""
     task = load_suite(case.suite, data=settings.data).task(case.task_key)
     with suppress(VlaError):
         variation = find_variation(task, case.variation, case.seed)

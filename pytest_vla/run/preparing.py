@@ -1,4 +1,4 @@
-"""Shows what takes long before an episode can begin (`pytest_vla.util.live_line`), from workers too."""
+"""Progress of long preparations before an episode (`pytest_vla.util.live_line`), also from workers."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ Show = Callable[[str, bool], None]
 
 @contextmanager
 def preparations_shown(context: RunContext) -> Iterator[None]:
-    """Show where the run is shown what this process prepares within the block."""
+    """Show the preparations of this process within the block, on the terminal of the run."""
     handler = _Handler(_way(context))
     level = LOGGER.level
     LOGGER.addHandler(handler)
@@ -32,7 +32,7 @@ class _Handler(logging.Handler):
         self._show = show
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Show one."""
+        """Show one preparation."""
         what = getattr(record, "preparing", None)
         if what is not None:
             self._show(what, getattr(record, "ended", False))

@@ -1,4 +1,4 @@
-"""The line that tells how a run goes: rewritten in place on a terminal, a new line now and then elsewhere."""
+"""The progress line of a run: rewritten in place on a terminal, a new line now and then elsewhere."""
 
 import math
 import threading
@@ -16,22 +16,25 @@ LOG_EVERY = 60.0
 """Seconds between two lines where output is no terminal, such as CI's log."""
 
 PREPARING_EVERY = 10.0
-"""Likewise between two lines of one kind that tell what has to be prepared before an episode can begin."""
+"""Seconds between two log lines on one kind of preparation before an episode."""
+
+SHORT_LOAD = 1.0
+"""Seconds: a policy that is loaded faster is not announced, except while it loads on a terminal."""
 
 _REDRAW_EVERY = 0.1
 _MOST_TIME = 0.05
-"""Share of this process's time that is spent on a line: of many episodes its rates take long."""
+"""The largest share of this process's time for the line: the rates of many episodes take long."""
 
 
 class ProgressLine:
-    """Shows the line. On a terminal it takes the place of pytest's own dots for episodes.
+    """The progress line. On a terminal it replaces pytest's own dots for episodes.
 
     Args:
         reporter: pytest's.
-        weights: by node id, what share of the run's time an episode is likely to take; any unit.
-        clock: seconds, monotonic.
-        scarce: gives what is scarce, in a few words; empty: nothing is known of it.
-        until: gives the seconds until time ends the run; None: it never does.
+        weights: by node id, an episode's expected share of the run's time; in any unit.
+        clock: returns seconds, monotonic.
+        scarce: returns the bottleneck in a few words; empty if it is not known.
+        until: returns the seconds until a time limit ends the run, or None if the run has no limit.
     """
 
     def __init__(
@@ -64,13 +67,13 @@ class ProgressLine:
             reporter._show_progress_info = False
 
     def show(self, ended: str | None, new: Callable[[], Sequence[VariedOutcome]], done: int, total: int) -> None:
-        """Show the line, if it is time to.
+        """Show the line if it is due.
 
         Args:
-            ended: node id of the episode that ended just now; None: the run begins.
-            new: gives what has ended in this invocation, each episode once.
-            done: how many have ended, with those of the run that had before, and with repeats.
-            total: of the run, likewise.
+            ended: node id of the episode that has just ended, or None when the run begins.
+            new: returns the outcomes of this invocation, each episode once.
+            done: the number of ended episodes, with those of earlier invocations and with repeats.
+            total: the number of the run's episodes, counted the same way.
         """
         now = self._clock()
         self._weight_done += self._weights.get(ended, 0.0) if ended else 0.0
@@ -95,15 +98,15 @@ class ProgressLine:
         self._took = self._shown - now
 
     def leave_out(self, nodes: Iterable[str]) -> None:
-        """These episodes are not to run any more."""
+        """Take episodes that will not run out of the expected time."""
         self._weights = {node: weight for node, weight in self._weights.items() if node not in {*nodes}}
 
     def prepare(self, worker: str, what: str | None) -> None:
-        """Show what has to be prepared before an episode can begin: in the line, or a line of its own now and then.
+        """Show a preparation before an episode: in the line on a terminal, elsewhere as a line of its own now and then.
 
         Args:
-            worker: that is at it; empty: this process.
-            what: it is at; None: it has ended.
+            worker: the worker that prepares; empty for this process.
+            what: the preparation, or None if it has ended.
         """
         with self._lock:
             if what is None:
@@ -153,12 +156,12 @@ def write_apart(reporter: pytest.TerminalReporter, line: str, **markup: bool) ->
 
 
 class LoadingLine:
-    """Shows from its making on that something is loaded; nothing with ``-q``.
+    """A line that shows that a policy is being loaded; silent with ``-q``.
 
     Args:
         config: pytest's.
         model: the policy's name.
-        devices: where it goes.
+        devices: the devices onto which it is loaded.
     """
 
     def __init__(self, config: pytest.Config, model: str, devices: Sequence[str] = (AUTO,)) -> None:
@@ -169,24 +172,28 @@ class LoadingLine:
         self._what, self._began, self._shown = f"{model}{where}", time.monotonic(), False
 
     def tell(self, seconds: float) -> None:
-        """It still loads, and has for so long."""
+        """Show for how many seconds the policy has been loading."""
         if self._reporter is None:
             return
         if self._reporter.isatty:
             self._reporter.rewrite(f"vla: loading {self._what}: {seconds:.0f} s", erase=True)
             self._reporter.flush()
+        elif seconds < SHORT_LOAD:
+            return
         elif not self._shown:
             self._reporter.write_line(f"vla: loading {self._what}")
         self._shown = True
 
     def end(self) -> None:
-        """It is loaded."""
+        """Show that the policy is loaded, unless it was quick."""
         if self._reporter is None:
             return
         self.drop()
-        self._reporter.write_line(f"vla: loaded {self._what} in {time.monotonic() - self._began:.1f} s")
+        seconds = time.monotonic() - self._began
+        if seconds >= SHORT_LOAD:
+            self._reporter.write_line(f"vla: loaded {self._what} in {seconds:.1f} s")
 
     def drop(self) -> None:
-        """There is nothing to say of it."""
+        """Clear the line."""
         if self._reporter is not None and self._shown and self._reporter.isatty:
             self._reporter.rewrite("", erase=True)

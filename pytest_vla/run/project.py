@@ -1,4 +1,4 @@
-"""What a project's ini file says to those who are not pytest: the command, and whoever else reads a run's results."""
+"""The project's ini file, for code outside of pytest: the ``pytest-vla`` command, and readers of a run's results."""
 
 import re
 from collections.abc import Sequence
@@ -19,12 +19,12 @@ RESULTS_KEY = "vla_results"
 
 @dataclass(frozen=True)
 class Project:
-    """A project, as pytest finds it where it is started without paths.
+    """A project, as pytest finds it if it is started without paths.
 
     Attributes:
         folder: pytest's rootdir.
         results: the folder of all runs.
-        models: its own names for policies.
+        models: the project's own names for policies.
     """
 
     folder: Path
@@ -32,21 +32,21 @@ class Project:
     models: dict[str, str] = field(default_factory=dict)
 
     def model(self, typed: str, here: Path) -> tuple[str, Path]:
-        """What the text of ``--vla-model`` stands for, and what paths and modules in it are relative to.
+        """Return the policy that the text of ``--vla-model`` means, and the folder for its paths and modules.
 
         Args:
             typed: the text.
-            here: the folder that it was typed in.
+            here: the folder in which it was given.
         """
         return (self.models[typed], self.folder) if typed in self.models else (typed, here)
 
 
 def typed_model(named: str, device: str | None = None) -> "ModelSpec":
-    """What a command's ``--vla-model`` asks for, typed in the current folder.
+    """Return the policy of a command's ``--vla-model``, given in the current folder.
 
     Args:
         named: the text.
-        device: of ``--vla-device``; None: the first there is.
+        device: the value of ``--vla-device``, or None for the first device.
 
     Raises:
         VlaError: the project's ini file cannot be read.
@@ -60,7 +60,7 @@ def typed_model(named: str, device: str | None = None) -> "ModelSpec":
 
 
 def find_project(here: Path) -> Project:
-    """The project that a folder belongs to. Raises VlaError: its ini file cannot be read, or not understood."""
+    """Find the project of a folder. Raises VlaError if its ini file cannot be read or parsed."""
     # pytest has no public way to read its ini file without loading all plugins and the project's conftest.py.
     from _pytest.config.exceptions import UsageError
     from _pytest.config.findpaths import locate_config
@@ -83,14 +83,14 @@ def find_project(here: Path) -> Project:
 
 
 def named_models(lines: Sequence[Any], file: Path | None) -> dict[str, str]:
-    """The policies that an ini file names, ``NAME = POLICY`` a line.
+    """Return the policies that an ini file names, one ``NAME = POLICY`` a line.
 
     Args:
-        lines: of `MODELS_KEY`.
-        file: for messages.
+        lines: the value of `MODELS_KEY`.
+        file: the file's name for error messages.
 
     Raises:
-        VlaError: a line is none.
+        VlaError: a line has another form.
     """
     models = {}
     for line in lines:
@@ -102,7 +102,7 @@ def named_models(lines: Sequence[Any], file: Path | None) -> dict[str, str]:
         base = text.partition("?")[0]
         if base in models and base != name:
             raise VlaError(
-                f"{file}: {MODELS_KEY}: {name} = {text}, and {base} is a name here itself; write what that stands for: "
+                f"{file}: {MODELS_KEY}: {name} = {text}, but {base} is itself a name of this file; write its policy: "
                 f"{models[base]}"
             )
     return models

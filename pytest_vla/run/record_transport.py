@@ -1,7 +1,7 @@
-"""Records on their way: from the process that ran an episode to the one that keeps and shows them.
+"""The way of a record from the process that ran the episode to the process that keeps and shows it.
 
-The first writes the trajectory's file and hands the record over as one JSON string in the item's `user_properties`; the
-other, the controller (without xdist the same process), takes it off the reports.
+The first process writes the trajectory's file and puts the record as one JSON string into the item's `user_properties`.
+The second process, the controller (without xdist the same process), takes it off the reports.
 """
 
 import dataclasses
@@ -38,14 +38,14 @@ _MOST = 10_000
 
 
 class SharedParts:
-    """Gives records that hold the same objects where they are equal: a quarter of the memory of a run's records."""
+    """Equal parts of a run's records as one object, which saves three quarters of their memory."""
 
     def __init__(self) -> None:
         self._tables: dict[Any, Any] = {}
         self._conditions: dict[Any, Any] = {}
 
     def of(self, record: Record) -> Record:
-        """An equal record. Its tables are not to be changed, as no record's are."""
+        """Return an equal record with shared tables. The tables must not be changed."""
         values: dict[str, Any] = {}
         for name in _TEXTS:
             if type(text := getattr(record, name)) is str:
@@ -99,7 +99,7 @@ def attach_record(item: pytest.Item, run: Path, rollout: "Rollout") -> "Rollout"
 
 
 class RecordReceiver:
-    """Takes records off the reports that bring them."""
+    """The receiving end: takes records off the reports that bring them."""
 
     def __init__(self) -> None:
         # By node id, the hash of the line that came last.
@@ -109,8 +109,10 @@ class RecordReceiver:
         self._shared = SharedParts()
 
     def take(self, report: pytest.TestReport) -> Record | None:
-        """The record that this report is the first to bring: that of the phase in which the episode ran; later ones
-        bring it again. In the report, which goes on to JUnit files and the like, a few words stay of it.
+        """Return the record of a report if the report is the first one with it, else None.
+
+        That is the report of the phase in which the episode ran; later ones bring the record again. A few properties
+        replace the record on the report, which then goes to JUnit files and the like.
         """
         line = _line_on(report)
         if line is None:
@@ -129,7 +131,7 @@ class RecordReceiver:
 
 
 def shown_properties(record: Record) -> dict[str, object]:
-    """What reports have of an episode as properties of its item, in JUnit files too; what is not known is left out."""
+    """Return an episode's properties for reports, also for JUnit files; unknown ones are left out."""
     cost = cumulative(record.costs)
     found = {
         "case": record.case,
@@ -149,7 +151,7 @@ def shown_properties(record: Record) -> dict[str, object]:
 
 
 def record_on(report: pytest.TestReport) -> Record | None:
-    """The record that a report brings, before anybody takes it off."""
+    """Return the record that a report brings, before it is taken off, or None if there is none."""
     line = _line_on(report)
     return None if line is None else parse_record(line)
 
@@ -159,17 +161,17 @@ def _line_on(report: pytest.TestReport) -> str | None:
 
 
 def free_name(run: Path, stem: str) -> str:
-    """The name of a trajectory's file, in a run's folder, as near to a stem as may be.
+    """Return the first free name for a trajectory's file in a run's folder: the stem, or the stem with a number.
 
-    That of a complete episode stays, since it may count; that of an error does not. Workers need not agree: an item
-    runs on one at a time.
+    A file of a complete episode is kept, since it may count; a file of an error is replaced. Workers need not agree, as
+    an item runs on one worker at a time.
     """
     names = (f"{stem}{f'-repeat{number}' if number > 1 else ''}.npz" for number in itertools.count(1))
     return next(name for name in names if trajectory_outcome(run / name) not in COMPLETE)
 
 
 def _file_stem(item: pytest.Item, record: Record) -> str:
-    """Of an item's files; several tests of the user's own may run the same case, and items may be repeated."""
+    """Return the stem of an item's files; it differs between repetitions, and between tests on the same case."""
     if record.of_suite:
         decorated = item.name.partition("[")[2].removesuffix("]")
         is_name = item.nodeid != record.node and re.fullmatch(r"[\w.+-]+", decorated)

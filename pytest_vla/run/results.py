@@ -1,13 +1,13 @@
 """The plugin of the process that keeps a run: what reports bring is counted, stored, shown and judged.
 
-Where a record is written, from pytest's hook on: `Results.pytest_runtest_logreport` takes the record off the report and
-calls `Results.keep_record`; that calls `stored.StoredRun.write_record`; that hands it to `Writer.put` of
+A record is written in these steps: `Results.pytest_runtest_logreport` takes the record off the report and calls
+`Results.keep_record`; that calls `stored.StoredRun.write_record`; that hands it to `Writer.put` of
 `pytest_vla.records.store`, which writes it into the store. (The process that ran the episode has put the record on
-the report: `handover.attach`, called by the `rollout` fixture.)
+the report: `record_transport.attach_record`, called by the `rollout` fixture.)
 
-Each part of the work is a module beside this one: `handover` (records on reports), `so_far` (the progress), `stored`
-(the store), `progress` (the live line), `failures` and `judging` (the verdict), `gate_items` (the gate), `limits` (the
-limit of time), `tracking` (trackers of experiments), `telling` (what is printed). Here they are wired.
+Each part of the work is a module beside this one: `record_transport` (records on reports), `stored` (the store, and the
+progress), `progress` (the live line), `failures` (failed reports), `gate_items` (the gate), `time_budget` (the time
+limit), `tracking` (trackers of experiments), `terminal` (printed lines). This module connects them.
 """
 
 import dataclasses
@@ -54,7 +54,7 @@ _CUT_SHORT = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
 
 @dataclass(frozen=True)
 class RunVerdict:
-    """What is said of a run, and the code that pytest ends with."""
+    """The verdict's lines, and pytest's exit code."""
 
     lines: tuple[str, ...]
     exit_code: int
@@ -68,15 +68,15 @@ def judge_run(
     failures: FailedReports,
     gated: GateOutcome | None = None,
 ) -> RunVerdict:
-    """How all items of the run ended decides; a wanted success rate or a gate stand for the failed episodes.
+    """Judge the run by all of its items; a minimum success rate or a gate replaces the count of failed episodes.
 
     Args:
-        session: of pytest, which has run what it was to run.
-        context: of the run.
-        records: of each of the run's items the one that counts.
-        closed: how the run stands.
-        failures: of this invocation.
-        gated: what became of the gate; None: there is none.
+        session: pytest's, after its items have run.
+        context: the run's context.
+        records: for each of the run's items the record that counts.
+        closed: the run in the store, after its end.
+        failures: the failed reports of this invocation.
+        gated: the end of a run with a gate, or None without a gate.
     """
     selection, resumption = context.selection, context.resumption
     settings, lines, code = selection.settings, tuple[str, ...](), session.exitstatus
@@ -124,8 +124,8 @@ def judge_run(
         wanted = minimum_text(minimum, by_lower_end)
         against = against_others(others, stopped, any(not record.of_suite for record in records))
         passed = not against
-        already = f"; against it already: {'; '.join(against)}" if against else ""
-        lines = (f"not judged: {wanted} is of all shards; `pytest-vla merge` says how{already}",)
+        already = f"; failed already: {'; '.join(against)}" if against else ""
+        lines = (f"not judged: {wanted} applies to all shards together; run `pytest-vla merge`{already}",)
     elif has_minimum:
         lines, passed = judge(records, minimum, others, stopped, by_lower_end, has_policy)
     else:
@@ -137,7 +137,7 @@ def judge_run(
 
 
 def _undecided_text(gated: GateOutcome) -> str:
-    """What keeps ``passed`` from being read as no worse: ``: undecided``."""
+    """Return ``: undecided`` for an undecided gate, so that ``passed`` is not read as no worse."""
     judgement = gated.judged.judgement
     return ": undecided" if judgement is not None and judgement.verdict == "undecided" else ""
 
@@ -247,18 +247,18 @@ class Results:
             self._telling.once(trouble)
 
     def say_once(self, text: str) -> None:
-        """Print a line of its own, the first time that it is said; from any thread."""
+        """Print a line of its own, unless it was printed before; from any thread."""
         self._telling.once(text)
 
     def show_preparation(self, worker: str, what: str, ended: bool) -> None:
-        """Show what a worker, or this process, is at before an episode can begin; from any thread."""
+        """Show a preparation of a worker, or of this process, before an episode; from any thread."""
         if self._progress is not None:
             self._progress.prepare(worker, None if ended else what)
 
     def places(self, nodes: Sequence[str]) -> dict[str, tuple[int, int]]:
-        """Return by node id the round of an item, and its place there; empty if the run has no such order.
+        """Return by node id an item's round and its place there; empty if the run has no such order.
 
-        A run with a sequential gate has one, and a run with a limit of time.
+        A run with a sequential gate has such an order, and a run with a time limit.
         """
         places = self._in_time.places(nodes)
         return self.gate.turns(nodes) if places is None else places
@@ -290,7 +290,7 @@ class Results:
                 self._take_ending(report)
 
     def pytest_report_teststatus(self, report: Any) -> tuple[str, str, Any] | None:
-        """Reruns and *not done* are statuses; where a line shows how the run goes, its episodes have no dots."""
+        """Give pytest the statuses *rerun* and *not done*; while the progress line is shown, episodes have no dots."""
         if report.outcome == "rerun":
             return "rerun", "R", ("RERUN", {"yellow": True})
         if report.outcome == INTERRUPTED:
@@ -348,7 +348,7 @@ class Results:
         from pytest_vla.run.html_report import NO_REPORT, report_run
 
         if not self._stored.closed.items:
-            self._verdict += (f"{NO_REPORT} no episode was run, and {settings.report} is not written",)
+            self._verdict += (f"{NO_REPORT} no episode was run, so {settings.report} was not written",)
             return
         try:
             report_run(self._context.folder, settings.report, settings.data, settings.report_pictures)
@@ -359,7 +359,7 @@ class Results:
             self._verdict += (f"{NO_REPORT} {error}",)
 
     def _end_tracking(self, session: pytest.Session) -> None:
-        """Trackers are told how the run ended; whatever they make of it, its exit code stays."""
+        """Send the run's end to the trackers; an error of a tracker does not change the exit code."""
         if self.tracking is None or not self._stored.closed.items:
             return
         from pytest_vla.run.tracking import run_ending, run_files

@@ -1,4 +1,4 @@
-"""Going on with a run: what of an invocation is kept for it, and which of its items are left to do."""
+"""Resuming a run: the parts of an invocation that are kept for it, and the items that are left."""
 
 import argparse
 import dataclasses
@@ -44,14 +44,14 @@ _RENAMED = {"suites": "suite", "devices": "device"}
 
 @dataclass(frozen=True)
 class Invocation:
-    """What a run was started with.
+    """The invocation that started a run, as the store has it.
 
     Attributes:
-        values: of the options that a resumed run takes over, by attribute.
-        typed: which of them were given, and not by the ini file.
+        values: by attribute, the options that a resumed run takes over.
+        typed: the options that were given on the command line.
         given, model_text, model_folder: as in `Settings`.
-        arguments: the paths and ids that the user gave to pytest, as they were typed.
-        folder: what they are relative to.
+        arguments: the paths and ids that the user gave to pytest, unchanged.
+        folder: the folder for relative paths.
     """
 
     values: Mapping[str, Any]
@@ -64,17 +64,17 @@ class Invocation:
 
 
 def taken_over() -> tuple[Option[Any], ...]:
-    """The options that a resumed run takes over."""
+    """Return the options that a resumed run takes over."""
     return tuple(option for option in OPTIONS if option.belongs != "invocation" and option.into is None)
 
 
 def invocation_of(settings: Settings, arguments: Sequence[str], folder: Path) -> dict[str, Any]:
-    """What a later invocation needs to go on with this run; can be written as JSON.
+    """Return the table that a later invocation needs to resume this run; it can be written as JSON.
 
     Args:
-        settings: of the invocation.
-        arguments: the paths and ids that the user gave to pytest, as they were typed.
-        folder: what they are relative to.
+        settings: the settings of this invocation.
+        arguments: the paths and ids that the user gave to pytest, unchanged.
+        folder: the folder for relative paths.
     """
     options = taken_over()
     kept = {option.attribute: _plain(getattr(settings, option.attribute)) for option in options}
@@ -84,36 +84,36 @@ def invocation_of(settings: Settings, arguments: Sequence[str], folder: Path) ->
 
 
 def read_invocation(run: str, stored: Mapping[str, Any]) -> Invocation:
-    """What `invocation_of` wrote for a run, checked as if it had been typed: it may be anybody's.
+    """Read the table that `invocation_of` wrote, and check it like user input, as others may have written it.
 
-    An option that is not there is of a later version than the run, and has its default.
+    A missing option is newer than the run, and has its default.
 
     Raises:
-        VlaError: it is not as pytest-vla writes it, or says what this version does not know.
+        VlaError: the table has another form, or values that this version does not know.
     """
     if "imported" in stored:
-        raise VlaError(f"--vla-resume: run {run} was imported, and nothing says how to run it")
+        raise VlaError(f"--vla-resume: run {run} was imported, so it cannot be resumed")
     try:
         return _read(stored)
     except VlaError as error:
         raise VlaError(
-            f"--vla-resume: run {run} cannot be gone on with: {error}. It is damaged, or of another version of "
-            "pytest-vla: leave --vla-resume out for a new run"
+            f"--vla-resume: run {run} cannot be resumed: {error}. It is damaged, or another version of pytest-vla "
+            "wrote it: start a new run without --vla-resume"
         ) from error
 
 
 def _read(stored: Mapping[str, Any]) -> Invocation:
     kept = stored.get("settings")
     if not isinstance(kept, dict):
-        raise VlaError("it does not say its settings")
+        raise VlaError("its settings are missing")
     kept = _of_this_version(kept)
     options = taken_over()
     names = [option.attribute for option in options]
     if unknown := sorted(kept.keys() - {*names, "typed", "given", "model_text", "model_folder"}):
-        raise VlaError(f"it has the option {_shown(unknown[0])}, which is not known")
+        raise VlaError(f"its option {_shown(unknown[0])} is unknown")
     for needed in "model", "given", "model_text", "model_folder":
         if kept.get(needed) is None:
-            raise VlaError(f"it does not say its {needed}")
+            raise VlaError(f"its {needed} is missing")
     values = {o.attribute: _value(o, kept[o.attribute]) if o.attribute in kept else o.default for o in options}
     given = _texts("given", kept["given"])
     for each in given:
@@ -130,7 +130,7 @@ def _read(stored: Mapping[str, Any]) -> Invocation:
 
 
 def _of_this_version(kept: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as they are called and written today."""
+    """Return stored settings under their present names and in their present form."""
     found = {_RENAMED.get(name, name): value for name, value in kept.items()}
     lower = found.pop("min_success_lower", False)
     if isinstance(found.get("min_success"), float):
@@ -141,7 +141,7 @@ def _of_this_version(kept: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _value(option: Option[Any], stored: Any) -> Any:
-    """The value of an option, where it can be typed: then it is what comes of the text that it is written as."""
+    """Return an option's stored value, checked by parsing the text that it is written as."""
     wrong = VlaError(f"its {option.attribute} is {_shown(stored)}, no value of {option.flag}")
     for each in stored if isinstance(stored, list) else [stored]:
         if not isinstance(each, str | int | float | None):
@@ -165,7 +165,7 @@ def _value(option: Option[Any], stored: Any) -> Any:
 
 
 def _check_given(text: str) -> None:
-    """What stands in a command that is shown to be typed has to be one of ours."""
+    """Check that a stored argument is one of our options, as it is shown in commands that users copy."""
     flag, separator, value = text.partition("=")
     option = next((each for each in OPTIONS if each.flag == flag and each.again), None)
     if option is not None and bool(separator) is (option.metavar is not None):
@@ -197,7 +197,7 @@ def _texts(name: str, value: Any) -> tuple[str, ...]:
 
 
 def _invocation_text(name: str, value: Any) -> str:
-    """A text such as a command line can have."""
+    """Return a stored text, if a command line can have it."""
     if not isinstance(value, str) or "\0" in value or len(value) > MOST_CHARACTERS:
         raise VlaError(f"its {name} is {_shown(value)}, no text that was typed")
     try:
@@ -208,7 +208,7 @@ def _invocation_text(name: str, value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON has it."""
+    """Return a value that JSON can hold."""
     return str(value) if isinstance(value, Path) else value
 
 
@@ -220,14 +220,14 @@ def _shown(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Resumption:
-    """A run to go on with; builtin types only, since workers are given it.
+    """The run that is resumed; builtin types only, as it is sent to workers.
 
     Attributes:
         run: its name.
-        command: the command line that it was started with.
-        invocation: of `invocation_of`.
-        left: node ids of the items that are missing, ended as errors, failed for another reason than the policy, or
-            were skipped as their group was decided.
+        command: the command line that started it.
+        invocation: the table of `invocation_of`.
+        left: node ids of the items that have no result, ended as errors, failed for a reason other than the policy, or
+            were skipped because their group was decided.
     """
 
     run: str
@@ -237,11 +237,11 @@ class Resumption:
 
 
 def find_resumption(settings: Settings, arguments: Sequence[str]) -> Resumption:
-    """The run that ``--vla-resume`` names.
+    """Find the run that ``--vla-resume`` names.
 
     Raises:
-        VlaError: there is no such run, it is still running, the store cannot be read, or `arguments` has other paths
-            or ids than the run, or the results say what code is to run and may be somebody else's.
+        VlaError: there is no such run, it is still running, the store cannot be read, `arguments` differ from the run's
+            paths and ids, or the results name code to run and may have been written by others.
     """
     from pytest_vla.records.runs import LAST_RUN, is_alive
     from pytest_vla.records.store import open_store
@@ -255,8 +255,8 @@ def find_resumption(settings: Settings, arguments: Sequence[str]) -> Resumption:
         # They may stand in the ini file, and be given each time.
         if arguments and list(arguments) != run.invocation.get("arguments"):
             raise VlaError(
-                f"--vla-resume goes on with what the run was started with: leave {' '.join(arguments)} out, or write "
-                "--vla-resume=RUN with = where that is the name of a run"
+                f"--vla-resume repeats the run's own arguments: leave {' '.join(arguments)} out. If that is the run's "
+                "name, write --vla-resume=RUN (with =)"
             )
         _check_trust(settings, run, read_invocation(run.name, run.invocation), bool(arguments))
         _check_simulator(run.name, store.records(run.name))
@@ -266,7 +266,7 @@ def find_resumption(settings: Settings, arguments: Sequence[str]) -> Resumption:
 
 
 def _check_trust(settings: Settings, run: "Run", kept: Invocation, paths_typed: bool) -> None:
-    """Raises VlaError where the run names code that may come from whoever made the results, and nobody typed it."""
+    """Raise VlaError if the run's results name code that others may have written, and no option names it."""
     from pytest_vla.policies.load import module_places
     from pytest_vla.records.store import STORE
 
@@ -284,8 +284,8 @@ def _check_trust(settings: Settings, run: "Run", kept: Invocation, paths_typed: 
     if why and not settings.model_typed:
         policy = _named(kept.values["model"], kept)
         raise VlaError(
-            f"--vla-resume: run {run.name} says that the policy {policy} is to be loaded, and {why}: what others wrote "
-            f"is not run unasked. Look at it, and add --vla-model={run.model} to run it all the same"
+            f"--vla-resume: run {run.name} would load the policy {policy}, but {why}, so others may have written it. "
+            f"Inspect it, then add --vla-model={run.model} to run it"
         )
     if paths_typed:
         return
@@ -293,33 +293,32 @@ def _check_trust(settings: Settings, run: "Run", kept: Invocation, paths_typed: 
         path = Path(argument.partition("::")[0])
         if os.path.exists(path) and path.resolve().is_relative_to(results):
             raise VlaError(
-                f"--vla-resume: run {run.name} says that the tests of {path} are to be run, and that lies in the "
-                "results: what others wrote is not run unasked. Look at it, and give the run's paths again to run "
-                f"them all the same: {shlex.join(kept.arguments)}"
+                f"--vla-resume: run {run.name} would run the tests of {path}, which lies in the results, so others may "
+                f"have written it. Inspect it, then give the run's paths again: {shlex.join(kept.arguments)}"
             )
 
 
 def policy_note(settings: Settings, resumption: Resumption) -> str | None:
-    """What the policy's name stands for, where a run that is gone on with says it; None: for what it says.
+    """Return a note on the policy that a resumed run loads, or None if its name says it all.
 
     Args:
-        settings: of `resumed_settings`.
+        settings: the settings of `resumed_settings`.
         resumption: the run.
     """
     plain = settings.model == settings.model_text
     if plain and (":" not in str(settings.model) or str(settings.model_folder) == resumption.invocation["folder"]):
         return None
-    return f"run {resumption.run} goes on with the policy {_named(settings.model, settings)}"
+    return f"run {resumption.run} is resumed with the policy {_named(settings.model, settings)}"
 
 
 def _named(model: str | None, loaded: Settings | Invocation) -> str:
-    """What is really loaded of what a run's settings name."""
+    """Return the policy's name with the text and the folder that it is loaded from."""
     text = loaded.model_text
     return f"{text if model == text else f'{model} = {text}'} (of {loaded.model_folder})"
 
 
 def anchored(resumption: Resumption, here: Path) -> list[str]:
-    """The run's paths and ids, such as they mean the same here as where it was started."""
+    """Return the run's paths and ids such that they mean the same from this folder."""
     folder, arguments = Path(resumption.invocation["folder"]), resumption.invocation["arguments"]
     if folder == here:
         return list(arguments)
@@ -330,19 +329,19 @@ def anchored(resumption: Resumption, here: Path) -> list[str]:
 
 
 def _check_simulator(run: str, records: Iterator[Record]) -> None:
-    """Raises VlaError where the run's episodes ended in another version of the simulator than the one installed."""
+    """Raise VlaError if the run's episodes ran in another version of the simulator than the installed one."""
     known = next((record.provenance for record in records if is_complete(record.outcome)), {})
     for name in SUPPORTED:
         before, now = known.get(name), installed(name)
         if before is not None and now is not None and before != now:
             raise VlaError(
-                f"--vla-resume: run {run} has episodes of {name} {before}, and {now} is installed: no rate is of both."
-                f" Install it (pip install {name}=={before}), or leave --vla-resume out for a new run"
+                f"--vla-resume: run {run} used {name} {before}, but {now} is installed. Install the run's version "
+                f"(pip install {name}=={before}), or start a new run without --vla-resume"
             )
 
 
 def _check_costs(run: "Run", records: Iterator[Record]) -> None:
-    """Raises VlaError where the run's file of costs says something else now than when its episodes were charged."""
+    """Raise VlaError if the run's cost file has changed since its episodes were charged."""
     file = read_invocation(run.name, run.invocation).values["cost_file"]
     before = next((r.provenance.get(DECLARED) for r in records if is_complete(r.outcome)), None)
     if file is None or before is None:
@@ -351,27 +350,27 @@ def _check_costs(run: "Run", records: Iterator[Record]) -> None:
 
     if read_costs(file).digest != before:
         raise VlaError(
-            f"--vla-resume: run {run.name} charged its episodes by {file} as that was then, and it was changed: bring "
-            "the file back as it was, or leave --vla-resume out for a new run"
+            f"--vla-resume: {file} has changed since run {run.name} charged its episodes by it. Restore the file, or "
+            "start a new run without --vla-resume"
         )
 
 
 def resumed_settings(settings: Settings, resumption: Resumption, config: pytest.Config) -> Settings:
-    """The settings of the run, with those of this invocation that a run may change.
+    """Return the settings of the run, with those options of this invocation that a resumed run may change.
 
     Args:
-        settings: of this invocation.
+        settings: the settings of this invocation.
         resumption: the run.
-        config: says which options were typed.
+        config: pytest's, with the options on the command line.
 
     Raises:
-        VlaError: an option asks for another run, or the run was written by another version.
+        VlaError: an option differs from the run's, or another version wrote the run.
     """
     kept = read_invocation(resumption.run, resumption.invocation)
     if kept.values["kernels"] != settings.kernels:
         # They are chosen before anybody can ask the store.
         raise VlaError(
-            f"--vla-resume: run {resumption.run} was started with --vla-kernels={kept.values['kernels']}: add that"
+            f"--vla-resume: run {resumption.run} was started with --vla-kernels={kept.values['kernels']}: add it here"
         )
     values = dict(kept.values)
     typed = kept.typed
@@ -397,7 +396,7 @@ def resumed_settings(settings: Settings, resumption: Resumption, config: pytest.
 
 
 def _check_same(run: str, option: Option[Any], kept: Invocation, settings: Settings) -> None:
-    """Raises VlaError where an option that was typed asks for another run than the one that is gone on with."""
+    """Raise VlaError if an option on the command line differs from the resumed run's."""
     before, now = kept.values[option.kept_in], getattr(settings, option.kept_in)
     if before == now or (option.kept_in == "seeds" and kept.values["suite"] and not before and now == DEFAULT_SEEDS):
         return
@@ -406,13 +405,13 @@ def _check_same(run: str, option: Option[Any], kept: Invocation, settings: Setti
     nothing = before is None or before is False or before in ((), "")
     was = f"without {option.flag}" if nothing else f"with {option.flag}={text(before)}"
     raise VlaError(
-        f"--vla-resume: run {run} was started {was}, and not with {text(now)}: leave {option.flag} out, or leave "
-        "--vla-resume out for a new run"
+        f"--vla-resume: run {run} was started {was}, not with {text(now)}: leave {option.flag} out, or start a new run "
+        "without --vla-resume"
     )
 
 
 def keep_left(config: pytest.Config, items: list[pytest.Item], resumption: Resumption) -> None:
-    """Take out all items but those that are left to do."""
+    """Deselect all items but those that are left."""
     wanted = set(resumption.left)
     left = [item for item in items if counted_node(item) in wanted]
     if len(left) < len(items):
@@ -437,11 +436,11 @@ _FAILED_KEY, _STEP_KEY = "cache/lastfailed", "cache/stepwise"
 
 
 def lf_option(config: pytest.Config, nodes: Sequence[str]) -> str | None:
-    """The option by which earlier outcomes say what is run; None: they do not.
+    """Return the pytest option that selects items by earlier outcomes, or None if none does.
 
     Args:
-        config: of the session, or with workers of their controller.
-        nodes: ids of the items that are run, in their order.
+        config: pytest's; with workers, the controller's.
+        nodes: ids of the items to run, in their order.
     """
     cache: Any = getattr(config, "cache", None)
     if cache is None or not nodes:

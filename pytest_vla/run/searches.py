@@ -1,6 +1,6 @@
-"""Searches as items of a run (``--vla-fuzz``): from the process that ran one to the one that writes and tells them.
+"""Searches as items of a run (``--vla-fuzz``): from the process that ran a search to the one that writes and prints it.
 
-A search's episodes are in no record: no rate, no report and no gate counts them.
+A search's episodes have no records: no rate, no report and no gate counts them.
 """
 
 import argparse
@@ -39,14 +39,14 @@ _NOT_OF_CASES = ("--vla-fuzz", "--vla-fuzz-dimensions", "--vla-cases")
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The search of a task, ended: what the `vla_search` fixture gives to a test.
+    """The result of a task's search; the `vla_search` fixture gives it to a test.
 
     Attributes:
-        task: as it is searched.
-        seen: of the scenes that were drawn evenly.
-        known: failures that were found before, and that the policy still has.
-        about: of which policy they are.
-        command: the command line that runs what was found.
+        task: the task, as it was searched.
+        seen: the results of the scenes that were drawn evenly.
+        known: failures of earlier searches that the policy still has.
+        about: the policy that has the failures.
+        command: the command line that runs the failures.
     """
 
     task: "Task"
@@ -57,7 +57,7 @@ class SearchResult:
 
     @property
     def found(self) -> "tuple[Found, ...]":
-        """Each distinct failure, flaky ones too; of those known before, without a boundary, what is not found anew."""
+        """Each distinct failure, also flaky ones; a known one, without a boundary, only if it was not found again."""
         from pytest_vla.fuzz.causes import is_one_cause
 
         now = [each.shrunk.candidate for each in self.seen.found if not each.is_flaky]
@@ -66,17 +66,17 @@ class SearchResult:
 
     @property
     def failures(self) -> "tuple[Found, ...]":
-        """Those that always fail: what fails under some run seeds only is told, and fails no test."""
+        """The failures under every run seed; those under some run seeds only are printed, and do not fail the test."""
         return tuple(each for each in self.found if not each.is_flaky)
 
     @property
     def told_nothing(self) -> bool:
-        """Whether nothing was learned: no scene was tried, or none of them told anything."""
+        """Whether the search has no result: it tried no scene, or none of them counts."""
         return not (self.seen.told_something or self.failures)
 
     @property
     def cases(self) -> "tuple[ListedCase, ...]":
-        """The failures, as a file of cases has them."""
+        """The failures, as a file of cases lists them."""
         from pytest_vla.fuzz.case_file import ListedCase
         from pytest_vla.fuzz.found import boundary_text
 
@@ -86,7 +86,7 @@ class SearchResult:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The rate, each failure, and what told nothing."""
+        """The rate, each failure, and the scenes that do not count."""
         from pytest_vla.fuzz.found import aside_lines, failure_line, rate_text
 
         before = {id(each) for each in self.known}
@@ -96,7 +96,7 @@ class SearchResult:
 
     @property
     def explanation(self) -> str:
-        """What a test says that fails."""
+        """The message of a failed test."""
         number = counted(len(self.failures), "distinct failure")
         again = [f"run {'it' if len(self.failures) == 1 else 'them'}: {self.command}"] if self.command else []
         return printable_lines(
@@ -113,7 +113,7 @@ def replay_command(context: RunContext, key: str = "") -> str:
 
 
 def attach_search(item: pytest.Item, search: SearchResult) -> None:
-    """Put a search on its item, for the process that writes and tells it."""
+    """Put a search on its item, for the process that writes and prints it."""
     cases = [
         {
             "seed": each.candidate.seed,
@@ -136,7 +136,7 @@ def attach_search(item: pytest.Item, search: SearchResult) -> None:
 
 
 class Searches:
-    """The plugin of the process that keeps a run: writes what searches found, as they end, and prints it at the end."""
+    """The plugin of the process that keeps a run: writes each search's cases at its end, and prints all at the end."""
 
     def __init__(self, context: RunContext) -> None:
         self._context, self._config, self._selection = context, context.config, context.selection
@@ -146,12 +146,12 @@ class Searches:
 
     @property
     def file(self) -> Path:
-        """Of the cases that were found."""
+        """The file of the cases that were found."""
         return self._context.folder / CASES_FILE
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """A search comes with the reports of its item's phases; JUnit files and the like are left its numbers."""
+        """Take a search off its report, and leave its numbers there for JUnit files and the like."""
         text = next((str(value) for name, value in report.user_properties if name == PROPERTY), None)
         where = parse_search_id(report.nodeid)
         if text is None or where is None:
@@ -167,7 +167,7 @@ class Searches:
                 pytest.exit(printable_lines(str(error)), returncode=pytest.ExitCode.INTERNAL_ERROR)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Each search's rate and failures, and what runs them again."""
+        """Print each search's rate and failures, and the command that runs them again."""
         verbosity = self._config.get_verbosity()
         if not self._ended or verbosity < -1:
             return
@@ -179,16 +179,16 @@ class Searches:
             for line in others:
                 terminalreporter.write_line(printable_lines(f"  {line}"))
         if self._written:
-            runs = f"`{replay_command(self._context)}` runs {'it' if self._written == 1 else 'them'}"
-            terminalreporter.write_line(printable_lines(f"{counted(self._written, 'case')}: {runs}"))
+            found, command = counted(self._written, "case"), replay_command(self._context)
+            terminalreporter.write_line(printable_lines(f"{found} found; run again with `{command}`"))
 
     def _in_order(self) -> Iterable[tuple[tuple[str, str], Mapping[str, Any]]]:
-        """In that of the suites, whichever worker ended first."""
+        """Return the results in the order of the suites, whichever worker ended first."""
         order = [(suite, key) for suite, keys in self._selection.searches.items() for key in keys]
         return sorted(self._ended.items(), key=lambda each: order.index(each[0]) if each[0] in order else len(order))
 
     def _write(self) -> None:
-        """Raises VlaError."""
+        """Write the file of cases. Raises VlaError."""
         from pytest_vla.fuzz.candidate import Candidate
         from pytest_vla.fuzz.case_file import ListedCase, write_cases
         from pytest_vla.vary.chosen import Change
@@ -215,13 +215,13 @@ DEFAULT_SUITE = "tabletop"
 
 
 def declare_search(parser: argparse.ArgumentParser, drawn: str, seeds: str, file: Path) -> None:
-    """The options.
+    """Declare the options of a command that searches.
 
     Args:
-        parser: of the command.
-        drawn: what is drawn by the run seed too, such as ``scenes``.
-        seeds: what is done with the seeds of cases.
-        file: the file of cases, if no other is asked for.
+        parser: the command's parser.
+        drawn: the name of what the run seed draws too, such as ``scenes``.
+        seeds: the use of the cases' seeds, for the help.
+        file: the default file of cases.
     """
     parser.add_argument("--vla-model", metavar="POLICY", help="as pytest's")
     parser.add_argument(
@@ -253,33 +253,34 @@ def declare_search(parser: argparse.ArgumentParser, drawn: str, seeds: str, file
         metavar="FILE",
         type=Path,
         default=file,
-        help=f"the file of cases; what was there is replaced (default: {file})",
+        help=f"file for the cases; an existing one is replaced (default: {file})",
     )
-    parser.add_argument("--json", action="store_true", help="print what was found for programs")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def check_output(output: Path) -> None:
-    """Refuse before anything is loaded. Raises VlaError."""
+    """Check the output file before anything is loaded. Raises VlaError."""
     if output.is_dir() or not output.absolute().parent.is_dir():
-        raise VlaError(f"{output}: expected a file in a folder that is there (-o)")
+        raise VlaError(f"{output}: expected a file in an existing folder (-o)")
 
 
 def searched_model(options: argparse.Namespace) -> "ModelSpec":
-    """The policy that is searched. Raises VlaError: none is given."""
+    """Return the policy to search. Raises VlaError if none is given."""
     from pytest_vla.run.project import typed_model
 
     if options.vla_model is None:
-        raise VlaError("which policy? Add --vla-model=POLICY, such as --vla-model=tiny")
+        raise VlaError("no policy is given: add --vla-model=POLICY, such as --vla-model=tiny")
     return typed_model(options.vla_model, options.vla_device)
 
 
 def searched_tasks(options: argparse.Namespace) -> "Sequence[Task]":
-    """The tasks that are searched. Raises VlaError: there is none such, or one is varied by itself."""
+    """Return the tasks to search. Raises VlaError if there is none, or if a suite is varied by itself."""
     from pytest_vla.plan.manifests import load_suite, named_suites
     from pytest_vla.plan.select import select_tasks
+    from pytest_vla.plan.task import check_unvaried
 
     names = [name for text in options.vla_suite for name in named_suites(text)]
     tasks = select_tasks([load_suite(name, data=options.vla_data) for name in names], options.vla_tasks)
-    if varied := next((task for task in tasks if task.varied), None):
-        raise VlaError(f"{varied.suite} is varied by itself; take the suite {varied.files} for others")
+    for task in tasks:
+        check_unvaried(task)
     return tasks

@@ -1,4 +1,4 @@
-"""What an invocation collects of the suites: which modules, for which names and paths, with which cases."""
+"""The selection of an invocation: modules and cases of suites, from options, names and paths."""
 
 import os
 import re
@@ -23,7 +23,7 @@ from pytest_vla.plan.manifests import (
     suite_names,
 )
 from pytest_vla.plan.select import SamplingStratum, narrow, of_task, plan, sample, select_tasks, with_twins
-from pytest_vla.plan.task import Task, with_textures
+from pytest_vla.plan.task import Task, check_unvaried, with_textures
 from pytest_vla.run import suite_items
 from pytest_vla.run.constants import SUITES
 from pytest_vla.run.settings import Settings
@@ -33,16 +33,16 @@ from pytest_vla.vary.registry import find_variation, labels_of, listing, name_of
 
 @dataclass(frozen=True)
 class Selection:
-    """What an invocation collects of the suites.
+    """The suites' part of an invocation's collection.
 
     Attributes:
-        settings: of the invocation.
+        settings: the settings of the invocation.
         arguments: pytest's arguments, with files for the names of suites.
-        named: suites asked for by name, in an option or in an id.
+        named: suites that are named by an option or an id.
         paths_given: whether the user gave paths or ids.
-        cases: by suite, what it is to run, where that had to be known before collection.
-        by_ids: whether all that is named is named by ids of cases, as one pastes what failed.
-        searches: by suite, the keys of its tasks that are to be searched.
+        cases: by suite, its cases, as far as they had to be known before collection.
+        by_ids: whether every named suite is named by ids of cases, such as pasted ids of failures.
+        searches: by suite, the keys of its tasks to search.
     """
 
     settings: Settings
@@ -55,21 +55,21 @@ class Selection:
 
     @property
     def only_episodes(self) -> bool:
-        """Whether tests are left out that run no episode: a policy is given, and nothing says what to run on it."""
+        """Whether tests without episodes are deselected: a policy is given, and neither suites nor paths are."""
         return self.settings.model_typed and not self.named and not self.paths_given
 
     def cases_of(self, suite: str) -> tuple[Case, ...]:
-        """What a suite is to run; nothing where no task of it is selected. Raises VlaError."""
+        """Return the cases of a suite, or none if none of its tasks is selected. Raises VlaError."""
         if suite in self.cases:
             return self.cases[suite]
         return planned([load_suite(suite, data=self.settings.data)], self.settings)[suite]
 
 
 def planned(suites: Sequence[Suite], settings: Settings) -> dict[str, tuple[Case, ...]]:
-    """The cases that options ask for, by suite; of a suite without any task that can have a variation none.
+    """Return the cases that the options select, by suite; none for a suite whose tasks cannot have a variation.
 
     Raises:
-        VlaError: as `prepared`; no suite has a task that can have any.
+        VlaError: as `prepared`; or no suite has a task that can have a variation.
     """
     lacking = unavailable([task for suite in suites for task in suite.tasks])
     for need, number in lacking.items():
@@ -97,15 +97,15 @@ def planned(suites: Sequence[Suite], settings: Settings) -> dict[str, tuple[Case
 
 
 def prepared(cases: Sequence[Case], tasks: Sequence[Task], settings: Settings) -> tuple[Case, ...]:
-    """Cases of one suite as they are run: those that can be had, a sample of them, and their twins.
+    """Return the cases of one suite to run: the possible ones, a sample of these, and their twins.
 
     Args:
-        cases: that are asked for.
-        tasks: the suite's.
-        settings: of this invocation.
+        cases: the selected cases.
+        tasks: the suite's tasks.
+        settings: the settings of this invocation.
 
     Raises:
-        VlaError: a variation changes nothing of a task, or no task can have any.
+        VlaError: a variation changes nothing in a task, or no task can have any.
     """
     by_name = {task.key: task for task in tasks if not task.varied}
     chosen = _possible(cases, by_name) if by_name and any(case.variation for case in cases) else tuple(cases)
@@ -116,7 +116,7 @@ def prepared(cases: Sequence[Case], tasks: Sequence[Task], settings: Settings) -
 
 
 def _possible(cases: Sequence[Case], tasks: Mapping[str, Task]) -> tuple[Case, ...]:
-    """Those whose task can have the variation. Raises VlaError where one changes nothing, or none is left."""
+    """Return the cases whose tasks can have the variation. Raises VlaError if one has no effect, or none is left."""
     kept: list[Case] = []
     refused: list[UnfitError] = []
     for case in cases:
@@ -134,7 +134,7 @@ def _possible(cases: Sequence[Case], tasks: Mapping[str, Task]) -> tuple[Case, .
 
 
 def _told(refused: Sequence[UnfitError]) -> Iterable[str]:
-    """What is left out, a line a reason: which kinds, of which tasks, and why."""
+    """Yield the lines on cases that are left out, a line for each reason, with their kinds and tasks."""
     kinds: dict[str, dict[str, None]] = {}
     tasks: dict[str, dict[str, None]] = {}
     for error in refused:
@@ -147,7 +147,7 @@ def _told(refused: Sequence[UnfitError]) -> Iterable[str]:
 
 
 def _stratum(case: Case, varied: Mapping[str, Task]) -> SamplingStratum:
-    """What a sample is spread over."""
+    """Return the stratum of a case, for the even spread of a sample."""
     if not case.variation:
         return of_task(case)
     if case.task_key not in varied:
@@ -162,18 +162,18 @@ def _stratum(case: Case, varied: Mapping[str, Task]) -> SamplingStratum:
 
 
 def task_of(case: Case, settings: Settings) -> Task:
-    """The task of a case, as this invocation runs it. Raises VlaError."""
+    """Return the task of a case, as this invocation runs it. Raises VlaError."""
     return searched_task(case.suite, case.task_key, settings)
 
 
 def select(settings: Settings, arguments: Sequence[str], paths_given: bool, folder: Path) -> Selection:
-    """What to collect. A function of options and arguments alone, since workers replay these.
+    """Return what to collect. The result depends on options and arguments alone, since workers replay these.
 
     Args:
-        settings: of this invocation.
+        settings: the settings of this invocation.
         arguments: pytest's: paths, and ids such as ``libero_goal::test_episode[turn_on_the_stove-seed0]``.
-        paths_given: whether the user gave them; if not, the suites asked for replace them.
-        folder: what relative paths are relative to.
+        paths_given: whether the user gave the arguments; if not, the selected suites replace them.
+        folder: the folder for relative paths.
 
     Raises:
         VlaError: no such suite or task, or a path that would hide a suite.
@@ -228,47 +228,48 @@ def select(settings: Settings, arguments: Sequence[str], paths_given: bool, fold
 
 
 def searched_tasks(suites: Sequence[Suite], settings: Settings) -> dict[str, tuple[str, ...]]:
-    """By suite, the tasks that ``--vla-fuzz`` is to search. Raises VlaError: none, or one of a varied suite."""
+    """Return the tasks that ``--vla-fuzz`` searches, by suite. Raises VlaError for no suite, or for a varied one."""
     if not suites:
-        raise VlaError("--vla-fuzz: which suite is to be searched? Add --vla-suite=tabletop, for example")
+        raise VlaError("--vla-fuzz needs a suite: add --vla-suite=tabletop, for example")
     chosen = plan(suites, settings.tasks, (0,), task_levels=settings.task_levels)
     found = {suite.name: tuple(case.task_key for case in chosen if case.suite == suite.name) for suite in suites}
-    if varied := next((task for suite in suites for task in suite.tasks if task.varied), None):
-        raise VlaError(f"--vla-fuzz: {varied.suite} is varied by itself; take the suite {varied.files} for others")
+    for suite in suites:
+        for task in suite.tasks:
+            check_unvaried(task, "--vla-fuzz")
     return {name: keys for name, keys in found.items() if keys}
 
 
 def searched_task(suite: str, key: str, settings: Settings) -> Task:
-    """The task of a search, as this invocation runs it. Raises VlaError."""
+    """Return the task of a search, as this invocation runs it. Raises VlaError."""
     task = load_suite(suite, data=settings.data).task(key)
     return task if settings.textures is None else with_textures(task, settings.textures)
 
 
 def _check_searches(settings: Settings, named: Sequence[str]) -> None:
-    """Raises VlaError where options of searches do not go together, or an id names one, and none is asked for."""
+    """Raise VlaError if the options of searches do not fit each other, or an id names a search without --vla-fuzz."""
     if settings.fuzz is None and named:
-        raise VlaError(f"{named[0]} is a search: add --vla-fuzz=N, in how many scenes")
+        raise VlaError(f"{named[0]} is a search: add --vla-fuzz=N (the number of scenes)")
     if settings.fuzz is None and settings.fuzz_dimensions:
-        raise VlaError("--vla-fuzz-dimensions is of searches: add --vla-fuzz=N, in how many scenes")
+        raise VlaError("--vla-fuzz-dimensions needs --vla-fuzz=N (the number of scenes)")
     if settings.fuzz is not None and settings.vary_typed:
         raise VlaError("--vla-fuzz draws the changes by itself: leave --vla-vary out, or run without --vla-fuzz")
 
 
 def _why_nothing(suite: Suite, suites: Iterable[Suite], settings: Settings) -> str:
-    """Why a suite that is asked for runs nothing, beside others that run something."""
+    """Return the reason why a selected suite runs nothing while other suites run."""
     meant = [task for task in select_tasks(list(suites), settings.tasks) if task.suite == suite.name]
     levels = settings.task_levels
     if not meant or (levels and not any(task.task_level in levels for task in meant)):
         asked = [f"--vla-tasks={','.join(settings.tasks)}"] * bool(settings.tasks)
         asked += [f"--vla-task-levels={','.join(levels)}"] * bool(levels)
-        return f"none of its {counted(len(suite.tasks), 'task')} is meant by {' and '.join(asked)}"
+        return f"none of its {counted(len(suite.tasks), 'task')} matches {' and '.join(asked)}"
     if any(task.varied for task in suite.tasks):
         return "its list has no variation of its tasks"
     return f"no task of it can have {', '.join(dict.fromkeys(map(name_of, settings.vary)))}"
 
 
 def as_typed(node: str, config: pytest.Config) -> str:
-    """A node id such as it is to be typed where pytest was started."""
+    """Return a node id relative to the folder in which pytest was started."""
     path, separator, names = node.partition("::")
     if is_suite(path):
         return node
@@ -276,20 +277,20 @@ def as_typed(node: str, config: pytest.Config) -> str:
 
 
 def suite_module(name: str) -> Path:
-    """The file that pytest collects for a suite: its own, or the one for all that have none."""
+    """Return the file that pytest collects for a suite: its own, or the one for all suites without one."""
     manifest = suite_manifest(name)
     own = manifest.with_name(f"test_{name}.py") if manifest is not None and manifest.name == MANIFEST else None
     return own if own is not None and own.is_file() else Path(suite_items.__file__)
 
 
 def suite_argument(name: str) -> str:
-    """What names a suite among pytest's arguments."""
+    """Return pytest's argument for a suite."""
     file = suite_module(name)
     return f"{file}::{name}" if file == Path(suite_items.__file__) else str(file)
 
 
 def suite_of(path: Path) -> str | None:
-    """The suite whose module this file is; None for any other file."""
+    """Return the suite whose module this file is, or None for any other file."""
     name = path.parent.name
     if path.name != f"test_{name}.py" or name not in suite_names():
         return None
@@ -298,14 +299,14 @@ def suite_of(path: Path) -> str | None:
 
 
 def suite_of_manifest(path: Path) -> str | None:
-    """The suite that pytest collects where it meets this file, see `_manifest_collected`; None for any other file."""
+    """Return the suite that pytest collects by this manifest (`_manifest_collected`), or None for another file."""
     return next((name for name in suite_names() if _manifest_collected(name) == path.resolve()), None)
 
 
 def _manifest_collected(name: str) -> Path | None:
-    """The manifest of a suite of ours without a module of its own: pytest collects it there in a folder that is given.
+    """Return the manifest by which pytest collects one of our suites without a module, if it is in a given folder.
 
-    Not another package's: a project's plain run would collect the project's suites.
+    Another package's manifest does not count: a project's plain run would collect the project's suites.
     """
     manifest = suite_manifest(name)
     if manifest is None or suite_module(name) != Path(suite_items.__file__):
@@ -316,7 +317,7 @@ def _manifest_collected(name: str) -> Path | None:
 
 @dataclass(frozen=True)
 class _Argument:
-    """An argument of pytest's, with the suite and the case that it names."""
+    """One of pytest's arguments, with the suite and the case that it names."""
 
     text: str
     suite: str | None = None
@@ -325,7 +326,7 @@ class _Argument:
 
 
 def _translate(argument: str, folder: Path) -> list[_Argument]:
-    """A suite's file for a suite's name, or for a name of several theirs; any other argument as it is."""
+    """Return a suite's file for its name, each file for the name of several suites; any other argument unchanged."""
     path, separator, names = argument.partition("::")
     # pytest shows ids relative to the current folder, as ../libero_goal::...; a folder cannot have names after it.
     name = Path(path).name
@@ -350,7 +351,7 @@ def _translate(argument: str, folder: Path) -> list[_Argument]:
 
 
 def _of_suite(argument: str, suite: str, separator: str, names: str, is_path: bool) -> _Argument:
-    """An argument that names a suite; `names`: what it says behind that."""
+    """Return the argument for a suite; `names` is the part of the id after the suite's name."""
     text = argument if is_path else f"{suite_argument(suite)}{separator}{names}"
     node = f"{suite}{separator}{names}"
     # Also where it was pasted with what pytest-repeat adds.
@@ -359,7 +360,7 @@ def _of_suite(argument: str, suite: str, separator: str, names: str, is_path: bo
 
 
 def _suites_in(arguments: Sequence[str], folder: Path) -> list[str]:
-    """The suites that pytest meets at or under one of the paths, by their modules or manifests."""
+    """Return the suites that pytest finds at or under the paths, by their modules or manifests."""
     paths = [(folder / argument.partition("::")[0]).resolve() for argument in arguments]
     files = {name: _manifest_collected(name) or suite_module(name) for name in suite_names()}
     # What many share is collected of those that are named.
@@ -368,13 +369,13 @@ def _suites_in(arguments: Sequence[str], folder: Path) -> list[str]:
 
 
 def _check_not_hidden(file: str, paths: Sequence[str], folder: Path) -> None:
-    """pytest drops a file that lies under a given folder, and on its way down does not enter environments."""
+    """Raise VlaError if a suite lies in an environment under a given folder: pytest does not enter environments."""
     for path in paths:
         above = (folder / path.partition("::")[0]).resolve()
         between = [parent for parent in Path(file).parents if parent != above and parent.is_relative_to(above)]
         hiding = next((parent for parent in between if (parent / "pyvenv.cfg").is_file()), None)
         if hiding is not None:
             raise VlaError(
-                f"{path} has the environment {hiding} in it, where the suites are installed, and pytest does not look "
-                "into environments: leave the path out, or give the folders of your tests"
+                f"the suites are installed in the environment {hiding} under {path}, and pytest does not collect from "
+                "environments: leave the path out, or give the folders of your tests"
             )

@@ -1,4 +1,4 @@
-"""What the command line and the ini file ask for, as one value."""
+"""The settings of an invocation, from the command line and the ini file."""
 
 import argparse
 from collections.abc import Callable, Mapping
@@ -23,14 +23,14 @@ SHOWN_ALONE = "--vla-video=all"
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(Options):
-    """What the command line and the ini file ask for: the value of every option, and what follows from them.
+    """The settings of an invocation: the value of every option, and values derived from them.
 
     Attributes:
-        model_text: what `model` stands for: itself, or what the ini file says of that name.
-        model_folder: what paths and modules in it are relative to: where pytest was started, or the ini file's folder.
+        model_text: the policy that `model` means: itself, or the ini file's text for that name.
+        model_folder: the folder for the policy's paths and modules: where pytest was started, or the ini file's folder.
         model_names: the ini file's names for policies.
-        typed: the options, by attribute, that were given for this run, and not by the ini file.
-        given: the options that an episode is run again with, as typed, without suites, tasks and seeds.
+        typed: the options, by attribute, that were given on the command line.
+        given: the options for a command that runs an episode again, unchanged, without suites, tasks and seeds.
         plugins: modules with our hooks that ``-p`` names, for the policy's process.
     """
 
@@ -43,34 +43,34 @@ class Settings(Options):
 
     @property
     def model_typed(self) -> bool:
-        """Whether the policy was given for this run, and not by the ini file."""
+        """Whether --vla-model was given on the command line (not by the ini file)."""
         return "model" in self.typed
 
     @property
     def vary_typed(self) -> bool:
-        """Likewise the variations."""
+        """Whether --vla-vary was given on the command line (not by the ini file)."""
         return "vary" in self.typed
 
     @property
     def min_success_typed(self) -> bool:
-        """Likewise the wanted success rate."""
+        """Whether --vla-min-success was given on the command line (not by the ini file)."""
         return "min_success" in self.typed
 
     @property
     def spec(self) -> ModelSpec:
-        """What the policy is loaded from, on the first device; there has to be one."""
+        """The specification of the policy, on the first device. There has to be a policy."""
         timeout = self.policy_timeout or REQUEST_TIMEOUT
         return ModelSpec(
             str(self.model_text), self.model_folder, self.device[0], timeout, self.model_names, plugins=self.plugins
         )
 
     def command(self, node_id: str, config: pytest.Config) -> str:
-        """The command line that runs just this item again, and shows it."""
+        """Return the command line that runs just this item again, with a video."""
         return pytest_command(config, node_id, *self.given, SHOWN_ALONE)
 
 
 def read_settings(config: pytest.Config) -> Settings:
-    """The settings of this invocation. Depends on the command line and the ini file alone, as workers replay them.
+    """Return the settings of this invocation, from the command line and the ini file alone: workers replay them.
 
     Raises:
         VlaError: a value cannot be used.
@@ -120,7 +120,7 @@ def _ini_text(config: pytest.Config, key: str) -> str:
     value = config.getini(key)
     if not isinstance(value, str):
         # Of pyproject.toml, where a list looks right.
-        raise VlaError(f"{config.inipath}: {key} = {value!r}: expected a text, with commas where several stand in it")
+        raise VlaError(f"{config.inipath}: {key} = {value!r}: expected a text; separate several values by commas")
     return value.strip()
 
 
@@ -136,7 +136,7 @@ def _read(parse: Callable[[str], Any], text: str, where: str) -> Any:
 
 
 def _model_text(model: str, named: Mapping[str, str]) -> str:
-    """What a name of the ini file stands for, with the arguments that are typed after it. Raises VlaError."""
+    """Return the policy of an ini file's name, with the arguments after the name. Raises VlaError."""
     base, mark, query = model.partition(ARGUMENTS_MARK)
     if base not in named:
         return model
@@ -151,6 +151,6 @@ def _model_text(model: str, named: Mapping[str, str]) -> str:
 def _check_seeds(seeds: tuple[int, ...] | None, of_episodes: tuple[int, ...] | None) -> None:
     if seeds is not None and of_episodes is not None and sorted(seeds) != list(of_episodes):
         raise VlaError(
-            f"--vla-episodes={len(of_episodes)} means seeds 0 to {len(of_episodes) - 1}, and --vla-seeds says others: "
-            "give one of them"
+            f"--vla-episodes={len(of_episodes)} means seeds 0 to {len(of_episodes) - 1}, but --vla-seeds differs: "
+            "give only one of them"
         )

@@ -1,7 +1,7 @@
-"""``--vla-shard=3/16``: which of the selected items this machine runs, and what its run keeps of the whole selection.
+"""``--vla-shard=3/16``: this machine's share of the selected items, and the plan of all shards that its run keeps.
 
-Every process that collects finds the same: items are shared out by their ids, their scenes, and durations from a file
-or step budgets, and never by what a store happens to hold.
+Every process that collects finds the same shards: they follow from the items' ids, their scenes, and durations from a
+file or step budgets, and never from the contents of a store.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,28 +32,27 @@ FIRST = 1
 
 
 def check_shard(settings: Settings, config: pytest.Config) -> None:
-    """Raises VlaError where something was asked for that no shard can do by itself."""
+    """Raise VlaError if an option cannot work in a shard."""
     if settings.shard is None:
         if settings.shard_durations is not None:
-            raise VlaError("--vla-shard-durations says how shards are balanced: add --vla-shard=N/COUNT")
+            raise VlaError("--vla-shard-durations needs --vla-shard=N/COUNT")
         return
     flag = f"--vla-shard={settings.shard[0]}/{settings.shard[1]}"
     if settings.baseline is not None:
         raise VlaError(
-            f"{flag}: a gate judges all episodes, and a shard has some of them: leave --vla-baseline out "
-            "(-o vla_baseline= where the ini file has it), and run `pytest-vla gate` when `pytest-vla merge` has made "
-            "one run of all shards"
+            f"{flag}: a gate needs all episodes, and a shard has only some: leave --vla-baseline out (-o vla_baseline= "
+            "if the ini file sets it), and run `pytest-vla gate` after `pytest-vla merge`"
         )
     for option, name in ((LAST_FAILED, "lf"), (STEPWISE, "stepwise")):
         if config.getoption(name, False):
             raise VlaError(
-                f"{flag}: {option} runs what failed on this machine, and no other shard would know of it: leave it "
-                "out. --vla-resume goes on with a shard that was stopped"
+                f"{flag}: {option} selects the failures of this machine, which the other shards do not know: leave it "
+                "out. --vla-resume resumes a stopped shard"
             )
 
 
 class ShardItems:
-    """The plugin of each process that collects: takes out what other shards run."""
+    """The plugin of each process that collects: deselects the items of other shards."""
 
     def __init__(self, context: RunContext) -> None:
         self._settings, self._findings = context.settings, context.findings
@@ -73,22 +72,22 @@ class ShardItems:
             items[:] = [item for item in items if shards[item.nodeid] == number]
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Keep what could not be collected, as pytest may go on without it: whoever merges learns what is missing."""
+        """Keep the reason of a collection error, as pytest may continue without those tests; merging reports it."""
         if report.failed:
             self._findings.uncollected.setdefault(report.nodeid, _why(report))
 
 
 def shard_line(table: Mapping[str, Any]) -> str:
-    """What of the selection this shard has, in a line."""
+    """Return the line on this shard's part of the selection."""
     number, count, own = table["number"], table["count"], table["own"]
     whole = counted(table["items"], "item")
     if own or not table["items"]:
         return f"vla: shard {number} of {count}: {own} of {whole}"
-    return f"vla: shard {number} of {count} is empty, as the selection has {whole}"
+    return f"vla: shard {number} of {count} is empty: the selection has {whole}"
 
 
 def shard_end(context: RunContext, has_run: bool) -> str:
-    """Return the line on the shard when pytest ends: it was empty, or the command that makes one run of all shards."""
+    """Return the shard's line for pytest's end: it was empty, or the command that merges all shards."""
     settings, table = context.settings, context.findings.shard
     if table is not None and is_empty_shard(context):
         return f"{shard_line(table)}: there is nothing to run here"
@@ -96,23 +95,23 @@ def shard_end(context: RunContext, has_run: bool) -> str:
         return ""
     own = shard_folder(settings.results.parent.parent, settings.shard) == settings.results
     command = "pytest-vla merge" if own else "pytest-vla merge DIR... -o .vla"
-    return f"when all {counted(settings.shard[1], 'shard')} have ended, `{command}` makes one run of them"
+    return f"when all {counted(settings.shard[1], 'shard')} have ended, merge them: `{command}`"
 
 
 def kept_of_shard(context: RunContext) -> dict[str, Any]:
-    """Return what the run's invocation keeps of the shard."""
+    """Return the shard's table for the run's invocation."""
     table = context.findings.shard
     return {} if table is None else {SHARD: with_uncollected(table, context.findings.uncollected)}
 
 
 def is_empty_shard(context: RunContext) -> bool:
-    """Whether there is nothing to run here since other shards run all that is selected."""
+    """Whether there is nothing to run here because other shards have the whole selection."""
     table = context.findings.shard
     return table is not None and bool(table["items"]) and not table["own"]
 
 
 def planned_items(collected: Collected) -> tuple[tuple[str, ...], tuple[str, ...], frozenset[str]]:
-    """What a run has in its store: its episodes, its further items, and which episodes are several tests'."""
+    """Return a run's episodes, its other items, and those episodes that several tests share."""
     names, shared = collected.names, collected.shared
     episodes = dict.fromkeys(shared.get(node, names.get(node, node)) for node in collected.cases)
     others = dict.fromkeys(
@@ -122,14 +121,14 @@ def planned_items(collected: Collected) -> tuple[tuple[str, ...], tuple[str, ...
 
 
 def step_budgets(suites: Iterable[str], data: Path | None) -> dict[str, int]:
-    """The most steps of an episode, by suite. Raises VlaError: there is no such suite."""
+    """Return the step budget of each suite. Raises VlaError if there is no such suite."""
     from pytest_vla.plan.manifests import load_suite
 
     return {name: load_suite(name, data=data).protocol.max_steps for name in suites}
 
 
 def _shared_out(collected: Collected, count: int, settings: Settings) -> tuple[dict[str, int], str]:
-    """By node id the shard, and what said how long items take. Raises UsageError: the file of durations is none."""
+    """Return the shard of each node id, and the source of the durations. Raises UsageError for an invalid file."""
     from pytest_vla.plan.durations import estimate
     from pytest_vla.plan.manifests import suite_names
     from pytest_vla.scale.shards import Unit, partition, read_durations
@@ -157,19 +156,19 @@ def _shared_out(collected: Collected, count: int, settings: Settings) -> tuple[d
 
 
 def _why(report: pytest.CollectReport) -> str:
-    """The exception's line, which is the last of those that pytest marks; where it marks none, the first."""
+    """Return the line of the exception, which is the last one that pytest marks; without marks, the first line."""
     lines = [line for line in report.longreprtext.splitlines() if line.strip()]
     marked = [line.removeprefix("E ") for line in lines if line.startswith("E ")]
     return next(iter([*marked[-1:], *lines]), "it could not be collected").strip()
 
 
 def _unit_of(node: str, collected: Collected) -> str:
-    """What is not parted: repetitions of an item, and tests that share an episode."""
+    """Return the name of an item's unit, which one shard has: its repetitions, and tests that share its episode."""
     return collected.shared.get(node, collected.names.get(node, node))
 
 
 def _planned(collected: Collected, shards: Mapping[str, int]) -> Sequence[ShardItem]:
-    """The whole selection as one machine would enter it: tests without episodes before those with."""
+    """Return the whole selection as one machine would store it: tests without episodes before those with episodes."""
     episodes, others, shared = planned_items(collected)
     of: dict[str, int] = {}
     for node in collected.nodes:
@@ -182,14 +181,13 @@ def _planned(collected: Collected, shards: Mapping[str, int]) -> Sequence[ShardI
 
 
 def scene_names(cases: Iterable[Case], data: Path | None = None) -> dict[Case, str]:
-    """A name for each case's scene: equal where one compiled model serves both. Each task file is read once.
+    """Return a name for each case's scene, equal if one compiled model serves both; each task file is read once.
 
-    A task whose file is missing or invalid shares a name with others such of its suite: its episode will say what is
-    wrong.
+    Tasks of a suite whose files are missing or invalid share a name: their episodes will report the error.
 
     Args:
-        cases: of any suites.
-        data: the folder given by ``--vla-data``; None: the default roots.
+        cases: cases of any suites.
+        data: the folder of ``--vla-data``, or None for the default roots.
     """
     try:
         roots = data_roots(data)
@@ -209,7 +207,7 @@ def scene_names(cases: Iterable[Case], data: Path | None = None) -> dict[Case, s
 
 
 def _own_world_of(case: Case, data: Path | None) -> str | None:
-    """A name for the world that the suite brings for this task; None: it is MuJoCo's."""
+    """Return a name for the world that the suite brings for this task, or None if it uses MuJoCo's."""
     try:
         task = _tasks_of(case.suite, data).get(case.task_key)
     except VlaError:
@@ -218,7 +216,7 @@ def _own_world_of(case: Case, data: Path | None) -> str | None:
 
 
 def _is_changed(case: Case, data: Path | None) -> bool:
-    """Whether a case's variation makes another scene of its task's."""
+    """Whether a case's variation changes the compiled scene of its task."""
     from pytest_vla.vary.registry import compiles_anew
 
     try:

@@ -33,12 +33,12 @@ _EXIT_LOCK_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Closed:
-    """A run as it stands in the store when this invocation has ended.
+    """A run in the store, at the end of this invocation.
 
     Attributes:
-        items: all of the run; none where no episode ran.
-        repetition: what of it does not count.
-        sample: what ran, where time has ended it; None: it has not.
+        items: all items of the run; none if no episode ran.
+        repetition: the episodes of the run that do not count.
+        sample: the sample that ran before a time limit, or None if no time limit ended the run.
     """
 
     items: tuple[RunItem, ...] = ()
@@ -49,10 +49,10 @@ class Closed:
 class StoredRun:
     """The run of this invocation in the store. Nothing is written before the first episode is known.
 
-    What cannot be read or written raises VlaError.
+    All read and write errors are raised as VlaError.
 
     Args:
-        context: of this process, which keeps the run.
+        context: the context of this process, which keeps the run.
     """
 
     def __init__(self, context: RunContext) -> None:
@@ -73,12 +73,12 @@ class StoredRun:
         return self._store is not None
 
     def begin(self, collected: Collected, agreed: Mapping[str, Any], workers: int) -> None:
-        """Enter the run, or go on with it; `SoFar` knows then which episodes it has, and what they are to take.
+        """Store a new run, or resume a stored one; `RunState` then knows its episodes and their expected durations.
 
         Args:
             collected: the items of this invocation.
-            agreed: what a new run keeps beside its invocation.
-            workers: how many processes run them.
+            agreed: further tables for a new run's invocation.
+            workers: the number of processes that run the items.
         """
         from pytest_vla.records.store import Writer, open_store
 
@@ -100,30 +100,30 @@ class StoredRun:
         """Write a record into the store, unless the run has ended.
 
         Args:
-            record: of an episode that has ended.
-            at_once: whether it is to be on the disk when this returns, however fast records come; see `Writer`.
+            record: the record of an episode that has ended.
+            at_once: whether it has to be on the disk when this returns, however fast records come; see `Writer`.
         """
         if self._writer is not None:
             self._writer.put([record], at_once=at_once)
 
     def write_status(self, name: str, status: str) -> None:
-        """Write how an item ended; later for tests without episodes, which may be many and quick."""
+        """Write an item's status; delayed for tests without episodes, which can be many and quick."""
         self._statuses[name] = status
         if name in self._so_far.episodes or name in self._so_far.shared:
             self._write_statuses()
 
     def settle(self) -> None:
-        """All that came so far is on the disk, or `end` says why not."""
+        """Wait until all records are on the disk; `end` reports an error."""
         if self._writer is not None:
             self._writer.settle()
 
     def end(self, without_policy: bool, sample: Callable[[bool], TimeLimitSample] | None = None) -> None:
-        """The invocation has ended: `closed` says how the run stands. Where nothing ran, the run is forgotten.
+        """End the run and set `closed`. A run in which nothing ran is removed from the store.
 
         Args:
             without_policy: whether the policy could not be loaded, or did not fit.
-            sample: makes what is told of the run of whether all of it ran in the balanced order; None: time has not
-                ended it.
+            sample: returns the sample of a run that a time limit ended, given whether all of it ran in the balanced
+                order; None if no time limit ended the run.
         """
         store, writer, self._store = self._store, self._writer, None
         if store is None or writer is None:
@@ -205,13 +205,13 @@ class StoredRun:
         self._writer.put(new)
 
     def _exited(self, code: int, place: str) -> None:
-        """`os._exit` was called in the middle of the run, in whatever thread."""
+        """Store the run's end after `os._exit` was called during the run, in any thread."""
         from pytest_vla.records.store import open_store
 
         code, resume = code if code % 256 else FAILED, resume_command(self._context.config, self._run.name)
         told = (
             f"\npytest-vla: os._exit was called at {place} while {self._so_far.left} of {len(self._so_far.episodes)} "
-            f"episodes were not run: pytest ends with code {code}; `{resume}` goes on\n"
+            f"episodes were not run: pytest ends with code {code}; resume with `{resume}`\n"
         )
         with suppress(OSError):
             os.write(self._context.stderr, told.encode(errors="replace"))
@@ -226,7 +226,7 @@ class StoredRun:
 
 
 class RunState:
-    """Counts in memory; nothing is read or written."""
+    """The progress of a run, in memory: its episodes, the records that count, and what this invocation has done."""
 
     def __init__(self) -> None:
         self.estimates: dict[str, DurationEstimate] = {}
@@ -252,39 +252,44 @@ class RunState:
         self._new: dict[str, None] = {}
 
     def expect(self, collected: Collected) -> None:
-        """These items are this invocation's."""
+        """Add the items of this invocation."""
         self.names.update({node: node for node in collected.cases} | dict(collected.names))
         self.shared.update(collected.shared)
         own = [name for node, name in self.names.items() if node not in self.shared]
         self._further = len(own) - len(set(own))
 
     def recorded_as(self, node: str) -> str:
-        """What an item's ending is recorded as."""
+        """Return the name under which an item's outcome is recorded."""
         return self.names.get(node, node)
 
     @property
     def episode_names(self) -> dict[str, str]:
-        """By the node ids of this invocation's items with an episode, what that episode is recorded as."""
+        """The name under which each episode is recorded, by node id of this invocation's items with an episode."""
         return self.names | self.shared
 
     def episodes_of(self, collected: Collected) -> dict[str, Case]:
-        """The cases of some items, by what their episodes are recorded as, each once."""
+        """Return the cases of items, each once, by the names under which their episodes are recorded."""
         return {self.shared.get(node, self.names[node]): case for node, case in collected.cases.items()}
 
     def resume(self, kept: Iterable[tuple[Record, str | None]], episodes: tuple[str, ...]) -> None:
-        """The run has these records, with the statuses of their items, and runs these episodes now."""
+        """Start from a resumed run.
+
+        Args:
+            kept: the run's records, with the statuses of their items.
+            episodes: the episodes that this invocation runs.
+        """
         found = list(kept)
         self.tally = RunTally(found)
         self.kept = sum(record.node not in episodes for record, _ in found)
 
     def attempt_of(self, record: Record, reruns: int) -> int:
-        """Which attempt a record is: after errors of earlier ones, and after as many that left none."""
+        """Return the number of a record's attempt: after earlier errors, and after reruns that left no record."""
         before = self.tally.records.get(record.node)
         errors = before.attempt if before is not None and before.outcome == "error" else 0
         return max(record.attempt + reruns, errors + 1)
 
     def add(self, record: Record, node: str) -> None:
-        """An item's episode has ended."""
+        """Add the record of an item's episode that has ended."""
         self.tally.keep(record)
         self.decided.discard(record.node)
         self.skipped.discard(record.node)
@@ -293,17 +298,17 @@ class RunState:
 
     @property
     def new(self) -> tuple[Record, ...]:
-        """What counts of that which has ended in this invocation, each episode once."""
+        """The records that count of the episodes that ended in this invocation, each episode once."""
         return tuple(map(self.tally.records.__getitem__, self._new))
 
     @property
     def done(self) -> int:
-        """How many have ended, with those of earlier invocations. An item that is run several times is so many."""
+        """The number of ended episodes, with those of earlier invocations; repetitions of an item count each."""
         return self.kept + len(self._ended)
 
     @property
     def total(self) -> int:
-        """How many there are to end; of a shared episode there are more where its tests are run by several workers."""
+        """The number of episodes of the run; an episode that tests share on several workers counts several times."""
         return max(len(self.episodes) + self._further - len(self.decided), self.done)
 
     @property

@@ -13,12 +13,12 @@ pytestmark = pytest.mark.vla
 
 
 def test_episode(rollout: "Rollout") -> None:
-    """The policy does the task within the suite's step budget."""
+    """Run the policy on the task, and check that it succeeds within the suite's step budget."""
     if not rollout.passed:
         pytest.fail(rollout.explanation, pytrace=False)
 
 
 def test_fuzz(vla_search: "SearchResult") -> None:
-    """No scene of the task was found that the policy should do and does not."""
+    """Search the task's scenes, and check that no scene was found that the policy fails although it is solvable."""
     if vla_search.failures:
         pytest.fail(vla_search.explanation, pytrace=False)

@@ -1,5 +1,6 @@
-"""What a run says on the terminal: what is to come, how it went, and what went wrong beside it."""
+"""The lines that a run prints on the terminal: its plan, its results, and warnings."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -17,22 +18,23 @@ from pytest_vla.run.stored import Closed
 from pytest_vla.util.text import printable_lines
 
 if TYPE_CHECKING:
+    from pytest_vla.reports.terminal.summary import SummaryLine
     from pytest_vla.run.early_stopping import Deciding
 
 
-# What a run with a gate can find, told before its first episode.
+# The drop that a run with a gate can detect, printed before its first episode.
 
 SEED = 0
-"""Of the simulations: the same run is told the same."""
+"""The seed of the simulations, so that equal runs print equal lines."""
 
 
 def foreseen_line(gate: GateConfig, cases: Mapping[str, Case], run_seed: int) -> str:
-    """The smallest drop that the run would find, by group; of a sequential gate, which groups are too small for any.
+    """Return the line on the smallest detectable drop; for a sequential gate, on groups that are too small.
 
     Args:
-        gate: of the run.
-        cases: that it runs, by node id.
-        run_seed: under which.
+        gate: the run's gate, with its plan.
+        cases: the run's cases, by node id.
+        run_seed: the run seed.
     """
     if gate.rule != FIXED:
         return _too_few(gate, len({case.task for case in cases.values()}))
@@ -45,7 +47,7 @@ def foreseen_line(gate: GateConfig, cases: Mapping[str, Case], run_seed: int) ->
 
 
 def _too_few(gate: GateConfig, tasks: int) -> str:
-    """The groups in which not even a run that loses everything would be called a regression; empty: none is."""
+    """Return the line on groups too small for a regression even without any success; empty if there are none."""
     if gate.agreed is None:
         return ""
     import numpy as np
@@ -63,13 +65,46 @@ def _too_few(gate: GateConfig, tasks: int) -> str:
     if not told:
         return ""
     return (
-        f"too few rounds to find a regression even if every episode is lost: {', '.join(told)}; run more episodes of "
-        "each task (--vla-episodes), or say --vla-gate=fixed"
+        f"too few rounds to detect a regression, even without any success: {', '.join(told)}. Use more --vla-episodes, "
+        "or --vla-gate=fixed"
     )
 
 
+MOST_SINGLE_TASKS = 9
+"""More tasks than these, with one episode each, have no row each without -v: a rate of one episode tells little."""
+
+
+def _without_single_episodes(
+    lines: "tuple[SummaryLine, ...]", records: Sequence[Record], width: int | None
+) -> "tuple[SummaryLine, ...]":
+    """Replace the rows of many tasks with one unvaried episode each by a line; the FAILED lines name the failures."""
+    from pytest_vla.metrics.extra_metrics import by_origin
+    from pytest_vla.metrics.rates import is_plain
+    from pytest_vla.metrics.selection import observations
+    from pytest_vla.reports.terminal.summary import LOG_WIDTH, SummaryLine, summary_lines
+
+    distinct = observations(records)
+    of_suites = [record for record in distinct if record.of_suite]
+    tasks = Counter((record.suite, record.task_key) for record in of_suites)
+    if len(tasks) <= MOST_SINGLE_TASKS or set(tasks.values()) != {1} or not all(map(is_plain, of_suites)):
+        return lines
+    own = by_origin(record for record in distinct if not record.of_suite)
+    full, short = (summary_lines(of_suites, own, each, width or LOG_WIDTH, width is None) for each in (True, False))
+    texts = [line.text for line in lines]
+    start = next((at for at in range(len(texts)) if texts[at : at + len(full)] == full), None)
+    if start is None:
+        return lines
+    note = f"{len(tasks)} tasks have one episode each; -v shows them"
+    return (*lines[:start], *map(SummaryLine, (*short, note)), *lines[start + len(full) :])
+
+
+def _width(reporter: pytest.TerminalReporter) -> int | None:
+    """Return the width of the terminal, or None for a log."""
+    return reporter._tw.fullwidth if reporter.isatty else None
+
+
 class RunReporter:
-    """Writes where pytest writes; nothing where it has no terminal reporter."""
+    """Prints the run's lines by pytest's terminal reporter; silent if there is none."""
 
     def __init__(self, context: RunContext) -> None:
         self._context, self._config = context, context.config
@@ -82,15 +117,23 @@ class RunReporter:
         return reporter
 
     def once(self, text: str) -> None:
-        """A line of its own in the middle of a run, the first time that it is said."""
+        """Print a line of its own in the middle of a run, unless it was printed before."""
         from pytest_vla.run.progress import write_apart
 
         if text not in self._said and self.reporter is not None:
             write_apart(self.reporter, f"vla: {text}", yellow=True)
         self._said.add(text)
 
+    def _write(self, reporter: pytest.TerminalReporter, text: str, **look: bool) -> None:
+        """Write lines that fit the terminal; a line with a command is left whole, to be copied."""
+        from pytest_vla.reports.text import wrapped
+
+        for line in printable_lines(text).splitlines() or [""]:
+            for part in [line] if "`" in line or not line else wrapped(line, _width(reporter)):
+                reporter.write_line(part, **look)
+
     def error(self, error: Exception) -> None:
-        """What the run could not be ended for."""
+        """Print the error that kept the run from ending well."""
         if self.reporter is not None:
             self.reporter.ensure_newline()
             self.reporter.write_line(printable_lines(f"pytest-vla: {error}"))
@@ -98,7 +141,7 @@ class RunReporter:
     def what_comes(
         self, collected: Collected, workers: int, gate: GateConfig | None, deciding: "Deciding | None" = None
     ) -> None:
-        """How many episodes of what are to run; of a run that is gone on with, what is left of it and not collected."""
+        """Print the plan of the run; for a resumed run, also the episodes that were not collected."""
         from pytest_vla.reports.terminal.progress import duration_text
         from pytest_vla.reports.terminal.summary import opening_line, searches_line, starts_line, uncollected_line
 
@@ -116,12 +159,19 @@ class RunReporter:
         reporter.ensure_newline()
         if (shard := self._context.findings.shard) is not None:
             reporter.write_line(shard_line(shard))
+        opening = ""
         if cases or resumed is not None:
-            reporter.write_line(opening_line(cases, model, workers, estimates, resumed, bool(left)))
+            opening = opening_line(cases, model, workers, estimates, resumed, bool(left))
+        starts = ""
         if len(cases) > 1:
             from pytest_vla.run.preflight import distinct_starts
 
-            reporter.write_line(starts_line(len(cases), distinct_starts(cases, settings)))
+            number = distinct_starts(cases, settings)
+            starts = starts_line(len(cases), number)
+            if number == len(cases) and resumed is None:
+                opening, starts = f"{opening}, {starts.removeprefix('vla: ')}", ""
+        for line in filter(None, (opening, starts)):
+            self._write(reporter, line)
         if collected.searches:
             reporter.write_line(searches_line(len(collected.searches), settings.fuzz or 0, model, workers))
         limit = self._context.limit
@@ -130,16 +180,20 @@ class RunReporter:
 
             order = "the gate's order" if deciding is not None else "an order that is balanced at any time"
             until = duration_text(limit.left(clock()))
-            reporter.write_line(f"vla: ends in {until} ({limit_text(limit, settings)}), in {order}")
+            self._write(reporter, f"vla: stops after {until} ({limit_text(limit, settings)}); episodes run in {order}")
         if gate is not None:
-            reporter.write_line(printable_lines(f"vla: {agreed_line(gate)}"))
+            self._write(reporter, f"vla: {agreed_line(gate)}")
+            if gate.agreed is not None and self._config.get_verbosity() > 0:
+                from pytest_vla.gate.manifest import manifest_details
+
+                self._write(reporter, f"vla: {manifest_details(gate.agreed)}")
             planned = so_far.episodes_of(collected)
             if resumption is None and (foreseen := foreseen_line(gate, planned, settings.run_seed)):
-                reporter.write_line(printable_lines(f"vla: {foreseen}"))
+                self._write(reporter, f"vla: {foreseen}")
         if deciding is not None and deciding.skipped:
             from pytest_vla.run.early_stopping import left_line
 
-            reporter.write_line(printable_lines(left_line(deciding)))
+            self._write(reporter, left_line(deciding))
         if resumption is not None and (missing := set(left) - set(map(so_far.recorded_as, collected.nodes))):
             reporter.write_line(uncollected_line(sorted(missing), resumption.command))
 
@@ -151,14 +205,14 @@ class RunReporter:
         verdict: Sequence[str],
         utilisation: Sequence[str] = (),
     ) -> None:
-        """A table of rates; one line with -q, nothing with -qq, nothing where no episode ran. The verdict always.
+        """Print the rates and the verdict. With -q the rates are one line, with -qq only the verdict is printed.
 
         Args:
             reporter: pytest's.
-            records: of each of the run's items the one that counts.
-            closed: how the run stands.
-            verdict: its lines.
-            utilisation: lines on how busy device and cores were.
+            records: for each of the run's items the record that counts.
+            closed: the run in the store, after its end.
+            verdict: the verdict's lines.
+            utilisation: lines on the use of device and cores.
         """
         from pytest_vla.gate.min_success import FAILED, PASSED
         from pytest_vla.reports.terminal.summary import LOOKS, SummaryLine, Tone
@@ -169,9 +223,11 @@ class RunReporter:
         if closed.items and verbosity >= -1:
             from pytest_vla.reports.terminal.summary import closing_lines
 
-            width = reporter._tw.fullwidth if reporter.isatty else None
+            width = _width(reporter)
             resume = resume_command(self._config, run.name)
             lines = closing_lines(records, run, closed.items, resume, verbosity, width, closed.repetition)
+            if verbosity == 0:
+                lines = _without_single_episodes(lines, records, width)
         if verbosity >= 0 and (prices := self._context.findings.prices):
             from pytest_vla.reports.terminal.summary import price_lines
 
@@ -181,11 +237,13 @@ class RunReporter:
         if verbosity >= -1 and (told := shard_end(self._context, bool(closed.items))):
             lines = (*lines, SummaryLine(told))
         if verbosity >= 0 and (lines or verdict):
+            # pytest has ended its line of dots; it would write an empty line below the heading for it.
+            reporter.currentfspath = None
             reporter.section("vla")
         for text, tone in lines:
-            reporter.write_line(printable_lines(text), **LOOKS[tone])
+            self._write(reporter, text, **LOOKS[tone])
         for text in verdict:
             look: Tone = (
                 "good" if text.startswith(PASSED) else "bad" if text.startswith((FAILED, NO_REPORT)) else "plain"
             )
-            reporter.write_line(printable_lines(text), **LOOKS[look])
+            self._write(reporter, text, **LOOKS[look])

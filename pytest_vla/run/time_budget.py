@@ -38,26 +38,26 @@ clock: Callable[[], float] = time.monotonic
 
 
 def make_limit(settings: Settings) -> TimeLimit | None:
-    """The limit of this invocation, which begins now; None: it has none."""
+    """Return the time limit of this invocation, which starts now, or None if it has none."""
     if settings.model is None or (settings.max_hours is None and settings.worker_hours is None):
         return None
     return TimeLimit(clock(), settings.max_hours, settings.worker_hours)
 
 
 def is_limited(settings: Settings) -> bool:
-    """Whether time may end it."""
+    """Whether a time limit is set."""
     return settings.max_hours is not None or settings.worker_hours is not None
 
 
 def limit_text(limit: TimeLimit, settings: Settings) -> str:
-    """The option that ends it, as it could be typed."""
+    """Return the option that sets the limit, with its value."""
     name = "worker_hours" if limit.by_work else "max_hours"
     option = next(each for each in OPTIONS if each.attribute == name)
     return f"{option.flag}={hours_text(getattr(settings, name))}"
 
 
 def hours_text(seconds: float) -> str:
-    """``8``, ``0.5``; ``20m``, ``90s`` where hours are no short number: as `hours_of` reads it, to six digits."""
+    """Write a time so that `hours_of` can parse it, to six digits, such as ``8``, ``0.5``, ``20m`` or ``90s``."""
     from pytest_vla.run.arguments import plain_number
 
     # Of 0.0000001 hours the seconds are 0.00035999999999999997.
@@ -69,9 +69,9 @@ def hours_text(seconds: float) -> str:
 
 
 def is_balanced(context: RunContext) -> bool:
-    """Whether episodes run in the balanced order: with a limit, and in runs that have run so from their beginning on.
+    """Whether episodes run in the balanced order: with a time limit, or if the resumed run began in that order.
 
-    A sequential gate has an order of its own, which was agreed.
+    A sequential gate has its own planned order.
     """
     selection, resumption = context.selection, context.resumption
     if is_gated(selection) and selection.settings.gate == SEQUENTIAL:
@@ -81,17 +81,17 @@ def is_balanced(context: RunContext) -> bool:
 
 
 def kept_order(context: RunContext) -> dict[str, Any]:
-    """Return what a new run keeps of its order."""
+    """Return the run's order for its invocation in the store."""
     return {ORDER: BALANCED} if is_balanced(context) else {}
 
 
 class BalancedOrder:
-    """The order of a run's episodes, the same for each invocation of it.
+    """The balanced order of a run's episodes, the same for each invocation of the run.
 
     Args:
-        episodes: all of the run, by what they are recorded as.
-        known: the cases of those that are no suites' own items, as far as this invocation has them.
-        settings: of the run.
+        episodes: all episodes of the run, by the names under which they are recorded.
+        known: the cases of the user's own tests, as far as this invocation has them.
+        settings: the settings of the run.
     """
 
     def __init__(self, episodes: Iterable[str], known: Mapping[str, Case], settings: Settings) -> None:
@@ -106,11 +106,11 @@ class BalancedOrder:
         self._last = len(rounds)
 
     def place(self, node: str, name: str | None) -> tuple[int, int]:
-        """The round of an item and its place within it.
+        """Return the round of an item and its place within it.
 
         Args:
             node: the item's id.
-            name: what its episode is recorded as; None: it has none.
+            name: the name under which its episode is recorded, or None if it has none.
         """
         if name is not None:
             return self._places.get(name, (self._last, 0))
@@ -118,16 +118,16 @@ class BalancedOrder:
         return (self._last + 1, 0) if parse_search_id(node) else (FIRST_TURN, 0)
 
     def balance(self, done: Iterable[str]) -> "Balance":
-        """How balanced it is what ran."""
+        """Return how evenly the ended episodes cover the run's strata."""
         from pytest_vla.scale.order import balance_of
 
         return balance_of(self.planned, done)
 
 
 def planned_of(episodes: Iterable[str], known: Mapping[str, Case], settings: Settings) -> "list[PlannedEpisode]":
-    """The episodes of a run, as the order is drawn of them.
+    """Return the episodes of a run, for drawing the balanced order.
 
-    A test of the user's own that was run by an earlier invocation is a stratum by its function.
+    A user's own test that an earlier invocation ran is a stratum by its function.
     """
     from pytest_vla.run.sharding import scene_names
     from pytest_vla.scale.order import PlannedEpisode
@@ -147,7 +147,7 @@ def planned_of(episodes: Iterable[str], known: Mapping[str, Case], settings: Set
 
 
 def _kind_of(case: Case, data: Path | None) -> tuple[str, ...]:
-    """Dimension, kind and level of a variation; empty: there is none."""
+    """Return dimension, kind and level of a variation; empty for none."""
     from pytest_vla.plan.manifests import load_suite
     from pytest_vla.vary.registry import find_variation, parts_told_apart
 
@@ -169,10 +169,10 @@ def _kind_of(case: Case, data: Path | None) -> tuple[str, ...]:
 
 
 class BeginInTime:
-    """The hooks of a process that runs items: one that would come too late is not begun, and leaves no report.
+    """The hooks of a process that runs items: an item that would start too late is passed over, without a report.
 
     Args:
-        may_begin: asks whoever keeps the run, for an item.
+        may_begin: asks the process that keeps the run whether the next item may start.
     """
 
     def __init__(self, may_begin: Callable[[], bool]) -> None:
@@ -183,7 +183,7 @@ class BeginInTime:
     # Before whoever runs an item several times.
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
-        """Pass over it, if it is too late; not over a test whose episode has run in this process already."""
+        """Pass over an item after the time limit, unless its shared episode has already run in this process."""
         shared = episode_node(item) if shared_by(item) else None
         if shared is not None and shared == self._shared:
             return None
@@ -196,54 +196,54 @@ class BeginInTime:
 def longest_known(
     durations: Iterable[tuple[str, str, int, float]], suites: Iterable[str], estimates: Iterable[float]
 ) -> float:
-    """Seconds of the longest episode that is to be expected, by earlier runs of the policy; 0: nothing is known.
+    """Return the longest expected duration of an episode in seconds, by earlier runs of the policy; 0 if unknown.
 
     Args:
-        durations: of `Store.durations`.
-        suites: that are to run.
-        estimates: seconds that episodes are likely to take, of those that are measured.
+        durations: the rows of `Store.durations`.
+        suites: names of the suites to run.
+        estimates: expected seconds of those episodes that were measured.
     """
     wanted = set(suites)
     return max([*(seconds for suite, _, _, seconds in durations if suite in wanted), *estimates], default=0.0)
 
 
 def sample_of_run(by: str, balance: "Balance", is_whole: bool, workers: int) -> TimeLimitSample:
-    """What time left, where it ended a run.
+    """Return the sample that ran before a time limit ended the run.
 
     Args:
-        by: the option that ended it.
-        balance: of what ran.
+        by: the option with the limit.
+        balance: the balance of the episodes that ran.
         is_whole: whether all of it ran in the balanced order.
-        workers: processes that ran it.
+        workers: the number of processes that ran it.
     """
     about = balance.tasks, balance.strata, round(balance.share, 4), round(balance.off, 2), workers
     return TimeLimitSample(by, balance.done, balance.planned, is_whole, *about)
 
 
 def time_line(sample: TimeLimitSample, limit: TimeLimit, resume: str, ran: int, by_gate: bool) -> str:
-    """What is said at the end of a run that time has ended.
+    """Return the line for the end of a run that a time limit ended.
 
     Args:
-        sample: what ran.
-        limit: that ended it.
-        resume: the command that goes on with it.
-        ran: how many episodes this invocation ran.
-        by_gate: whether it was in the order of a sequential gate.
+        sample: the sample that ran.
+        limit: the time limit.
+        resume: the command that resumes the run.
+        ran: the number of episodes of this invocation.
+        by_gate: whether the order was that of a sequential gate.
     """
     from pytest_vla.reports.terminal.progress import duration_text
 
     planned = counted(sample.planned, "episode")
     if not sample.planned:
-        return f"vla: time was up ({sample.by}): not all searches were begun; go on with `{resume}`"
+        return f"vla: time limit reached ({sample.by}): not all searches were begun; resume with `{resume}`"
     if not ran:
         longest = f", and an episode may take {duration_text(limit.longest)}" if limit.longest else ""
         return (
-            f"vla: no episode was run: time was up ({sample.by}) before the first could begin: starting took "
+            f"vla: no episode was run: the time limit ({sample.by}) was reached first: starting took "
             f"{duration_text(limit.took or 0.0)}{longest}; give more time"
         )
-    told = f"vla: time was up ({sample.by}): {sample.done} of {planned} ran"
+    told = f"vla: time limit reached ({sample.by}): {sample.done} of {planned} ran"
     if sample.balanced and sample.is_few:
-        told += f", {sample.few_text}: the rate of so short a run may be off by points"
+        told += f", {sample.few_text}: the rate of so short a run can be off by points"
     elif sample.balanced and sample.done < sample.strata:
         told += f", a balanced sample, drawn evenly over {_strata_text(sample)}, some of which have none yet"
     elif sample.balanced:
@@ -252,8 +252,8 @@ def time_line(sample: TimeLimitSample, limit: TimeLimit, resume: str, ran: int, 
     elif by_gate:
         told += ", in the gate's order"
     else:
-        told += ", no balanced sample: not all of it ran in the order of a run with a limit"
-    return f"{told}; go on with `{resume}`"
+        told += ", not a balanced sample: part of it ran in another order"
+    return f"{told}; resume with `{resume}`"
 
 
 def _strata_text(sample: TimeLimitSample) -> str:
@@ -263,12 +263,12 @@ def _strata_text(sample: TimeLimitSample) -> str:
 
 
 def in_order(items: Sequence[pytest.Item], order: BalancedOrder, names: Mapping[str, str]) -> list[pytest.Item]:
-    """Items in the order of a run with a limit, for one process.
+    """Sort items into the order of a run with a time limit, for one process.
 
     Args:
         items: in any order.
-        order: of the run's episodes.
-        names: by node id, of items with an episode, what that is.
+        order: the order of the run's episodes.
+        names: by node id of items with an episode, the name under which it is recorded.
     """
     return sorted(items, key=lambda item: order.place(item.nodeid, names.get(item.nodeid)))
 
@@ -279,7 +279,7 @@ _WHOLE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 
 
 class InTime:
-    """The limit and the order of a run, in the process that keeps it. Does nothing if the run has neither."""
+    """The time limit and the order of a run, in the process that keeps it. Does nothing if the run has neither."""
 
     def __init__(self, context: RunContext) -> None:
         self._context, self._so_far = context, context.so_far
@@ -289,12 +289,12 @@ class InTime:
 
     @property
     def until(self) -> Callable[[], float] | None:
-        """Gives the seconds until time ends the run; None: it never does."""
+        """A function that returns the seconds until the time limit, or None if there is no limit."""
         limit = self._limit
         return None if limit is None else lambda: limit.left(clock())
 
     def begin(self, collected: Collected, workers: int) -> None:
-        """The run's items are known, and how many processes run them."""
+        """Start with the run's items and its number of workers."""
         if is_balanced(self._context):
             self._order = BalancedOrder(self._so_far.episodes, self._so_far.episodes_of(collected), self._settings)
         self._workers = max(workers, 1)
@@ -302,29 +302,29 @@ class InTime:
             self._limit.share(self._workers)
 
     def learn(self, record: Record) -> None:
-        """An episode has ended: others may take as long."""
+        """Take an ended episode's duration into account: the next ones may take as long."""
         if self._limit is not None and record.outcome != "error":
             self._limit.learn(record.timings.get("wall") or 0.0)
 
     def places(self, nodes: Sequence[str]) -> dict[str, tuple[int, int]] | None:
-        """By node id, in which round an item's turn comes, and its place there; None: it has no such order."""
+        """Return each item's round, and its place there, by node id; None if the run has no such order."""
         if self._order is None:
             return None
         names = self._so_far.episode_names
         return {node: self._order.place(node, names.get(node)) for node in nodes}
 
     def put_in_order(self, session: pytest.Session) -> None:
-        """Without workers, the session's items are run as they stand."""
+        """Sort the session's items, which are run in this order if there are no workers."""
         if self._order is not None:
             session.items[:] = in_order(session.items, self._order, self._so_far.episode_names)
 
     def has_ended(self, session: pytest.Session) -> bool:
-        """Whether time, and nothing else, has ended the run: -x stops by an outcome, and Ctrl-C cuts what runs."""
+        """Whether only the time limit has ended the run, and neither -x nor Ctrl-C."""
         is_cut = bool(session.shouldstop or session.shouldfail) or session.exitstatus not in _WHOLE
         return self._limit is not None and self._limit.is_up and not is_cut
 
     def sample(self, is_whole: bool) -> TimeLimitSample:
-        """What ran of a run that time has ended.
+        """Return the sample of a run that the time limit has ended.
 
         Args:
             is_whole: whether all of it ran in the balanced order.
@@ -335,11 +335,11 @@ class InTime:
         return sample_of_run(by, order.balance(records), is_whole, self._workers)
 
     def lines(self, sample: TimeLimitSample | None, by_gate: bool) -> tuple[str, ...]:
-        """What is said of it at the end; nothing, where time has not ended it.
+        """Return the lines for the run's end; none if no time limit ended the run.
 
         Args:
-            sample: what ran.
-            by_gate: whether it was in the order of a sequential gate.
+            sample: the sample that ran.
+            by_gate: whether the order was that of a sequential gate.
         """
         if self._limit is None or sample is None:
             return ()

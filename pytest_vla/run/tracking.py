@@ -1,7 +1,7 @@
-"""``--vla-track``: the run in trackers of experiments, told as it goes by the process that keeps it.
+"""``--vla-track``: the run in experiment trackers, updated during the run by the process that keeps it.
 
-What breaks in a tracker is told once, and changes neither a record nor the exit code: the points that it did not take
-are kept, and offered again at the run's end.
+An error in a tracker is printed once, and changes neither a record nor the exit code: the points that the tracker did
+not take are kept, and sent again at the run's end.
 """
 
 import json
@@ -49,10 +49,10 @@ _LONGEST_KEPT, _LONGEST_FILE = 1000, 100_000
 
 
 def chosen_trackers(names: Sequence[str]) -> tuple[TrackerEntry, ...]:
-    """The trackers of these names, each once, with all that they need installed.
+    """Return the trackers of these names, without duplicates, after checking that their packages are installed.
 
     Raises:
-        VlaError: there is no such tracker, or its package is missing; says how to mend it.
+        VlaError: there is no such tracker, or its package is missing; with the command that installs it.
     """
     known = extensions.trackers()
     found = []
@@ -74,7 +74,7 @@ def chosen_trackers(names: Sequence[str]) -> tuple[TrackerEntry, ...]:
 
 @dataclass
 class _Tracked:
-    """The run in one tracker, and what it did not take."""
+    """The run in one tracker, and the calls that failed and are sent again."""
 
     entry: TrackerEntry
     tracker: "Tracker"
@@ -82,10 +82,10 @@ class _Tracked:
 
 
 def make_tracking(context: RunContext, tell: Callable[[str], None]) -> "Tracking | None":
-    """Return the run in the trackers of ``--vla-track``, or None if there are none to track it in.
+    """Return the run in the trackers of ``--vla-track``, or None if there are none.
 
     Args:
-        context: of the process that keeps the run.
+        context: the context of the process that keeps the run.
         tell: prints a line on the terminal, once.
 
     Raises:
@@ -100,14 +100,14 @@ def make_tracking(context: RunContext, tell: Callable[[str], None]) -> "Tracking
 
 
 class Tracking:
-    """A plugin: it is told of every episode by pytest-vla's own hook.
+    """A plugin that gets every episode by pytest-vla's own hook, and sends it to the trackers.
 
     Args:
-        entries: of `chosen_trackers`; not empty.
-        settings: of the invocation.
+        entries: the result of `chosen_trackers`; not empty.
+        settings: the settings of the invocation.
         run: the run's folder.
         command: the command line, for people.
-        tell: says a line on the terminal, once.
+        tell: prints a line on the terminal, once.
     """
 
     def __init__(
@@ -132,10 +132,10 @@ class Tracking:
         """Begin the run in every tracker, or resume it there.
 
         Args:
-            cases: of the episodes that are to run.
+            cases: the cases of the episodes to run.
 
         Raises:
-            UsageError: a tracker cannot be begun in.
+            UsageError: a tracker refuses the run.
         """
         try:
             self._begin(sorted({case.suite for case in cases}), len(cases))
@@ -154,23 +154,23 @@ class Tracking:
             except (Exception, SystemExit) as error:
                 told = str(error) if isinstance(error, VlaError) else describe(error)
                 raise VlaError(
-                    f"--vla-track={entry.name}: nothing can be tracked: {without_password(told)}. Mend that, or leave "
+                    f"--vla-track={entry.name}: tracking could not start: {without_password(told)}. Fix this, or leave "
                     f"{entry.name} out"
                 ) from error
 
     def go_on(self, tally: "RunTally", ended: int) -> None:
-        """The run is in the store.
+        """Take over a run that has just been stored.
 
         Args:
-            tally: says which records count, now and later.
-            ended: how many records it has, of earlier invocations.
+            tally: knows which records count, now and later.
+            ended: the number of records of earlier invocations.
         """
         self._tally, self._step = tally, ended
         for record in tally.records.values():
             self._rates.add(record)
 
     def pytest_vla_episode_finished(self, record: Record) -> None:
-        """An episode of this run has ended, and its record is kept."""
+        """Send an episode to the trackers after its record is stored."""
         from pytest_vla.track.tracker import Point, episode_numbers, episode_texts, texts_of
 
         if not self._tracked or self._tally is None:
@@ -188,14 +188,14 @@ class Tracking:
             self._keep()
 
     def end(self, ending: "Ending", files: Callable[[Path], Iterator[Path]]) -> tuple[str, ...]:
-        """The run has ended, for now.
+        """End the run in the trackers, for this invocation.
 
         Args:
-            ending: how, without files.
-            files: makes those that go with it in a folder.
+            ending: the run's end, without files.
+            files: makes the run's files in a folder.
 
         Returns:
-            What is to be said of it, a line each tracker.
+            A line for each tracker.
         """
         from dataclasses import replace
 
@@ -238,11 +238,11 @@ class Tracking:
             if what is not None:
                 tracked.unsent.append(what)
                 self._tell(
-                    f"{name} does not track this run: {told}. The run goes on, and its records are whole; at its end "
-                    "all is offered again"
+                    f"{name} does not track this run: {told}. The run continues with complete records; all points "
+                    "are sent again at its end"
                 )
             else:
-                self._tell(f"{name} has not all of this run: {told}. Its records are whole: {self._run.parent}")
+                self._tell(f"{name} lacks part of this run: {told}. The records are complete: {self._run.parent}")
 
     def _texts(self, suites: Sequence[str], episodes: int) -> dict[str, str]:
         settings = self._settings
@@ -268,14 +268,14 @@ class Tracking:
 
 @contextmanager
 def _unwarned() -> Iterator[None]:
-    """What a tracker's package warns of is not the tests' affair, and with ``-W error`` is no error."""
+    """Ignore warnings of a tracker's package, which are no errors of the tests, even with ``-W error``."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
 def _kept(file: Path) -> dict[str, str]:
-    """By tracker, what an earlier invocation kept of it; what is not as it was written is nothing."""
+    """Return the text that an earlier invocation kept for each tracker; invalid contents are ignored."""
     try:
         found = json.loads(read_plain(file, _LONGEST_FILE))
     except (OSError, ValueError, RecursionError):
@@ -300,15 +300,15 @@ def run_ending(
     code: int,
     run: Path,
 ) -> Ending:
-    """How a run has ended, without files.
+    """Return the end of a run, without files.
 
     Args:
-        records: of each item the one that counts.
-        items: of the run.
-        verdict: what is said of the run at its end.
-        gated: what became of its gate; None: it has none.
-        code: pytest's.
-        run: its folder.
+        records: for each item the record that counts.
+        items: the run's items.
+        verdict: the verdict's lines.
+        gated: the end of a run with a gate, or None without a gate.
+        code: pytest's exit code.
+        run: the run's folder.
     """
     texts = {"exit_code": str(code), "records": f"{run.parent}, run {run.name}", **reason_texts(records)}
     if verdict:
@@ -324,16 +324,16 @@ def run_ending(
 def run_files(
     run: Path, data: Path | None, page: Path | None, tell: Callable[[str], None]
 ) -> Callable[[Path], Iterator[Path]]:
-    """Makes the files of a run that has ended, in a folder.
+    """Return a function that makes the files of an ended run in a folder.
 
-    ``run.json`` is what ``pytest-vla runs --json`` says of it, ``episodes.csv`` what ``pytest-vla export`` does,
-    ``report.json`` what ``pytest-vla report --format=json`` does, where that has anything to say.
+    ``run.json`` has the output of ``pytest-vla runs --json``, ``episodes.csv`` that of ``pytest-vla export``,
+    ``report.json`` that of ``pytest-vla report --format=json``, if the report has any section.
 
     Args:
-        run: its folder.
-        data: of ``--vla-data``.
-        page: of ``--vla-report``; None, or no file: there is none.
-        tell: is told why one cannot be made; the others are.
+        run: the run's folder.
+        data: the folder of ``--vla-data``.
+        page: the file of ``--vla-report``, if there is one.
+        tell: is called with the reason why a file cannot be made; the other files are made.
     """
 
     def files(folder: Path) -> Iterator[Path]:

@@ -1,4 +1,4 @@
-"""How busy device and cores are while a policy's processes serve a run's workers, looked at as episodes end."""
+"""The use of device and cores while a policy's processes serve a run's workers, sampled as episodes end."""
 
 import time
 from collections import deque
@@ -18,12 +18,12 @@ ADVISED_ROUNDS = 2
 
 
 class Utilisation:
-    """Samples of what the policy's processes see.
+    """Samples of the statistics of a policy's processes.
 
     Attributes:
-        workers: that ask.
-        most: questions in a call, at most.
-        room: workers that the memory would have held; None: not known.
+        workers: the number of workers.
+        most: the maximal number of questions in a call.
+        room: the number of workers that fit into the memory, or None if not known.
     """
 
     def __init__(
@@ -34,14 +34,14 @@ class Utilisation:
         room: int | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Begins the run's time.
+        """Start the run's clock.
 
         Args:
-            seen: gives what each process has seen so far.
-            workers: that ask.
-            most: questions in a call, at most.
-            room: workers that the memory holds; None: not known.
-            clock: seconds, monotonic.
+            seen: returns the statistics of each process so far.
+            workers: the number of workers.
+            most: the maximal number of questions in a call.
+            room: the number of workers that fit into the memory, or None if not known.
+            clock: returns seconds, monotonic.
         """
         self._seen, self._clock, self._began = seen, clock, clock()
         self.workers, self.most, self.room = workers, most, room
@@ -54,7 +54,7 @@ class Utilisation:
         """Take a sample.
 
         Args:
-            left: how many episodes of the run have not ended.
+            left: the number of the run's episodes that have not ended.
         """
         sample = self._seen()
         if not any(each.questions for each in sample):
@@ -69,13 +69,13 @@ class Utilisation:
             self._last = sample
 
     def recent(self) -> DeviceUse | None:
-        """Of about the last `RECENT_SECONDS`; None where that is too little to say."""
+        """Return the use over about the last `RECENT_SECONDS`, or None if too little is known."""
         if len(self._samples) < 2:
             return None
         return use_of(_between(self._samples[0], self._samples[-1]))
 
     def steady(self) -> tuple[ServingStats, ...]:
-        """What was seen while every worker had an episode; empty where there was no such time."""
+        """Return the statistics of the time in which every worker had an episode; empty if there was none."""
         if self._first is None or self._last is None or _seconds(self._last) <= _seconds(self._first):
             return ()
         return _between(self._first, self._last)
@@ -95,10 +95,10 @@ def _between(first: Sequence[ServingStats], last: Sequence[ServingStats]) -> tup
 
 
 def scarce_now(utilisation: Utilisation | None) -> str:
-    """Return in a few words what is scarce now, or an empty text if too little is known.
+    """Return the present bottleneck in a few words, or an empty text if too little is known.
 
     Args:
-        utilisation: of the run, or None if its policy has no processes of its own.
+        utilisation: the run's samples, or None if its policy has no processes of its own.
     """
     if utilisation is None:
         return ""
@@ -108,11 +108,11 @@ def scarce_now(utilisation: Utilisation | None) -> str:
 
 
 def closing_lines(utilisation: Utilisation | None, episodes: int) -> tuple[str, ...]:
-    """Return lines on what was scarce in this run, and which number of workers would take less time, if known.
+    """Return lines on the bottleneck of this run, and on a better number of workers, if known.
 
     Args:
-        utilisation: of the run, or None if its policy has no processes of its own.
-        episodes: how many have ended in this invocation.
+        utilisation: the run's samples, or None if its policy has no processes of its own.
+        episodes: the number of episodes that ended in this invocation.
     """
     if utilisation is None:
         return ()
@@ -127,7 +127,9 @@ def closing_lines(utilisation: Utilisation | None, episodes: int) -> tuple[str, 
 
 
 def _advice(utilisation: Utilisation, steady: Sequence[ServingStats], episodes: int) -> tuple[int, float] | None:
-    """A better number of workers, and what share of the time it would take; None: none, or too little was seen."""
+    """Return a better number of workers and its share of the run's time, or None if none is better or too little is
+    known.
+    """
     cores, workers = max(each.cores for each in steady), utilisation.workers
     if _seconds(steady) < ADVISED_SECONDS or not cores or not all(each.thinking for each in steady):
         return None

@@ -1,1 +1,1 @@
-"""Many machines: which of them runs what, how their runs become one, and what is run first where time may end."""
+"""Many machines: the shards and their merge, the order of a run with a time limit, and Ray."""

@@ -1,4 +1,4 @@
-"""An object of ours on another machine. This class is sent there by value; what it makes is imported there."""
+"""A wrapper for an object on another machine. Its class is sent by value; the object's class is imported there."""
 
 from typing import Any
 
@@ -7,14 +7,14 @@ SCRATCH = "PYTEST_VLA_SCRATCH"
 
 
 class FarObject:
-    """Makes an object of a module, and calls it."""
+    """A wrapper that makes an object of a module, and calls its methods."""
 
     def __init__(self, path: list[str], module: str, name: str, table: dict[str, Any]) -> None:
-        """Makes ``module.name(**table)``.
+        """Make ``module.name(**table)``.
 
         Args:
-            path: where Python is to find modules, before what it has.
-            module: of ours.
+            path: where Python finds modules, before its own entries.
+            module: of pytest-vla.
             name: of the class.
             table: of builtin types, since it arrives before anything is imported.
         """
@@ -25,17 +25,17 @@ class FarObject:
         self._own = getattr(importlib.import_module(module), name)(**table)
 
     def call(self, name: str, *values: Any) -> Any:
-        """What a method gives."""
+        """Return the result of a method."""
         return getattr(self._own, name)(*values)
 
     def clock(self) -> float:
-        """This machine's time, seconds since 1970."""
+        """Return this machine's time, seconds since 1970."""
         import time
 
         return time.time()
 
     def node_id(self) -> str:
-        """Ray's name of this machine."""
+        """Return Ray's id of this machine."""
         import ray
 
         return str(ray.get_runtime_context().get_node_id())

@@ -1,4 +1,4 @@
-"""The copies of a run's policy in a cluster: where each is, which a worker asks, and what replaces a lost one."""
+"""The copies of a run's policy in a cluster: their places, the workers of each, and the replacement of lost ones."""
 
 import threading
 import time
@@ -18,14 +18,14 @@ MOST_LOSSES = 20
 _FIRST_LOSSES = 3
 """Likewise while the policy is loaded for the first time."""
 
-_OTHER_WEIGHTS = "its weights are other than those of the first copy"
+_OTHER_WEIGHTS = "its weights differ from the first copy's"
 _LOOK_SECONDS = 1.0
 _ASK_SECONDS = 30.0
 _LONGEST_LOADING = 3600.0
 
 
 class _Copy:
-    """One of them, whichever actor it is at the time."""
+    """One copy of the policy; a replaced copy gets a new actor."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -38,11 +38,11 @@ class _Copy:
 
 
 class FarReplicas:
-    """As `pytest_vla.serving.replicas.Replicas`, in a cluster.
+    """The policy's copies in a cluster, with the interface of `pytest_vla.serving.replicas.Replicas`.
 
     Attributes:
         about: the policy.
-        patience: seconds after which a worker that is not answered gives up.
+        patience: seconds after which a worker without an answer gives up.
     """
 
     def __init__(
@@ -58,18 +58,18 @@ class FarReplicas:
         notice: Callable[[str], None] = lambda text: None,
         printed: Callable[[bytes], None] = lambda text: None,
     ) -> None:
-        """Starts them, and waits until the first has loaded the policy; the others take part when they have.
+        """Start the copies, and wait until the first has loaded the policy; the others take part once they have loaded.
 
         Args:
-            cluster: where.
+            cluster: to start them in.
             spec: of the policy.
             most: questions in a batch.
-            copies: how many.
-            gpus: of the cluster that each takes. Of its processors none is claimed.
-            variables: of their processes' environment; None: without it.
+            copies: number of copies.
+            gpus: of the cluster that each takes. No processor is claimed.
+            variables: of their processes' environment; a value of None removes the variable.
             told: called about once a second while the first loads, with the seconds that it took so far.
-            notice: called from another thread with what happens to them later, for a person.
-            printed: called from another thread with what the policy prints.
+            notice: called from another thread with later events, for a person.
+            printed: called from another thread with the policy's output.
 
         Raises:
             NotBatched: the policy is no `BatchPolicy`.
@@ -99,15 +99,15 @@ class FarReplicas:
             threading.Thread(target=self._watch, args=(copy,), name="vla-replica", daemon=True).start()
 
     def places(self, worker: str, node: str | None) -> dict[str, Any]:
-        """Whom a worker is to ask: the copy on its own machine, else the one that the fewest ask.
+        """Assign a worker to a copy: the one on its own machine, else the one with the fewest workers.
 
         Args:
-            worker: its name; it is counted there from now on.
+            worker: its name; it is counted at that copy from now on.
             node: the id of the node that it is on.
 
         Returns:
-            Table with ``path``, ``network``, ``near`` (whether it is the same machine); or ``lost``, why there is none
-            and will be none; empty: none is there yet.
+            Table with ``path``, ``network``, ``near`` (whether it is the same machine); or ``lost``, the reason if all
+            copies have failed for good. Empty if no copy is ready yet.
         """
         with self._lock:
             for copy in self._copies:
@@ -126,17 +126,17 @@ class FarReplicas:
             return {**found, "near": copy.actor.node == node}
 
     def release(self, worker: str) -> None:
-        """A worker is gone."""
+        """Remove a worker that is gone from its copy."""
         with self._lock:
             for copy in self._copies:
                 copy.workers.discard(worker)
 
     def seen(self) -> tuple[ServingStats, ...]:
-        """What each copy saw of the run, a second ago or two."""
+        """Return each copy's statistics of the run, at most about two seconds old."""
         return tuple(copy.seen for copy in self._copies)
 
     def close(self) -> None:
-        """Ends them all."""
+        """End all copies."""
         self._closing.set()
         for copy in self._copies:
             if copy.actor is not None:
@@ -197,7 +197,7 @@ class FarReplicas:
                 return
 
     def _load(self, copy: _Copy) -> Mapping[str, Any]:
-        """Waits until a copy has loaded, and enters it."""
+        """Wait until a copy has loaded, and enter it."""
         actor = copy.actor
         assert actor is not None
         answer: Mapping[str, Any] = self._cluster.ask(actor, "begun", seconds=_LONGEST_LOADING)
@@ -213,12 +213,12 @@ class FarReplicas:
             else:
                 copy.failed = _OTHER_WEIGHTS
         if not is_same:
-            self._notice(f"{actor.name}: {_OTHER_WEIGHTS}; it is not asked")
+            self._notice(f"{actor.name}: {_OTHER_WEIGHTS}; it is not used")
             self._cluster.kill(actor)
         return answer
 
     def _watch(self, copy: _Copy) -> None:
-        """Follows a copy, and replaces it where it is lost."""
+        """Follow a copy, and replace it if it is lost."""
         while not self._closing.wait(_LOOK_SECONDS):
             assert copy.actor is not None
             try:
@@ -244,7 +244,7 @@ class FarReplicas:
                 return
 
     def _replace(self, copy: _Copy, why: str) -> bool:
-        """Starts another in the place of one that is lost. Returns whether it does."""
+        """Start another copy in place of a lost one; return whether one was started."""
         assert copy.actor is not None
         with self._lock:
             copy.begun = None

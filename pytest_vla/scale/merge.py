@@ -1,8 +1,8 @@
-"""The runs of shards become one: what a single machine would have made of the whole selection.
+"""The merge of shards' runs into one run, equal to that of a single machine with the whole selection.
 
-Items have the selection's order. A record is as its shard wrote it, but for the run's name and where its trajectory
-lies. Records come shard by shard, each in the order of its own store, and behind those that the run has already: which
-record of a case counts never goes by clocks of two machines, and merging again adds what is new and changes nothing
+Items have the selection's order. A record is as its shard wrote it, but for the run's name and its trajectory's path.
+Records come shard by shard, each in the order of its own store, and after those that the run already has: the record of
+a case that counts is never chosen by the clocks of two machines, and merging again adds new records and changes nothing
 else. Files are copied first, then all rows are written in one transaction.
 """
 
@@ -36,13 +36,13 @@ MERGED = "merged"
 
 @dataclass(frozen=True)
 class MergedOf:
-    """Of which shards a run was made.
+    """The shards that a run was merged from.
 
     Attributes:
         count, selection, partition, weights: see `pytest_vla.scale.shards.ShardPlan`.
         model: see `Run`.
-        runs: by number of a shard, how many records of each of its runs, by name, the merged run has.
-        uncollected: by number of a shard, what could not be collected when its last run began.
+        runs: by number of a shard, and by the name of each of its runs, how many of its records the merged run has.
+        uncollected: by number of a shard, the files that could not be collected when its last run began.
     """
 
     count: int
@@ -55,19 +55,19 @@ class MergedOf:
 
     @classmethod
     def of(cls, plan: ShardPlan, model: str) -> "MergedOf":
-        """Of nothing yet."""
+        """Return the value for a plan before any shard is merged."""
         return cls(plan.count, plan.selection, plan.partition, plan.weights, model, {})
 
     def records(self, number: int) -> Mapping[str, int]:
-        """How many records of each run of a shard are there."""
+        """Return the number of merged records by the name of each run of a shard."""
         return self.runs.get(number, {})
 
     def having(self, number: int, run: str, records: int) -> "MergedOf":
-        """With so many records of a shard's run."""
+        """Return a copy with `records` records of a shard's run."""
         return dataclasses.replace(self, runs={**self.runs, number: {**self.records(number), run: records}})
 
     def with_uncollected(self, number: int, found: Uncollected) -> "MergedOf":
-        """With what could not be collected for a shard's last run; nothing takes the place of what was."""
+        """Return a copy with the uncollected files of a shard's last run, in place of earlier ones."""
         known = {**self.uncollected, number: found}
         return dataclasses.replace(self, uncollected={number: each for number, each in known.items() if each.number})
 
@@ -82,7 +82,7 @@ class MergedOf:
         return any(part.run.name in known for part in folder.parts)
 
     def table(self) -> dict[str, Any]:
-        """Can be written as JSON."""
+        """Return the value as JSON has it."""
         runs = {str(number): dict(found) for number, found in sorted(self.runs.items())}
         table = {**{name: getattr(self, name) for name in (*_NUMBERS, *_TEXTS)}, "runs": runs}
         lost = {str(number): found.table() for number, found in sorted(self.uncollected.items())}
@@ -94,7 +94,7 @@ _TEXTS = ("selection", "partition", "weights", "model")
 
 
 def merged_of(store: Store, run: Run) -> MergedOf | None:
-    """What a run keeps of its shards; None: it was not made of any. Raises VlaError: it is damaged."""
+    """Read the shards that a run was merged from, or return None if there are none. Raises VlaError if damaged."""
     table = run.invocation.get(MERGED)
     if table is None:
         return None
@@ -106,16 +106,16 @@ def merged_of(store: Store, run: Run) -> MergedOf | None:
         if not all(isinstance(text, str) for text in texts) or not all(type(n) is int and n >= 0 for n in counts):
             raise TypeError
     except (TypeError, KeyError, ValueError, AttributeError, VlaError) as error:
-        told = f"{store.results / STORE}: what run {run.name} says of the shards that it was made of is damaged"
+        told = f"{store.results / STORE}: the list of shards of run {run.name} is damaged"
         raise VlaError(f"{told}: give another folder with -o") from error
     return MergedOf(table["count"], texts[0], texts[1], texts[2], texts[3], runs, lost)
 
 
 def find_merged(store: Store, folders: Sequence[Folder]) -> tuple[Run, MergedOf] | None:
-    """The run that was made of some of these shards, or that lacks all of them; None: there is none.
+    """Return the run that was merged from some of these shards, or that lacks all of them, or None if there is none.
 
-    Of several the one that has records of most of these shards, then the newest: who evaluates once more, with a store
-    that has an earlier evaluation, gets a run beside it.
+    If there are several, the one with records of most of these shards, then the newest: a second evaluation into a
+    store that has an earlier one gets a run of its own.
     """
     found: list[tuple[int, Run, MergedOf]] = []
     for run in store.runs():
@@ -136,7 +136,7 @@ def find_merged(store: Store, folders: Sequence[Folder]) -> tuple[Run, MergedOf]
 
 
 class Copies:
-    """Which file becomes which; nothing is written before `write`.
+    """The files to copy into the merged run; nothing is written before `write`.
 
     Args:
         folder: of the merged run.
@@ -155,9 +155,9 @@ class Copies:
         """Trajectories that are not where their records say."""
 
     def add(self, place: Path, runs: Iterable[tuple[str, Sequence[Record]]]) -> None:
-        """The new records of a shard's runs, the oldest run first.
+        """Add the new records of a shard's runs, the oldest run first.
 
-        As where one machine does it, a complete episode keeps its file, and a later attempt takes that of an error.
+        As on a single machine, a complete episode keeps its file, and a later attempt takes that of an error.
         """
         self._names = {}
         # By name, the runs that have it, and whether one of their complete episodes has.
@@ -181,11 +181,11 @@ class Copies:
                     waiting = []
 
     def name_of(self, run: str, arrays: str | None) -> str | None:
-        """What a trajectory of the shard that was added last is called in the merged run."""
+        """Return the merged run's name for a trajectory of the shard that was added last."""
         return None if arrays is None else self._names[run, arrays]
 
     def write(self) -> None:
-        """Copy all, each whole or not at all; what is there already with the same content stays. Raises VlaError."""
+        """Copy all files, each whole or not at all, unless the same content is already there. Raises VlaError."""
         for source, place, target in self._files:
             for suffix in (source.suffix, VIDEO_SUFFIX):
                 old, new = source.with_suffix(suffix), target.with_suffix(suffix)
@@ -219,15 +219,15 @@ def _copy(old: Path, new: Path) -> bool:
 
 @dataclass(frozen=True)
 class Left:
-    """What a shard has not done.
+    """The unfinished items of a shard.
 
     Attributes:
         number: of the shard.
-        planned: how many items it has.
-        folder: of the shard; None: it was not given.
-        run: of it, which can be gone on with; None: there is none.
-        not_run: how many items have not ended.
-        errors: how many ended as errors, which a resumed run tries again.
+        planned: number of its items.
+        folder: of the shard, or None if it was not given.
+        run: of the shard, which can be resumed, or None if there is none.
+        not_run: number of items that have not ended.
+        errors: number of items that ended as errors, which a resumed run tries again.
     """
 
     number: int
@@ -240,24 +240,24 @@ class Left:
 
 @dataclass(frozen=True)
 class Merged:
-    """What became of a merge.
+    """The result of a merge.
 
     Attributes:
         run: the merged run, as it is now.
         command: of a shard, as it was typed.
-        count: how many shards there are.
-        empty: how many of them have no item.
-        items: how many the selection has.
-        ended: how many of these have ended, and not as errors.
+        count: number of shards.
+        empty: number of shards without an item.
+        items: number of items in the selection.
+        ended: number of these that have ended, and not as errors.
         is_new: whether the run was made now.
-        records, known: how many records were added, and how many of the given shards were there already.
-        files: how many trajectories were copied.
+        records, known: numbers of added records, and of records of the given shards that were already there.
+        files: number of copied trajectories.
         lost: trajectories that are not where their records say.
-        left: of each shard that has something left; by number.
-        uncollected: by number of a shard, what could not be collected, and is missing in the selection.
-        folders: of the shards that were given, by number.
+        left: the unfinished items of each shard that has some, by number.
+        uncollected: by number of a shard, the files that could not be collected and are missing in the selection.
+        folders: of the given shards, by number.
         unread: folders without a store.
-        aside: of the given folders, runs that are not of what is merged; only folders that have some.
+        aside: for the given folders, runs that do not belong to the merge; only folders that have some.
     """
 
     run: Run
@@ -279,20 +279,20 @@ class Merged:
 
 
 def merge(places: Sequence[Path], target: Path, options: Collection[str], given: Sequence[str]) -> Merged:
-    """Make one run of shards' runs, or add to the run that was made of some of them.
+    """Merge the runs of shards into one run, or add them to the run that was merged from some of them.
 
     Args:
         places: results folders of shards, or folders with these in them.
         target: the results folder that gets the run.
-        options: in which all shards have to be the same, by attribute.
-        given: what commands that run an episode again have to name the target, where it is not the project's.
+        options: that have to be the same in all shards, by attribute.
+        given: options that name the target in commands to run an episode again, if it is not the project's folder.
 
     Raises:
         VlaError: shards do not belong together, or something cannot be read or written. Nothing is merged then.
     """
     found, unread = find_folders(places)
     if same := next((place for place in found if place.resolve() == target.resolve()), None):
-        raise VlaError(f"{same} is where the merged run is to go: give another folder with -o, or other shards")
+        raise VlaError(f"{same} is the target folder: give another one with -o, or other shards")
     read = [read_folder(place) for place in found]
     shards = itertools.chain.from_iterable(of_folder for of_folder, _ in read)
     folders = sorted(shards, key=lambda folder: (folder.number, str(folder.place)))
@@ -305,7 +305,7 @@ def merge(places: Sequence[Path], target: Path, options: Collection[str], given:
     with open_store(target, create=True) as store:
         run, before = find_merged(store, folders) or (None, MergedOf.of(plan, folders[0].last.run.model))
         if run is not None and is_alive(run):
-            raise VlaError(f"run {run.name} of {target} is still running, as process {run.pid}: wait for its end")
+            raise VlaError(f"run {run.name} of {target} is still running, as process {run.pid}: wait until it ends")
         known = () if run is None else tuple(store.attempts(run.name))
         if is_there:
             check_together(folders, options, {} if run is None else {f"run {run.name} of {target}": known})
@@ -321,7 +321,7 @@ def merge(places: Sequence[Path], target: Path, options: Collection[str], given:
 
 
 def _plan_of(folders: Sequence[Folder]) -> ShardPlan:
-    """The whole selection, as the first shard has it that can be read; raises VlaError where none can."""
+    """Return the whole selection from the first shard whose copy can be read. Raises VlaError if none can."""
     refused: VlaError | None = None
     for folder in folders:
         try:
@@ -333,8 +333,10 @@ def _plan_of(folders: Sequence[Folder]) -> ShardPlan:
 
 
 def _new_name(store: Store, folder: Folder) -> str:
-    """The name of a new run: always the same of the same shards, so that a merge that was killed leaves no files that
-    the next one does not take up."""
+    """Return the name of a new run, which depends on the shards only.
+
+    So the next merge reuses the files that a killed one left.
+    """
     name = f"{folder.parts[0].run.name}-merged"
     known = {run.name for run in store.runs()}
     others = (f"{name}{number}" for number in itertools.count(2))
@@ -342,7 +344,7 @@ def _new_name(store: Store, folder: Folder) -> str:
 
 
 class _Joining:
-    """What is new of the shards' runs, put behind what the merged run has."""
+    """The new records of the shards' runs, to be added after those of the merged run."""
 
     def __init__(self, store: Store, name: str, before: MergedOf, known: Sequence[Record], *, is_new: bool) -> None:
         self._store, self._name, self.is_new_run = store, name, is_new
@@ -365,12 +367,12 @@ class _Joining:
 
     @property
     def is_needed(self) -> bool:
-        """Whether the store is to be written."""
+        """Whether the store has to be written."""
         is_other = self.merged.uncollected != self._before.uncollected
         return bool(self.is_new_run or self.records or self._changed or is_other)
 
     def add(self, folder: Folder) -> None:
-        """What is new in a shard's runs. Raises VlaError: there are fewer records in it than were merged before."""
+        """Add the new records of a shard. Raises VlaError if it has fewer records than were merged before."""
         done = self.merged.records(folder.number)
         new = ((part.run.name, part.records[done.get(part.run.name, 0) :]) for part in folder.parts)
         self.copies.add(folder.place, new)
@@ -382,8 +384,8 @@ class _Joining:
     def _add(self, folder: Folder, part: ShardRun, done: int) -> None:
         if len(part.records) < done:
             raise VlaError(
-                f"{folder.place}: run {part.run.name} has {len(part.records)} records, and {done} of it were merged "
-                "before: it was changed. Bring it back as it was, or leave it out"
+                f"{folder.place}: run {part.run.name} has {len(part.records)} records, but {done} were merged "
+                "before: it was changed. Restore it, or leave it out"
             )
         self.known += done
         own: dict[str, Record] = {}
@@ -403,7 +405,7 @@ class _Joining:
                 self._set(item.node, item.status)
 
     def _ours(self, record: Record, part: ShardRun) -> Record:
-        """A record as one of the merged run."""
+        """Return a record as one of the merged run."""
         before = self._tally.records.get(record.node)
         new = dataclasses.replace(record, run=self._name, arrays=self.copies.name_of(part.run.name, record.arrays))
         if before is None or self._source.get(record.node) is part:
@@ -437,7 +439,7 @@ class _Joining:
             else:
                 is_other = now.invocation != run.invocation or len(self._store.episodes(now.name)) != number
             if is_other or (now is not None and is_alive(now)):
-                raise VlaError(f"{self._store.results} was written meanwhile, and nothing is merged: merge again")
+                raise VlaError(f"{self._store.results} was changed meanwhile; nothing was merged. Merge again")
 
         with uninterrupted():
             self.copies.write()
@@ -454,9 +456,9 @@ def _begun(folders: Sequence[Folder], plan: ShardPlan) -> NewRun:
 
 
 def _invocation(folder: Folder, run: Run | None, merged: MergedOf, given: Sequence[str]) -> dict[str, Any]:
-    """As one machine would have been started: what a shard was, without the shard.
+    """Return the invocation as on one machine: a shard's, without its sharding.
 
-    Of a limit of time nothing is kept: each shard has a sample of its own, and what they have together is none.
+    A time limit's sample is not kept: each shard has a sample of its own, which do not combine to one.
     """
     known = (folder.last.run if run is None else run).invocation
     kept = {name: value for name, value in known.items() if name not in (SHARD, ORDER, SAMPLE)}

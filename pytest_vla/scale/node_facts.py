@@ -1,5 +1,6 @@
-"""What a machine has of what a run needs. Sent by value to machines of which nothing is known: the standard library
-alone, and no import of ours.
+"""The facts about a machine that a run needs, such as its versions and data.
+
+Sent by value to machines about which nothing is known: standard library only, no import of pytest-vla.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ LONGEST_CHECK = 1800.0
 
 
 def node_facts(wanted: dict[str, Any]) -> dict[str, Any]:
-    """What this machine has.
+    """Return the facts about this machine.
 
     Args:
         wanted: ``path`` (where Python finds modules), ``package`` (the folder of pytest_vla), ``names`` (of packages),
             ``folder`` (where pytest was started), ``variables`` (see `environment`), ``data`` (for
-            `pytest_vla.scale.nodes`; None: no data is needed).
+            `pytest_vla.scale.nodes`, or None if no data is needed).
 
     Returns:
-        By name texts, numbers and tables; ``trouble``: why no more could be found out, if so.
+        Texts, numbers and tables by name; ``trouble`` has the reason if no more could be found out.
     """
     facts: dict[str, Any] = {
         "host": socket.gethostname(),
@@ -50,7 +51,7 @@ def node_facts(wanted: dict[str, Any]) -> dict[str, Any]:
 
 
 def data_facts(wanted: dict[str, Any]) -> dict[str, Any]:
-    """What this machine has of the data, once it is known to have the same code.
+    """Return the facts about this machine's data, once its code is known to be the same.
 
     Args:
         wanted: as for `node_facts`.
@@ -72,9 +73,9 @@ def data_facts(wanted: dict[str, Any]) -> dict[str, Any]:
 
 
 def environment(variables: dict[str, str | None]) -> dict[str, str]:
-    """The environment of this machine's process with these variables as they are said; None: without it.
+    """Return this process's environment with `variables` set; a value of None removes the variable.
 
-    What changes numbers, and is not said, is not there either.
+    Variables that change numbers (`OF_NUMBERS`) are removed unless they are in `variables`.
     """
     found = {name: value for name, value in os.environ.items() if not name.startswith(OF_NUMBERS)}
     for name, value in variables.items():
@@ -86,7 +87,7 @@ def environment(variables: dict[str, str | None]) -> dict[str, str]:
 
 
 def code_digest(folder: str) -> str | None:
-    """sha256 (hex) of a package's Python files and tables; None: it is not there."""
+    """Return the sha256 (hex) of a package's Python files and tables, or None if it is not there."""
     base, whole = Path(folder), hashlib.sha256()
     if not (base / "__init__.py").is_file():
         return None

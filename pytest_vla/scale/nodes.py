@@ -1,4 +1,4 @@
-"""The machines of a cluster: what each has to have, and whether it has it. Pure."""
+"""The machines of a cluster: their requirements, and the check of them. Pure."""
 
 import contextlib
 import hashlib
@@ -28,8 +28,8 @@ class Node:
 
     Attributes:
         name: as it is shown.
-        host: its name among machines.
-        ahead: seconds by which its clock is ahead of this machine's; 0: not to be told apart.
+        host: its network name.
+        ahead: seconds by which its clock is ahead of this machine's; 0 if the difference cannot be measured.
     """
 
     name: str
@@ -39,15 +39,15 @@ class Node:
 
 @dataclass(frozen=True)
 class NodeRequirements:
-    """What a machine has to have.
+    """The requirements for a machine.
 
     Attributes:
         path: where Python finds modules.
         package: the folder of pytest_vla.
         folder: where pytest was started.
-        variables: of a worker's environment; None: without it.
+        variables: of a worker's environment; a value of None removes the variable.
         facts: of this machine, by `pytest_vla.scale.node_facts.node_facts`.
-        data: for `pytest_vla.scale.nodes`; None: no data is needed.
+        data: for `pytest_vla.scale.nodes`, or None if no data is needed.
         digest: of this machine's data.
     """
 
@@ -60,11 +60,11 @@ class NodeRequirements:
     digest: Mapping[str, str] | None = None
 
     def table(self) -> dict[str, Any]:
-        """For `node_facts` and `data_facts`, of builtin types."""
+        """Return the table for `node_facts` and `data_facts`, of builtin types."""
         return wanted_table(self.path, self.package, self.folder, self.variables, self.data)
 
     def data_trouble(self, name: str, found: Mapping[str, Any]) -> str:
-        """What a machine's data lacks; empty: nothing."""
+        """Return the problem with a machine's data, or an empty text if there is none."""
         if "trouble" in found:
             return f"{name}: the data cannot be used there: {found['trouble']}"
         ours = self.digest or {}
@@ -73,7 +73,7 @@ class NodeRequirements:
         other = [kind for kind in ("tasks", "assets") if found.get(kind) != ours.get(kind)]
         if other:
             return (
-                f"{name}: its {' and '.join(other)} are other than this machine's (by sha256 of names and contents): "
+                f"{name}: its {' and '.join(other)} differ from this machine's (by sha256 of names and contents): "
                 "give all machines the same data, by a shared file system or `pytest-vla fetch libero` on each"
             )
         return ""
@@ -86,7 +86,7 @@ def wanted_table(
     variables: Mapping[str, str | None],
     data: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """What `node_facts` and `data_facts` are asked with."""
+    """Return the argument for `node_facts` and `data_facts`."""
     return {
         "path": list(path),
         "package": package,
@@ -98,20 +98,20 @@ def wanted_table(
 
 
 def examined(name: str, facts: Mapping[str, Any], wanted: NodeRequirements) -> tuple[Node, str]:
-    """A machine by its facts, and what it lacks; empty: nothing.
+    """Return a machine, and the problem with it or an empty text.
 
     Args:
         name: as it is shown.
-        facts: of `node_facts`, with ``began`` and ``ended``, when this machine asked and had the answer.
-        wanted: what it has to have.
+        facts: of `node_facts`, with ``began`` and ``ended``, the times of question and answer on this machine.
+        wanted: the requirements.
     """
     if "trouble" in facts:
         return Node(name, name), f"{name}: it cannot be examined: {facts['trouble']}"
     node = Node(name, str(facts["host"]), _ahead(facts))
     if facts["code"] is None:
         return node, (
-            f"{name}: no pytest-vla is at {wanted.package}: all machines need the same environment at the same place, "
-            "from one image or on a shared file system"
+            f"{name}: pytest-vla is not installed at {wanted.package}: all machines need the same environment "
+            "at the same place, from one image or on a shared file system"
         )
     ours, theirs = wanted.facts["packages"], facts["packages"]
     told = [
@@ -122,16 +122,16 @@ def examined(name: str, facts: Mapping[str, Any], wanted: NodeRequirements) -> t
     if facts["python"] != wanted.facts["python"]:
         told.insert(0, f"Python {facts['python']} (here {wanted.facts['python']})")
     if told:
-        return node, f"{name}: it has {', '.join(told)}: install the same there, or no rate is of one policy"
+        return node, f"{name}: different versions: {', '.join(told)}. Install the same versions there"
     if facts["code"] != wanted.facts["code"]:
-        return node, f"{name}: its pytest-vla at {wanted.package} is of the same version, and its code is other"
+        return node, f"{name}: its pytest-vla at {wanted.package} has the same version but different code"
     if not facts["folder"]:
         return node, f"{name}: there is no folder {wanted.folder}, where pytest was started: share it, or copy it there"
     return node, ""
 
 
 def _ahead(facts: Mapping[str, Any]) -> float:
-    """By how much a clock is ahead, where that is more than its reading can be wrong by."""
+    """Return the seconds by which a clock is ahead, or 0 if that is within the error of its reading."""
     began, ended = float(facts["began"]), float(facts["ended"])
     ahead = float(facts["time"]) - (began + ended) / 2
     return ahead if abs(ahead) > (ended - began) / 2 + CLOCK_SECONDS else 0.0
@@ -143,12 +143,13 @@ _FETCHED = "pytest-vla fetch libero"
 
 
 def data_digest(tasks: Iterable[Task]) -> dict[str, str]:
-    """What the data of tasks is, by ``tasks`` and ``assets``: sha256 (hex) of names and contents.
+    """Compute the digests of tasks' data, by ``tasks`` and ``assets``: sha256 (hex) of names and contents.
 
-    ``missing`` is there where a task's file is not, and says how to come by it: episodes of that task will say so too.
+    If a task's file is missing there is also ``missing``, which explains how to get it; episodes of that task report it
+    too.
 
     Raises:
-        VlaError: a file cannot be read, or a folder that was named is none.
+        VlaError: a file cannot be read, or a named folder does not exist.
     """
     files: dict[str, Path] = {}
     missing = ""
@@ -178,12 +179,12 @@ def data_digest(tasks: Iterable[Task]) -> dict[str, str]:
 
 
 def uses_fetched(tasks: Sequence[Task]) -> bool:
-    """Whether the tasks' data is what `pytest-vla fetch libero` brought."""
+    """Whether the tasks' data is in the folder that `pytest-vla fetch libero` filled."""
     return any(root.origin == _FETCHED for task in tasks[:1] for root in task_roots(task))
 
 
 def main() -> None:
-    """Reads suites and tasks as JSON from standard input, and writes their `data_digest`, or the trouble, as JSON."""
+    """Read suites and tasks as JSON from standard input, and write their `data_digest`, or the trouble, as JSON."""
     wanted: dict[str, Any] = json.loads(sys.stdin.read())
     data = None if wanted["data"] is None else Path(wanted["data"])
     try:
@@ -197,7 +198,7 @@ def main() -> None:
 
 
 def tasks_of(wanted: Iterable[Sequence[str]], data: Path | None) -> list[Task]:
-    """Tasks by suite and key. Raises VlaError: there is no such suite."""
+    """Return tasks by suite and key. Raises VlaError if there is no such suite."""
     suites: dict[str, dict[str, Task]] = {}
     for name, _ in wanted:
         if name not in suites:
@@ -206,7 +207,7 @@ def tasks_of(wanted: Iterable[Sequence[str]], data: Path | None) -> list[Task]:
 
 
 def _fetch() -> None:
-    """Brings LIBERO's data to this machine where it is not there; once, whoever else does it at the same time."""
+    """Fetch LIBERO's data to this machine if it is missing; once, even if several processes do it at the same time."""
     import subprocess
 
     order = [sys.executable, "-P", "-m", "pytest_vla.cli", "fetch", "libero", "--yes"]

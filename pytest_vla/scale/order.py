@@ -1,16 +1,16 @@
-"""An order in which whatever has run when time ends is a valid sample: every stratum has its share at any time. Pure.
+"""An order of episodes in which strata have their shares at any time, so that a stopped run is a valid sample. Pure.
 
-A stratum is what a rate may be told of: a task under one kind and level of variation. Its episodes come in a drawn
-order, at the times (k + u) / n, k = 0..n-1, of a clock that runs from 0 to 1: whenever it is stopped, the stratum has
-its share to within one episode, and each of its episodes is among them with the same chance (systematic sampling;
-Cochran 1977, Sampling Techniques, chapter 8). The offsets u of the strata are a lattice of the golden ratio over the
-strata by suite and variation, with a drawn start: so suites, dimensions and kinds have their shares too, long before
-each stratum has its first episode.
+A stratum is the finest group with a rate: a task under one kind and level of variation. Its n episodes come in a drawn
+order, at times (k + u) / n, k = 0..n-1, of a clock that runs from 0 to 1: whenever it is stopped, the stratum has its
+share to within one episode, and each of its episodes is included with the same chance (systematic sampling; Cochran
+1977, Sampling Techniques, chapter 8). The offsets u of the strata are a lattice of the golden ratio over the strata by
+suite and variation, with a drawn start: so suites, dimensions and kinds have their shares too, long before each stratum
+has its first episode.
 
 A benign episode that is the twin of varied ones comes at the time of the first of these, so that pairs are complete.
 
 Within a round, a slice of the clock, episodes come by scene, the scenes in an order drawn for it: so one process alone,
-or one of a few, loads fewer. Workers are given them in this order, whoever is free.
+or one of a few, loads fewer. Free workers are given them in this order.
 """
 
 import hashlib
@@ -37,9 +37,9 @@ class PlannedEpisode:
     Attributes:
         node: its id.
         suite, task: of the case.
-        kind: of the variation, coarse before fine, such as ``("camera", "camera.distance", "-L2")``; empty: benign.
+        kind: of the variation, coarse before fine, such as ``("camera", "camera.distance", "-L2")``; empty if benign.
         seed: of the case.
-        scene: what is loaded for it, which others may share.
+        scene: key of the loaded scene, which other episodes may share.
     """
 
     node: str
@@ -51,19 +51,19 @@ class PlannedEpisode:
 
     @property
     def stratum(self) -> tuple[str, ...]:
-        """What tells its stratum from others."""
+        """The key of its stratum."""
         return (self.suite, *self.kind, "/", self.task)
 
 
 @dataclass(frozen=True)
 class Balance:
-    """How far a part of a run is from a balanced sample of all of it.
+    """The deviation of a part of a run from a balanced sample of all of it.
 
     Attributes:
-        done, planned: episodes.
-        tasks, strata: how many there are; benign episodes that are twins of varied ones are in none.
+        done, planned: numbers of episodes.
+        tasks, strata: their numbers; benign episodes that are twins of varied ones are in none.
         share: of the strata's episodes that ran.
-        off: episodes that the stratum with the worst share has more or less than its share.
+        off: episodes by which the worst stratum deviates from its share.
     """
 
     done: int
@@ -75,11 +75,11 @@ class Balance:
 
 
 def balanced_rounds(planned: Iterable[PlannedEpisode], seed: int) -> tuple[tuple[str, ...], ...]:
-    """All node ids, by round, in the order in which one process runs them.
+    """Return all node ids, by round, in the order in which one process runs them.
 
     Args:
         planned: the episodes of the whole run, in any order; the ids differ.
-        seed: of what is drawn.
+        seed: of the draws.
     """
     episodes = sorted(planned, key=lambda each: each.node)
     if not episodes:
@@ -94,7 +94,7 @@ def balanced_rounds(planned: Iterable[PlannedEpisode], seed: int) -> tuple[tuple
 
 
 def round_count(episodes: Sequence[PlannedEpisode]) -> int:
-    """How many rounds a run has: few enough for scenes to be kept, and enough for a run to end near the end of one."""
+    """Return the number of rounds: few enough to reuse scenes, and enough for a run to end near the end of one."""
     of_scenes: dict[str, int] = {}
     for each in episodes:
         of_scenes[each.scene] = of_scenes.get(each.scene, 0) + 1
@@ -106,7 +106,7 @@ def round_count(episodes: Sequence[PlannedEpisode]) -> int:
 
 
 def balance_of(planned: Iterable[PlannedEpisode], done: Iterable[str]) -> Balance:
-    """How balanced a part of a run is.
+    """Compute how balanced a part of a run is.
 
     Args:
         planned: the episodes of the whole run.
@@ -127,7 +127,7 @@ def balance_of(planned: Iterable[PlannedEpisode], done: Iterable[str]) -> Balanc
 
 
 def _times(episodes: Sequence[PlannedEpisode], lot: random.Random) -> dict[str, float]:
-    """By node id, when it comes, 0..1."""
+    """Return the time of each node id, 0..1."""
     twins = _twins(episodes)
     # Strata of a task have its seeds in one order: a varied episode comes soon after others of its seed.
     units = sorted({(each.suite, each.task, each.seed) for each in episodes})
@@ -149,7 +149,7 @@ def _times(episodes: Sequence[PlannedEpisode], lot: random.Random) -> dict[str, 
 
 
 def _twins(episodes: Sequence[PlannedEpisode]) -> dict[str, list[str]]:
-    """By node id of benign episodes, the varied ones that they are the twin of, where there are any."""
+    """Return, by node id of a benign episode, the varied episodes that it is the twin of, if there are any."""
     varied: dict[tuple[str, str, int], list[str]] = {}
     for each in episodes:
         if each.kind:
@@ -165,7 +165,7 @@ def _by_scene(episodes: Sequence[PlannedEpisode], times: dict[str, float], lot: 
 
 
 def _lot(seed: int, names: Sequence[str]) -> random.Random:
-    """Of the seed and of what is to run: the same in every process."""
+    """Return a generator from the seed and the selection, the same in every process."""
     text = "\n".join([str(seed), *names])
     # Python promises the numbers of `random` for all versions, and of nothing else.
     return random.Random(int.from_bytes(hashlib.sha256(text.encode(errors="surrogateescape")).digest()))
@@ -180,12 +180,12 @@ def _lot(seed: int, names: Sequence[str]) -> random.Random:
 
 
 class TimeLimit:
-    """May be asked from any thread.
+    """The time limit of an invocation. Thread-safe.
 
     Args:
         began: when the invocation began, seconds of the caller's clock.
-        wall: seconds that it may take; None: any.
-        work: likewise, of all workers together.
+        wall: seconds that it may take, or None for no limit.
+        work: seconds that all workers together may take, or None for no limit.
     """
 
     def __init__(self, began: float, wall: float | None = None, work: float | None = None) -> None:
@@ -198,42 +198,42 @@ class TimeLimit:
 
     @property
     def seconds(self) -> float:
-        """How long the invocation may take."""
+        """The seconds that the invocation may take."""
         return self._seconds
 
     @property
     def by_work(self) -> bool:
-        """Whether it is the workers' time that ends first."""
+        """Whether the limit on the workers' time ends first."""
         return self._wall is None or self._seconds < self._wall
 
     @property
     def is_up(self) -> bool:
-        """Whether an episode was not begun any more."""
+        """Whether the limit has kept an episode from starting."""
         return self._up_at is not None
 
     @property
     def took(self) -> float | None:
-        """How long the invocation had taken when time was up; None: it is not."""
+        """The seconds that the invocation had taken when time was up, or None if it is not up."""
         return None if self._up_at is None else self._up_at - self._began
 
     def share(self, workers: int) -> None:
-        """So many processes run episodes, each of which takes its part of the work's time."""
+        """Divide the limit on the workers' time among this many processes."""
         if self._work is not None:
             self._seconds = min(inf if self._wall is None else self._wall, self._work / max(workers, 1))
 
     def learn(self, seconds: float) -> None:
-        """An episode took so long: others may."""
+        """Account for the duration of an episode that ended; others may take as long."""
         with self._lock:
             if 0.0 <= seconds < inf:
                 self.longest = max(self.longest, seconds)
 
     def may_begin(self, now: float) -> bool:
-        """Whether an episode is begun now. Once it is not, none is."""
+        """Whether an episode may begin now. After the first refusal all are refused."""
         with self._lock:
             if self._up_at is None and now + self.longest > self._began + self._seconds:
                 self._up_at = now
             return self._up_at is None
 
     def left(self, now: float) -> float:
-        """Seconds until the invocation is to end."""
+        """Return the seconds until the invocation has to end."""
         return max(self._began + self._seconds - now, 0.0)

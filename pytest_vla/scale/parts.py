@@ -1,4 +1,4 @@
-"""The runs of shards as they lie in folders: found, read, and checked to belong together. Nothing is written."""
+"""The runs of shards in results folders: found, read, and checked to belong together. Nothing is written."""
 
 import json
 import shlex
@@ -28,8 +28,8 @@ class ShardRun:
 
     Attributes:
         run: as its store has it.
-        of: which shard it is.
-        records: all of it, in the order of the store.
+        of: the shard.
+        records: all of the run's records, in the order of the store.
         items: with how they ended.
     """
 
@@ -41,11 +41,11 @@ class ShardRun:
 
 @dataclass(frozen=True)
 class Aside:
-    """Runs in the results folder of shards that are not of what is merged.
+    """The runs in the results folder of shards that do not belong to the merge.
 
     Attributes:
         place: the folder.
-        runs: by name, what they are of, such as ``another selection (30 items)``; the oldest first.
+        runs: by name, their description, such as ``another selection (30 items)``; the oldest first.
     """
 
     place: Path
@@ -54,7 +54,7 @@ class Aside:
 
 @dataclass(frozen=True)
 class Folder:
-    """A shard in a results folder: its runs of one selection, the oldest first, of which there is one at least."""
+    """A shard in a results folder: its runs of one selection, the oldest first, at least one."""
 
     place: Path
     parts: tuple[ShardRun, ...]
@@ -66,12 +66,12 @@ class Folder:
 
     @property
     def number(self) -> int:
-        """Of the shard."""
+        """The number of the shard."""
         return self.last.of.number
 
 
 def find_folders(places: Sequence[Path]) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
-    """Results folders: those that are named, and those in the folders that are.
+    """Find results folders: the named ones, and those directly below them.
 
     Returns:
         Those with a store, each once, and those without, of which a shard may have been killed before its first
@@ -84,7 +84,7 @@ def find_folders(places: Sequence[Path]) -> tuple[tuple[Path, ...], tuple[Path, 
     empty: list[Path] = []
     for place in places:
         if not place.is_dir():
-            raise VlaError(f"{place} is no folder: give the results folders of shards, or a folder with these in it")
+            raise VlaError(f"{place} is not a folder: give the results folders of shards, or a folder with these in it")
         if (place / STORE).is_file():
             found.setdefault(place.resolve(), place)
             continue
@@ -102,19 +102,19 @@ def find_folders(places: Sequence[Path]) -> tuple[tuple[Path, ...], tuple[Path, 
 
 
 def read_folder(place: Path) -> tuple[tuple[Folder, ...], Aside]:
-    """The shards of a results folder: of the selection and policy of the run that began last. As a rule it is one.
+    """Read the shards in a results folder: those of the selection and policy of the newest run. Usually there is one.
 
     Returns:
-        These, and what else is in the folder: nobody is to lose failures because something else was run there later.
+        These, and the other runs in the folder, so that failures are not lost if something else was run there later.
 
     Raises:
-        VlaError: no run of it is a shard, or the store cannot be read; the file is named.
+        VlaError: no run in it is a shard, or the store cannot be read; the message names the file.
     """
     with open_store(place, create=False) as store:
         runs = [(run, _shard_of(place, run)) for run in reversed(store.runs())]
         shards = [(run, of) for run, of in runs if of is not None]
         if not shards:
-            raise VlaError(f"{place}: no run in it is a shard's; give folders that pytest --vla-shard=N/COUNT wrote")
+            raise VlaError(f"{place}: it has no run of a shard; give folders that pytest --vla-shard=N/COUNT wrote")
         newest, its = shards[-1]
         parts: dict[int, list[ShardRun]] = {}
         aside: dict[str, str] = {}
@@ -124,7 +124,7 @@ def read_folder(place: Path) -> tuple[tuple[Folder, ...], Aside]:
             elif of.selection != its.selection:
                 aside[run.name] = f"another selection ({counted(of.items, 'item')})"
             elif of.key != its.key:
-                aside[run.name] = f"this selection shared out otherwise (shard {of.number} of {of.count})"
+                aside[run.name] = f"a different partition of this selection (shard {of.number} of {of.count})"
             elif run.model != newest.model:
                 aside[run.name] = f"another policy ({run.model})"
             else:
@@ -143,27 +143,27 @@ def _shard_of(place: Path, run: Run) -> ShardOf | None:
 def check_together(
     folders: Sequence[Folder], options: Collection[str], further: Mapping[str, Sequence[Record]]
 ) -> None:
-    """Whether shards are of one selection, under the same conditions, by the same policy.
+    """Check that shards have one selection, the same conditions and the same policy.
 
     Args:
         folders: of the shards.
-        options: in which all shards have to be the same, by attribute.
-        further: records that are to be of the same conditions, by what they are called.
+        options: that have to be the same in all shards, by attribute.
+        further: records that have to have the same conditions, by their name in messages.
 
     Raises:
-        VlaError: names the folder that differs, what it has, and what the others have.
+        VlaError: names the folder that differs, its value, and that of the others.
     """
     told: defaultdict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
     for folder in folders:
         for name, text in _of_run(folder, options):
             told[name][text][str(folder.place)] += 1
-    _check_same(told, f"only shards of one call of pytest can be merged: give the folders of one{_hints(folders)}")
+    _check_same(told, f"only shards of one pytest command can be merged: give the folders of one{_hints(folders)}")
     by_number: dict[int, Folder] = {}
     for folder in folders:
         if (other := by_number.setdefault(folder.number, folder)) is not folder:
             raise VlaError(
-                f"shard {folder.number} is there twice, in {other.place} and {folder.place}: leave one out, the one "
-                "that was run later. Of each case the first record counts"
+                f"shard {folder.number} is there twice, in {other.place} and {folder.place}: leave out the one that "
+                "was run later, since the first record of each case counts"
             )
     told.clear()
     records: dict[str, Sequence[Record]] = {}
@@ -175,13 +175,13 @@ def check_together(
             told[name][text][place] += 1
     _check_same(
         told,
-        "no rate is of both. Run that shard again as the others were run; where its folder has earlier runs too, "
-        "remove these first (pytest-vla rm RUN --results=DIR)",
+        "a rate cannot combine both. Run that shard again like the others; if its folder has earlier runs, remove "
+        "these first (pytest-vla rm RUN --results=DIR)",
     )
 
 
 def _hints(folders: Sequence[Folder]) -> str:
-    """What makes shards fit that differ, where their folders show it: an earlier run, or what was not collected."""
+    """Return advice on shards that differ, if their folders show a cause: a later run, or uncollected files."""
     keys = Counter((folder.last.of.key, folder.last.run.model) for folder in folders)
     (usual, most), *_ = keys.most_common()
     if most == len(folders):
@@ -190,7 +190,7 @@ def _hints(folders: Sequence[Folder]) -> str:
     for folder in folders:
         if folder.last.of.uncollected.number:
             name, why = folder.last.of.uncollected.files[0]
-            told = told or f". {folder.place} could not collect {name}, whose tests it lacks: {why}"
+            told = told or f". {folder.place} could not collect {name}, so its tests are missing: {why}"
     for folder in folders:
         if (folder.last.of.key, folder.last.run.model) == usual or most == 1:
             continue
@@ -201,7 +201,7 @@ def _hints(folders: Sequence[Folder]) -> str:
             if (of := shard_of(run.invocation)) is not None and (of.key, run.model) == usual:
                 names = " ".join(each.name for each in runs[:later])
                 remove = f"pytest-vla rm {names} --results={shlex.quote(str(folder.place))}"
-                told += f". Run {run.name} of {folder.place} fits: remove what began later ({remove})"
+                told += f". Run {run.name} of {folder.place} fits: remove the later runs ({remove})"
                 return told
     return told
 
@@ -220,7 +220,7 @@ def _of_run(folder: Folder, options: Collection[str]) -> Iterator[tuple[str, str
 
 
 def _of_record(record: Record) -> Iterator[tuple[str, str]]:
-    """What is to be the same in all shards, as far as a record knows it."""
+    """Return the conditions of a record that have to be the same in all shards, as far as it has them."""
     conditions = conditions_of(record)
     yield "policy", record.policy
     yield "run seed", str(record.run_seed)
@@ -239,11 +239,11 @@ def _of_record(record: Record) -> Iterator[tuple[str, str]]:
 
 
 def _check_same(told: Mapping[str, Mapping[str, Counter[str]]], cure: str) -> None:
-    """Raises VlaError for the first name of which two texts are told.
+    """Raise VlaError for the first name with two different texts.
 
     Args:
-        told: by name and text, how often each place says it.
-        cure: what helps.
+        told: by name and text, how often each place has it.
+        cure: the advice.
     """
     for name, texts in told.items():
         if len(texts) == 1:
@@ -266,18 +266,18 @@ _SHARD, _DURATIONS, _RESULTS = "--vla-shard", "--vla-shard-durations", "--vla-re
 
 
 def without_shard(command: str) -> str:
-    """The command of the whole selection, with the results folder that is the default."""
+    """Return the command for the whole selection, with the default results folder."""
     return shlex.join(_without(command, (_SHARD, _DURATIONS, _RESULTS)))
 
 
 def for_shard(command: str, number: int, count: int) -> str:
-    """The command of another shard, with the results folder that is the default."""
+    """Return the command for another shard, with the default results folder."""
     first, *rest = _without(command, (_SHARD, _RESULTS))
     return shlex.join([first, *rest, f"{_SHARD}={number}/{count}"])
 
 
 def _without(command: str, options: tuple[str, ...]) -> Iterator[str]:
-    """The words of a command but for some options and their values."""
+    """Yield the words of a command without some options and their values."""
     try:
         words = iter(shlex.split(command))
     except ValueError:

@@ -1,6 +1,6 @@
-"""Ray as what starts processes on other machines and says which are gone. Nothing else imports ray.
+"""Ray: start processes on other machines, and notice when they are gone. No other module imports ray.
 
-What is computed does not pass through it: workers have a connection of their own to the process that holds the session
+No results pass through it: workers have a connection of their own to the process that holds the session
 (`pytest_vla.scale.ray_hosts`), so that the object store stays empty however long a run is.
 """
 
@@ -33,12 +33,12 @@ _STORE_BYTES = 100_000_000
 
 @dataclass
 class FarActor:
-    """An actor of ours.
+    """An actor that pytest-vla started.
 
     Attributes:
-        name: what the user is told of it.
+        name: shown to the user.
         handle: Ray's.
-        node: where it is; None: nowhere yet.
+        node: the id of its node, or None if it has none yet.
     """
 
     name: str
@@ -47,28 +47,28 @@ class FarActor:
 
 
 class ActorGone(VlaError):
-    """An actor is gone, with its machine or by itself."""
+    """The error for an actor that is gone, with its machine or by itself."""
 
 
 class RayCluster:
-    """A connection to a Ray cluster. May be used from any thread.
+    """A connection to a Ray cluster. Thread-safe.
 
     Attributes:
         address: of this machine, by which the others reach it.
-        gone: ids of nodes that were there and are not.
     """
 
     def __init__(self, address: str | None, wanted: NodeRequirements, notice: Callable[[str], None]) -> None:
-        """Connects, and examines all nodes.
+        """Connect, and examine all nodes.
 
         Args:
-            address: ``auto``, ``local``, HOST:PORT of the head; None: the cluster that this machine is part of, else
-                Ray is started on this machine for as long as this object is open.
-            wanted: what a node has to have.
-            notice: told later, from another thread, what becomes of nodes.
+            address: ``auto``, ``local``, or HOST:PORT of the head. None joins the cluster that this machine is part of;
+                if there is none, Ray is started on this machine until this object is closed.
+            wanted: requirements for a node.
+            notice: called later, from another thread, with events of nodes.
 
         Raises:
-            VlaError: ray is not installed, nobody answers at the address, or nodes lack what they need: all by name.
+            VlaError: ray is not installed, nobody answers at the address, or nodes lack something; the message names
+                them.
         """
         self._ray = _connect(address)
         self._wanted, self._notice = wanted, notice
@@ -93,12 +93,12 @@ class RayCluster:
         return tuple(node for key, node in self._known.items() if key in alive)
 
     def resources(self) -> tuple[float, float]:
-        """Processors and GPUs of the nodes that are there."""
+        """Return the numbers of processors and GPUs of the nodes that are there."""
         found = [each["Resources"] for each in self._alive().values()]
         return sum(each.get("CPU", 0.0) for each in found), sum(each.get("GPU", 0.0) for each in found)
 
     def largest(self) -> float:
-        """Processors of the node that has most."""
+        """Return the number of processors of the largest node."""
         return max((float(each["Resources"].get("CPU", 0.0)) for each in self._alive().values()), default=0.0)
 
     def start(
@@ -112,17 +112,17 @@ class RayCluster:
         gpus: float = 0.0,
         failed: Callable[[str, bool], None],
     ) -> FarActor:
-        """Starts an actor as soon as there is room for it, on a node that has what is wanted; does not wait for it.
+        """Start an actor as soon as there is room for it, on a node that meets the requirements; do not wait for it.
 
         Args:
-            name: what the user is told of it.
+            name: shown to the user.
             module: of its class.
             kind: its class.
-            table: what it is made with, of builtin types.
+            table: arguments of the class, of builtin types.
             cpus: processors that it takes.
-            gpus: likewise.
-            failed: called, from another thread, where it could not be made or is gone, with why, and whether that is
-                its machine's fault.
+            gpus: GPUs that it takes.
+            failed: called, from another thread, if it could not be made or is gone, with the reason, and whether its
+                machine is at fault.
         """
         options: dict[str, Any] = {"num_cpus": cpus, "num_gpus": gpus, "scheduling_strategy": "SPREAD"}
         # Heads that are to run nothing have no processor, and what claims none would be put there.
@@ -136,10 +136,10 @@ class RayCluster:
         return actor
 
     def place(self, actor: FarActor) -> Node:
-        """The node that an actor is on, which is examined where it is new.
+        """Return the node that an actor is on; a new node is examined first.
 
         Raises:
-            VlaError: the actor is gone, or its node lacks what it needs: it is used for nothing from now on.
+            VlaError: the actor is gone, or its node does not meet the requirements and is not used from now on.
         """
         if actor.node is None:
             actor.node = str(self.ask(actor, _NODE))
@@ -153,17 +153,18 @@ class RayCluster:
                 node, trouble = found[actor.node]
                 if trouble:
                     self._refused[actor.node] = trouble
-                    self._notice(f"{trouble}; nothing is run on it")
+                    self._notice(f"{trouble}; it is not used")
                     raise VlaError(trouble)
                 self._known[actor.node] = node
                 self._notice(f"node {node.name} has joined")
         return self._known[actor.node]
 
     def ask(self, actor: FarActor, method: str, *values: Any, seconds: float = _ASK_SECONDS) -> Any:
-        """What a method of an actor gives.
+        """Return the result of an actor's method.
 
         Raises:
-            ActorGone: it is gone; VlaError: it is silent, or raised.
+            ActorGone: it is gone.
+            VlaError: it does not answer in time, or raised.
         """
         if self._closing.is_set():
             # Ray would join some cluster anew.
@@ -182,11 +183,12 @@ class RayCluster:
             raise ActorGone(f"{actor.name}: {_told(error)}") from error
 
     def ahead(self, actor: FarActor) -> float:
-        """Seconds by which the clock of an actor's machine is ahead of this one's, to within some milliseconds; 0 where
-        that is less than its reading takes.
+        """Measure the seconds by which the clock of an actor's machine is ahead of this one's, to some milliseconds.
+
+        0 if that is less than its reading takes.
 
         Raises:
-            VlaError: it is gone, or silent.
+            VlaError: the actor is gone, or does not answer in time.
         """
         best = (math.inf, 0.0)
         for _ in range(_READINGS):
@@ -198,13 +200,13 @@ class RayCluster:
         return ahead if abs(ahead) > took else 0.0
 
     def kill(self, actor: FarActor) -> None:
-        """Ends an actor, with what it started; nothing where it is gone."""
+        """End an actor and its processes; no error if it is gone."""
         if not self._closing.is_set():
             with suppress(Exception):
                 self._ray.kill(actor.handle)
 
     def close(self) -> None:
-        """Disconnects; all actors end."""
+        """Disconnect; all actors end."""
         self._closing.set()
         if self._watcher is not None:
             self._watcher.join()
@@ -215,7 +217,7 @@ class RayCluster:
             signal.signal(signal.SIGTERM, before)
 
     def _alive(self) -> dict[str, dict[str, Any]]:
-        """Nodes on which anything can run, by id."""
+        """Return the nodes on which anything can run, by id."""
         return {
             node["NodeID"]: node
             for node in self._ray.nodes()
@@ -223,7 +225,7 @@ class RayCluster:
         }
 
     def _idle(self) -> list[str]:
-        """Ids of nodes on which nothing is to run."""
+        """Return the ids of nodes on which nothing is to run."""
         there = self._alive()
         return [node["NodeID"] for node in self._ray.nodes() if node["Alive"] and node["NodeID"] not in there]
 
@@ -240,7 +242,9 @@ class RayCluster:
         self._known = {key: node for key, (node, _) in found.items()}
 
     def _examine(self, keys: Sequence[str]) -> dict[str, tuple[Node, str]]:
-        """By node's id what it has, and what it lacks, if anything; of those that go meanwhile nothing."""
+        """Return by node id the node, and the problem with it or an empty text; nodes that went away meanwhile are left
+        out.
+        """
         facts = self._on_each(node_facts, keys)
         found = {key: examined(self._name(key), each, self._wanted) for key, each in facts.items()}
         sound = [key for key, (_, trouble) in found.items() if not trouble]
@@ -294,7 +298,7 @@ class RayCluster:
         return key[:8]
 
     def _watch(self) -> None:
-        """Tells which actors could not be made, and which nodes are gone."""
+        """Report actors that could not be made, and nodes that are gone."""
         there = self._alive().keys()
         while not self._closing.wait(_LOOK_SECONDS):
             with suppress(Exception):
@@ -325,7 +329,7 @@ class RayCluster:
 
 
 def cluster_cpus(address: str | None) -> float:
-    """Processors of a cluster, which this process is connected to from now on. Raises VlaError: it cannot be."""
+    """Connect this process to a cluster, and return its number of processors. Raises VlaError if that fails."""
     return float(_connect(address).cluster_resources().get("CPU", 0.0))
 
 
@@ -335,8 +339,8 @@ def _connect(address: str | None) -> Any:
         return ray
     if address is not None and address.startswith("ray://"):
         raise VlaError(
-            f"--vla-ray={address}: a client of Ray cannot be reached by the nodes, and workers call the process that "
-            "holds the session: start pytest on a machine of the cluster (ssh, `ray job submit`), with --vla-ray=auto"
+            f"--vla-ray={address}: nodes cannot reach a Ray client, and workers connect to the pytest process. Start "
+            "pytest on a machine of the cluster (ssh, `ray job submit`), with --vla-ray=auto"
         )
     if address not in (None, "auto", "local"):
         _check_reached(str(address))
@@ -363,7 +367,7 @@ def _connect(address: str | None) -> Any:
 
 
 def _check_reached(address: str) -> None:
-    """Ray tries for minutes. Raises VlaError."""
+    """Raise VlaError at once if nobody answers at an address; Ray tries for minutes."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         raise VlaError(f"--vla-ray={address}: expected HOST:PORT of the head, such as 10.0.0.1:6379, or auto, or local")
@@ -371,13 +375,13 @@ def _check_reached(address: str) -> None:
         socket.create_connection((host, int(port)), _REACH_SECONDS).close()
     except (OSError, OverflowError) as error:
         raise VlaError(
-            f"--vla-ray={address}: nobody answers there ({error}). Is the head running (`ray start --head`), and is "
-            "this its address? `ray status` on it says so"
+            f"--vla-ray={address}: no answer ({error}). Check that the head runs (`ray start --head`) and that this is "
+            "its address (`ray status`)"
         ) from error
 
 
 def _told(error: BaseException) -> str:
-    """The end of one of Ray's messages, which begin with stacks."""
+    """Return the last line of one of Ray's messages, which begin with stacks."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     cause = getattr(error, "cause", None)
     if cause is not None:

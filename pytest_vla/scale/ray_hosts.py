@@ -1,7 +1,7 @@
-"""What starts a worker of pytest-xdist on another machine, and outlives it: a Ray actor, one for each worker.
+"""The processes of a run on another machine: workers of pytest-xdist and the policy, each held by a Ray actor.
 
-The worker is a process of its own, as on one machine: its standard input and output are a connection to the process
-that holds the session. It ends with that connection, and with this actor.
+A worker is a process of its own, as on one machine: its standard input and output are a connection to the process that
+holds the session. It ends with that connection, and with its actor, which outlives it to report how it ended.
 """
 
 import os
@@ -35,14 +35,14 @@ _REMOVE = "import shutil, sys; sys.stdin.read(); shutil.rmtree(sys.argv[1], igno
 
 
 class Scratch:
-    """The folder.
+    """A folder for temporary files, removed when the process that made it ends, even if it is killed.
 
     Attributes:
         path: of it.
     """
 
     def __init__(self) -> None:
-        """Makes it, and starts a process that removes it when this one is gone.
+        """Make the folder, and start a process that removes it when this one is gone.
 
         Raises:
             OSError: it cannot be made.
@@ -58,7 +58,7 @@ class Scratch:
         )
 
     def remove(self) -> None:
-        """Removes it now."""
+        """Remove the folder now."""
         shutil.rmtree(self.path, ignore_errors=True)
         assert self._remover.stdin is not None
         self._remover.stdin.close()
@@ -71,19 +71,19 @@ _LOG_BYTES = 1 << 16
 
 
 class PolicyHost:
-    """One process of the policy, which is started again on this machine where it died, as without a cluster."""
+    """One process of the policy, which is started again on this machine if it dies, as without a cluster."""
 
     def __init__(
         self, spec: Mapping[str, Any], most: int, processes: int, host: str, variables: Mapping[str, str | None]
     ) -> None:
-        """Loads it; nothing is raised, see `begun`.
+        """Load the policy; errors are not raised but returned by `begun`.
 
         Args:
             spec: of the policy, as a table.
             most: questions in a batch.
-            processes: of the run's policy, this one among them.
-            host: this machine's address for workers on others; empty: Ray's.
-            variables: of the process's environment; None: without it.
+            processes: number of the run's processes of the policy, including this one.
+            host: this machine's address for workers on others; if empty, Ray's.
+            variables: of the process's environment; a value of None removes the variable.
         """
         for name, value in variables.items():
             if value is None:
@@ -118,11 +118,11 @@ class PolicyHost:
             self._begun = {"error": str(error)}
 
     def begun(self) -> dict[str, Any]:
-        """What came of loading it: what it says of itself and where it listens, or why it does not."""
+        """Return the policy's description and addresses, or the error if it could not be loaded."""
         return self._begun
 
     def state(self) -> dict[str, Any]:
-        """How it goes: what was seen, and since the last call what happened and what the policy printed."""
+        """Return the statistics so far, and the notices and the policy's output since the last call."""
         assert self._replicas is not None
         notices, self._notices[:] = [*self._notices], []
         printed = b""
@@ -134,7 +134,7 @@ class PolicyHost:
         return {"seen": seen.table(), "notices": notices, "lost": self._replicas.lost(0), "printed": printed}
 
     def close(self) -> None:
-        """Ends the process."""
+        """End the process."""
         if self._replicas is not None:
             self._replicas.close()
         self._scratch.remove()
@@ -156,15 +156,15 @@ Answer = Callable[[str, socket.socket], None]
 
 
 class Switchboard:
-    """Listens, and hands each connection of one that knows the secret to `answer`.
+    """A listening socket that hands each connection with the right secret to `answer`.
 
     Attributes:
         port: where it listens.
-        secret: what a caller has to know; of this object alone.
+        secret: that a caller has to know; unique to this object.
     """
 
     def __init__(self, host: str, answer: Answer) -> None:
-        """Starts to listen.
+        """Start to listen.
 
         Args:
             host: address of this machine by which the others reach it.
@@ -182,7 +182,7 @@ class Switchboard:
         threading.Thread(target=self._run, name="vla-switchboard", daemon=True).start()
 
     def close(self) -> None:
-        """Listens no more, within a second; what is connected stays."""
+        """Stop listening within a second; open connections stay."""
         self._closing.set()
 
     def _run(self) -> None:
@@ -209,17 +209,18 @@ class Switchboard:
 
 
 def call(host: str, port: int, secret: bytes, name: str, seconds: float = 30.0) -> socket.socket:
-    """Calls a switchboard.
+    """Call a switchboard.
 
     Args:
         host: where it listens.
-        port: likewise.
-        secret: what it knows.
-        name: who calls, of ASCII letters, at most 64.
-        seconds: for which each answer is waited for.
+        port: where it listens.
+        secret: of the switchboard.
+        name: of the caller, ASCII letters, at most 64.
+        seconds: the timeout for each answer.
 
     Raises:
-        OSError: it cannot be reached; WireError: it is another one.
+        OSError: it cannot be reached.
+        WireError: it is a different switchboard.
     """
     said = name.encode("ascii")
     assert 0 < len(said) <= _LONGEST_NAME
@@ -243,11 +244,11 @@ _BOOTSTRAP = "import sys;exec(eval(sys.stdin.readline()))"
 
 @dataclass(frozen=True)
 class WorkerExit:
-    """How a worker's process ended.
+    """The end of a worker's process.
 
     Attributes:
-        code: its exit code, as a shell has it; None: it runs.
-        words: the last that it wrote to standard error.
+        code: its exit code, as a shell has it, or None if it still runs.
+        words: the end of its standard error.
     """
 
     code: int | None
@@ -268,20 +269,20 @@ class WorkerHost:
         variables: Mapping[str, str | None],
         guardian: str,
     ) -> None:
-        """Starts it.
+        """Start the worker's process.
 
         Args:
             name: of the worker, such as ``gw3``, unique in its run.
-            host: where the switchboard is.
-            port: likewise.
-            secret: what it knows.
+            host: of the switchboard.
+            port: of the switchboard.
+            secret: of the switchboard.
             folder: that the worker is started in.
-            folders: to be there before it starts.
-            variables: of its environment; None: without it.
-            guardian: the file that it is run by.
+            folders: made before it starts.
+            variables: of its environment; a value of None removes the variable.
+            guardian: the file of the program that guards it.
 
         Raises:
-            OSError: the switchboard cannot be reached, or a folder is not there.
+            OSError: the switchboard cannot be reached, or a folder cannot be made.
         """
         for each in folders:
             os.makedirs(each, mode=0o700, exist_ok=True)
@@ -301,11 +302,11 @@ class WorkerHost:
             )
 
     def process(self) -> int:
-        """The id of the process that guards the worker's."""
+        """Return the id of the process that guards the worker's."""
         return int(self._process.pid)
 
     def ended(self) -> WorkerExit:
-        """How the process ended; waits a little for it."""
+        """Return how the process ended; wait a little for it."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_END_SECONDS)
         size = self._words.seek(0, os.SEEK_END)
@@ -313,8 +314,9 @@ class WorkerHost:
         return WorkerExit(self._process.returncode, self._words.read().decode(errors="replace").strip())
 
     def left(self) -> dict[str, bytes]:
-        """The small files that a worker that has ended left in its run's folder, such as the traceback of a hang, by
-        name; its folder goes.
+        """Return the small files in the run folder of a worker that has ended, by name, and remove its folder.
+
+        Such a file is the traceback of a hang.
         """
         found = {}
         for path in self._scratch.path.glob("*/*"):

@@ -1,7 +1,7 @@
-"""What a run keeps that is one shard of several: which one, of what selection, and which shard runs what of it.
+"""The shards of a selection: their plan, stored in each shard's run, and the partition.
 
-It stands in the run's invocation. The whole selection is kept by every shard, compressed, so that any of them says what
-the others were to run: what is missing has a name and a place, and the merged run has the order of one machine.
+The plan is in the run's invocation. Every shard keeps the whole selection, compressed, so that any of them knows the
+others' items: a missing item has a name and a place, and the merged run has the order of one machine.
 """
 
 import base64
@@ -39,11 +39,11 @@ _UNCOLLECTED, _MOST_FILES, _LONGEST = "uncollected", 20, 200
 
 @dataclass(frozen=True)
 class Uncollected:
-    """What pytest could not collect, and went on without: its tests are in no selection.
+    """The files that pytest could not collect and ran without: their tests are in no selection.
 
     Attributes:
-        number: how many files, or other collectors.
-        files: node ids of some of them, each with why, in a line.
+        number: of files, or other collectors.
+        files: node ids of some of them, each with the reason, in a line.
     """
 
     number: int = 0
@@ -51,34 +51,34 @@ class Uncollected:
 
     @classmethod
     def of(cls, failures: Mapping[str, str]) -> "Uncollected":
-        """Why, by node id."""
+        """Make it from the reasons by node id."""
         some = list(failures.items())[:_MOST_FILES]
         return cls(len(failures), tuple((printable(name)[:_LONGEST], printable(why)[:_LONGEST]) for name, why in some))
 
     def table(self) -> list[Any]:
-        """Can be written as JSON."""
+        """Return the value as JSON has it."""
         return [self.number, *map(list, self.files)]
 
 
 def read_uncollected(table: Any) -> Uncollected:
-    """What `Uncollected.table` wrote; nothing, where it is None. Raises VlaError: it is damaged."""
+    """Read a value that `Uncollected.table` wrote, or None as an empty one. Raises VlaError if it is damaged."""
     if table is None:
         return Uncollected()
     number, *files = table if isinstance(table, list) and table else [None]
     pairs = [each for each in files if isinstance(each, list) and [*map(type, each)] == [str, str]]
     if type(number) is not int or len(pairs) < len(files) or len(files) != min(number, _MOST_FILES):
-        raise VlaError("what it says of files that could not be collected is not as pytest-vla writes it")
+        raise VlaError("its list of uncollected files is damaged")
     return Uncollected(number, tuple((printable(name)[:_LONGEST], printable(why)[:_LONGEST]) for name, why in pairs))
 
 
 @dataclass(frozen=True)
 class ShardItem:
-    """One thing that the whole selection has.
+    """One item of the whole selection.
 
     Attributes:
-        node: what its ending is recorded as.
+        node: the id under which its end is recorded.
         episode: whether it is an episode.
-        shared: whether it is the episode of several tests, which are others of the selection.
+        shared: whether several tests, which are other items of the selection, share its episode.
         shard: the one that runs it, from 1.
     """
 
@@ -90,11 +90,11 @@ class ShardItem:
 
 @dataclass(frozen=True)
 class ShardPlan:
-    """A selection, shared out.
+    """A selection, partitioned into shards.
 
     Attributes:
-        count: how many shards there are.
-        weights: what said how long episodes take: `BUDGETS`, or the digest of a file of durations.
+        count: number of shards.
+        weights: the source of durations: `BUDGETS`, or the digest of a file of durations.
         items: of the whole selection, as a run of one machine has them in its store.
     """
 
@@ -104,20 +104,20 @@ class ShardPlan:
 
     @cached_property
     def selection(self) -> str:
-        """sha256 (hex) of what is selected. The order is not in it: a plugin may shuffle items on each machine."""
+        """The sha256 (hex) of the selection, independent of its order: a plugin may shuffle items on each machine."""
         return _digest(sorted([each.node, each.episode, each.shared] for each in self.items))
 
     @cached_property
     def partition(self) -> str:
-        """sha256 (hex) of which shard runs what."""
+        """The sha256 (hex) of each item's shard."""
         return _digest(sorted([each.node, each.shard] for each in self.items))
 
     def of(self, number: int) -> tuple[ShardItem, ...]:
-        """What a shard runs."""
+        """Return the items of a shard."""
         return tuple(each for each in self.items if each.shard == number)
 
     def table(self, number: int) -> dict[str, Any]:
-        """What the run of a shard keeps, beside what `with_uncollected` adds; can be written as JSON."""
+        """Return the table for the run of a shard, as JSON has it; `with_uncollected` adds to it."""
         rows = [[each.node, each.episode, each.shared, each.shard] for each in self.items]
         packed = zlib.compress(json.dumps(rows, separators=(",", ":")).encode(), 9)
         return {
@@ -134,7 +134,7 @@ class ShardPlan:
 
 @dataclass(frozen=True)
 class ShardOf:
-    """What a run says of the shard that it is; see `ShardPlan.table`."""
+    """The shard that a run is, as stored in it; see `ShardPlan.table`."""
 
     number: int
     count: int
@@ -147,11 +147,11 @@ class ShardOf:
 
     @property
     def key(self) -> tuple[int, str, str, str]:
-        """Equal for shards that belong together."""
+        """The key that is equal for shards that belong together."""
         return self.count, self.selection, self.partition, self.weights
 
     def plan(self) -> ShardPlan:
-        """The whole selection. Raises VlaError: it is damaged, or another than its digests say."""
+        """Unpack the whole selection. Raises VlaError if it is damaged, or does not match its digests."""
         try:
             unpacking = zlib.decompressobj()
             text = unpacking.decompress(base64.b64decode(self.packed, validate=True), _LARGEST_PLAN)
@@ -163,40 +163,40 @@ class ShardOf:
             raise VlaError(f"its list of the whole selection cannot be read: {error}") from error
         plan = ShardPlan(self.count, self.weights, items)
         if (plan.selection, plan.partition) != (self.selection, self.partition):
-            raise VlaError("its list of the whole selection is not the one of its digests")
+            raise VlaError("its list of the whole selection does not match its digests")
         return plan
 
 
 def shard_of(invocation: Mapping[str, Any]) -> ShardOf | None:
-    """What a run's invocation says of its shard; None: it is none. Raises VlaError: it is damaged."""
+    """Read the shard from a run's invocation, or return None if it is none. Raises VlaError if it is damaged."""
     table = invocation.get(SHARD)
     if table is None:
         return None
     if not isinstance(table, dict):
-        raise VlaError("what it says of its shard is no table")
+        raise VlaError("its shard entry is not a table")
     numbers = [table.get(name) for name in ("number", "count", "items")]
     texts = [table.get(name) for name in ("selection", "partition", "weights", "plan")]
     if not all(type(each) is int for each in numbers) or not all(isinstance(each, str) for each in texts):
-        raise VlaError("what it says of its shard is not as pytest-vla writes it")
+        raise VlaError("its shard entry is damaged")
     number, count, items = map(int, numbers)  # type: ignore[arg-type]
     if not 1 <= number <= count <= MOST_SHARDS or items < 0:
-        raise VlaError(f"it says to be shard {number} of {count}")
+        raise VlaError(f"its shard entry has shard {number} of {count}")
     selection, partition, weights, packed = map(str, texts)
     uncollected = read_uncollected(table.get(_UNCOLLECTED))
     return ShardOf(number, count, items, selection, partition, weights, packed, uncollected)
 
 
 def with_uncollected(table: Mapping[str, Any], failures: Mapping[str, str]) -> dict[str, Any]:
-    """What the run of a shard keeps, with what could not be collected: why, by node id."""
+    """Return the table for the run of a shard, with the reasons (by node id) of files that could not be collected."""
     return {**table, **({_UNCOLLECTED: Uncollected.of(failures).table()} if failures else {})}
 
 
 def _planned(row: Any, count: int) -> ShardItem:
     node, episode, shared, shard = row
     if not (isinstance(node, str) and type(episode) is type(shared) is bool and type(shard) is int):
-        raise VlaError("a line of it is none of ours")
+        raise VlaError("a line of it is damaged")
     if not 1 <= shard <= count:
-        raise VlaError(f"{node} is of shard {shard} of {count}")
+        raise VlaError(f"{node} is in shard {shard} of {count}")
     return ShardItem(node, episode, shared, shard)
 
 
@@ -219,12 +219,12 @@ TOLERANCE = 0.1
 
 @dataclass(frozen=True)
 class Unit:
-    """What is not parted: an item, or the tests that share an episode.
+    """The smallest part of a partition: an item, or the tests that share an episode.
 
     Attributes:
-        name: tells it from the others.
-        scene: items of one are best run by one machine.
-        seconds: that it is likely to take, or whatever else they weigh; 0 or more, finite.
+        name: unique among the units.
+        scene: items with one scene are best run by one machine.
+        seconds: its likely duration, or any other weight; 0 or more, finite.
     """
 
     name: str
@@ -233,11 +233,11 @@ class Unit:
 
 
 def partition(units: Sequence[Unit], count: int) -> dict[str, int]:
-    """By unit, its shard, 1 to `count`. The order of the units does not matter, and neither do scenes' names.
+    """Return the shard (1 to `count`) of each unit, independent of the units' order and of scenes' names.
 
     Args:
         units: with different names.
-        count: of shards; some are empty where there are fewer units.
+        count: of shards; some are empty if there are fewer units.
 
     Raises:
         ValueError: there is no shard, a name is there twice, or seconds are negative or not finite.
@@ -264,7 +264,7 @@ def partition(units: Sequence[Unit], count: int) -> dict[str, int]:
 
 
 def loads(units: Sequence[Unit], shards: Mapping[str, int], count: int) -> list[float]:
-    """The seconds of each shard, the first one first."""
+    """Return the seconds of each shard, the first one first."""
     found: list[list[float]] = [[] for _ in range(count)]
     for unit in units:
         found[shards[unit.name] - 1].append(unit.seconds)
@@ -276,19 +276,19 @@ _Piece = list[tuple[str, float]]
 
 
 def _whole(scenes: Sequence[_Piece], count: int, share: float) -> list[_Piece]:
-    """By shard, where scenes that fit into one are whole."""
+    """Return the units of each shard, with scenes whole that fit into one."""
     pieces = [piece for scene in scenes for piece in _cut(scene, share)]
     return _dealt(pieces, count)
 
 
 def _cut(scene: _Piece, share: float) -> list[_Piece]:
-    """A scene in as few pieces of about equal time as are about a share or less."""
+    """Cut a scene into the fewest pieces of about equal time that are about a share or less."""
     number = max(math.ceil(_seconds(scene) / share - 1e-9), 1) if share else 1
     return [scene] if number == 1 else _dealt([[each] for each in scene], number)
 
 
 def _dealt(pieces: Sequence[_Piece], count: int) -> list[_Piece]:
-    """Pieces in so many parts: the longest first, each to the part that has least."""
+    """Deal pieces into parts: the longest first, each to the part with the least time."""
     parts: list[_Piece] = [[] for _ in range(count)]
     heap = [(0.0, number) for number in range(count)]
     # Sorting is stable: pieces of equal time keep their order, which is that of names.
@@ -300,7 +300,7 @@ def _dealt(pieces: Sequence[_Piece], count: int) -> list[_Piece]:
 
 
 def _on_a_line(scenes: Sequence[_Piece], count: int, share: float) -> list[_Piece]:
-    """By shard, where all scenes lie in a line that is cut into equal parts."""
+    """Return the units of each shard, with all scenes in a line that is cut into equal parts."""
     line = [each for scene in scenes for each in scene]
     ends = list(accumulate(map(_seconds, scenes)))
     near = share * TOLERANCE / 2
@@ -313,7 +313,7 @@ def _on_a_line(scenes: Sequence[_Piece], count: int, share: float) -> list[_Piec
 
 
 def _parted(line: _Piece, cuts: Sequence[float]) -> list[_Piece]:
-    """A line in one part more than there are cuts: what a cut goes through is where its middle is."""
+    """Cut a line into parts; a unit that a cut goes through belongs to the part with its middle."""
     parts: list[_Piece] = [[] for _ in range(len(cuts) + 1)]
     begin = 0.0
     for name, seconds in line:
@@ -350,18 +350,18 @@ Row = tuple[str, str, int, float]
 
 @dataclass(frozen=True)
 class Durations:
-    """How long episodes took, each case once, in the order of cases."""
+    """The durations of episodes, each case once, in the order of cases."""
 
     rows: tuple[Row, ...]
 
     @property
     def digest(self) -> str:
-        """sha256 (hex), whatever the file's layout."""
+        """The sha256 (hex) of the rows, independent of the file's layout."""
         return hashlib.sha256(json.dumps(self.rows, separators=(",", ":")).encode()).hexdigest()
 
 
 def mean_durations(measured: Iterable[Row]) -> Durations:
-    """Of each case the mean, rounded to milliseconds. What is no time (negative, not finite) is left out."""
+    """Compute the mean of each case, rounded to milliseconds, without values that are negative or not finite."""
     by_case: defaultdict[tuple[str, str, int], list[float]] = defaultdict(list)
     for suite, task, seed, seconds in measured:
         if 0 <= seconds < math.inf:
@@ -371,7 +371,7 @@ def mean_durations(measured: Iterable[Row]) -> Durations:
 
 
 def write_durations(file: Path, durations: Durations, policy: str) -> None:
-    """Write them whole or not at all, a line a case. Raises VlaError."""
+    """Write durations whole or not at all, a line per case. Raises VlaError."""
     lines = ",\n".join(f"  {json.dumps(row)}" for row in durations.rows)
     text = f'{{"{_KIND}": {_SCHEMA}, "policy": {json.dumps(policy)}, "episodes": [\n{lines}\n]}}\n'
     with whole_file(file) as stream:
@@ -379,7 +379,7 @@ def write_durations(file: Path, durations: Durations, policy: str) -> None:
 
 
 def read_durations(file: Path) -> Durations:
-    """What `write_durations` wrote. Raises VlaError that names the file and says how to make one."""
+    """Read a file that `write_durations` wrote. Raises VlaError that names the file and how to make one."""
     try:
         if file.stat().st_size > _LARGEST:
             raise VlaError(f"it is larger than {_LARGEST >> 20} MiB")
@@ -390,7 +390,7 @@ def read_durations(file: Path) -> Durations:
     except OSError as error:
         raise VlaError(f"{file}: {error.strerror or error}; {_CURE}") from error
     except (VlaError, UnicodeDecodeError) as error:
-        raise VlaError(f"{file} is no file of durations: {error}; {_CURE}") from error
+        raise VlaError(f"{file} is not a durations file: {error}; {_CURE}") from error
 
 
 _CURE = "`pytest-vla durations --model=POLICY -o FILE` writes one from the runs of a results folder"

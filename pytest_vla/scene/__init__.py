@@ -1,1 +1,1 @@
-"""From task files to compiled scenes: BDDL and CBDDL text, init states, assets, MuJoCo models."""
+"""Task files and compiled scenes: BDDL and CBDDL text, init states, assets, MuJoCo models."""

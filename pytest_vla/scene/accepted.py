@@ -1,7 +1,7 @@
-"""What the arguments of each predicate may name, and which geoms a number means: one answer for lint and run.
+"""The arguments that each predicate accepts, and the geoms that a number means, for both lint and run.
 
-Facts from VLA-Arena's public checkout of 2025-09, ``envs/bddl_base_domain.py`` (`_eval_predicate` and what it calls)
-and ``envs/object_states``.
+Facts from VLA-Arena's public checkout of 2025-09, ``envs/bddl_base_domain.py`` (`_eval_predicate` and the functions it
+calls) and ``envs/object_states``.
 """
 
 import re
@@ -18,10 +18,10 @@ or fixture. A part is such a region without the three sizes of a box: it may be 
 `pytest_vla.scene.literals.GRIPPER`."""
 
 REGIONS = frozenset({ZONE, REGION})
-"""What has a box."""
+"""Kinds of names with a box."""
 
 KindOf = Callable[[str], str | None]
-"""Gives the kind of a name; None: the scene has nothing of that name."""
+"""Returns the kind of a name, or None if the scene has nothing of that name."""
 
 _THINGS = frozenset({OBJECT, FIXTURE})
 _TOUCHABLE = _THINGS | {WORKSPACE, HAND}
@@ -29,7 +29,7 @@ _MEASURED = _THINGS | {HAND}
 _PLACES = _THINGS | REGIONS
 _OPENED = _THINGS | {REGION, PART}
 
-# Of each predicate's names, in their order. What is not listed takes any name.
+# The accepted kinds of each predicate's names, in order. Predicates that are not listed take any name.
 _ACCEPTED: Mapping[str, tuple[frozenset[str], ...]] = {
     **dict.fromkeys(("on", "in", "noton", "notin"), (_THINGS, _PLACES)),
     **dict.fromkeys(("up", "fall", "collide"), (_THINGS,)),
@@ -47,12 +47,12 @@ _CALLED = {
     WORKSPACE: "the table or floor itself",
     ZONE: "a region",
     REGION: "a region",
-    PART: "a part that is no box",
+    PART: "a part that is not a box",
     HAND: "the gripper",
     None: "nothing of this scene",
 }
 
-# Upstream looks the names of these up among what it keeps a state of: objects, fixtures and regions.
+# Upstream looks up the names of these among the states that it keeps: objects, fixtures and regions.
 _LOOKED_UP = frozenset(_ACCEPTED) - {"on", "in", "noton", "notin", "up", "open", "close", "turnon", "turnoff"}
 
 _LAST_DIGITS = re.compile(r"[0-9]+\Z")
@@ -64,11 +64,11 @@ def names_of(literal: Literal) -> tuple[str, ...]:
 
 
 def refusal(literal: Literal, kind_of: KindOf, known: Sequence[str] = ()) -> str | None:
-    """Return why nothing can judge a literal by what it names, or None if that is sound.
+    """Return why nothing can judge a literal by what it names, or None if it can be judged.
 
     Args:
         literal: no connective.
-        kind_of: gives the kinds of names.
+        kind_of: returns the kind of a name.
         known: the objects and fixtures, for the message.
     """
     kinds = [kind_of(name) for name in names_of(literal)]
@@ -80,7 +80,7 @@ def refusal(literal: Literal, kind_of: KindOf, known: Sequence[str] = ()) -> str
         and REGIONS.intersection(kinds)
         and not {OBJECT, FIXTURE, HAND}.intersection(kinds)
     ):
-        return f"a distance from a region is that of an object, a fixture or {GRIPPER}; name one of them"
+        return f"a distance from a region needs an object, a fixture or {GRIPPER}; name one of them"
     return None
 
 
@@ -130,10 +130,10 @@ def geom_name(index: int, own: str | None) -> str:
 
 
 def geom_number(name: str) -> str | None:
-    """Return the number by which a literal can mean a geom, the digits that its name ends in; None if there are none.
+    """Return the number by which a literal can refer to a geom: its name's last digits, or None if it has none.
 
-    So upstream has it: of a geom without a name it is its place in the file, of ``wall33`` it is 33, wherever that
-    stands, and of several whose names end alike it means all.
+    This follows upstream. For a geom without a name, the number is its place in the file; for ``wall33`` it is 33,
+    wherever that is in the file. Several geoms whose names end alike are all meant.
     """
     found = _LAST_DIGITS.search(name)
     return (found[0].lstrip("0") or "0") if found else None

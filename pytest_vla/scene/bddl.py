@@ -27,14 +27,14 @@ _FACTOR = re.compile(r"([+-]*)(?:(pi)|((?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?
 
 
 class VlaWarning(UserWarning):
-    """Something in a task file that was let pass: by ``compat=True``, or as no rule but upstream's fails of it."""
+    """An accepted fault in a task file: let pass by ``compat=True``, or because only upstream's rules refuse it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a text comes from, and whether unknown words in it are let pass with a warning.
+    """The source of a text, and whether unknown words in it are accepted with a warning.
 
-    `told`: called with the word, what it should be (``section``) and the message, instead of a warning or an error.
+    `told`: called with the word, its expected kind (``section``) and the message, instead of a warning or an error.
     """
 
     source: str
@@ -64,10 +64,10 @@ Node = Atom | SExpression
 
 
 def read_expression(text: str, origin: Origin, landmarks: Container[str] = frozenset()) -> SExpression:
-    """The one parenthesised expression that `text` consists of.
+    """Parse the one parenthesised expression that `text` consists of.
 
-    `landmarks` are the heads of the groups that belong directly under the root, in lower case: where a parenthesis
-    is missing, the first of them that stands too deep says where. Raises SceneError for anything else but one
+    `landmarks` are the heads of the groups that belong directly under the root, in lower case. If a parenthesis is
+    missing, the first landmark that is nested too deep gives the location. Raises SceneError for anything else but one
     balanced expression of at most `MAX_DEPTH` levels and `MAX_CHARACTERS` characters.
     """
     if len(text) > MAX_CHARACTERS:
@@ -103,7 +103,7 @@ def read_expression(text: str, origin: Origin, landmarks: Container[str] = froze
                 misplaced = token
             pending[-1].append(token)
     if starts and misplaced is not None:
-        raise fail(origin, misplaced, f"{describe(misplaced)} stands inside another section; close that with ')' first")
+        raise fail(origin, misplaced, f"{describe(misplaced)} is inside another section; close that with ')' first")
     if starts:
         raise fail(origin, starts[-1], "this '(' is never closed; add the missing ')'")
     if root is None:
@@ -119,7 +119,7 @@ def _tokens(text: str) -> Iterator[Atom]:
 
 
 class LocatedToken(Protocol):
-    """What stands at a place in a text."""
+    """A token with its line and column in a text."""
 
     @property
     def line(self) -> int: ...
@@ -129,13 +129,13 @@ class LocatedToken(Protocol):
 
 
 def fail(origin: Origin, item: LocatedToken | None, message: str) -> SceneError:
-    """The error to raise about `item`, or about the start of the text."""
+    """Return the error to raise about `item`, or about the start of the text."""
     line, column = (1, 1) if item is None else (item.line, item.column)
     return SceneError(f"{origin.source}:{line}:{column}: {message}")
 
 
 def reject_unknown(origin: Origin, node: Atom, what: str, known: Iterable[str], hint: str = "") -> None:
-    """Raises that `node` is no known `what`, with the names that may be meant; warns instead under ``compat``."""
+    """Raise that `node` is no known `what`, and list names that may be meant; only warn under ``compat``."""
     message = f"unknown {what} {describe(node)}{hint}"
     if origin.compat and origin.told is None:
         warnings.warn(printable(f"{origin.source}:{node.line}:{node.column}: {message}"), VlaWarning, stacklevel=2)
@@ -154,7 +154,7 @@ def reject_unknown(origin: Origin, node: Atom, what: str, known: Iterable[str], 
 
 
 def describe(node: Node) -> str:
-    """`node` as an error message shows it: one line, of bounded length."""
+    """Return `node` as an error message shows it: one line, of bounded length."""
     if isinstance(node, Atom):
         return repr(node.text if len(node.text) <= 40 else node.text[:37] + "...")
     if not node.items:
@@ -164,21 +164,24 @@ def describe(node: Node) -> str:
 
 
 def expect_group(node: Node, origin: Origin, expected: str) -> SExpression:
-    """`node`, which must be a group; `expected` says which."""
+    """Return `node`, which must be a group; `expected` describes it for the error."""
     if not isinstance(node, SExpression):
         raise fail(origin, node, f"expected {expected}, found {describe(node)}")
     return node
 
 
 def expect_word(node: Node, origin: Origin, expected: str) -> str:
-    """The lower-case text of `node`, which must be an atom."""
+    """Return the lower-case text of `node`, which must be an atom."""
     if not isinstance(node, Atom):
         raise fail(origin, node, f"expected {expected}, found {describe(node)}; a ')' may be missing before it")
     return node.text.lower()
 
 
 def expect_name(node: Node, origin: Origin, expected: str) -> str:
-    """The lower-case text of `node`, which must be an identifier: letters, digits, ``_``, ``.`` and inner ``-``."""
+    """Return the lower-case text of `node`, which must be an identifier.
+
+    Identifiers consist of letters, digits, ``_``, ``.`` and inner ``-``.
+    """
     word = expect_word(node, origin, expected)
     if not _NAME.fullmatch(word):
         raise fail(origin, node, f"expected {expected} of letters, digits, '_', '.' and '-', found {describe(node)}")
@@ -186,14 +189,17 @@ def expect_name(node: Node, origin: Origin, expected: str) -> str:
 
 
 def split_head(group: SExpression, origin: Origin, expected: str) -> tuple[Atom, tuple[Node, ...]]:
-    """The first word of `group`, and the rest."""
+    """Return the first word of `group`, and the rest."""
     if not group.items or not isinstance(group.items[0], Atom):
         raise fail(origin, group, f"expected {expected}, found {describe(group)}")
     return group.items[0], group.items[1:]
 
 
 def read_number(node: Node, origin: Origin, expected: str = "a number") -> float:
-    """The finite value of a number or of a sum or product with ``pi``, such as ``-0.3``, ``1e-3`` or ``3*pi/4``."""
+    """Return the finite value of a number, or of a sum or product with ``pi``.
+
+    Examples: ``-0.3``, ``1e-3`` or ``3*pi/4``.
+    """
     word = expect_word(node, origin, expected)
     value = _evaluate(word)
     if value is None:
@@ -204,7 +210,7 @@ def read_number(node: Node, origin: Origin, expected: str = "a number") -> float
 
 
 def _evaluate(expression: str) -> float | None:
-    """The value, NaN where there is none, or None where `expression` is no arithmetic. Left to right, as Python's."""
+    """Evaluate arithmetic as Python does: NaN if undefined, None if `expression` is no arithmetic."""
     terms: list[float] = []
     operation, position = "+", 0
     while match := _FACTOR.match(expression, position):

@@ -80,11 +80,11 @@ class CompiledScene:
 
 
 def compiled_scene(problem: Problem, roots: tuple[DataRoot, ...] | None = None) -> CompiledScene:
-    """The compiled model of a problem's scene, from the cache or compiled now.
+    """Return the compiled model of a problem's scene, from the cache or compiled now.
 
     Args:
-        problem: what to build.
-        roots: where assets are looked for; default roots where None.
+        problem: the problem to build.
+        roots: folders in which assets are looked for, or None for the default roots.
 
     Raises:
         SceneError: the scene cannot be composed or compiled.
@@ -99,7 +99,7 @@ def compiled_scene(problem: Problem, roots: tuple[DataRoot, ...] | None = None) 
         # Another worker may have compiled it while this one waited.
         if next(_entries(folder, key, roots), None) is None:
             return _compile(problem, roots, folder, key)
-    # Not under the lock: those who waited would wait for one another's loading too.
+    # Not under the lock: waiting workers would also wait for each other's loading.
     if (found := _load(folder, key, roots)) is not None:
         return found
     with exclusive(lock):
@@ -108,7 +108,9 @@ def compiled_scene(problem: Problem, roots: tuple[DataRoot, ...] | None = None) 
 
 
 def scene_key(problem: Problem) -> str:
-    """32 hex digits for a problem's parts and the versions that compile them. Equal for the tasks of one scene.
+    """Return 32 hex digits that identify a problem's parts and the versions that compile them.
+
+    Equal for the tasks of one scene.
 
     Raises:
         SceneError: the problem class is not known.
@@ -118,7 +120,7 @@ def scene_key(problem: Problem) -> str:
 
 
 def clear(folder: Path | None = None) -> int:
-    """Removes all compiled scenes; returns how many bytes were freed."""
+    """Remove all compiled scenes; return how many bytes were freed."""
     freed = 0
     for path in _files(folder or cache_folder()):
         with contextlib.suppress(OSError):
@@ -129,7 +131,7 @@ def clear(folder: Path | None = None) -> int:
 
 
 def held(folder: Path) -> tuple[int, int]:
-    """How many compiled scenes there are, and how many bytes they take."""
+    """Return the number of compiled scenes, and the bytes that they take."""
     sizes = []
     for path in _files(folder):
         with contextlib.suppress(OSError):
@@ -138,7 +140,7 @@ def held(folder: Path) -> tuple[int, int]:
 
 
 def evict(folder: Path, limit: int, keep: str = "") -> None:
-    """Removes the least recently used scenes until the rest fit `limit` bytes; the scene named `keep` stays."""
+    """Remove the least recently used scenes until the rest fit `limit` bytes; the scene named `keep` stays."""
     entries: dict[str, list[os.stat_result]] = {}
     now = time.time()
     for path in _files(folder):
@@ -178,7 +180,7 @@ def _load(folder: Path, key: str, roots: tuple[DataRoot, ...]) -> CompiledScene 
             stand_ins = _stand_ins(value["inputs"])
             model = mujoco.MjModel.from_binary_path(str(binary))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            # A damaged or vanished entry is compiled anew and overwritten.
+            # A damaged or missing entry is compiled again and overwritten.
             continue
         with contextlib.suppress(OSError):
             os.utime(description)
@@ -187,7 +189,7 @@ def _load(folder: Path, key: str, roots: tuple[DataRoot, ...]) -> CompiledScene 
 
 
 def _entries(folder: Path, key: str, roots: tuple[DataRoot, ...]) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Descriptions of scenes whose inputs are as they are now, each with its file."""
+    """Yield the descriptions of scenes whose inputs have not changed, each with its file."""
     for description in sorted(folder.glob(f"{key}-*.json")):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
             value = json.loads(description.read_text(encoding="utf-8"))
@@ -258,7 +260,10 @@ def _compile_now(problem: Problem, roots: tuple[DataRoot, ...], folder: Path, ke
 
 
 def _store(folder: Path, stem: str, model: "mujoco.MjModel", description: dict[str, Any]) -> None:
-    """Writes both files under temporary names and renames them; a full disk costs the cache, not the run."""
+    """Write both files under temporary names and rename them.
+
+    On a full disk, the run continues without the cache.
+    """
     import mujoco
 
     limit = cache_limit()

@@ -25,7 +25,7 @@ class Articulation:
     """Joint thresholds (radians or metres) of an articulated category, and the ranges that ``:init`` samples.
 
     A joint is open (close, on, off) when it is strictly beyond the threshold on the side of `open_below` and so on;
-    None where the category has no such state.
+    None if the category has no such state.
     """
 
     open_range: Range | None = None
@@ -35,22 +35,22 @@ class Articulation:
     opens_below: bool = True
 
     def is_open(self, position: float) -> bool:
-        """A joint position counts as open."""
+        """Whether a joint position counts as open."""
         assert self.open_range is not None
         return position < max(self.open_range) if self.opens_below else position > min(self.open_range)
 
     def is_close(self, position: float) -> bool:
-        """A joint position counts as closed."""
+        """Whether a joint position counts as closed."""
         assert self.close_range is not None
         return position > min(self.close_range) if self.opens_below else position < max(self.close_range)
 
     def is_turned_on(self, position: float) -> bool:
-        """A knob position counts as on; the threshold itself counts."""
+        """Whether a knob position counts as on; the threshold itself counts."""
         assert self.turn_on_range is not None
         return position >= min(self.turn_on_range)
 
     def is_turned_off(self, position: float) -> bool:
-        """A knob position counts as off: strictly negative, so false at the reset pose."""
+        """Whether a knob position counts as off: strictly negative, so false at the reset pose."""
         assert self.turn_off_range is not None
         return position < max(self.turn_off_range)
 
@@ -77,13 +77,13 @@ Categories: TypeAlias = Mapping[str, Category]
 
 
 def category(name: str, location: str, others: Iterable[str] = (), catalogue: Categories | None = None) -> Category:
-    """A category of a catalogue by its name.
+    """Return a category of a catalogue by its name.
 
     Args:
         name: lower-case category, as task files write it.
         location: ``FILE:LINE:COLUMN`` of the declaration, for the error.
         others: further names that the error lists.
-        catalogue: None: LIBERO's.
+        catalogue: the categories, or None for LIBERO's.
 
     Raises:
         SceneError: there is no such category; lists close matches.
@@ -98,7 +98,7 @@ def category(name: str, location: str, others: Iterable[str] = (), catalogue: Ca
 
 
 def category_from_json(value: dict[str, Any]) -> Category:
-    """The category whose `dataclasses.asdict` went through JSON; raises KeyError or TypeError on another shape."""
+    """Return the category from its `dataclasses.asdict` in JSON; raises KeyError or TypeError on another shape."""
     ranges = value["articulation"]
     pairs: dict[str, Any] = {
         key: tuple(pair) if isinstance(pair, list) else pair for key, pair in (ranges or {}).items()
@@ -213,15 +213,16 @@ CATEGORIES = _catalogue()
 
 # Categories declared by files: ``assets/objects/NAME/`` with ``NAME.xml`` (the model) and ``category.toml``.
 #
-# All keys of ``category.toml`` are optional::
+# All keys of ``category.toml`` are optional:
 #
-# yaw_degrees = [-180, 180] # turn about the vertical that a placement draws; [0, 0] where it is left out burner =
-# "burner" # the model's site that glows while the fixture is turned on (model_checks.py)
+#     yaw_degrees = [-180, 180]  # turn about the vertical that a placement draws; default [0, 0]
+#     burner = "burner"          # the model's site that glows while the fixture is turned on (see compose.py)
 #
-# [articulation] # joint positions (m or rad): [lowest, highest] that (:init ...) draws from open = [0.14, 0.16] #
-# open beyond the end that is nearer to `close` close = [0.0, 0.005] # closed on this side of the end that is nearer
-# to `open` turn_on = [0.5, 2.1] # on from its lower end, above turn_off turn_off = [-0.005, 0.0] # off below its
-# upper end
+#     [articulation]             # joint positions (m or rad): [lowest, highest] that (:init ...) draws from
+#     open = [0.14, 0.16]        # open beyond the end that is nearer to `close`
+#     close = [0.0, 0.005]       # closed on this side of the end that is nearer to `open`
+#     turn_on = [0.5, 2.1]       # on from its lower end, above turn_off
+#     turn_off = [-0.005, 0.0]   # off below its upper end
 
 FOLDER = "objects"
 FILE = "category.toml"
@@ -232,16 +233,17 @@ _PAIRS = (("open", "close"), ("turn_on", "turn_off"))
 def find_category(
     name: str, location: str, roots: tuple[DataRoot, ...], catalogue: Categories | None = None
 ) -> tuple[Category, Path | None]:
-    """A category by its name, and the file that declares it (None: it is of the catalogue).
+    """Return a category by its name, and the file that declares it, or None if it is in the catalogue.
 
     Args:
         name: lower-case category, as task files write it.
         location: ``FILE:LINE:COLUMN`` of the declaration, for the error.
-        roots: where ``assets/objects`` is looked for; the first that has the category counts.
-        catalogue: of the workspace; None: LIBERO's.
+        roots: folders in which ``assets/objects`` is looked for; the first that has the category counts.
+        catalogue: the workspace's categories, or None for LIBERO's.
 
     Raises:
-        SceneError: there is no such category, its file cannot be used, or it takes the name of one of the catalogue.
+        SceneError: there is no such category, its file cannot be used, or its name is taken by one of the
+            catalogue.
     """
     whose, catalogue = ("LIBERO", CATEGORIES) if catalogue is None else ("this workspace", catalogue)
     file = next((path for folder in _folders(roots) if (path := folder / name / FILE).is_file()), None)
@@ -258,15 +260,15 @@ def find_category(
 
 
 def read_category(file: Path) -> Category:
-    """The category that a ``category.toml`` declares, named as its folder.
+    """Return the category that a ``category.toml`` declares, named as its folder.
 
     Raises:
-        SceneError: it cannot be read, or holds something else than what this module's docstring says.
+        SceneError: the file cannot be read, or does not follow this module's docstring.
     """
     try:
         table = read_toml(file)
     except (OSError, ValueError) as error:
-        raise SceneError(f"{file}: cannot be read as TOML: {error}. Mend the file or bring it anew.") from error
+        raise SceneError(f"{file}: cannot be read as TOML: {error}. Mend the file or copy it again.") from error
     _refuse_unknown(table, ("yaw_degrees", "burner", "articulation"), file, "")
     name = file.parent.name
     lowest, highest = _range(table, "yaw_degrees", file) or (0.0, 0.0)

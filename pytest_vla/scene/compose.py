@@ -59,7 +59,7 @@ def part_sites(parts: Sequence[ElementTree.Element]) -> Mapping[str, PartSite]:
     return sites
 
 
-# Makes an object's model larger or smaller, as MJCF has it: shapes, places and masses.
+# Scaling of an object's MJCF model: shapes, places and masses.
 
 _POWERS = {
     "geom": {"pos": 1, "size": 1, "fromto": 1, "mass": 3},
@@ -68,18 +68,18 @@ _POWERS = {
     "inertial": {"pos": 1, "mass": 3, "diaginertia": 5, "fullinertia": 5},
     "body": {"pos": 1},
 }
-"""By which power of the scale attributes grow. A density stays, so that masses grow with the volume."""
+"""The power of the scale by which attributes grow. A density is constant, so that masses grow with the volume."""
 
 
 def scale_model(model: Any, scale: float) -> None:
     """Scale robosuite's model of an object in each direction, in place.
 
     Args:
-        model: a ``MujocoXMLObject``, which nothing else has yet.
+        model: a ``MujocoXMLObject`` that is not yet part of another model.
         scale: against the size that its file gives it.
 
     Raises:
-        SceneError: it has parts that move, whose ranges are those of its size.
+        SceneError: it has parts that move, whose ranges depend on its size.
     """
     root = model.get_obj()
     if any(joint.get("type") != "free" for joint in root.iter("joint")):
@@ -94,7 +94,7 @@ def scale_model(model: Any, scale: float) -> None:
 
 
 def _parts(tree: ElementTree.Element) -> Iterator[ElementTree.Element]:
-    """All within a body; where it stands itself is the placement's."""
+    """Yield all elements within a body, without the body's own element."""
     return (element for element in tree.iter() if element is not tree)
 
 
@@ -102,7 +102,7 @@ def _times(numbers: str, factor: float) -> str:
     return " ".join(repr(float(number) * factor) for number in numbers.split())
 
 
-# Whether the model of a category that is declared by files has what scenes need: its body, its sites, its joints.
+# Checks of a model whose category is declared by a file: scenes need its body, sites and joints.
 
 _MEASURES = {
     "bottom_site": "the lowest point",
@@ -112,16 +112,16 @@ _MEASURES = {
 
 
 def check_model(root: ElementTree.Element, kind: Category, path: Path, file: Path) -> None:
-    """Refuses a model that robosuite or the scene would stumble over.
+    """Refuse a model that robosuite or the scene could not use.
 
     Args:
         root: the model, with its default classes resolved.
-        kind: what `file` declares.
+        kind: the category that `file` declares.
         path: the model's file, for the error.
         file: the ``category.toml``, for the error.
 
     Raises:
-        SceneError: names the file, and its key where it is the declaration that does not fit; says how to mend it.
+        SceneError: names the file, and its key if the declaration does not fit; says how to mend it.
     """
     body = root.find("./worldbody/body/body[@name='object']")
     if body is None:
@@ -182,7 +182,7 @@ def _is_point(text: str) -> bool:
 # LIBERO gives every movable object one free joint with this damping (N*s/m).
 _FREE_JOINT = {"type": "free", "damping": "0.0005"}
 MOVER_TARGET = "_mocap"
-"""What the name of a mover's target has behind that of its root body."""
+"""The suffix of a mover's target, after the name of its root body."""
 
 _CENTRE = "robot0_right_center"
 # Half side (m) of the zone of a region that is one point: MuJoCo takes no size of zero.
@@ -202,15 +202,15 @@ class ComposedScene:
 
 
 def compose(problem: Problem, roots: tuple[DataRoot, ...]) -> ComposedScene:
-    """The MJCF model of a problem.
+    """Compose the MJCF model of a problem.
 
     Args:
         problem: a LIBERO problem.
-        roots: where assets are looked for, from `data_roots`.
+        roots: folders in which assets are looked for, from `data_roots`.
 
     Raises:
-        SceneError: an unknown class, category or duplicate name, a region without ranges on the workspace, a model
-            that cannot be used, or a missing asset (names object, file and the roots searched).
+        SceneError: an unknown class, category or duplicate name, a region without ranges on the workspace, a
+            model that cannot be used, or a missing asset (names object, file and the roots searched).
     """
     place = workspace(problem.name, problem.source)
     _refuse_duplicates(problem)
@@ -331,7 +331,7 @@ def _arena(models: _Robosuite, place: Workspace, roots: tuple[DataRoot, ...], so
 
 
 def _resize_table(models: _Robosuite, arena: Any, place: Workspace) -> None:
-    """Sets table, floor and legs to the workspace's size, in upstream's order of arithmetic."""
+    """Set table, floor and legs to the workspace's size, in upstream's order of arithmetic."""
     assert place.table is not None
     to_string = models.array_to_string
     half = np.array(place.table[0]) / 2
@@ -353,7 +353,7 @@ def _resize_table(models: _Robosuite, arena: Any, place: Workspace) -> None:
 
 
 def _merge_visual(root: Any, arena: Any) -> None:
-    """An arena's own rendering settings (LIBERO's have none): robosuite's merge leaves them out."""
+    """Add an arena's own rendering settings, which robosuite's merge leaves out (LIBERO's arenas have none)."""
     visual = root.find("./visual")
     for settings in arena.findall("./visual/*"):
         present = visual.find(f"./{settings.tag}")
@@ -375,7 +375,7 @@ def _robot(models: _Robosuite, place: Workspace) -> tuple[Any, Any]:
 
 
 def _complete_robot(robot: Any) -> None:
-    """What robosuite 1.5.1's Panda has beside that of 1.4.0: a hull of its last link, and a site in its foot."""
+    """Add the parts that only robosuite 1.5.1's Panda has: a hull of its last link, and a site in its foot."""
     foot = robot.worldbody.find(".//body[@name='robot0_link0']")
     site = {"name": _CENTRE, "pos": "0 0 0", "size": "0.01", "rgba": "1 0.3 0.3 1", "group": "2"}
     foot.insert(0, ElementTree.Element("site", site))
@@ -385,7 +385,7 @@ def _complete_robot(robot: Any) -> None:
 
 
 def _add_targets(arena: Any) -> None:
-    """The two bodies by which robosuite 1.5.1's viewer would lead the hands; nothing moves or meets them."""
+    """Add the two bodies by which robosuite 1.5.1's viewer would lead the hands; nothing moves or meets them."""
     unseen = {"conaffinity": "0", "contype": "0", "group": "2"}
     for side, colour in (("left", "0.898 0.420 0.435"), ("right", "0.208 0.314 0.439")):
         name = f"{side}_eef_target"
@@ -397,7 +397,7 @@ def _add_targets(arena: Any) -> None:
 
 
 def _rename_parts(root: Any, old: str, new: str) -> None:
-    """Gives what is named with one prefix, and what refers to it, another."""
+    """Replace a name prefix in all elements and their references."""
     if old == new:
         return
     for element in root.iter():
@@ -407,14 +407,14 @@ def _rename_parts(root: Any, old: str, new: str) -> None:
 
 
 def _hold_movers(root: Any, problem: Problem, bodies: Mapping[str, tuple[Declaration, Category, bool, Any]]) -> None:
-    """A body for each object that is moved, which is put where that is to go, and a soft weld that pulls it there.
+    """Add a target body for each moved object, and a soft weld that pulls the object to it.
 
     Source: vla-arena 0.0.1, ``envs/bddl_base_domain.py``.
     """
     for mover in problem.movers:
         if mover.name not in bodies:
             raise SceneError(
-                f"{_where(problem, mover)}: nothing is called {mover.name!r} that could move: declare it in :objects"
+                f"{_where(problem, mover)}: {mover.name!r} is not declared, so it cannot move: declare it in :objects"
             )
         _, _, is_fixture, model = bodies[mover.name]
         if is_fixture:
@@ -458,7 +458,7 @@ def _body(
 
 def _parse(make: Any, path: Path, wanted_for: str) -> Any:
     try:
-        # robosuite goes down one call for each level.
+        # robosuite recurses one call per level.
         read_xml(path)
         return make(str(path))
     except ElementTree.ParseError as error:
@@ -466,18 +466,18 @@ def _parse(make: Any, path: Path, wanted_for: str) -> Any:
         reason = str(error).partition(":")[0]
         raise SceneError(
             f"{path}:{line}:{column + 1}: expected well-formed XML for {wanted_for}: {reason}. "
-            "Mend the file or bring it anew."
+            "Mend the file or copy it again."
         ) from error
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        # What robosuite raises of a model that is laid out otherwise than it expects.
+        # robosuite raises these for a model with an unexpected layout.
         raise SceneError(
             f"{path}: expected a model such as robosuite reads for {wanted_for}: {type(error).__name__}: {error}. "
-            "Mend the file or bring it anew."
+            "Mend the file or copy it again."
         ) from error
 
 
 def _zones(models: _Robosuite, arena: Any, place: Workspace, problem: Problem) -> dict[str, SceneSite]:
-    """Adds a site for every region of the workspace (its first rectangle) and returns them by key."""
+    """Add a site for every region of the workspace (its first rectangle); return them by key."""
     parent = arena.worldbody.find(f"./body[@name='{place.zone_body}']")
     sites = {}
     for region in {region.key: region for region in problem.regions if place.name in region.key}.values():
@@ -496,7 +496,10 @@ def _zones(models: _Robosuite, arena: Any, place: Workspace, problem: Problem) -
 
 
 def _sites_of(model: Any) -> dict[str, SceneSite]:
-    """Sites of a body's parts with the joints of the innermost part; parts after one without sites do not count."""
+    """Return sites of a body's parts with the joints of the innermost part.
+
+    Parts after one without sites do not count.
+    """
     found = part_sites(model.worldbody.find("body").findall(".//body"))
     return {name: SceneSite(name, model.name, site.joints, site.size) for name, site in found.items()}
 
@@ -519,7 +522,7 @@ def _scene_body(item: Declaration, kind: Category, is_fixture: bool, model: Any)
 def _resolve_inputs(
     root: Any, roots: tuple[DataRoot, ...], sources: dict[Path, str], models: _Robosuite, own: list[Path]
 ) -> tuple[tuple[str, str, Path], ...]:
-    """Points every file attribute at an existing file (a later root may hold it) and lists what was used."""
+    """Point every file attribute at an existing file (a later root may hold it); return the used files."""
     inputs = {}
     for path in sources:
         inputs[path] = ("assets", relative_name(roots, path) or path.name)

@@ -19,38 +19,39 @@ from pytest_vla.util.documents import TableLines
 from pytest_vla.util.text import did_you_mean
 
 INSTANT, ONCE, TERMINAL = WHENS = ("instant", "once", "terminal")
-"""instant: at each control step in which it holds; once: at the first of them; terminal: where it holds at the end."""
+"""instant: at each control step in which it holds; once: at the first of them; terminal: if it holds at the end."""
 
 ERROR, SKIP = MISSINGS = ("error", "skip")
 MOST_COSTS = 200
 _MOST_BYTES = 1_000_000
 
-# As CBDDL weighs what is judged at the end against a step.
+# CBDDL's weight of a condition judged at the end, against one of a step.
 _WEIGHTS = {INSTANT: 1.0, ONCE: 10.0, TERMINAL: 10.0}
-# What CBDDL judges at the end; all else at each step.
+# CBDDL judges these at the end, all others at each step.
 _JUDGED_AT_THE_END = ("fall", "noton", "notin", "in", "open", "close", "turnon", "turnoff", "collide", "true", "false")
 
 ARM, GRIPPER, ROBOT, HELD = PARTS = ("arm", "gripper", "robot", "held")
-"""What a rule may name beside a task's objects: the arm without its fingers, the fingers, both, and what they hold."""
+"""Names for rules beside a task's objects: the arm without its fingers, the fingers, both, and the held object."""
 
 GOAL = "goal"
-"""In the place of a name: the objects and fixtures that the task's goal names."""
+"""Used instead of a name: the objects and fixtures that the task's goal names."""
 
 
 @dataclass(frozen=True)
 class CostRule:
-    """One ``[[cost]]``.
+    """A cost that a user declares: one ``[[cost]]`` of the file.
 
     Attributes:
-        name: of its charges; of a literal its text, where none is given.
-        rule: one of `RULES`; empty: it is a literal.
-        literal: what is judged; None: it is a rule.
+        name: of its charges; for a literal without a name, the literal's text.
+        rule: one of `RULES`, or empty for a literal.
+        literal: the literal that is judged, or None for a rule.
         values: of the rule's own keys: names, lists of names, and numbers.
-        weight: what a charge of it costs, more than 0.
+        weight: the amount of one charge, more than 0.
         when: one of `WHENS`.
-        tasks: patterns, of which a task's name, or ``SUITE/NAME``, fits one; empty: of all tasks.
-        missing: what becomes of a task that lacks what it names: one of `MISSINGS`.
-        where: of the file, for messages: ``FILE:LINE: cost[0]``.
+        tasks: patterns; the cost applies to tasks whose name, or ``SUITE/NAME``, matches one. Empty for all
+            tasks.
+        missing: the treatment of a task that lacks a thing which the cost names: one of `MISSINGS`.
+        where: location in the file, for messages: ``FILE:LINE: cost[0]``.
     """
 
     name: str
@@ -64,7 +65,7 @@ class CostRule:
     where: str
 
     def is_of(self, task: Task) -> bool:
-        """Whether it is of a task."""
+        """Whether the cost applies to a task."""
         names = (task.name, f"{task.suite}/{task.name}")
         return not self.tasks or any(fnmatchcase(name, pattern) for name in names for pattern in self.tasks)
 
@@ -75,7 +76,7 @@ class DeclaredCosts:
 
     Attributes:
         rules: in the file's order.
-        digest: names what the file says, sha256 of its text: episodes of one digest have the same costs declared.
+        digest: sha256 of the file's text: episodes with the same digest have the same declared costs.
     """
 
     rules: tuple[CostRule, ...]
@@ -84,11 +85,11 @@ class DeclaredCosts:
 
 @dataclass(frozen=True)
 class Charging:
-    """What episodes are charged for beside their tasks' own costs.
+    """The costs that episodes are charged beside their tasks' own.
 
     Attributes:
         costs: one of `pytest_vla.plan.choices.COSTS`: whether collisions are charged.
-        declared: by the user; None: nothing.
+        declared: the user's costs, or None.
     """
 
     costs: str = COSTS_ALL
@@ -134,16 +135,17 @@ RULES: Mapping[str, Mapping[str, _Key]] = {
 }
 """The keys of each rule, how they are read, and whether they have to be there."""
 
-# Of a charge: what costs nothing would be safe whatever happens.
+# The least weight of a charge: a cost of 0 would make every episode safe.
 _LEAST = 1e-6
 _COMMON = ("name", "rule", "literal", "weight", "when", "tasks", "missing")
 
 
 def read_costs(file: Path) -> DeclaredCosts:
-    """The costs that a file declares.
+    """Read the costs that a file declares.
 
     Raises:
-        VlaError: it cannot be read, or something in it is not known; says where, and what was expected.
+        VlaError: the file cannot be read or something in it is not known; gives the location and the expected
+            value.
     """
     try:
         with file.open("rb") as stream:
@@ -176,7 +178,7 @@ def _rules(table: Mapping[str, Any], lines: TableLines) -> tuple[CostRule, ...]:
     rules = tuple(_rule(entry, number, lines) for number, entry in enumerate(entries))
     for number, rule in enumerate(rules):
         if rule.name in [other.name for other in rules[:number]]:
-            raise VlaError(f"{lines.where(number, 'name')}{rule.name!r} is there already: give each cost its own name")
+            raise VlaError(f"{lines.where(number, 'name')}{rule.name!r} is used twice: give each cost its own name")
     return rules
 
 
@@ -204,7 +206,7 @@ def _rule(entry: Mapping[str, Any], number: int, lines: TableLines) -> CostRule:
         if is_needed and key not in entry:
             raise wrong("", f"rule {rule!r} lacks {key!r}")
     if rule == "dropped" and entry.get("when") == TERMINAL:
-        raise wrong("when", "what was dropped is judged as it lands: expected instant or once, found 'terminal'")
+        raise wrong("when", "a drop is judged as it lands: expected instant or once, found 'terminal'")
     if rule == "dropped" and not {"height", "speed"} & {*entry}:
         raise wrong(
             "", "rule 'dropped' lacks a limit: expected height (m of free fall), speed (m/s at landing) or both"
@@ -215,7 +217,7 @@ def _rule(entry: Mapping[str, Any], number: int, lines: TableLines) -> CostRule:
     when = read("when", _one_of(WHENS), TERMINAL if at_end else INSTANT)
     name = read("name", _text, str(literal) if literal is not None else None)
     if name is None:
-        raise wrong("", f'rule {rule!r} lacks name, by which it is charged, such as name = "{rule}"')
+        raise wrong("", f'rule {rule!r} lacks name, under which it is charged, such as name = "{rule}"')
     if name in COLLISIONS or (rule and name.startswith("(")):
         raise wrong("name", f"{name!r} is what a literal or the account of collisions is called: give it another name")
     weight = read("weight", _number(_LEAST, LARGEST_AMOUNT, "an amount"), _WEIGHTS[when])
@@ -255,7 +257,7 @@ class _AnyName(frozenset[str]):
 
 
 def _literal(text: str, where: str) -> Literal:
-    """The literal of a text as CBDDL has it. Raises VlaError, located."""
+    """Parse a text as a CBDDL literal. Raises VlaError, located."""
     if not text.lstrip().startswith("("):
         raise VlaError(f"{where}expected a literal in parentheses, such as (Fall cup_1), found {text!r}")
     origin = Origin(where.rstrip(": "))

@@ -1,8 +1,8 @@
-"""Init states from files of others, read as data: nothing in them is ever imported or called.
+"""Init states from untrusted files, read as data: nothing in them is ever imported or called.
 
-LIBERO's ``.pruned_init`` is what ``torch.save`` makes of a numpy array: a zip with a pickle in it. The pickle is
-interpreted here, by a stack machine that knows the few instructions and the five names that an array needs. These
-names stand for records of this module, not for numpy's own reconstructors, so that a claimed shape allocates nothing.
+LIBERO's ``.pruned_init`` is made by ``torch.save`` from a numpy array: a zip with a pickle in it. The pickle is
+interpreted here, by a stack machine that knows the few instructions and the five names that an array needs. These names
+stand for records of this module, not for numpy's own reconstructors, so that a claimed shape allocates nothing.
 """
 
 import os
@@ -34,14 +34,15 @@ _ADVICE = "give a .pruned_init of LIBERO, or a float64 array saved by numpy.save
 
 
 def read_init_states(path: str | os.PathLike[str], member: str | None = None) -> NDArray[np.float64]:
-    """The init states in `path`: (n, 1 + nq + nv) float64, a row each of time, qpos, qvel; a fresh, writable array.
+    """Read the init states in `path`: (n, 1 + nq + nv) float64, each row time, qpos and qvel.
 
-    Reads ``.pruned_init`` and ``.init`` (``torch.save`` of an array, or of a list of vectors as VLA-Arena's are),
-    ``.npy`` and ``.npz``; the content tells which. `member` names the array in an ``.npz`` that holds several. One
-    vector alone is one state, (1, D). Only float64 is taken, of either byte order: a rounded state is another episode.
+    The array is fresh and writable. Reads ``.pruned_init`` and ``.init`` (``torch.save`` of an array, or of a list of
+    vectors as in VLA-Arena), ``.npy`` and ``.npz``; the format is recognised by the content. `member` names the array
+    in an ``.npz`` that holds several. A single vector is one state, (1, D). Only float64 is accepted, of either byte
+    order: a rounded state would be a different episode.
 
-    Raises SceneError, its message starting with the file's name, for anything else: what is not there or cut off,
-    pickles that name anything but an array's parts, values that are not finite, more than `MAX_BYTES`.
+    Raises SceneError, its message starting with the file's name, for anything else: missing or truncated files, pickles
+    that name anything but an array's parts, values that are not finite, more than `MAX_BYTES`.
     """
     name = os.fspath(path)
     try:
@@ -171,7 +172,7 @@ def _read_pickle(data: bytes) -> list[ArrayBlock]:
     except Unfit:
         raise
     except Exception as error:
-        # Instructions without their operands, arguments that do not fit: whatever breaks, breaks as a bad file.
+        # Missing operands, arguments that do not fit: any exception means a bad file.
         raise Unfit(f"the pickle is damaged or cut off ({type(error).__name__}: {str(error)[:200]})") from error
     arrays = result if isinstance(result, list) else [result]
     blocks = [item.block for item in arrays if isinstance(item, _Array) and item.block is not None]
@@ -181,7 +182,7 @@ def _read_pickle(data: bytes) -> list[ArrayBlock]:
 
 
 def _interpret(data: bytes) -> object:
-    """Runs the instructions of a pickle, as far as arrays of numbers need any."""
+    """Run the instructions of a pickle, as far as arrays of numbers need any."""
     stack: list[object] = []
     memo: dict[object, object] = {}
     encoded = 0

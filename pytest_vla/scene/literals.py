@@ -52,11 +52,11 @@ SIGNATURES: dict[str, tuple[tuple[str, ...], ...]] = {
     "checkgripperdistancepart": (("name", "parts", "number"),),
 }
 CONNECTIVES = ("and", "or", "not")
-# Upstream acts on these in :init and passes over all others in silence.
+# Upstream uses these in :init and silently ignores all others.
 INIT_PREDICATES = ("on", "in", "open", "close", "turnon", "turnoff")
 
 GRIPPER = "gripper0"
-"""What VLA-Arena's paper calls the gripper in conditions; a task declares nothing of that name."""
+"""The gripper's name in conditions, from VLA-Arena's paper; a task declares nothing of that name."""
 
 _SHOWN = {"name": "NAME", "number": "NUMBER", "parts": "(PART ...)"}
 
@@ -89,15 +89,16 @@ def _show(argument: Argument) -> str:
 
 
 def show_number(value: float) -> str:
-    """The shortest text that reads back as the same float, an integer without its point."""
+    """Return the shortest text that reads back as the same float, an integer without its point."""
     return repr(value).removesuffix(".0")
 
 
 @dataclass(frozen=True)
 class Scope:
-    """What a literal may name: objects, fixtures and keys of regions; and predicates.
+    """The names that a literal may use: objects, fixtures, keys of regions, and predicates.
 
-    `dangling`: the regions whose target is not declared, and that target. `section`: what errors add to "predicate".
+    `dangling`: the regions whose target is not declared, and that target. `section`: the addition to "predicate" in
+    errors.
     """
 
     names: frozenset[str]
@@ -107,7 +108,7 @@ class Scope:
 
 
 def read_init(section: tuple[Node, ...], origin: Origin, scope: Scope) -> tuple[Literal, ...]:
-    """The literals of :init, each a group of its own; only predicates that place or set something."""
+    """Read the literals of :init, each a group of its own; only predicates that place or set something."""
     scope = replace(scope, predicates=INIT_PREDICATES, section=" of :init")
     form = "a literal such as (On bowl_1 plate_1)"
     return tuple(
@@ -116,7 +117,10 @@ def read_init(section: tuple[Node, ...], origin: Origin, scope: Scope) -> tuple[
 
 
 def read_condition(section: SExpression, origin: Origin, scope: Scope) -> tuple[Literal, ...]:
-    """The literals of :goal or :cost: an ``and`` at the top gives its children, in order, of the same group."""
+    """Read the literals of :goal or :cost.
+
+    An ``and`` at the top gives its children, in order, of the same group.
+    """
     name, expressions = split_head(section, origin, "a section")
     if not expressions:
         raise fail(
@@ -145,7 +149,7 @@ def _read_children(
 
 
 def _read_literal(group: SExpression, origin: Origin, scope: Scope, index: int) -> Literal:
-    """Recurses through connectives, as deep as the reader of expressions allows."""
+    """Read a literal; connectives recurse, as deep as the reader of expressions allows."""
     head, nodes = split_head(group, origin, "a predicate")
     predicate = head.text.lower()
     if predicate not in scope.predicates:
@@ -172,7 +176,7 @@ def _read_literal(group: SExpression, origin: Origin, scope: Scope, index: int) 
 
 def _read_name(node: Node, origin: Origin, scope: Scope) -> str:
     word = expect_name(node, origin, "the name of an object, a fixture or a region")
-    # Only conditions are of the gripper: nothing is placed on it.
+    # Only conditions can name the gripper: nothing is placed on it.
     if word in scope.names or not isinstance(node, Atom) or (word == GRIPPER and not scope.section):
         return word
     if word in scope.dangling:
@@ -184,7 +188,9 @@ def _read_name(node: Node, origin: Origin, scope: Scope) -> str:
             f": this region's target {scope.dangling[word]!r} is not declared; declare it in :objects or :fixtures",
         )
     else:
-        reject_unknown(origin, node, "name", scope.names, ": no object, fixture or region (TARGET_REGION) is called so")
+        reject_unknown(
+            origin, node, "name", scope.names, ": no object, fixture or region (TARGET_REGION) has this name"
+        )
     return word
 
 
@@ -214,7 +220,7 @@ _READERS: dict[str, Callable[[Node, Origin, Scope], Argument]] = {
 
 
 def _read_unknown(node: Node, origin: Origin) -> Argument:
-    """An argument of a predicate that ``compat`` let pass: nothing is known of it but its words."""
+    """Read an argument of a predicate that ``compat`` accepted: only its words are known."""
     if isinstance(node, SExpression):
         return tuple(expect_word(item, origin, "a word") for item in node.items)
     return node.text.lower()

@@ -19,7 +19,7 @@ JOINT_LIMITS = (
 """How far each joint turns (rad)."""
 
 MOUNT = 0.912
-"""How high (m) the arm's base is above a workspace's ``robot_base`` where it stands on a mount."""
+"""Height (m) of the arm's base above a workspace's ``robot_base`` if it stands on a mount."""
 
 Point = tuple[float, float, float]
 
@@ -38,7 +38,11 @@ _HAND, _GRIP = 0.1065, 0.2035
 
 
 def hand_of(joints: Sequence[float]) -> tuple[Point, Point]:
-    """Where the hand and the point between its fingers are (m) from the arm's base, at joint angles (7,) in rad."""
+    """Compute the positions (m) of the hand and its fingers' midpoint at joint angles (7,), from the arm's base.
+
+    Args:
+        joints: (7,) rad.
+    """
     position: list[float] = [0.0, 0.0, 0.0]
     # The link's axes as columns, in the base's frame.
     x_axis, y_axis, z_axis = [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]
@@ -59,7 +63,7 @@ def hand_of(joints: Sequence[float]) -> tuple[Point, Point]:
     return (hand[0], hand[1], hand[2]), (grip[0], grip[1], grip[2])
 
 
-# What two versions of robosuite do differently with the same Panda: names, goals, gripper, what a reset leaves
+# Differences of two robosuite versions with the same Panda: names, goals, gripper, and the state that a reset leaves
 # behind.
 #
 # Facts from robosuite 1.4.0 (which LIBERO runs on) and 1.5.1 (VLA-Arena), ``controllers``, ``robots``,
@@ -101,7 +105,7 @@ class Profile:
 
     @property
     def robot_parts(self) -> tuple[str, ...]:
-        """What the names of the robot's bodies, geoms and joints begin with."""
+        """The prefixes of the names of the robot's bodies, geoms and joints."""
         return ("robot0_", self.gripper, self.mount)
 
 
@@ -116,7 +120,7 @@ ROBOSUITE_1_4 = Profile(
     has_later_parts=False,
     forwards=2,
 )
-"""What LIBERO runs on."""
+"""LIBERO's robosuite."""
 
 ROBOSUITE_1_5 = Profile(
     robosuite="1.5.1",
@@ -129,6 +133,6 @@ ROBOSUITE_1_5 = Profile(
     has_later_parts=True,
     forwards=0,
 )
-"""What VLA-Arena runs on."""
+"""VLA-Arena's robosuite."""
 
 PROFILES = (ROBOSUITE_1_4, ROBOSUITE_1_5)

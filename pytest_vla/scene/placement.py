@@ -44,11 +44,15 @@ class JointDraw:
 
 @dataclass(frozen=True)
 class Placer:
-    """Where one body is placed. Lengths in metres, angles in radians.
+    """The sampler of one body's place. Lengths in metres, angles in radians.
 
-    rectangles: (x0, y0, x1, y1) relative to the origin; rotations: (axis, lowest, highest); `yaw_first` writes the
-    quaternion as wxyz (fixtures); reference: the placed body that is the origin; on_top: above the reference's top;
-    site: additionally offset by this site of the reference.
+    Attributes:
+        rectangles: (x0, y0, x1, y1) relative to the origin.
+        rotations: (axis, lowest, highest).
+        yaw_first: writes the quaternion as wxyz (fixtures).
+        reference: the placed body that is the origin.
+        on_top: places the body above the reference's top.
+        site: additionally offset by this site of the reference.
     """
 
     body: SceneBody
@@ -83,7 +87,7 @@ class Placement:
 
 
 def plan_placement(problem: Problem, scene: SceneSpec) -> PlacementPlan:
-    """Reads a problem's ``:init`` literals as samplers.
+    """Compile a problem's ``:init`` literals to samplers.
 
     Raises:
         SceneError: a literal that upstream cannot place (located).
@@ -125,7 +129,7 @@ def plan_placement(problem: Problem, scene: SceneSpec) -> PlacementPlan:
 
 
 def draw_placement(plan: PlacementPlan, scene_seed: int, site_positions: SitePositions) -> Placement:
-    """Draws one reset.
+    """Draw the placement of one reset.
 
     Args:
         plan: from `plan_placement`.

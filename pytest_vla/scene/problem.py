@@ -83,13 +83,13 @@ _MAX_BYTES = 4 * MAX_CHARACTERS
 
 @dataclass(frozen=True)
 class Problem:
-    """One task: what stands where, what is to be reached, and what costs.
+    """A parsed task file: objects and their places, the goal, and the costs.
 
-    Names are in lower case, as upstream's tokenizer makes them; `language` is as written, with single spaces. Order
-    is the file's throughout. `regions` may hold one key twice (upstream: the last counts) and regions whose target
-    is not declared; no literal names the latter. `objects_of_interest` may name what is not declared. Where
-    ``compat`` let something unknown pass, sections and attributes are missing here, literals are here.
-    Problems compare by content: places and `source` do not count.
+    Names are in lower case, as upstream's tokenizer makes them; `language` is as written, with single spaces. Order is
+    the file's throughout. `regions` may hold one key twice (upstream: the last counts) and regions whose target is not
+    declared; no literal names the latter. `objects_of_interest` may contain undeclared names. If ``compat`` accepted
+    unknown parts, sections and attributes are missing here and literals are kept. Problems compare by content: places
+    and `source` do not count.
     """
 
     name: str
@@ -111,7 +111,7 @@ class Problem:
 
 
 def parse_problem(source: str | os.PathLike[str], *, compat: bool = False) -> Problem:
-    """Reads the task file `source` (UTF-8, with or without a byte order mark).
+    """Read the task file `source` (UTF-8, with or without a byte order mark).
 
     Raises SceneError, its message starting ``FILE:LINE:COLUMN: ``, for anything that is not a valid problem (only
     ``FILE: `` for a file that cannot be read). With `compat`, unknown sections, predicates, attributes and names are
@@ -121,7 +121,7 @@ def parse_problem(source: str | os.PathLike[str], *, compat: bool = False) -> Pr
 
 
 def read_text(source: str | os.PathLike[str]) -> str:
-    """The text of a task file (UTF-8). Raises SceneError as `parse_problem` does."""
+    """Return the text of a task file (UTF-8). Raises SceneError as `parse_problem` does."""
     name = os.fspath(source)
     try:
         with Path(source).open("rb") as file:
@@ -143,13 +143,13 @@ def read_text(source: str | os.PathLike[str]) -> str:
 
 
 def parse_problem_text(text: str, *, source: str = "<string>", compat: bool = False) -> Problem:
-    """As `parse_problem`, of a text; `source` is what errors call it."""
+    """Parse a text as `parse_problem` does; `source` is its name in errors."""
     origin = Origin(source, compat)
     return read_problem_tree(read_expression(text, origin, SECTIONS), origin)
 
 
 def read_problem_tree(root: SExpression, origin: Origin) -> Problem:
-    """The problem that an expression is, which `read_expression` read. Raises SceneError as `parse_problem` does."""
+    """Return the problem in an expression from `read_expression`. Raises SceneError as `parse_problem` does."""
     head, rest = split_head(root, origin, "'(define (problem NAME) ...)'")
     if head.text.lower() != "define":
         raise fail(origin, head, f"expected '(define (problem NAME) ...)', found {describe(head)}")
@@ -183,7 +183,7 @@ def read_problem_tree(root: SExpression, origin: Origin) -> Problem:
 
 
 def _split_sections(root: SExpression, nodes: tuple[Node, ...], origin: Origin) -> dict[str, SExpression]:
-    """The sections by lower-case name; what ``compat`` let pass is left out."""
+    """Return the sections by lower-case name, without unknown ones that ``compat`` accepted."""
     sections: dict[str, SExpression] = {}
     for node in nodes:
         section = expect_group(node, origin, "a section such as (:goal ...)")
@@ -193,7 +193,7 @@ def _split_sections(root: SExpression, nodes: tuple[Node, ...], origin: Origin) 
             reject_unknown(origin, head, "section", SECTIONS)
         elif name in sections:
             raise fail(
-                origin, section, f"the section {name} stands twice (first in line {sections[name].line}); join them"
+                origin, section, f"the section {name} occurs twice (first in line {sections[name].line}); join them"
             )
         else:
             sections[name] = section
@@ -248,9 +248,10 @@ def _read_language(section: SExpression, origin: Origin) -> str:
 
 
 def format_problem(problem: Problem) -> str:
-    """`problem` as BDDL text: ``parse_problem_text(format_problem(p)) == p`` for every `p` that was parsed.
+    """Return `problem` as BDDL text that parses to an equal problem.
 
-    Where `p` was parsed with ``compat``, its text needs it too.
+    ``parse_problem_text(format_problem(p)) == p`` for every `p` that was parsed; if `p` was parsed with ``compat``, its
+    text needs it too.
     """
     lines = [
         f"(define (problem {problem.name})",
@@ -319,21 +320,24 @@ def _format_mover(mover: Mover) -> str:
     return f"({' '.join(parts)})"
 
 
-# The problems of tasks, as their files say.
+# The problems of tasks, read from their files.
 
 
 @cache
 def problem_of(task: Task) -> "Problem":
-    """The parsed file of a task. Raises VlaError where it is missing or invalid."""
+    """Return the parsed file of a task. Raises VlaError if it is missing or invalid."""
     if task.world is not None:
-        raise VlaError("it reads the task's file, and the suite brings a world of its own")
+        raise VlaError("it reads the task's file, but the suite brings its own world")
     from pytest_vla.plan.data_roots import task_roots
 
     return read_problem(task, task_roots(task))
 
 
 def read_problem(task: Task, roots: "tuple[DataRoot, ...]") -> "Problem":
-    """The parsed file of a task, from the first root that has it. Raises VlaError where it is missing or invalid."""
+    """Return the parsed file of a task, from the first root that has it.
+
+    Raises VlaError if it is missing or invalid.
+    """
     from pytest_vla.plan.data_roots import find_task_file
 
     return parse_problem(find_task_file(roots, task))

@@ -18,12 +18,12 @@ from pytest_vla.util.files import cache_folder
 
 @contextlib.contextmanager
 def quiet_robosuite() -> Iterator[None]:
-    """Import robosuite inside this: no notice about private macros, no log file in the system's temporary folder.
+    """Keep robosuite's import quiet: no notice about private macros, no log file in the temporary folder.
 
-    The file would be shared by all users of a machine, and the import fails for whoever does not own it.
+    The file would be shared by all users of a machine, and the import fails for users who do not own it.
 
     Raises:
-        VlaError: the import fails, for want of a package or a system library; names what to install.
+        VlaError: the import fails because a package or a system library is missing; names what to install.
     """
     _give_numba_a_cache()
     logger = logging.getLogger("robosuite_logs")
@@ -46,7 +46,7 @@ def quiet_robosuite() -> Iterator[None]:
 
 
 def _give_numba_a_cache() -> None:
-    """Sets ``NUMBA_CACHE_DIR`` where numba could not write beside robosuite, whose import fails then."""
+    """Set ``NUMBA_CACHE_DIR`` if numba cannot write beside robosuite, whose import would fail."""
     found = importlib.util.find_spec("robosuite")
     if "NUMBA_CACHE_DIR" in os.environ or found is None or found.origin is None:
         return

@@ -1,4 +1,4 @@
-"""What a compiled scene is made of, beside MuJoCo's model: bodies, sites, placement facts. Plain values, JSON-able."""
+"""The facts of a compiled scene beside MuJoCo's model: bodies, sites, placement. Plain values, JSON-able."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -60,16 +60,16 @@ class SceneSpec:
     burners: tuple[tuple[str, str], ...]
 
     def body(self, name: str) -> SceneBody | None:
-        """An object or fixture by its name in the task file."""
+        """Return an object or fixture by its name in the task file, or None."""
         return next((body for body in self.bodies if body.name == name), None)
 
     def site(self, name: str) -> SceneSite | None:
-        """A region's site by its key."""
+        """Return a region's site by its key, or None."""
         return next((site for site in self.sites if site.name == name), None)
 
 
 def scene_to_json(scene: SceneSpec) -> dict[str, Any]:
-    """A JSON-able form of a scene. LIBERO's categories are in the catalogue, and go by their names."""
+    """Return a JSON-able form of a scene; LIBERO's categories are stored by their names only."""
     value = dataclasses.asdict(scene)
     for body, told in zip(scene.bodies, value["bodies"], strict=True):
         if CATEGORIES.get(body.category) == body.kind:
@@ -78,7 +78,7 @@ def scene_to_json(scene: SceneSpec) -> dict[str, Any]:
 
 
 def scene_from_json(value: dict[str, Any]) -> SceneSpec:
-    """The scene of `scene_to_json`; raises KeyError or TypeError on another shape."""
+    """Return the scene from `scene_to_json`; raises KeyError or TypeError on another shape."""
     bodies = tuple(
         SceneBody(
             **{
@@ -98,9 +98,9 @@ def scene_from_json(value: dict[str, Any]) -> SceneSpec:
 
 
 def scene_parts(problem: Problem) -> dict[str, Any]:
-    """What of a problem decides the compiled scene: its class, fixtures, objects and zones; JSON-able.
+    """Return the parts of a problem that decide the compiled scene: class, fixtures, objects, zones; JSON-able.
 
-    Instruction, goal and init literals do not: tasks of one scene share one compiled model.
+    Instruction, goal and init literals do not count: tasks of one scene share one compiled model.
 
     Raises:
         SceneError: the problem class is not known.
@@ -110,7 +110,7 @@ def scene_parts(problem: Problem) -> dict[str, Any]:
     zones = {region.key: region for region in problem.regions if place.name in region.key}
     moved = [mover.name for mover in problem.movers]
     scales = {item.name: item.scale for item in (*problem.fixtures, *problem.objects) if item.scale != 1.0}
-    # What LIBERO's scenes do not have is left out where it is not there: their keys stay.
+    # Fields that LIBERO's scenes lack are left out if empty, so that the keys of its scenes do not change.
     further = (
         ({"movers": moved} if moved else {})
         | ({"scales": scales} if scales else {})

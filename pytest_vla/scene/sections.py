@@ -27,7 +27,7 @@ Rectangle: TypeAlias = tuple[float, float, float, float]
 
 _REGION_ATTRIBUTES = (":target", ":ranges", ":yaw_rotation", ":rgba")
 _MOTIONS = ("linear", "circle", "waypoint", "parabolic")
-# What VLA-Arena's paper calls two of them.
+# The names of two motions in VLA-Arena's paper.
 _PAPERS_MOTIONS = {"circular": "circle", "projectile": "parabolic"}
 # The shape of every :motion_ attribute: a count of numbers, or a form of its own.
 _MOTION_ATTRIBUTES: dict[str, int | str] = {
@@ -71,7 +71,7 @@ class Declaration:
 class Region:
     """A place on `target`; literals call it by its `key`.
 
-    `ranges`: rectangles (x0, y0, x1, y1) in metres, relative to the workspace's origin; none where the region is a
+    `ranges`: rectangles (x0, y0, x1, y1) in metres, relative to the workspace's origin; empty for a region that is a
     site of an object or fixture. `yaw_rotation`: (low, high) in radians about z, used for fixtures. `rgba`: 0 to 1.
     """
 
@@ -90,11 +90,11 @@ class Region:
 
 @dataclass(frozen=True)
 class Mover:
-    """How an object is moved (CBDDL's :moving_objects); None and () where the file says nothing.
+    """The motion of an object (CBDDL's :moving_objects); None and () for attributes that the file lacks.
 
     `period` and `dt` count control steps as upstream's generators do; lengths in metres; quaternions as written
-    (upstream reads wxyz); `angle` and `loop` as written. `waypoints`: (position, direction) each. `crashes`: what
-    upstream's code raises at the form that the motion is written in, empty where it reads it.
+    (upstream reads wxyz); `angle` and `loop` as written. `waypoints`: (position, direction) each. `crashes`: the
+    exception that upstream's code raises on the form in which the motion is written, empty if upstream can read it.
     """
 
     name: str
@@ -139,7 +139,7 @@ class Noise:
 
 
 def read_declarations(nodes: tuple[Node, ...], origin: Origin) -> tuple[Declaration, ...]:
-    """``a b - cup  c - plate``, in the order of the names."""
+    """Read ``a b - cup c - plate``, in the order of the names."""
     declared: list[Declaration] = []
     waiting: list[Node] = []
     position = 0
@@ -167,7 +167,7 @@ def read_declarations(nodes: tuple[Node, ...], origin: Origin) -> tuple[Declarat
 def _attributes(
     nodes: Iterable[Node], origin: Origin, what: str, known: Iterable[str]
 ) -> dict[str, tuple[SExpression, tuple[Node, ...]]]:
-    """The ``(:key value ...)`` groups among `nodes` by lower-case key; unknown ones that are let pass are left out."""
+    """Return the ``(:key value ...)`` groups among `nodes` by lower-case key, without accepted unknown ones."""
     found: dict[str, tuple[SExpression, tuple[Node, ...]]] = {}
     known = tuple(known)
     for node in nodes:
@@ -197,7 +197,10 @@ def _numbers(node: Node, count: int, origin: Origin, expected: str) -> Vector:
 
 
 def read_regions(nodes: tuple[Node, ...], origin: Origin) -> tuple[Region, ...]:
-    """Every region, also those with the same key (upstream: the last counts) and those of an undeclared target."""
+    """Read every region.
+
+    This includes regions with the same key (upstream: the last counts) and those of an undeclared target.
+    """
     return tuple(
         _read_region(expect_group(node, origin, "a region such as (NAME (:target TABLE))"), origin) for node in nodes
     )
@@ -246,14 +249,14 @@ def _read_rectangle(node: Node, origin: Origin) -> Rectangle:
 
 
 def read_movers(nodes: tuple[Node, ...], origin: Origin, objects: frozenset[str]) -> tuple[Mover, ...]:
-    """:moving_objects, one a moved object of `objects`."""
+    """Read :moving_objects: one mover for each moved object of `objects`."""
     movers: dict[str, Mover] = {}
     for node in nodes:
         group = expect_group(node, origin, "a mover such as (NAME (:motion_type linear))")
         head, rest = split_head(group, origin, "a mover such as (NAME (:motion_type linear))")
         name = expect_name(head, origin, "a moved object's name")
         if name not in objects:
-            reject_unknown(origin, head, "object", objects, ": only what :objects declares can be moved")
+            reject_unknown(origin, head, "object", objects, ": only things declared in :objects can be moved")
         if name in movers:
             raise fail(origin, group, f"{name!r} is moved twice (first in line {movers[name].line}); keep one")
         found = _attributes(rest, origin, "mover", (f":motion_{key}" for key in _MOTION_ATTRIBUTES))
@@ -270,7 +273,7 @@ def read_movers(nodes: tuple[Node, ...], origin: Origin, objects: frozenset[str]
 
 
 def _papers_form(found: Mapping[str, tuple[SExpression, tuple[Node, ...]]]) -> str:
-    """What upstream's code raises at a mover that was read, by the form of its attributes; empty: it reads them."""
+    """Return the exception that upstream's code raises on a mover's attributes because of their form, or ""."""
     (kind,) = found[":motion_type"][1]
     word = kind.text.lower() if isinstance(kind, Atom) else ""
     if word in _PAPERS_MOTIONS:
@@ -305,7 +308,10 @@ def _read_motion_value(
 
 
 def _read_waypoint(node: Node, origin: Origin, form: str) -> tuple[Vector, Vector]:
-    """As upstream's code reads it; also as its guide has it, (X Y Z (DX DY DZ)), and its paper, (X Y Z DX DY DZ)."""
+    """Read a waypoint in the form of upstream's code, of its guide or of its paper.
+
+    The guide writes (X Y Z (DX DY DZ)), the paper (X Y Z DX DY DZ).
+    """
     point = expect_group(node, origin, form)
     if len(point.items) == 2:
         return _numbers(point.items[0], 3, origin, form), _numbers(point.items[1], 3, origin, form)
@@ -326,12 +332,12 @@ def _read_flag(group: SExpression, nodes: tuple[Node, ...], origin: Origin) -> b
 
 
 def read_random_color(section: SExpression, origin: Origin) -> bool:
-    """``(:random_color true)``."""
+    """Read ``(:random_color true)``."""
     return _read_flag(section, section.items[1:], origin)
 
 
 def read_image_settings(nodes: tuple[Node, ...], origin: Origin) -> tuple[tuple[str, float], ...]:
-    """``brightness 0.4 temperature 5000``: the pairs in their order."""
+    """Read ``brightness 0.4 temperature 5000``: the pairs in their order."""
     settings: dict[str, float] = {}
     for position in range(0, len(nodes), 2):
         node = nodes[position]
@@ -349,7 +355,7 @@ def read_image_settings(nodes: tuple[Node, ...], origin: Origin) -> tuple[tuple[
 
 
 def read_noise(section: SExpression, origin: Origin) -> Noise | None:
-    """``(:noise gaussian MEAN VARIANCE)`` or ``(:noise salt_pepper PROBABILITY)``."""
+    """Read ``(:noise gaussian MEAN VARIANCE)`` or ``(:noise salt_pepper PROBABILITY)``."""
     forms = " or ".join(f"(:noise {kind} {' '.join(names)})" for kind, names in _NOISES.items())
     nodes = section.items[1:]
     if not nodes:
@@ -367,7 +373,7 @@ def read_noise(section: SExpression, origin: Origin) -> Noise | None:
 
 
 def read_cameras(nodes: tuple[Node, ...], origin: Origin) -> tuple[CameraOffset, ...]:
-    """``agentview 0.1 0 0.05 frontview``: names, each with an offset or without."""
+    """Read ``agentview 0.1 0 0.05 frontview``: names, each with an offset or without."""
     cameras: dict[str, CameraOffset] = {}
     position = 0
     while position < len(nodes):

@@ -1,4 +1,4 @@
-"""What a variation is: one controlled change of a task, as a value. Pure: no simulator, no pytest."""
+"""A variation: one controlled change of a task, as a value. Pure: no simulator, no pytest."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from pytest_vla.scene.scene import SceneSpec
 
 Params = Mapping[str, Any]
-"""What a variation is made of, by name: texts, numbers, and lists and mappings of them, as JSON has them."""
+"""A variation's parameters by name: texts, numbers, and lists and mappings of them, as in JSON."""
 
 INSTRUCTION = "instruction"
-"""The parameter that is what the robot is told. A record has it by itself, and not among the others."""
+"""The name of the instruction's parameter. A record stores it separately from the others."""
 
 VISUAL_ARRAYS = frozenset(
     (
@@ -31,14 +31,17 @@ VISUAL_ARRAYS = frozenset(
         "mat_texrepeat",
     )
 )
-"""What of a compiled model a variation may write: what is seen, and nothing of physics."""
+"""The arrays of a compiled model that a variation may write: looks only, no physics."""
 
 LIGHT_SPOT, LIGHT_DIRECTIONAL = 0, 1
-"""Of ``light_type``: MuJoCo's mjtLightType."""
+"""Values of ``light_type``: MuJoCo's mjtLightType."""
 
 
 def model_array(model: "mujoco.MjModel", name: str) -> "NDArray[Any]":
-    """One of `VISUAL_ARRAYS` of a model, to be read and written. MuJoCo before 3.3.3 has another name for one."""
+    """Return one of `VISUAL_ARRAYS` of a model, to be read and written.
+
+    MuJoCo before 3.3.3 has a different name for one of them.
+    """
     found: NDArray[Any] = getattr(model, name if hasattr(model, name) else _EARLIER_NAMES[name])
     return found
 
@@ -46,29 +49,30 @@ def model_array(model: "mujoco.MjModel", name: str) -> "NDArray[Any]":
 _EARLIER_NAMES = {"light_type": "light_directional"}
 
 ProblemEdit = Callable[["Problem"], "Problem"]
-"""What becomes of a problem before it is compiled; raises VlaError where the problem cannot be changed so."""
+"""Changes a problem before it is compiled; raises VlaError if the problem cannot be changed like this."""
 
 InitStates = Callable[[], "NDArray[np.float64]"]
-"""Gives init states (n, 1+nq+nv), [time, qpos, qvel], in the place of the task's own."""
+"""Returns init states (n, 1+nq+nv), [time, qpos, qvel], to use instead of the task's own."""
 
 StateEdit = Callable[["mujoco.MjModel", "SceneSpec", "NDArray[np.float64]"], None]
 """Writes in a reset's state, [time, qpos, qvel] (1+nq+nv,), before it is set."""
 
 PictureEdit = Callable[[], Callable[["NDArray[np.uint8]", str, int], "NDArray[np.uint8]"]]
-"""Begins an episode; gives what becomes of a picture (H, W, 3), upright, of a camera after a control step."""
+"""Begins an episode; returns a function that changes a camera's picture (H, W, 3), upright, after a control step."""
 
 ActionEdit = Callable[[], Callable[["NDArray[np.float64]"], "NDArray[np.float64]"]]
-"""Begins an episode; gives what becomes of each action (7,) of the policy's, in [-1, 1], before it is executed."""
+"""Begins an episode; returns a function that changes each policy action (7,), in [-1, 1], before it is executed."""
 
 
 @dataclass(frozen=True)
 class ModelEdit:
-    """A change of what is seen of a compiled model, undone at the next reset.
+    """A change of a compiled model's looks, undone at the next reset.
 
     Attributes:
         arrays: names of the `mujoco.MjModel` arrays that it writes, of `VISUAL_ARRAYS`.
-        apply: writes them, after fixtures were placed. Textures are written by ``tex_data``, of those named.
-        textures: gives the names of the textures whose pixels it writes.
+        apply: writes them, after fixtures were placed. Textures are written through ``tex_data``, only the named
+            ones.
+        textures: returns the names of the textures whose pixels it writes.
     """
 
     arrays: tuple[str, ...]
@@ -82,10 +86,10 @@ class ModelEdit:
 
 @dataclass(frozen=True)
 class Edits:
-    """What a variation does to a task: its changes, by their names in `Variation`, which says what each is.
+    """The changes that a variation makes, by the names of their fields in `Variation`, where they are described.
 
     Attributes:
-        told: all that is said of it in records, in order, where that is more than its parameters; None: just these.
+        told: the parameters shown in records, in order, if there are more than `parameters`; None for just these.
     """
 
     instruction: str | None = None
@@ -103,32 +107,37 @@ class Edits:
 
 @dataclass(frozen=True)
 class Variation:
-    """One controlled change of a task. What was drawn makes them equal; the changes follow from it.
+    """One controlled change of a task. Variations are equal if the same was drawn; the changes follow from it.
 
     Attributes:
         label: its name in ids, unique within a task; of letters, digits, ``_``, ``.``, ``+`` and ``-``.
-        dimension: what is changed, such as ``language``; of a joint one all that is, with ``+`` between.
-        kind: how, within the dimension.
-        level: how much, where that is graded; None: it is not.
-        parameters: all that was drawn, and what follows from it, of texts and numbers.
-        instruction: what the robot is told instead of the task's own; None: that.
+        dimension: the kind of thing that changes, such as ``language``; for a joint variation all of them, with
+            ``+`` between.
+        kind: how it changes, within the dimension.
+        level: the strength of the change, or None if the kind has no levels.
+        parameters: everything that was drawn, and its consequences, as texts and numbers.
+        instruction: the robot's instruction, or None for the task's own.
         problem: changes before the scene is compiled, in order.
-        model: changes of what is seen of the compiled scene.
-        init_states: those to start from; None: the task's own, or, where things stand elsewhere, such as are made.
+        model: changes of the compiled scene's looks.
+        init_states: the init states to start from. None for the task's own, or, if things stand elsewhere, for
+            states that are made.
         state: changes of the state that an episode starts from.
-        rest_joints: (7,) rad: the arm's pose at the reset, which its controller keeps to; None: the robot's own.
-        removed: objects that are taken out of the world before an episode begins, and never touch or are seen again.
-        pictures: changes of what the cameras give.
-        actions: changes of what the policy wants.
-        probe: whether it asks what the policy does, and not whether it does the task: no test fails then, and it is in
-            no rate of the suite.
-        asked: gives the problem whose goal the instruction asks for, where that is not the task's own: whether it was
-            reached is measured beside; None: it is the task's own.
-        in_sight: whether an episode counts only where the task's objects are seen and can be reached at its start, and
-            what the variation adds is seen.
-        parts: of a joint one, what it is made of, each of which is drawn as it is alone; empty: it is not joint.
-        redraw: gives it drawn for another time, 1 and on, where they are not; None: it has nothing to draw.
-        remade: of a published one that follows from more than its label, gives it with a record's parameters.
+        rest_joints: (7,) rad: the arm's pose at the reset, which its controller keeps to, or None for the robot's
+            own.
+        removed: objects that are taken out of the world before an episode begins, and never touch or are seen
+            again.
+        pictures: changes of the cameras' pictures.
+        actions: changes of the policy's actions.
+        probe: whether it observes the policy's behaviour instead of success: no test fails then, and it does not
+            count in the suite's rates.
+        asked: returns the problem whose goal the instruction asks for, if that is not the task's own; whether it
+            was reached is measured in addition. None for the task's own goal.
+        in_sight: whether an episode counts only if the task's objects can be seen and reached at its start, and
+            the variation's additions can be seen.
+        parts: the parts of a joint variation, each drawn as it is alone; empty if the variation is not joint.
+        redraw: returns the variation drawn for another time, 1 and up, or None if it has nothing to draw.
+        remade: for a published variation that follows from more than its label, returns it with a record's
+            parameters.
     """
 
     label: str
@@ -154,20 +163,20 @@ class Variation:
 
     def __post_init__(self) -> None:
         if re.fullmatch(LABEL, self.label) is None:
-            raise VlaError(f"a variation's label is of letters, digits, _ . + and -, not {self.label!r}")
+            raise VlaError(f"a variation's label consists of letters, digits, _ . + and -, not {self.label!r}")
 
     @property
     def changes_world(self) -> bool:
-        """Whether anything but the instruction is another, or the world has more to look at than the task's goal."""
+        """Whether more than the instruction changes, or the world has to check another goal beside the task's."""
         return self.changes_scene or bool(self.model or self.pictures or self.actions or self.asked)
 
     @property
     def changes_scene(self) -> bool:
-        """Whether things, the robot or the goal are others, so that what could be done may no longer be."""
+        """Whether things, the robot or the goal change, so that the task may have become impossible."""
         return bool(self.problem or self.state or self.rest_joints or self.removed or self.init_states)
 
     def table(self) -> dict[str, Any]:
-        """As it stands in a record; the instruction is there by itself."""
+        """Return the variation as records store it; the instruction is stored separately."""
         return {
             "label": self.label,
             "dimension": self.dimension,
@@ -189,33 +198,36 @@ def varied(
     probe: bool = False,
     in_sight: bool = False,
 ) -> Variation:
-    """A variation that makes some edits."""
+    """Return a variation that makes some edits."""
     changes = {each.name: getattr(edits, each.name) for each in fields(Edits) if each.name != "told"}
     return Variation(label, dimension, kind, level, dict(parameters), probe=probe, in_sight=in_sight, **changes)
 
 
 def changed_problem(problem: "Problem", variation: Variation | None) -> "Problem":
-    """A problem as the variation has it, before it is compiled. Raises VlaError where it cannot be changed so."""
+    """Return a problem as the variation changes it, before it is compiled.
+
+    Raises VlaError if the variation cannot be applied to it.
+    """
     for edit in variation.problem if variation is not None else ():
         problem = edit(problem)
     return problem
 
 
 def joined(label: str, parts: tuple[Variation, ...]) -> Variation:
-    """Several variations of different dimensions at once, in the order in which they are given.
+    """Combine several variations of different dimensions, in the given order.
 
-    Parameters are named ``DIMENSION.KIND.NAME``. Changes of one sort are done in that order too.
+    Parameters are named ``DIMENSION.KIND.NAME``. Changes of one sort are made in that order too.
 
     Raises:
-        VlaError: two are of one dimension, or both say what the robot is told or how its arm rests.
+        VlaError: two variations have the same dimension, or both set the instruction or the arm's rest pose.
     """
     names = [part.dimension for part in parts]
     if len(set(names)) < len(names):
-        raise VlaError("two variations of one dimension do not go together; take them one by one")
+        raise VlaError("two variations of the same dimension cannot be combined; run them separately")
     if sum(part.instruction is not None for part in parts) > 1:
-        raise VlaError("two of them say what the robot is told; take one of them")
+        raise VlaError("two of the variations change the instruction; use one of them")
     if sum(part.rest_joints is not None for part in parts) > 1:
-        raise VlaError("two of them say how the robot's arm rests; take one of them")
+        raise VlaError("two of the variations change the arm's rest pose; use one of them")
     levels = {part.level for part in parts}
 
     together: dict[str, Any] = {

@@ -11,16 +11,16 @@ from pytest_vla.errors import SceneError, VlaError
 from pytest_vla.scene.catalog import Categories
 from pytest_vla.scene.panda import REST_JOINTS, ROBOSUITE_1_4, Profile
 
-# How the code of a benchmark judges literals, where benchmarks differ. Values of a problem class.
+# A benchmark's definitions for judging literals, as far as benchmarks differ. Values of a problem class.
 # Facts of LIBERO's from hf-libero 0.1.4, ``envs/object_states/base_object_states.py``.
 
 
 @dataclass(frozen=True)
 class Judging:
-    """How literals are judged.
+    """The definitions by which literals are judged.
 
     Attributes:
-        on_distance: how far apart (m), horizontally, the origins of two bodies may be of which one is on the other.
+        on_distance: how far apart (m), horizontally, the origins of two bodies may be if one is on the other.
         goals: the predicates and connectives that a goal may have.
         in_bodies: whether a goal may ask that something is in an object or fixture, not only in a region.
     """
@@ -35,7 +35,7 @@ LIBERO = Judging(
     goals=frozenset({"true", "false", "on", "in", "up", "open", "close", "turnon", "turnoff"}),
     in_bodies=False,
 )
-"""LIBERO's, and what is built on it."""
+"""The definitions of LIBERO and of benchmarks built on it."""
 
 
 Vector = tuple[float, ...]
@@ -56,14 +56,20 @@ class Camera:
 
 @dataclass(frozen=True)
 class Workspace:
-    """What a problem class adds to its task file. Lengths in metres, world frame.
+    """A problem class's additions to its task files. Lengths in metres, world frame.
 
-    name: the workspace that regions target; category: the fixture category that stands for it and is not loaded;
-    offset: origin of region ranges; fixture_height: added to the offset's z for fixtures; zone_offset: added to a
-    region's centre to place its site in `zone_body`; table: (full size, sliding/torsional/rolling friction) where the
-    arena's table is resized; keep_inside: whether sampled objects must lie inside their region with their radius;
-    profile: the version of robosuite that is reproduced; rest_joints: the arm's pose (7,) rad at a reset; categories: a
-    catalogue of its own, None: LIBERO's; judging: how literals are judged.
+    Attributes:
+        name: the workspace that regions target.
+        category: the fixture category that stands for it and is not loaded.
+        offset: origin of region ranges.
+        fixture_height: added to the offset's z for fixtures.
+        zone_offset: added to a region's centre to place its site in `zone_body`.
+        table: (full size, sliding/torsional/rolling friction) if the arena's table is resized.
+        keep_inside: whether sampled objects must lie inside their region with their radius.
+        profile: the version of robosuite that is reproduced.
+        rest_joints: the arm's pose (7,) rad at a reset.
+        categories: its own catalogue, or None for LIBERO's.
+        judging: how literals are judged.
     """
 
     problem: str
@@ -89,11 +95,11 @@ class Workspace:
 
 
 def workspace(problem: str, location: str) -> Workspace:
-    """The workspace of a problem name (lower-case): LIBERO's, ours, or what a package adds.
+    """Return the workspace of a problem name (lower-case): LIBERO's, ours, or an extension package's.
 
     Raises:
         SceneError: there is no such problem class; `location` starts the message.
-        VlaError: a package that adds some cannot be used.
+        VlaError: an extension package cannot be used.
     """
     if problem in WORKSPACES:
         return WORKSPACES[problem]
@@ -117,7 +123,7 @@ def _loaded(problem: str) -> Workspace:
     return found
 
 
-# What further problem classes share, such as VLA-Arena's: the table's full size (m), cameras (wxyz), textures.
+# Values shared by further problem classes, such as VLA-Arena's: the table's full size (m), cameras (wxyz), textures.
 TABLE_SIZE = (1.0, 1.2, 0.05)
 _LOW_TABLE_SIZE = (0.70, 1.6, 0.024)
 PITCH_39 = (0.6380177736282349, 0.3048497438430786, 0.30484986305236816, 0.6380177736282349)

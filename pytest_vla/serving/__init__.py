@@ -1,1 +1,1 @@
-"""One process owns the device and answers the policy's questions of all workers, in batches."""
+"""Serving a policy: one process holds the device and answers the questions of all workers, in batches."""

@@ -28,10 +28,10 @@ T = TypeVar("T", bound=Waiting)
 
 
 class BatchFormer(Generic[T]):
-    """Holds what waits for one policy, oldest first.
+    """The questions that wait for one policy, oldest first.
 
-    Questions go together, at most `Dispatch.most` in a batch. An item that has to be alone takes its turn by age: it
-    goes before the batch if it is older than all of the batch's questions, and also while an incomplete batch waits.
+    Questions form batches of at most `Dispatch.most`. An item that has to be alone takes its turn by age: it precedes
+    the batch if it is older than all of the batch's questions, and also while an incomplete batch waits.
     """
 
     def __init__(self, rule: Dispatch) -> None:

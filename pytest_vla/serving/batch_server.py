@@ -1,8 +1,8 @@
-"""The desk of a policy's process, a process of its own: it talks to workers and says which questions go together.
+"""The batch server (the desk) of a policy's process: it talks to workers and forms batches, in its own process.
 
-One thread waits for all of it: workers' messages, the policy's answers, and the moment when a batch is to go
-(`pytest_vla.serving.batch_former`). A question's pictures are copied once, from the memory of the worker that asked to
-where its batch lies, while the policy is at the batch before.
+One thread waits for all events: workers' messages, the policy's answers, and the moment when a batch is due
+(`pytest_vla.serving.batch_former`). A question's pictures are copied once, from the worker's memory to the
+batch's, while the policy computes the previous batch.
 """
 
 import os
@@ -35,7 +35,7 @@ from pytest_vla.serving.wire import (
     send,
 )
 
-# Memory that the desk fills and the policy reads: the arrays of a batch, each name's as one array of all questions.
+# Memory that the batch server fills and the policy reads: the arrays of a batch, stacked by name.
 
 _ALIGNMENT = 4096
 
@@ -43,15 +43,15 @@ _Layout = tuple[tuple[str, str, tuple[int, ...]], ...]
 
 
 class Arena:
-    """Room for the arrays of one batch. They are written as questions come, so that a batch that goes is ready.
+    """Memory for the arrays of one batch, filled as questions arrive, so that a batch is ready when it is due.
 
     Attributes:
-        number: by which both sides know it.
-        unsent: the open file of memory that the policy's process has not got yet; None: it has it, or there is none.
+        number: the number by which both processes know it.
+        unsent: the open file of memory that the policy's process does not have yet, or None.
     """
 
     def __init__(self, number: int) -> None:
-        """Empty; memory is taken when it is known of what size."""
+        """Start without memory; it is allocated when the size is known."""
         self.number, self._most = number, 1
         self.unsent: int | None = None
         self._memory: SharedPictures | None = None
@@ -61,17 +61,17 @@ class Arena:
         self._used = 0
 
     def clear(self, most: int) -> None:
-        """The next question that is put is a batch's first, of so many at most."""
+        """Start a new batch of at most `most` questions."""
         self._used = 0
         if most > self._most:
             self._most, self._layout = most, None
 
     def put(self, arrays: Mapping[str, NDArray[Any]]) -> int | None:
-        """Copies a question's arrays behind those of the question before.
+        """Copy a question's arrays behind those of the previous question.
 
         Returns:
-            The question's place in the batch; None: there is none for it, since the batch is full, the arrays have
-            other shapes than the batch's first, or no memory is to be had.
+            The question's place in the batch, or None if the batch is full, the shapes differ from the batch's
+            first question, or no memory is available.
         """
         layout = tuple((name, array.dtype.str, array.shape) for name, array in arrays.items())
         if not self._used and layout != self._layout:
@@ -84,12 +84,15 @@ class Arena:
         return self._used - 1
 
     def stacked(self, count: int) -> dict[str, Any]:
-        """For the policy's process: where the first so many questions' arrays are, all of each name as one."""
+        """Return where the first `count` questions' arrays are, stacked by name, for the policy's process."""
         places = {name: [offset, kind, [count, *shape]] for name, (offset, kind, shape) in self._places.items()}
         return {"memory": self.number, "stacked": places}
 
     def apart(self, questions: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, Any]:
-        """Likewise of questions whose arrays differ in shape; by message where no memory is to be had."""
+        """Return where the arrays of questions with different shapes are, for the policy's process.
+
+        If no memory is available, the arrays themselves are returned, for the message.
+        """
         self._used, self._layout = 0, None
         needed = sum(_rounded(array.nbytes) for arrays in questions for array in arrays.values())
         if not self._has_room(needed):
@@ -102,7 +105,7 @@ class Arena:
         return {"memory": self.number, "apart": places}
 
     def forget(self) -> None:
-        """The memory is somebody else's from now on; the next batch gets other memory."""
+        """Leave the memory to its current user; the next batch gets new memory."""
         self.sent()
         self._stacks, self._layout = {}, None
         if self._memory is not None:
@@ -110,7 +113,7 @@ class Arena:
         self._memory = None
 
     def sent(self) -> None:
-        """The policy's process has the memory."""
+        """Note that the policy's process has the memory."""
         if self.unsent is not None:
             os.close(self.unsent)
         self.unsent = None
@@ -143,22 +146,27 @@ def _rounded(size: int) -> int:
     return -(-size // _ALIGNMENT) * _ALIGNMENT
 
 
-# What a desk has seen of a run, kept as it goes.
+# The counts of a batch server during a run.
 
-_TOLD = 64  # Times of thinking.
+_TOLD = 64  # The number of thinking times in the statistics.
 _FORGETS = 0.1
 
 
 class Account:
-    """Counts. All times in seconds.
+    """Running counts of a run for its `ServingStats`. All times in seconds.
 
     Attributes:
-        episodes: sessions that have ended.
-        workers: that are connected.
+        episodes: the number of sessions that have ended.
+        workers: the number of connected workers.
     """
 
     def __init__(self, rule: Dispatch, cores: int) -> None:
-        """`rule` keeps the times of thinking; `cores`: that workers share; 0: not known."""
+        """Start at zero.
+
+        Args:
+            rule: keeps the thinking times.
+            cores: the number that workers share; 0 if not known.
+        """
         self._rule, self._cores = rule, cores
         self.episodes = self.workers = 0
         self._since: float | None = None
@@ -167,23 +175,23 @@ class Account:
         self._calls: dict[int, tuple[int, float]] = {}
 
     def began(self, now: float) -> None:
-        """A question has come."""
+        """Count a question that has arrived."""
         if self._since is None:
             self._since = now
 
     def asked(self, size: int, waited: float) -> None:
-        """A batch goes, whose questions waited so long, all together."""
+        """Count a batch of `size` questions that waited for `waited` in total."""
         self._questions += size
         self._waited += waited
 
     def took(self, size: int, busy: float, seconds: float) -> None:
-        """A call of the policy took `busy`, and with the way there and back `seconds`."""
+        """Count a call of the policy that took `busy`, and `seconds` with both transfers."""
         self._busy += busy
         count, mean = self._calls.get(size, (0, seconds))
         self._calls[size] = (count + 1, mean + (seconds - mean) * max(_FORGETS, 1 / (count + 1)))
 
     def seen(self, now: float) -> ServingStats:
-        """All of it."""
+        """Return all counts."""
         return ServingStats(
             seconds=0.0 if self._since is None else now - self._since,
             busy=self._busy,
@@ -200,17 +208,17 @@ class Account:
 
 _SIGN_SECONDS = 0.5
 _CHUNK = 1 << 18
-_FEWEST = 8  # Questions that a batch's memory has room for.
+_FEWEST = 8  # The least number of questions that a batch's memory has room for.
 
 
 @dataclass(eq=False)
 class _Worker:
-    """A connection.
+    """The connection of one worker.
 
     Attributes:
-        is_near: whether it is on this host, and can share memory.
-        sessions: by the worker's number, ours.
-        request: that it waits for; None: it waits for nothing.
+        is_near: whether the worker is on this host, and can share memory.
+        sessions: our session numbers by the worker's.
+        request: the open request that the worker waits for, or None.
     """
 
     connection: socket.socket
@@ -226,12 +234,12 @@ class _Worker:
 
 @dataclass(eq=False)
 class _Request:
-    """What a worker waits for; of a session whose worker is gone nobody does.
+    """An order or a question of a worker, or of one that is gone.
 
     Attributes:
-        order: for the policy's process; of a question its part of it.
-        arrays: of a question, in the worker's memory.
-        place: of a question in the batch that is being filled; None: it has none there.
+        order: the order for the policy's process; for a question, its part of the batch's order.
+        arrays: a question's arrays, in the worker's memory.
+        place: a question's place in the batch that is being filled, or None.
     """
 
     worker: _Worker | None
@@ -243,7 +251,7 @@ class _Request:
 
 @dataclass(frozen=True)
 class _Call:
-    """What the policy is at."""
+    """The call that the policy is computing."""
 
     requests: Sequence[_Request]
     began: float
@@ -251,10 +259,10 @@ class _Call:
 
 
 class BatchServer:
-    """Serves workers until the policy's process is gone.
+    """The server that answers workers until the policy's process ends.
 
     Attributes:
-        account: of what was seen.
+        account: counts what it serves.
     """
 
     def __init__(
@@ -270,17 +278,18 @@ class BatchServer:
         desks: int = 1,
         beat: Callable[[ServingStats], None] = lambda seen: None,
     ) -> None:
-        """Starts to listen.
+        """Start to listen.
 
         Args:
-            channel: leads to the policy's process, which runs a `Computer`.
-            listener: a Unix-domain stream socket that is bound.
-            secret: what a worker has to know.
-            reads: the observations that the policy wants.
-            most: questions in a batch.
-            network: a TCP socket that is bound, for workers of other hosts; None: there are none.
-            cores: that workers share; 0: not known.
-            desks: of the run, each of which has its share of the workers, and so of the cores.
+            channel: the connection to the policy's process, which runs a `Computer`.
+            listener: a bound Unix-domain stream socket.
+            secret: the secret that workers authenticate with.
+            reads: the observations that the policy needs.
+            most: the most questions in a batch.
+            network: a bound TCP socket for workers on other hosts, or None.
+            cores: the number that workers share; 0 if not known.
+            desks: the number of batch servers of the run; each serves its share of the workers, on its share of the
+                cores.
             beat: called about once a second, from the thread of `run`.
         """
         self._channel = channel
@@ -290,7 +299,7 @@ class BatchServer:
         self._answers = Inbox(trusted=True)
         self._workers: set[_Worker] = set()
         self._numbers = 0
-        # Begins and ends go before all questions: they are short, and their workers go on at once.
+        # Begins and ends precede all questions: they are short, and their workers continue at once.
         self._orders: deque[_Request] = deque()
         self._questions: BatchFormer[_Request] = BatchFormer(self._rule)
         self._filling, self._other = Arena(0), Arena(1)
@@ -304,7 +313,7 @@ class BatchServer:
         self._selector.register(channel, selectors.EVENT_READ, self._take_answers)
 
     def run(self) -> None:
-        """Serves until the policy's process is gone: WireError."""
+        """Serve until the policy's process ends, then raise WireError."""
         try:
             while True:
                 happened = self._selector.select(0.0 if self._plans else self._rest())
@@ -326,7 +335,7 @@ class BatchServer:
                 worker.connection.close()
 
     def _rest(self) -> float:
-        """Seconds until something is to be done though nothing happens."""
+        """Return the seconds until the next scheduled action."""
         moments = [self._beats + 1.0, self._signs + _SIGN_SECONDS]
         if self._wake is not None:
             moments.append(self._wake)
@@ -392,7 +401,7 @@ class BatchServer:
             raise WireError(f"a message lacks what it needs: {error}") from error
 
     def _remembered(self, worker: _Worker, message: Mapping[str, Any], now: float) -> None:
-        """The memory that came with the message is the worker's now."""
+        """Do nothing: the shared memory was mapped when the message arrived."""
 
     def _begin(self, worker: _Worker, message: Mapping[str, Any], now: float) -> None:
         told = {name: message[name] for name in (*TOLD_OF_EPISODE, "noise", "wishes")}
@@ -436,7 +445,7 @@ class BatchServer:
         self._orders.append(worker.request)
 
     def _drop(self, worker: _Worker) -> None:
-        """A worker is gone, and its sessions with it."""
+        """Disconnect a worker, and end its sessions."""
         now = time.monotonic()
         self._workers.discard(worker)
         with suppress(KeyError, ValueError):
@@ -453,7 +462,7 @@ class BatchServer:
             worker.memory.close()
 
     def _next_call(self, now: float) -> None:
-        """Orders what the policy is to do next, if there is anything."""
+        """Order the policy's next call, if there is one."""
         self._wake = None
         if self._orders:
             request = self._orders.popleft()
@@ -463,7 +472,7 @@ class BatchServer:
             if not batch:
                 return
             self._ask(batch, now)
-        # While the policy is busy and nobody wants anything, there is time for it.
+        # Plan while the policy is busy and no worker sends anything.
         self._plans = True
 
     def _ask(self, batch: Sequence[_Request], now: float) -> None:
@@ -499,7 +508,7 @@ class BatchServer:
         arena: Arena | None = None,
     ) -> None:
         files = () if arena is None or arena.unsent is None else (arena.unsent,)
-        # Who is at the other end waits for it.
+        # The policy's process is waiting for it.
         self._channel.setblocking(True)
         send(self._channel, order, files)
         self._channel.setblocking(False)
@@ -516,14 +525,14 @@ class BatchServer:
             call = self._call
             assert call is not None, "an answer belongs to an order"
             if "late" in message:
-                # The call goes on, and its process is about to give up.
+                # The call continues, and its process is about to end.
                 self._answer_all(call, [message["late"]] * len(call.requests))
                 continue
             self._call, now = None, time.monotonic()
             if message["kept"]:
                 # The other one is being filled.
                 self._other.forget()
-            # First those who wait, then the books.
+            # Answer first, then update the statistics.
             self._answer_all(call, message["answers"])
             if call.is_act:
                 self._rule.took(len(call.requests), now - call.began)
@@ -534,7 +543,7 @@ class BatchServer:
         for request, answer in zip(call.requests, answers, strict=True):
             worker = request.worker
             if worker is None or worker.request is not request:
-                # It is gone, or was told that the call took too long.
+                # The worker is gone, or has got the error for a late answer.
                 continue
             worker.request = None
             if call.is_act:
@@ -546,7 +555,7 @@ class BatchServer:
         try:
             self._flush(worker)
         except OSError:
-            # Its end is read next.
+            # The next read finds that the worker is gone.
             worker.unsent.clear()
 
     def _flush(self, worker: _Worker) -> None:

@@ -1,8 +1,9 @@
-"""Starts the desk of a policy's process, and is it: ``python -m pytest_vla.serving.batch_server_process``.
+"""The process of a batch server: ``python -m pytest_vla.serving.batch_server_process``, and how it is started.
 
-It is started before the policy is loaded, so that both get ready side by side. A sign of life goes through both: the
-desk sends one each second, and the policy's process hands it on, from Python code, since a hang with Python's lock held
-is none. What was seen goes to whoever started the policy's process directly.
+It is started before the policy is loaded, so that both get ready in parallel. A sign of life passes through
+both processes: the batch server sends one each second, and the policy's process forwards it from Python code,
+so that a hang with Python's lock held stops it. Statistics go directly to the process that started the
+policy's.
 """
 
 import io
@@ -27,25 +28,25 @@ _END_SECONDS = 5.0
 
 
 class DeskProcess:
-    """A desk, for the policy's process that has it.
+    """A batch server, as its policy's process sees it.
 
     Attributes:
-        channel: leads to it.
+        channel: the connection to it.
     """
 
     def __init__(self, answers: io.TextIOBase, own_group: bool = False) -> None:
-        """Starts it; it listens once it is told by `open` where.
+        """Start the process; it listens after `open`.
 
         Args:
-            answers: leads to whoever started this process.
-            own_group: whether it is in a group of processes of its own, so that Ctrl-C is not for it.
+            answers: the pipe to the process that started this one.
+            own_group: whether it gets a process group of its own, so that Ctrl-C does not reach it.
         """
         self._answers = answers
         self.channel, theirs = socket.socketpair()
         self._signs, signs = os.pipe()
         files = (theirs.fileno(), signs, answers.fileno())
         self._process = subprocess.Popen(
-            # -P: a user's file must not take the place of a module of Python's own.
+            # -P: a user's file must not replace a standard module.
             [sys.executable, "-P", "-m", "pytest_vla.serving.batch_server_process", *map(str, files)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -65,22 +66,22 @@ class DeskProcess:
         network: tuple[str, int] | None = None,
         cores: int | None = None,
     ) -> int | None:
-        """Has it listen, and waits until it does.
+        """Make it listen, and wait until it does.
 
         Args:
-            path: of the Unix-domain socket; one that is there is replaced.
-            secret: what a worker has to know, in hex.
-            reads: the observations that the policy wants.
-            most: questions in a batch.
-            desks: of the run, this one among them.
-            network: host and port of TCP, to listen there too; 0: a free port; None: nowhere.
-            cores: that workers share; 0: each has one of its own; None: this machine's.
+            path: the Unix-domain socket; an existing one is replaced.
+            secret: the secret that workers authenticate with, in hex.
+            reads: the observations that the policy needs.
+            most: the most questions in a batch.
+            desks: the number of batch servers of the run, including this one.
+            network: host and port for TCP, with port 0 for a free one; None for no TCP.
+            cores: the number that workers share; 0 if each has its own; None for this machine's.
 
         Returns:
-            The port of TCP; None: there is none.
+            The TCP port, or None without TCP.
 
         Raises:
-            VlaError: it cannot.
+            VlaError: it cannot listen.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -92,7 +93,9 @@ class DeskProcess:
         line = self._process.stdout.readline()
         if not line:
             code = self._process.wait()
-            raise VlaError(f"the desk of the policy's process ended with {code} before it listened; see above")
+            raise VlaError(
+                f"the batch server of the policy's process ended with {code} at its start; see its output above"
+            )
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             raise VlaError(answer["error"])
@@ -100,16 +103,16 @@ class DeskProcess:
         return port
 
     def give_signs_of_life(self) -> None:
-        """Hands the desk's on, from now on, from a thread of its own."""
+        """Start to forward the batch server's signs of life, in a thread."""
         threading.Thread(target=self._hand_on, name="vla-signs", daemon=True).start()
 
     def close(self) -> None:
-        """Ends it."""
+        """End the process."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self.channel.close()
         with suppress(OSError):
-            # One that was never told to listen waits for it.
+            # Without `open`, the process still waits for its orders.
             self._process.stdin.close()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_END_SECONDS)
@@ -118,7 +121,7 @@ class DeskProcess:
         self._process.stdout.close()
 
     def _hand_on(self) -> None:
-        # Nobody listens where it fails: the other pipe is closed too, and ends this process.
+        # If it fails, the starter has closed its pipes, which ends this process.
         with suppress(OSError, ValueError):
             while os.read(self._signs, io.DEFAULT_BUFFER_SIZE):
                 os.write(self._answers.fileno(), _SIGN)
@@ -126,7 +129,10 @@ class DeskProcess:
 
 
 def main() -> int:
-    """The desk's process: channel, pipe for signs of life, and where what was seen goes are given as open files."""
+    """Run the batch server.
+
+    The arguments are the numbers of open files: the channel, and the pipes for signs of life and for statistics.
+    """
     from pytest_vla.serving.batch_server import BatchServer
     from pytest_vla.serving.handshake import bound_again
     from pytest_vla.serving.stats import seen_line
@@ -138,7 +144,7 @@ def main() -> int:
     orders: dict[str, Any] = json.loads(line)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     with suppress(FileNotFoundError):
-        # Of a process that died.
+        # A socket left by a process that died.
         os.unlink(orders["path"])
     listener.bind(orders["path"])
     network = None
@@ -148,7 +154,7 @@ def main() -> int:
             network = bound_again(host, port)
         except (OSError, UnicodeError) as error:
             told_of = f"the policy's process cannot listen at {host}, port {port or 'any'}: {error}"
-            print(json.dumps({"error": f"{told_of}; name an address of this machine, and a free port"}), flush=True)
+            print(json.dumps({"error": f"{told_of}; use an address of this machine, and a free port"}), flush=True)
             return 1
     told = b""
 

@@ -1,7 +1,6 @@
-"""Answer the questions of many episodes to one policy in batches, by a thread of its own.
+"""Batches for a server in this process: one thread answers the questions of many episodes to one policy.
 
-Which questions go together, and when, is decided by `pytest_vla.serving.batch_former`, as in the policy's process of a
-run.
+`pytest_vla.serving.batch_former` decides which questions form a batch, and when, as in a run's policy process.
 """
 
 import queue
@@ -20,22 +19,22 @@ from pytest_vla.serving.batch_former import BatchFormer
 from pytest_vla.serving.computing import call_policy, late
 from pytest_vla.serving.dispatch import Dispatch
 
-_PARTS = 4  # Of a plan, before a call.
+_PARTS = 4  # The most parts of a plan before a call.
 _SHORTEST_LOOK, _LONGEST_LOOK = 0.02, 0.5
 
 
 @dataclass(eq=False)
 class Question:
-    """What one session asks.
+    """A question of one session.
 
     Attributes:
-        state: of the session.
-        observation: what it sees.
-        session: who asks; None if nobody's return is waited for.
-        alone: whether it may be in no batch with others.
+        state: the session's state.
+        observation: the observation.
+        session: the session that asks, or None if its next question is not waited for.
+        alone: whether it must not share a batch.
         noise: the session's generator.
-        came: when it was asked, by the monotonic clock.
-        answer: where the answer goes.
+        came: the time of the question, by the monotonic clock.
+        answer: receives the answer.
     """
 
     state: Any
@@ -49,14 +48,14 @@ class Question:
 
 @dataclass(frozen=True)
 class _Ended:
-    """A session has ended."""
+    """The end of a session."""
 
     session: Hashable
 
 
 @dataclass(eq=False)
 class _Call:
-    """Something else that only the policy's thread may do."""
+    """Another call that only the policy's thread may make."""
 
     function: Callable[[], Any]
     alone: ClassVar[bool] = True
@@ -71,9 +70,9 @@ class Batcher:
     """The one thread that calls a policy.
 
     Attributes:
-        sizes: how many batches there were of each size.
-        sessions: how many sessions are open.
-        busy_since: when the call began that the policy is at, by the monotonic clock; None: it is at none.
+        sizes: the number of batches by size.
+        sessions: the number of open sessions.
+        busy_since: the begin of the policy's current call, by the monotonic clock, or None between calls.
     """
 
     def __init__(
@@ -84,16 +83,16 @@ class Batcher:
         limit: float | None = None,
         hung: Callable[[], None] = lambda: None,
     ) -> None:
-        """Starts the thread.
+        """Start the thread.
 
         Args:
             policy: called in that thread only.
-            most: questions in a batch; the policy's own limit holds too.
-            limit: seconds that one call of the policy may take; who is in it then gets ``policy-timeout``.
+            most: the most questions in a batch; the policy's own limit also applies.
+            limit: seconds that one call of the policy may take; its questions then get ``policy-timeout``.
             hung: called after that, from another thread: the policy's thread is lost.
         """
         self._policy = policy
-        # What the thread has not taken in yet; None ends it.
+        # Work that the thread has not received yet; None ends the thread.
         self._sent: queue.SimpleQueue[_Work | _Ended | None] = queue.SimpleQueue()
         self._is_closing = False
         self.sizes: dict[int, int] = {}
@@ -102,7 +101,7 @@ class Batcher:
         self._lock = threading.Lock()
         self._rule = Dispatch(max(1, min(most, policy.max_batch)))
         self._former: BatchFormer[_Work] = BatchFormer(self._rule)
-        # What the policy is at: who gets its answer.
+        # The futures of the policy's current call.
         self._current: tuple[Future[Any], ...] = ()
         self._thread = threading.Thread(target=self._run, name="vla-policy", daemon=True)
         self._thread.start()
@@ -110,7 +109,7 @@ class Batcher:
             threading.Thread(target=self._watch, args=(limit, hung), name="vla-watch", daemon=True).start()
 
     def begin(self, session: Hashable) -> None:
-        """A session is open; it may ask one question at a time."""
+        """Open a session; it may ask one question at a time."""
         with self._lock:
             self.sessions += 1
 
@@ -123,35 +122,35 @@ class Batcher:
         alone: bool = False,
         noise: np.random.Generator | None = None,
     ) -> "Future[Answer]":
-        """The answer to come, checked, or what the policy raised.
+        """Return a future for the checked answer, or for the policy's error.
 
-        Raised on a batch of several it becomes an EpisodeError `BATCH_FAILED` of each.
+        An error in a batch of several questions becomes an EpisodeError `BATCH_FAILED` for each.
 
         Args:
-            state: of the session.
-            observation: what it sees.
-            session: who asks; None: somebody whose return is not waited for.
-            alone: in a batch of its own.
-            noise: of the session; the global generators are seeded by those of a batch's questions.
+            state: the session's state.
+            observation: the observation.
+            session: the session that asks, or None if its next question is not waited for.
+            alone: whether it gets a batch of its own.
+            noise: the session's generator; those of a batch's questions seed the global generators.
         """
         question = Question(state, observation, session, alone, noise)
         self._sent.put(question)
         return question.answer
 
     def end(self, session: Hashable) -> None:
-        """A session has ended, and will not ask again."""
+        """Close a session, which will not ask again."""
         with self._lock:
             self.sessions -= 1
         self._sent.put(_Ended(session))
 
     def call(self, function: Callable[[], Any]) -> "Future[Any]":
-        """What a function will give in the policy's thread, between two batches, or what it raises."""
+        """Return a future for the result of a function that the policy's thread calls between two batches."""
         call = _Call(function)
         self._sent.put(call)
         return call.result
 
     def close(self) -> None:
-        """Ends the thread after what was asked of it."""
+        """End the thread after the work that was already submitted."""
         self._sent.put(None)
         self._thread.join()
 
@@ -188,7 +187,7 @@ class Batcher:
         self._rule.gone(session, time.monotonic())
         for work in self._former:
             if isinstance(work, Question) and work.session is session:
-                # Whoever gave up while the question waits will not ask again.
+                # A session that gave up while its question waits will not ask again.
                 work.session = None
 
     def _do(self, batch: Sequence[_Work]) -> None:
@@ -199,7 +198,7 @@ class Batcher:
             self._answer([each for each in batch if isinstance(each, Question)])
 
     def _answer(self, batch: Sequence[Question]) -> None:
-        # A worker that gave up does not ask any more.
+        # Leave out questions whose worker gave up.
         batch = [question for question in batch if question.answer.set_running_or_notify_cancel()]
         if not batch:
             return
@@ -251,7 +250,7 @@ class Batcher:
     def _watch(self, limit: float, hung: Callable[[], None]) -> None:
         while self._thread.is_alive():
             time.sleep(min(max(limit / 8, _SHORTEST_LOOK), _LONGEST_LOOK))
-            # In this order: what is current is no older than the call.
+            # In this order, so that `current` is not older than the call.
             since, current = self.busy_since, self._current
             if since is not None and time.monotonic() - since > limit:
                 for answer in current:
@@ -261,6 +260,6 @@ class Batcher:
 
 
 def _refuse(answer: "Future[Any]", error: BaseException) -> None:
-    # One that was late may have its refusal already.
+    # A late question may already have its error.
     with suppress(InvalidStateError):
         answer.set_exception(error)

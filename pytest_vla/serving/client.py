@@ -1,4 +1,4 @@
-"""A worker's side of the policy's process: a policy like any other, whose sessions live over there."""
+"""A worker's client of the policy's process: a policy like any other, whose sessions live in that process."""
 
 import itertools
 import socket
@@ -32,30 +32,29 @@ from pytest_vla.serving.wire import (
 )
 from pytest_vla.util.warnings import ServerTraceback, warn
 
-# How a worker's pictures go over one connection: by shared memory, as they are, or squeezed, by what is faster.
-# A network and two processors are faster or slower than each other by what else they do: nobody can be told
-# beforehand. So some questions go one way and some the other, each timed until the desk has the pictures as they
-# were.
+# The transfer of a worker's pictures over one connection: by shared memory, raw, or compressed, whichever is faster.
+# Whether a network is faster than two processors depends on their other load, and cannot be known beforehand. So some
+# questions are sent raw and some compressed, each timed until the batch server has the pictures.
 
 TIMED = 3
-"""Questions of each way from which it is chosen."""
+"""The number of timed questions of each kind before a choice."""
 
 PAUSE = 256
-"""Questions after which it is chosen again: networks get busy, and free."""
+"""The number of questions before the next choice: the load of networks changes."""
 
-_WARM_UP = 2  # In which the squeezer finds out what to take differences to.
+_WARM_UP = 2  # Questions in which the compressor chooses its differences.
 
 
 class Link:
-    """Chooses for one connection.
+    """The choice between raw and compressed pictures on one connection.
 
     Attributes:
-        is_timed: whether `took` is to be told of the question that was packed last.
-        squeezes: what is chosen; None: nothing yet.
+        is_timed: whether `took` has to be called for the question that was packed last.
+        squeezes: whether pictures are compressed, or None before the first choice.
     """
 
     def __init__(self, squeezer: ImageCompressor | None) -> None:
-        """`squeezer`: None: everything goes as it is."""
+        """Start without a choice; if `squeezer` is None, pictures are never compressed."""
         self._squeezer = squeezer
         self._times: dict[bool, list[float]] = {False: [], True: []}
         self._ways = self._each()
@@ -63,18 +62,18 @@ class Link:
         self.squeezes: bool | None = None if squeezer else False
 
     def packed(self, arrays: Mapping[str, NDArray[Any]], is_first: bool) -> dict[str, list[Any]]:
-        """A question's arrays as a message holds them; `is_first`: of an episode."""
+        """Return a question's arrays as values for a message; `is_first` for the first question of an episode."""
         if self._squeezer is None:
             return inlined(arrays)
         self._is_squeezed, self.is_timed = next(self._ways)
         return self._squeezer.squeezed(arrays, is_first) if self._is_squeezed else inlined(arrays)
 
     def took(self, seconds: float) -> None:
-        """From before it was packed until the desk had the arrays."""
+        """Note the seconds from before packing until the batch server had the arrays."""
         self._times[self._is_squeezed].append(seconds)
 
     def _each(self) -> Iterator[tuple[bool, bool]]:
-        """For each question whether it is squeezed, and whether it is timed."""
+        """Yield for each question whether it is compressed, and whether it is timed."""
         yield from [(True, False)] * _WARM_UP
         while True:
             for times in self._times.values():
@@ -86,20 +85,21 @@ class Link:
 
 
 _ALIGNMENT = 4096
-_NO_MEMORY = "no memory can be shared with the policy's process ({}): pictures go by message, which takes longer"
+_NO_MEMORY = "no memory can be shared with the policy's process ({}): pictures are sent by message, which is slower"
 _RETRY_SECONDS = 0.2
-_GRACE_SECONDS = 12.0  # Beyond what the process allows itself.
+_GRACE_SECONDS = 12.0  # Beyond the process's own limit.
 _PATIENCE = 600.0
 
 Places = PolicyAddress | NetworkAddress | tuple[PolicyAddress | NetworkAddress, ...]
-"""Where a policy's process listens; of several the first is taken that can be reached from here."""
+"""The address of a policy's process; of several, the first that can be reached from here is used."""
 
 
 class ServedPolicy:
-    """A policy whose weights are in another process. One question at a time; belongs to one thread.
+    """A policy whose weights are in another process. One question at a time; for one thread.
 
     Attributes:
-        timeout: seconds that an answer may take, from when the policy begins with it: the process looks at the clock.
+        timeout: seconds that an answer may take, from the begin of the policy's call: the policy's process
+            measures it.
         replan: the policy's own.
         traits: the policy's own.
     """
@@ -112,16 +112,16 @@ class ServedPolicy:
         patience: float = _PATIENCE,
         where: Callable[[], Places] | None = None,
     ) -> None:
-        """Connects at the first episode.
+        """Prepare a client, which connects at the first episode.
 
         Args:
             address: where the process listens.
             timeout: seconds that an answer may take.
-            about: what the policy says of itself.
-            patience: seconds after which a process that died is not waited for any more.
-            where: asked for each connection after the first where the process listens by then, as another one may have
-                taken its place on another host; an empty tuple: nowhere yet. Raises VlaError where there will be none
-                any more, and says why. None: at the same address.
+            about: the policy's description of itself.
+            patience: seconds to wait for a process that died.
+            where: returns the current address for each later connection, since another process may have replaced it
+                on another host; an empty tuple if there is none yet. It raises VlaError, with the reason, if there
+                will be none. Without this function the address does not change.
         """
         about = about or About()
         self.timeout, self.replan, self.traits = timeout, about.replan, about.traits
@@ -135,7 +135,7 @@ class ServedPolicy:
         self._reads: tuple[str, ...] = ()
 
     def __call__(self, episode: Episode) -> "_ServedSession":
-        """Begins a session over there. Raises EpisodeError."""
+        """Begin a session in the policy's process. Raises EpisodeError."""
         number = next(self._numbers)
         message = {
             "do": "begin",
@@ -161,16 +161,16 @@ class ServedPolicy:
         return _ServedSession(self, number, episode.rng)
 
     def recover(self, reason: str | None) -> bool:
-        """Waits until the process answers again, after it died.
+        """Wait until the process answers again, after it died.
 
         Args:
-            reason: why an episode ended as an error.
+            reason: the reason for which an episode ended as an error.
 
         Returns:
             Whether the episode is to be run again.
 
         Raises:
-            VlaError: the process is lost for good, or not back in time; says why.
+            VlaError: the process is lost for good, or not back in time, with the reason.
         """
         if reason != SERVER_DIED:
             return False
@@ -190,7 +190,7 @@ class ServedPolicy:
                 return True
 
     def act(self, number: int, noise: np.random.Generator, observation: Observation) -> Answer:
-        """The answer to a session's question. Raises EpisodeError."""
+        """Return the answer to a session's question. Raises EpisodeError."""
         if self._connection is None:
             raise EpisodeError(SERVER_DIED, "the connection to the policy's process was lost")
         arrays = {name: np.asarray(observation[name]) for name in self._reads}
@@ -205,12 +205,12 @@ class ServedPolicy:
         return unpack_answer(self._ask(message, heard=lambda: self._link.took(time.perf_counter() - began)))
 
     def end(self, number: int) -> None:
-        """Ends a session; nothing where the connection is lost, since its sessions went with it."""
+        """End a session; a no-op if the connection is lost, which ended its sessions."""
         if self._connection is not None:
             self._ask({"do": "end", "session": number})
 
     def close(self) -> None:
-        """Closes the connection; the next episode makes a new one."""
+        """Close the connection; the next episode opens a new one."""
         if self._connection is not None:
             self._connection.close()
         if self._pictures is not None:
@@ -218,7 +218,7 @@ class ServedPolicy:
         self._connection = self._pictures = None
 
     def _memory_for(self, size: int) -> SharedPictures | None:
-        """Memory of at least so many bytes that both sides have; None: there is none to be had."""
+        """Return shared memory of at least `size` bytes, or None if none is available."""
         assert self._connection is not None
         if not self._is_near:
             return None
@@ -236,7 +236,7 @@ class ServedPolicy:
         return self._pictures if self._shares else None
 
     def _lost(self) -> str | None:
-        """Why the process will not come back; None: it may, or whoever is asked where it is says so."""
+        """Return why the process will not come back, or None if it may (or if `where` reports the reason)."""
         addresses = _listed(self._places)
         for address in addresses:
             if isinstance(address, PolicyAddress):
@@ -248,7 +248,7 @@ class ServedPolicy:
         return None
 
     def _connect(self) -> None:
-        """Raises EpisodeError; VlaError: there is nothing to connect to any more."""
+        """Connect if not connected. Raises EpisodeError, or VlaError if there is no process left to connect to."""
         if self._connection is not None:
             return
         if self._where is not None and not self._is_first:
@@ -267,8 +267,8 @@ class ServedPolicy:
         raise trouble
 
     def _connected(self, address: PolicyAddress | NetworkAddress) -> tuple[socket.socket, Welcome]:
-        """A connection, and what is told of it. Raises EpisodeError."""
-        # It tells now and then that it lives.
+        """Return a new connection and its welcome. Raises EpisodeError."""
+        # The process sends a sign of life now and then.
         silence = self.timeout + _GRACE_SECONDS
         is_near = isinstance(address, PolicyAddress)
         place = "" if is_near else f" at {address}"
@@ -316,11 +316,11 @@ class ServedPolicy:
 
     @contextmanager
     def _lost_with_it(self) -> Iterator[None]:
-        """A block of talk; what goes wrong in it is an EpisodeError, and the end of the connection."""
+        """Guard a block of messages: an error in it becomes an EpisodeError, and closes the connection."""
         try:
             yield
         except BaseException as error:
-            # What comes late would be taken for the answer to the next question.
+            # A late answer would be taken for the answer to the next question.
             self.close()
             if isinstance(error, TimeoutError):
                 raise self._silent() from error
@@ -330,7 +330,7 @@ class ServedPolicy:
 
 
 class _ServedSession:
-    """One episode's session, which lives in the policy's process."""
+    """The session of one episode, whose state is in the policy's process."""
 
     def __init__(self, policy: ServedPolicy, number: int, noise: np.random.Generator) -> None:
         self._policy, self._number, self._noise = policy, number, noise
@@ -339,12 +339,12 @@ class _ServedSession:
         return self._policy.act(self._number, self._noise, observation)
 
     def close(self) -> None:
-        """Ends the session over there."""
+        """End the session in the policy's process."""
         self._policy.end(self._number)
 
 
 def _squeezer(connection: socket.socket, welcome: Welcome) -> ImageCompressor | None:
-    """None: the memory of one host is faster than any codec, or there is none that both sides have."""
+    """Return a compressor for a connection, or None on one host (memory is faster) or without a common codec."""
     common = [codec for codec in welcome.codecs if codec in known_codecs()]
     return None if is_this_host(connection) or not common else ImageCompressor(common[0])
 

@@ -1,7 +1,7 @@
-"""What the policy's process does: it calls the policy, one order of the desk after the other, and nothing else.
+"""The policy's process calls the policy, one order of the batch server after the other, and does nothing else.
 
-The desk (`pytest_vla.serving.batch_server`) is a process of its own that talks to workers and forms batches. A batch's
-pictures lie in memory that both have mapped, as one array of all; answers go back packed as workers read them.
+The batch server (`pytest_vla.serving.batch_server`) is a separate process that talks to workers and forms batches. A
+batch's pictures are in memory that both map, stacked by name; answers return in the form that workers read.
 """
 
 import socket
@@ -33,7 +33,7 @@ from pytest_vla.policies.generators import seed_globals, set_noise
 from pytest_vla.serving.wire import SharedPictures, outlined, pack_answer, receive, send
 from pytest_vla.util.warnings import describe, full_traceback
 
-# One call of a policy for a batch: answers that are checked, or what is told each of those who asked.
+# One call of a policy for a batch: checked answers, or the error for each question.
 
 
 def call_policy(
@@ -42,16 +42,16 @@ def call_policy(
     observations: Sequence[Observation],
     noises: Sequence[np.random.Generator],
 ) -> list[Answer | BaseException]:
-    """The answers of a batch, each checked, or what is raised for it; nothing is raised here.
+    """Return the checked answers of a batch, or the error for each question; raise nothing.
 
-    Raised on a batch of several it becomes an EpisodeError `BATCH_FAILED` of each: a policy that broke off may have
-    left any of their states half changed, and generators drawn from.
+    An error in a batch of several questions becomes an EpisodeError `BATCH_FAILED` for each: the policy may have left
+    any of their states half changed, and may have drawn from their generators.
 
     Args:
-        policy: that is asked.
-        states: of the sessions.
-        observations: of each.
-        noises: of the sessions; the global generators are seeded by them.
+        policy: the policy to call.
+        states: the sessions' states.
+        observations: the sessions' observations.
+        noises: the sessions' generators, which seed the global generators.
     """
     count = len(states)
     try:
@@ -70,7 +70,7 @@ def call_policy(
 
 
 def as_episode_error(error: BaseException, moment: str = "") -> EpisodeError:
-    """What a policy raised as an episode's error; `moment` says where, such as "at the episode's begin: "."""
+    """Convert a policy's error to an EpisodeError; `moment` names the place, such as "at the episode's begin: "."""
     if isinstance(error, EpisodeError):
         return error
     raised = EpisodeError("policy-raised", f"{moment}{describe(error)}")
@@ -79,12 +79,12 @@ def as_episode_error(error: BaseException, moment: str = "") -> EpisodeError:
 
 
 def late(seconds: float) -> EpisodeError:
-    """That of an episode whose answer took longer than it may."""
+    """Return the EpisodeError for an answer past the policy timeout."""
     return EpisodeError("policy-timeout", f"no answer of the policy in {seconds:g} s (--vla-policy-timeout)")
 
 
 def details_of(error: EpisodeError) -> str:
-    """The traceback behind an error, for whoever has to mend the policy; empty where nothing was raised."""
+    """Return the traceback behind an error, to fix the policy with; empty if it has no cause."""
     return full_traceback(error.__cause__) if error.__cause__ else ""
 
 
@@ -96,21 +96,26 @@ def _checked(answer: object) -> Answer | BaseException:
 
 
 BEGIN, ACT, END = "begin", "act", "end"
-"""What the desk orders."""
+"""The orders of the batch server."""
 
 TOLD_OF_EPISODE = ("case_id", "suite", "task", "instruction", "seed", "alone", "action_size", "replan")
-"""What crosses of an `Episode` as it is."""
+"""The attributes of an `Episode` that are sent unchanged."""
 
 
 class Computer:
-    """Answers the desk. `run` is for one thread.
+    """The loop that executes the batch server's orders. `run` is for one thread.
 
     Attributes:
-        busy_since: when the call began that the policy is at, by the monotonic clock; None: it is at none.
+        busy_since: the begin of the policy's current call, by the monotonic clock, or None between calls.
     """
 
     def __init__(self, policy: BatchPolicy, channel: socket.socket) -> None:
-        """`policy` is called in the thread of `run` only; `channel` leads to the desk."""
+        """Prepare the loop.
+
+        Args:
+            policy: called in the thread of `run` only.
+            channel: the connection to the batch server.
+        """
         self._policy, self._channel = policy, channel
         self._states: dict[int, Any] = {}
         self._noises: dict[int, np.random.Generator] = {}
@@ -124,7 +129,7 @@ class Computer:
         }
 
     def run(self) -> None:
-        """Answers until the desk is gone: WireError."""
+        """Execute orders until the batch server ends, then raise WireError."""
         while True:
             order, files = receive(self._channel, files=1)
             if files:
@@ -133,14 +138,17 @@ class Computer:
             answers = self._ways[order["do"]](order)
             took = time.monotonic() - began
             memory = self._memories.get(order["memory"]) if order["do"] == ACT else None
-            # Whoever keeps a view of a batch is not to see the next one in it: that one gets other memory.
+            # If the policy keeps a view of a batch, the next batch gets other memory.
             kept = memory is not None and memory.is_held
             with self._lock:
                 self.busy_since = None
                 send(self._channel, {"answers": answers, "seconds": took, "kept": kept})
 
     def give_up(self, limit: float) -> bool:
-        """From another thread: tells who waits for the call that has taken longer than `limit` seconds, if one has."""
+        """Send an error to the workers whose call has taken longer than `limit` seconds; return whether there was one.
+
+        Called from another thread.
+        """
         with self._lock, suppress(WireError):
             if self.busy_since is None or time.monotonic() - self.busy_since <= limit:
                 return False
@@ -148,7 +156,7 @@ class Computer:
         return True
 
     def close(self) -> None:
-        """Ends the sessions that are still open, and gives memory back; for a process that goes on to live."""
+        """End the open sessions, and release the memory, in a process that continues."""
         for session in list(self._states):
             self._end({"session": session})
         for memory in self._memories.values():
@@ -173,7 +181,7 @@ class Computer:
         sessions = order["sessions"]
         noises = [self._noises[session] for session in sessions]
         for noise, packed in zip(noises, order["noise"], strict=True):
-            # What a policy draws follows from the episode and the step, whoever else is in the batch.
+            # A policy's draws depend on the episode and the step, not on the rest of the batch.
             set_noise(noise, packed)
         stacks: dict[str, NDArray[Any]] = {}
         if "stacked" in order:
@@ -219,15 +227,15 @@ def _packed(answer: object) -> bytes:
 
 
 def trouble(error: EpisodeError) -> bytes:
-    """An error as a worker reads it."""
+    """Encode an error for a worker."""
     packed: bytes = msgpack.packb({"reason": error.reason, "error": error.message, "details": details_of(error)})
     return packed
 
 
 def _pin(memory: SharedPictures, pinned: bool = True) -> None:
-    """Where the policy has brought torch and it sees a CUDA device, arrays in this memory go there without a copy."""
+    """Pin memory for transfers to a CUDA device without a copy, if the policy has imported torch."""
     torch: Any = sys.modules.get("torch")
-    # Nothing depends on it but speed.
+    # Only the speed depends on it.
     with suppress(Exception):
         if torch is None or not torch.cuda.is_available():
             return

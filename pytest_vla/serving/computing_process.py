@@ -1,7 +1,7 @@
-"""The policy's process: ``python -m pytest_vla.serving.computing_process``, started by `pytest_vla.serving.process`.
+"""The policy's process: ``python -m pytest_vla.serving.computing_process``.
 
-It calls the policy and does nothing else: workers are served by a process of its own, the desk, which it starts
-(`pytest_vla.serving.batch_server_process`).
+`pytest_vla.serving.process` starts it. It calls the policy and does nothing else. It starts a second process for the
+workers, the batch server (`pytest_vla.serving.batch_server_process`).
 """
 
 import faulthandler
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
     from pytest_vla.policies.base import BatchPolicy, Episode, Observations
     from pytest_vla.serving.computing import Computer
 
-_FAREWELL_SECONDS = 0.5  # For the answers on their way.
-_SHORTEST_LOOK, _LONGEST_LOOK = 0.02, 0.5  # At how long a call takes.
+_FAREWELL_SECONDS = 0.5  # For the answers that are being sent.
+_SHORTEST_LOOK, _LONGEST_LOOK = 0.02, 0.5  # Seconds between two checks of a call's duration.
 
 
 def main() -> int:
-    """The process: reads its orders from standard input, answers one line when it is ready or cannot be."""
-    # What the policy prints goes to standard error, and it has nothing to read: these two are ours.
+    """Run the process: read its orders from standard input, and answer one line when it is ready or has failed."""
+    # The policy's output goes to standard error, and its standard input is empty: the original two are ours.
     answers, control = os.fdopen(os.dup(1), "w"), os.fdopen(os.dup(0), "rb")
     os.dup2(2, 1)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # Nobody flushes it: this process is killed at its end.
+        # It is not flushed at the end, since this process is killed.
         sys.stdout.reconfigure(line_buffering=True)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -71,13 +71,13 @@ def main() -> int:
     if orders["log"] is not None:
         with suppress(OSError):
             _write_to(Path(orders["log"]))
-    # Where it crashes in native code, the log says where.
+    # After a crash in native code, the log has the place.
     faulthandler.enable()
     return _compute(policy, desk, spec.timeout)
 
 
 def _compute(policy: "BatchPolicy", desk: DeskProcess, limit: float) -> int:
-    """Calls the policy for the desk until that is gone; returns the exit code."""
+    """Call the policy for the batch server until that ends; return the exit code."""
     from pytest_vla.serving.computing import Computer
 
     computer = Computer(_Watched(policy, limit + BACKSTOP_SECONDS), desk.channel)
@@ -86,13 +86,13 @@ def _compute(policy: "BatchPolicy", desk: DeskProcess, limit: float) -> int:
     try:
         computer.run()
     except WireError as error:
-        print(f"pytest-vla: the desk of the policy's process is gone: {error}", file=sys.stderr, flush=True)
+        print(f"pytest-vla: the batch server of the policy's process has ended: {error}", file=sys.stderr, flush=True)
     desk.close()
     os._exit(DESK_GONE)
 
 
 def _watch(computer: "Computer", limit: float) -> None:
-    """Ends the process where one call of the policy takes too long."""
+    """End the process if one call of the policy takes too long."""
     while True:
         time.sleep(min(max(limit / 8, _SHORTEST_LOOK), _LONGEST_LOOK))
         if computer.give_up(limit):
@@ -104,16 +104,16 @@ def _load(spec: ModelSpec, orders: Mapping[str, Any]) -> "tuple[dict[str, Any], 
     from pytest_vla.policies.fit import traits_of
     from pytest_vla.policies.load import digest_of, load_policy, may_batch, policy_digest
 
-    # After our own imports: a user's file may have the name of a module of Python's.
+    # After our own imports: a user's file may have the name of a standard module.
     sys.path[:] = orders["path"]
 
     with ThreadPoolExecutor(1) as pool:
-        # Of a checkpoint, which may be gigabytes, while it is loaded; of a module, once it is there.
+        # A checkpoint may have gigabytes and is hashed while it is loaded; a module is hashed after loading.
         early = pool.submit(policy_digest, spec) if may_batch(spec) else None
         policy = load_policy(spec)
         if not is_batch_policy(policy):
             return {"not_batched": f"--vla-model={spec.text}: this policy does not answer in batches"}, None
-        # One that had to be downloaded is known only now.
+        # A checkpoint that had to be downloaded can be hashed only now.
         digest = (early and early.result()) or digest_of(policy, spec)
     most = min(orders["most"], policy.max_batch)
     about = About(digest, own_number(policy, "replan"), traits_of(policy).table(), most)
@@ -121,7 +121,7 @@ def _load(spec: ModelSpec, orders: Mapping[str, Any]) -> "tuple[dict[str, Any], 
 
 
 class _Watched:
-    """A policy whose calls end the process where they take too long, also where they hold Python's lock."""
+    """A policy whose calls end the process if they take too long, even if they hold Python's lock."""
 
     def __init__(self, policy: "BatchPolicy", seconds: float) -> None:
         self._policy, self._seconds = policy, seconds
@@ -145,24 +145,24 @@ class _Watched:
 
 
 def _end_with_starter(control: "BinaryIO", folder: Path) -> None:
-    """Ends this process and what it started, as soon as who started it is gone or wants it to."""
+    """End this process and its children as soon as the process that started it ends, or closes the pipe."""
     control.read()
     shutil.rmtree(folder, ignore_errors=True)
-    # A group of our own, see `start`. Nothing is asked: a policy that hangs must not keep the process.
+    # The group is our own, see `start`. It is killed at once: a policy that hangs must not keep the process.
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(0)
 
 
 def _end_hung() -> None:
-    print("pytest-vla: one call of the policy took too long; its process ends", file=sys.stderr, flush=True)
+    print("pytest-vla: one call of the policy took too long. Its process ends.", file=sys.stderr, flush=True)
     faulthandler.dump_traceback()
     time.sleep(_FAREWELL_SECONDS)
     os._exit(HUNG)
 
 
 def _write_to(log: Path) -> None:
-    """Sends what is printed to a file."""
+    """Redirect standard output and standard error to a file."""
     log.parent.mkdir(parents=True, exist_ok=True)
     stream = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
     sys.stdout.flush()

@@ -1,11 +1,11 @@
-"""When a batch of questions is to go: the rule, apart from threads, sockets and clocks.
+"""The rule that decides when a batch is due, independent of threads, sockets and clocks.
 
-Whoever forms a batch as soon as the device is free gets small ones, since workers think between two questions and come
-back one after the other. Whoever waits for all of them leaves the device idle while all think. Best is a number of
-questions in between, which depends on how long a call of each size takes, on how long workers think and how much that
-varies, on how many there are, and on the cores that they share. So the rule measures these and, beside the run, tries
-numbers on a simulated one (`pytest_vla.serving.simulated`): the one with the highest rate is taken. Nobody is waited
-for who is not likely to come: a session that is late, has ended or has just begun does not count.
+A batch that is sent as soon as the device is free is small, since workers think between two questions and return one
+after the other. A batch that waits for all workers leaves the device idle while all of them think. The best size is in
+between. It depends on how long a call of each size takes, on how long workers think and how much that varies, on their
+number, and on the cores that they share. The rule measures these, and tries sizes on a simulated run beside the real
+one (`pytest_vla.serving.simulated`): the size with the highest rate is used. A batch does not wait for sessions that
+are unlikely to ask: those that are late, have ended or have just begun.
 """
 
 from collections import deque
@@ -15,15 +15,15 @@ import numpy as np
 
 from pytest_vla.serving.simulated import AtLeast, Load, simulate_in_parts
 
-# How long a policy's call takes, by how many questions are in it: a table that is measured as it goes.
+# The time of a policy's call by its number of questions, measured during the run.
 
-_CALL_TIMES_FORGETS = 0.004  # Of what was measured before, at each call.
-_LEAST_WEIGHT = 0.1  # Below which a measurement is too old to count: some hundred calls.
-_OUTLIER = 3.0  # Times what was expected; a call that took longer was disturbed, until one of its size does again.
+_CALL_TIMES_FORGETS = 0.004  # The share of their weight that older measurements lose with each call.
+_LEAST_WEIGHT = 0.1  # A measurement with less weight is too old to count (some hundred calls).
+_OUTLIER = 3.0  # A call that takes this many times the estimate is ignored, unless the next of its size does too.
 
 
 class CallTimes:
-    """A table that is kept up to date. All times in seconds."""
+    """The times of a policy's calls by batch size, updated during a run. All times in seconds."""
 
     def __init__(self) -> None:
         # By size: how much its measurements weigh, and their mean.
@@ -33,9 +33,9 @@ class CallTimes:
         self._suspects: set[int] = set()
 
     def took(self, size: int, seconds: float) -> None:
-        """A call with so many questions took so long."""
+        """Record the time of a call with `size` questions."""
         if self._measured and size not in self._suspects and seconds > _OUTLIER * self.seconds(size):
-            # As the first call of a shape, which may compile, or one that the machine held up.
+            # For example the first call of a shape, which may compile, or one that the machine delayed.
             self._suspects.add(size)
             return
         self._suspects.discard(size)
@@ -53,10 +53,10 @@ class CallTimes:
         self._knots = None
 
     def seconds(self, size: int) -> float:
-        """What a call with so many questions is likely to take; 0 where none was measured.
+        """Estimate the time of a call with `size` questions; 0 without measurements.
 
-        Between sizes that were measured it is drawn straight, and beyond them with the slope of all. It need not rise:
-        devices have sizes that they like.
+        The estimate interpolates between measured sizes, and extrapolates with the overall slope. It need not
+        increase: devices have preferred sizes.
         """
         if not self._measured:
             return 0.0
@@ -66,17 +66,17 @@ class CallTimes:
         if size > sizes[-1]:
             return times[-1] + slope * (size - sizes[-1])
         if size < sizes[0]:
-            # Of one size alone nobody knows: that less takes less is worth a try, as that more takes no more.
+            # With one measured size the slope is unknown: it is worth trying whether smaller batches are faster.
             fallen = times[0] - slope * (sizes[0] - size) if len(sizes) > 1 else 0.0
             return max(fallen, times[0] * size / sizes[0])
         return float(np.interp(size, sizes, times))
 
 
 def call_times_of(calls: Mapping[int, tuple[int, float]]) -> CallTimes:
-    """The table of calls that were counted.
+    """Return the call times of counted calls.
 
     Args:
-        calls: by size, how many there were, and their mean in seconds.
+        calls: by size, the number of calls and their mean in seconds.
     """
     times = CallTimes()
     times._measured = {
@@ -88,13 +88,13 @@ def call_times_of(calls: Mapping[int, tuple[int, float]]) -> CallTimes:
 
 
 def _is_disproved(size: int, known: tuple[float, float], other: int, seconds: float) -> bool:
-    """Whether what was measured once can be no work of that size, as another took `seconds`: it was compiled then."""
+    """Whether a single measurement is too slow for its size, given another of `seconds`: it included a compilation."""
     weight, mean = known
     return weight <= 1.0 and mean > _OUTLIER * seconds * max(1.0, size / other)
 
 
 def _knots(measured: Mapping[int, tuple[float, float]]) -> tuple[Sequence[int], Sequence[float], float]:
-    """Sizes, their times, and the slope of all, which is not below 0."""
+    """Return sizes, their times, and the overall slope, which is not below 0."""
     sizes = sorted(measured)
     times = [measured[size][1] for size in sizes]
     weights = np.array([measured[size][0] for size in sizes])
@@ -104,41 +104,48 @@ def _knots(measured: Mapping[int, tuple[float, float]]) -> tuple[Sequence[int], 
     return sizes, times, max(0.0, slope)
 
 
-_KEPT = 256  # Times of thinking, the latest.
-_FEWEST = 8  # Of these, before numbers are tried.
+_KEPT = 256  # The number of latest thinking times.
+_FEWEST = 8  # Thinking times before the first trial.
 _FORGETS = 0.05
-_LATE = 6.0  # Mean deviations after which one that was expected is no longer waited for.
-_ROUNDS, _LEAST_QUESTIONS = 30, 300  # Questions in a trial: of each worker, and of all.
-_GAIN = 1.015  # What another number has to promise.
-_OFTEN, _SELDOM = 8, 128  # Calls from one plan to the next, at first and later.
-_DIFFERENT = 0.2  # Change of the number of workers or of their thinking, as a share, after which a new plan is due.
-_PAUSE = 0.5  # Seconds from a plan to the next one: where calls are quick, plans are not to use a core up.
+_LATE = 6.0  # Mean deviations after which a session counts as late.
+_ROUNDS, _LEAST_QUESTIONS = 30, 300  # Questions in a trial: per worker, and the least in total.
+_GAIN = 1.015  # The least ratio of rates for a change of the number.
+_OFTEN, _SELDOM = 8, 128  # Calls between two plans, at first and later.
+_DIFFERENT = 0.2  # Relative change of the workers' number or thinking time after which a new plan is due.
+_PAUSE = 0.5  # Seconds between two plans, so that with quick calls the plans do not occupy a core.
 _SEED = 0
 
 
 class Dispatch:
-    """Keeps account of sessions, and says until when a batch is to wait. All times in seconds, by one monotonic clock.
+    """The rule that decides until when a batch waits, with its measurements of sessions.
 
-    Thinking is measured by a clock of its own, which is slower where more workers think than there are cores: what it
-    tells is what a worker's processor needs, however many others there are.
+    All times are in seconds, by one monotonic clock. Thinking is measured by a clock of its own, which runs
+    slower if more workers think than there are cores: a thinking time is thus the processor time that a worker
+    needs, independent of the number of workers.
 
     Attributes:
-        most: questions in a batch.
-        times: of calls, as measured.
-        questions: how many a batch waits for, as far as they are likely to come.
+        most: the most questions in a batch.
+        times: the measured times of calls.
+        questions: the number of questions that a batch waits for, as far as they are likely to come.
         thinking: the latest times between an answer and the next question.
-        away: likewise from an episode's last answer to the first question of the worker's next one.
+        away: the latest times between an episode's last answer and the first question of the worker's next
+            episode.
     """
 
     def __init__(self, most: int, cores: float = 0) -> None:
-        """`most`: questions in a batch; `cores`: that those who ask share; 0: each has one of its own."""
+        """Start without sessions.
+
+        Args:
+            most: the most questions in a batch.
+            cores: the number that the workers share; 0 if each has its own.
+        """
         self.most, self._cores = most, cores
         self.times, self.questions = CallTimes(), 1
         self.thinking: deque[float] = deque(maxlen=_KEPT)
         self.away: deque[float] = deque(maxlen=_KEPT)
-        # Of thinking, as far as it is waited for.
+        # Thinking times, limited to the time that a session is waited for.
         self._usual: deque[float] = deque(maxlen=_KEPT)
-        # Since when by the clock of thinking, in the order of their answers.
+        # The begin of thinking by its clock, in the order of the answers.
         self._thinking: dict[Hashable, float] = {}
         self._late: dict[Hashable, float] = {}
         self._away: dict[Hashable, float] = {}
@@ -146,15 +153,15 @@ class Dispatch:
         self._mean: float | None = None
         self._deviation = 0.0
         self._calls, self._due, self._often = 0, 0, _OFTEN
-        # Workers and what they think on the average.
+        # The number of workers and their mean thinking time at the last plan.
         self._planned_for = (0, 0.0)
-        # How many are in an episode, now and then: when the device is free.
+        # The number of sessions in an episode, updated when the device is free.
         self._playing = 0
         self._trials: Iterator[None] | None = None
         self._not_before = 0.0
 
     def asked(self, session: Hashable, now: float) -> None:
-        """A session asks, again or for the first time."""
+        """Record that a session asks, again or for the first time."""
         self._advance(now)
         if (since := self._away.pop(session, None)) is not None:
             self.away.append(self._clock - since)
@@ -166,7 +173,7 @@ class Dispatch:
         if self._mean is None:
             self._mean, self._deviation = took, took / 4
         self.thinking.append(took)
-        # Who was long away counts as one that was just late: the others are as quick as before.
+        # A long absence counts as just late, so that it does not change the expectation for other sessions.
         took = min(took, self._latest)
         self._usual.append(took)
         off = took - self._mean
@@ -174,49 +181,49 @@ class Dispatch:
         self._deviation += _FORGETS * (abs(off) - self._deviation)
 
     def answered(self, session: Hashable, now: float) -> None:
-        """A session has its answer."""
+        """Record that a session has its answer."""
         self._advance(now)
         self._thinking[session] = self._clock
 
     def ended(self, session: Hashable, now: float) -> None:
-        """A session's episode has ended; the same worker may ask in another one."""
+        """Record that a session's episode has ended; its worker may ask in another episode."""
         self._advance(now)
         since = self._taken(session)
         if since is not None:
             self._away[session] = since
 
     def gone(self, session: Hashable, now: float) -> None:
-        """A session will not ask any more."""
+        """Record that a session will not ask any more."""
         self._advance(now)
         for each in (self._thinking, self._late, self._away):
             each.pop(session, None)
 
     def took(self, size: int, seconds: float) -> None:
-        """A call with so many questions took so long."""
+        """Record the time of a call with `size` questions."""
         self.times.took(size, seconds)
         self._calls += 1
 
     def until(self, waiting: int, now: float) -> float:
-        """Until when a batch should wait for more, to be asked again whenever something has changed.
+        """Return until when a batch should wait for more questions; to be called again after every event.
 
         Args:
-            waiting: questions that could go now.
-            now: the time.
+            waiting: the number of questions that are ready.
+            now: the current time.
 
         Returns:
-            A moment; `now` or earlier: it should go.
+            A moment; if it is not after `now`, the batch is due.
         """
         self._advance(now)
         self._drop_late()
         self._playing = waiting + len(self._thinking)
         if waiting >= min(self.questions, self._playing, self.most):
             return now
-        # By then the first of those that are awaited is late.
+        # At that moment the first of the awaited sessions is late.
         first = next(iter(self._thinking.values()))
         return now + max(first + self._latest - self._clock, 1e-4) / self._pace
 
     def plan(self) -> bool:
-        """Tries numbers of questions where that is due, for a millisecond or so; to be called while the device is busy.
+        """Try batch sizes for a millisecond or so if that is due; to be called while the device is busy.
 
         Returns:
             Whether there is more to try.
@@ -237,13 +244,13 @@ class Dispatch:
 
     @property
     def _latest(self) -> float:
-        """How long after its answer a session is waited for."""
+        """The time after its answer at which a session counts as late."""
         if self._mean is None:
             return 0.0
         return self._mean + _LATE * max(self._deviation, self._mean / 10, 1e-4)
 
     def _taken(self, session: Hashable) -> float | None:
-        """Since when a session has been thinking, which it does no more; None: it was not."""
+        """Remove a session from those that think, and return since when it thought, or None if it did not."""
         return self._thinking.pop(session, self._late.pop(session, None))
 
     def _advance(self, now: float) -> None:
@@ -279,7 +286,7 @@ class Dispatch:
         best = max(rates, key=lambda number: rates[number])
         present = min(self.questions, workers, self.most)
         if rates[best] > _GAIN * rates.get(present, 0.0):
-            # Sizes that were never called, or long ago, were guessed: it is soon seen how they are.
+            # Times of sizes without recent calls are guesses: plan again soon, with measurements.
             self.questions, self._often = best, _OFTEN
         self._planned_for, self._not_before = (workers, mean), self._last + _PAUSE
         self._due = self._calls + self._often
@@ -287,7 +294,7 @@ class Dispatch:
 
 
 def candidates(workers: int, most: int, present: int = 1) -> list[int]:
-    """How many questions a batch might wait for, the one that it waits for now among them."""
+    """Return the numbers of questions that a batch might wait for, including the present one."""
     shares = (0, 1 / 6, 1 / 4, 1 / 3, 1 / 2, 2 / 3, 3 / 4, 1)
     numbers = {max(1, round(share * workers)) for share in shares} | {2, workers - 1, present}
     return sorted({min(number, workers, most) for number in numbers if number >= 1})

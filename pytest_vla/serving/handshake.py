@@ -1,7 +1,7 @@
-"""How a worker and a desk begin: each shows the other that it knows the run's secret, which itself never crosses.
+"""The handshake of a worker and a batch server: both prove that they know the run's secret, without sending it.
 
-Both send a number that nobody has used before, and answer with its HMAC. Until then the desk reads a few hundred bytes
-of whoever comes, for a few seconds, and keeps nothing of them but these.
+Each side sends a fresh random number, and answers the other's with an HMAC. Before that, the batch server reads at most
+a few hundred bytes from any client, for a few seconds, and stores nothing else.
 """
 
 import errno
@@ -19,28 +19,31 @@ from typing import Any
 from pytest_vla.errors import WireError
 from pytest_vla.serving.wire import PROTOCOL, Inbox, framed, known_codecs, receive, send
 
-# The policy's process over a network: where it listens, and connections that notice when a host is gone.
+# The policy's process over a network: its address, and connections that notice when a host is gone.
 #
-# Nothing is encrypted: what crosses is pictures and actions. The run's secret does not
-# (`pytest_vla.serving.handshake`).
+# Nothing is encrypted: pictures and actions are sent in the clear, but never the run's secret.
 
 CONNECT_SECONDS = 10.0
-"""After which a host that does not answer at all is given up."""
+"""Seconds after which an attempt to connect to a silent host fails."""
 
-_IDLE, _PAUSE, _PROBES = 10, 5, 3  # Seconds without traffic, then between so many probes: a host is gone in 25 s.
-_UNHEARD = 25_000  # Milliseconds for which what was sent may stay without an acknowledgement.
+_IDLE, _PAUSE, _PROBES = (
+    10,
+    5,
+    3,
+)  # Seconds without traffic, seconds between probes, and their number: a gone host is detected in 25 s.
+_UNHEARD = 25_000  # Milliseconds that sent data may stay unacknowledged.
 _BIND_SECONDS, _AGAIN_SECONDS = 5.0, 0.1
 _EVERYWHERE = ("0.0.0.0", "::", "")
 
 
 @dataclass(frozen=True)
 class NetworkAddress:
-    """Where a policy's process listens for workers of other hosts.
+    """The address where a policy's process listens for workers on other hosts.
 
     Attributes:
         host: name or number.
-        port: of TCP.
-        secret: what a worker has to know.
+        port: the TCP port.
+        secret: the secret that workers authenticate with.
     """
 
     host: str
@@ -51,30 +54,31 @@ class NetworkAddress:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     def table(self) -> dict[str, Any]:
-        """Of texts and numbers, as it goes to another process; it has the secret."""
+        """Return the address as texts and numbers, for another process; it contains the secret."""
         return {"host": self.host, "port": self.port, "secret": self.secret.hex()}
 
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> "NetworkAddress":
-        """What `table` made a table of."""
+        """Read the result of `table`."""
         return cls(table["host"], table["port"], bytes.fromhex(table["secret"]))
 
 
 def reachable(host: str) -> str:
-    """The name by which others reach what listens on `host`: this machine's own, where that is all of its addresses."""
+    """Return the name by which other hosts reach `host`: this machine's own name for a wildcard address."""
     return socket.gethostname() if host in _EVERYWHERE else host
 
 
 def bound(host: str, port: int, patience: float = 0.0) -> socket.socket:
-    """A TCP socket that is bound and does not listen yet: who connects is refused until it does.
+    """Return a TCP socket that is bound but does not listen yet: connections are refused until it does.
 
     Args:
-        host: name or number of an address of this machine; ``0.0.0.0`` and ``::``: all of them.
-        port: 0: a free one.
-        patience: seconds for which a port in use is tried again, as who had it may be about to go.
+        host: name or number of an address of this machine; ``0.0.0.0`` or ``::`` for all of them.
+        port: the port, or 0 for a free one.
+        patience: seconds for which a port in use is retried, since its process may be about to end.
 
     Raises:
-        OSError: it cannot be; UnicodeError: the host is no name.
+        OSError: the address cannot be bound.
+        UnicodeError: the host is not a name.
     """
     family, kind, protocol, _, address = socket.getaddrinfo(
         host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -98,12 +102,12 @@ def bound(host: str, port: int, patience: float = 0.0) -> socket.socket:
 
 
 def bound_again(host: str, port: int) -> socket.socket:
-    """As `bound`, where the process that had the port may just have been killed."""
+    """Return a bound socket as `bound`, if the previous process on the port may just have been killed."""
     return bound(host, port, _BIND_SECONDS)
 
 
 def connect(address: NetworkAddress, timeout: float) -> socket.socket:
-    """A connection whose reads and writes may take so many seconds. Raises OSError."""
+    """Connect to a policy's process, with a timeout in seconds for reads and writes. Raises OSError."""
     connection = socket.create_connection((address.host, address.port), min(timeout, CONNECT_SECONDS))
     tune(connection)
     connection.settimeout(timeout)
@@ -111,7 +115,7 @@ def connect(address: NetworkAddress, timeout: float) -> socket.socket:
 
 
 def tune(connection: socket.socket) -> None:
-    """Small messages go at once, and a host that is gone without a word ends the connection within half a minute."""
+    """Send small messages at once, and let the connection end within half a minute if the host is gone."""
     wanted = [
         (socket.IPPROTO_TCP, "TCP_NODELAY", 1),
         (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
@@ -122,7 +126,7 @@ def tune(connection: socket.socket) -> None:
         (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", _UNHEARD),
     ]
     for level, name, value in wanted:
-        # What a system does not know only makes it slower to notice.
+        # A system without an option only notices later.
         if hasattr(socket, name):
             with suppress(OSError):
                 connection.setsockopt(level, getattr(socket, name), value)
@@ -136,10 +140,10 @@ def is_this_host(connection: socket.socket) -> bool:
 
 
 LONGEST_HELLO = 512
-"""Bytes that somebody may send who has not shown that he knows the secret."""
+"""The most bytes that a client may send before it has proved that it knows the secret."""
 
 HELLO_SECONDS = 10.0
-"""Within which he has to."""
+"""Seconds within which a client has to prove it."""
 
 _LONGEST_ANSWER = 1 << 16
 _MOST_GUESTS = 256
@@ -150,11 +154,11 @@ _REFUSED = "another protocol, or not this run's secret"
 
 @dataclass(frozen=True)
 class Welcome:
-    """What a worker is told that is let in.
+    """The reply to a worker that is admitted.
 
     Attributes:
-        reads: the observations that the policy wants.
-        codecs: that pictures may come in, by preference.
+        reads: the observations that the policy needs.
+        codecs: the codecs for pictures, in order of preference.
     """
 
     reads: tuple[str, ...]
@@ -162,15 +166,15 @@ class Welcome:
 
 
 def greet(connection: socket.socket, secret: bytes) -> Welcome:
-    """The worker's side.
+    """Perform the worker's side of the handshake.
 
     Args:
-        connection: to a desk, fresh.
-        secret: of the run.
+        connection: a new connection to a batch server.
+        secret: the run's.
 
     Raises:
-        WireError: the desk refused us, or is none of this run; says which.
-        TimeoutError: it says nothing.
+        WireError: the server refused this worker, or does not belong to this run.
+        TimeoutError: the server does not answer.
     """
     hello, _ = receive(connection, longest=LONGEST_HELLO)
     theirs, ours = hello.get("number"), secrets.token_bytes(_NUMBER_BYTES)
@@ -190,7 +194,7 @@ def greet(connection: socket.socket, secret: bytes) -> Welcome:
 
 @dataclass(eq=False)
 class _Guest:
-    """Somebody who has not shown yet that he knows the secret."""
+    """A client that has not yet proved that it knows the secret."""
 
     connection: socket.socket
     came: float
@@ -200,7 +204,7 @@ class _Guest:
 
 
 class Door:
-    """The desk's side: takes connections, and lets in who knows the secret."""
+    """The server's side of the handshake: accepts connections, and admits those that know the secret."""
 
     def __init__(
         self,
@@ -210,14 +214,14 @@ class Door:
         reads: Sequence[str],
         admit: Callable[[socket.socket], None],
     ) -> None:
-        """Starts to listen.
+        """Start to listen.
 
         Args:
-            selector: gets functions as its keys' data, to be called where something happened.
-            listeners: stream sockets that are bound, of Unix's domain or TCP.
-            secret: what a worker has to know.
-            reads: the observations that the policy wants, for the worker.
-            admit: gets each connection whose worker does; it does not block, and is the caller's to close.
+            selector: gets functions as its keys' data, which are to be called on events.
+            listeners: bound stream sockets, Unix-domain or TCP.
+            secret: the secret that workers authenticate with.
+            reads: the observations that the policy needs, for the worker.
+            admit: gets each admitted connection, which does not block, and which the caller closes.
         """
         self._selector, self._listeners, self._secret = selector, listeners, secret
         self._told, self._admit = {"reads": list(reads), "codecs": known_codecs()}, admit
@@ -228,12 +232,12 @@ class Door:
             selector.register(listener, selectors.EVENT_READ, partial(self._accept, listener))
 
     def look_at_clock(self, now: float) -> None:
-        """Sends away who has been silent for too long."""
+        """Disconnect clients that have been silent for too long."""
         for guest in [each for each in self._guests if now - each.came > HELLO_SECONDS]:
             self._send_away(guest)
 
     def close(self) -> None:
-        """Sends everybody away who is at the door, and closes it."""
+        """Disconnect all clients that are not admitted yet, and stop listening."""
         for guest in [*self._guests]:
             self._send_away(guest)
         for listener in self._listeners:
@@ -258,7 +262,7 @@ class Door:
 
     def _hear(self, guest: _Guest) -> None:
         if guest not in self._guests:
-            # Sent away since it was heard that he says something.
+            # The client was disconnected after this event was reported.
             return
         try:
             data = guest.connection.recv(LONGEST_HELLO + 1 - guest.read)
@@ -294,7 +298,7 @@ class Door:
         self._send_away(guest)
 
     def _say(self, guest: _Guest, message: dict[str, Any]) -> None:
-        # So little fits; who is gone or does not read it is found out when he is listened to.
+        # So few bytes fit into the buffer; a client that is gone is noticed at the next read.
         with suppress(OSError):
             guest.connection.send(framed(message))
 
@@ -305,7 +309,7 @@ class Door:
 
 
 def _proof(secret: bytes, side: bytes, desk: bytes, worker: bytes) -> bytes:
-    """That one side knows the secret: of both numbers, so that no answer serves twice or the other way round."""
+    """Return the proof of one side: it covers both numbers, so that it cannot be replayed or reflected."""
     return hmac.digest(secret, side + b"\0" + desk + b"\0" + worker, "sha256")
 
 

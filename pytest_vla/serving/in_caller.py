@@ -1,6 +1,6 @@
-"""A policy that answers in the process that has it, while that process waits: as `pytest_vla.evaluate` has it.
+"""A policy that answers in the process that holds it, while that process waits, for `pytest_vla.evaluate`.
 
-The desk (`pytest_vla.serving.batch_server`) is a process of its own, as it is for a policy's process of a run.
+The batch server (`pytest_vla.serving.batch_server`) is a separate process, as for a run's policy process.
 """
 
 import os
@@ -22,32 +22,32 @@ if TYPE_CHECKING:
     from pytest_vla.policies.base import BatchPolicy
     from pytest_vla.serving.computing import Computer
 
-_SHORTEST_LOOK, _LONGEST_LOOK = 0.02, 0.5  # At how long a call takes.
+_SHORTEST_LOOK, _LONGEST_LOOK = 0.02, 0.5  # Seconds between two checks of a call's duration.
 _PATIENCE = 60.0
 
 
 class Lending:
-    """A policy of this process, which workers of another one's ask.
+    """The policy of this process, which the workers of another process use.
 
     Attributes:
-        lost: why nobody can ask it any more; empty: they can, or it was `stop` that ended it.
+        lost: the reason for which it can no longer be used; empty if it can, or if `stop` was called.
     """
 
     def __init__(self, policy: "BatchPolicy", address: PolicyAddress, most: int) -> None:
-        """Starts to listen; nobody is answered before `answer`.
+        """Start to listen; questions are answered during `answer`.
 
         Args:
             policy: called in the thread of `answer` only.
             address: where to listen.
-            most: questions in a batch.
+            most: the most questions in a batch.
 
         Raises:
-            VlaError: the desk cannot be started.
+            VlaError: the batch server cannot be started.
         """
         self._policy, self._address = policy, address
         self._stopped = threading.Event()
         self.lost = ""
-        # Signs of life are for who started a policy's process, and this one knows that it lives.
+        # Signs of life are for the starter of a policy's process; here both are this process.
         self._nobody = open(os.devnull, "w")  # noqa: SIM115
         try:
             # Ctrl-C is for this process.
@@ -63,11 +63,11 @@ class Lending:
             raise
 
     def answer(self, limit: float) -> None:
-        """Answers, in this thread, until `stop` is called.
+        """Answer in this thread until `stop` is called.
 
         Args:
-            limit: seconds that one call of the policy may take; who waits for it is then told that it took too long,
-                and the call goes on.
+            limit: seconds that one call of the policy may take; its workers then get an error, and the call
+                continues.
         """
         from pytest_vla.serving.computing import Computer
 
@@ -77,8 +77,8 @@ class Lending:
             computer.run()
         except WireError as error:
             if not self._stopped.is_set():
-                self.lost = f"the process that talks to workers for the policy (its desk) is gone: {error}"
-                # Whoever waits for it to come back looks for this file.
+                self.lost = f"the policy's batch server (the process that serves the workers) has ended: {error}"
+                # Workers that wait for the policy look for this file.
                 with suppress(OSError):
                     lost_file(self._address).write_text(self.lost, encoding="utf-8")
         finally:
@@ -86,14 +86,14 @@ class Lending:
             computer.close()
 
     def stop(self) -> None:
-        """From any thread: `answer` returns, as soon as the policy does."""
+        """Make `answer` return as soon as the policy's current call ends; for any thread."""
         self._stopped.set()
-        # Closing it would not wake who reads from it.
+        # Closing the channel would not wake its reader.
         with suppress(OSError):
             self._desk.channel.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Ends the desk."""
+        """End the batch server."""
         self._desk.close()
         self._nobody.close()
 
@@ -107,25 +107,25 @@ class Lending:
 
 
 class LentPolicy:
-    """The same policy as pytest sees it: what `pytest_vla.serving.replicas.Replicas` is of one that it starts itself.
+    """The lent policy as pytest sees it, with the interface of `pytest_vla.serving.replicas.Replicas`.
 
     Attributes:
-        about: the policy.
-        patience: seconds after which a policy that does not answer is known to be lost.
+        about: the policy's description of itself.
+        patience: seconds after which a policy that does not answer counts as lost.
     """
 
     def __init__(self, live: LivePolicy) -> None:
-        """`live`: of the process that started pytest."""
+        """Refer to the policy `live` of the process that started pytest."""
         self.about, self.patience = About(**live.about), _PATIENCE
         self._address = PolicyAddress(Path(live.socket), bytes.fromhex(live.secret))
 
     def address_of(self, worker: int) -> PolicyAddress:
-        """Whom a worker asks, by its number."""
+        """Return the address for a worker with this number."""
         return self._address
 
     def seen(self) -> tuple[ServingStats, ...]:
-        """Nothing: that goes to the process that has the policy."""
+        """Return no statistics: they go to the process that holds the policy."""
         return ()
 
     def close(self) -> None:
-        """Nothing: it goes on where it is."""
+        """Do nothing: the policy stays in its process."""

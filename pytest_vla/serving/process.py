@@ -1,7 +1,7 @@
-"""Starts the policy's process (`pytest_vla.serving.computing_process`), waits until it has loaded, and ends it.
+"""The policy's process from outside: start it, wait until it has loaded the policy, end it.
 
-The process lives as long as the pipe is open that it gets its orders by, so that it ends with who started it, however
-that ends, and with it all that it started itself.
+Its code is `pytest_vla.serving.computing_process`. The process lives as long as the pipe with its orders is open. It
+therefore ends, with all its children, when the process that started it ends in any way.
 """
 
 import io
@@ -34,32 +34,32 @@ _SOCKET = "policy.sock"
 _POLL_SECONDS = 1.0
 _END_SECONDS = 5.0
 BACKSTOP_SECONDS = 10.0
-"""Beyond the limit of a call, after which code is ended that holds Python's lock."""
+"""Seconds beyond the limit of a call, after which code that holds Python's lock is killed."""
 
-_LOOK_SECONDS = 2.0  # For which the next sign of life is waited.
+_LOOK_SECONDS = 2.0  # The longest wait for the next sign of life.
 _LONGEST_PATH = 100
-"""Bytes of a socket's path; systems take 104 or 108."""
+"""The most bytes of a socket's path; systems allow 104 or 108."""
 
 HUNG = 70
 """The exit code of a process that gave up because one call of its policy took too long."""
 
 DESK_GONE = 72
-"""Likewise because the desk was gone, the process that talks to workers."""
+"""The exit code of a process whose batch server, the process that serves workers, has ended."""
 
 FROZEN = 71
-"""Said of a process that gave no sign of life and was killed from outside."""
+"""The code for a process that gave no sign of life and was killed from outside."""
 
 LATER = 5.0
-"""Seconds after a process should have ended itself, when it is killed from outside."""
+"""Seconds between the moment when a process should have ended itself, and when it is killed from outside."""
 
 
 @dataclass(frozen=True)
 class PolicyAddress:
-    """Where a policy's process listens.
+    """The address where a policy's process listens.
 
     Attributes:
-        path: of its Unix-domain socket.
-        secret: what a worker has to know.
+        path: the path of its Unix-domain socket.
+        secret: the secret that workers authenticate with.
     """
 
     path: Path
@@ -67,10 +67,10 @@ class PolicyAddress:
 
     @classmethod
     def new(cls) -> "PolicyAddress":
-        """One that nobody listens at yet, in a folder of its own that only this user can enter.
+        """Return an unused address, in a folder of its own that only this user can enter.
 
         Raises:
-            VlaError: no such folder can be made whose name is short enough for a socket.
+            VlaError: no folder with a name that is short enough for a socket can be made.
         """
         places = dict.fromkeys([tempfile.gettempdir(), os.environ.get("XDG_RUNTIME_DIR", ""), "/tmp"])
         trouble: OSError | str = "their names are too long for a socket"
@@ -83,24 +83,24 @@ class PolicyAddress:
                 trouble = error
         tried = ", ".join(filter(None, places))
         raise VlaError(
-            f"the policy's process needs a folder for its socket, and none can be made in {tried}: {trouble}; let "
-            "TMPDIR name a folder with a short name that can be written"
+            f"cannot make a folder for the socket of the policy's process in {tried}: {trouble}. Set TMPDIR to a "
+            "writable folder with a short name."
         )
 
     def remove(self) -> None:
-        """Removes socket and folder."""
+        """Remove the socket and its folder."""
         shutil.rmtree(self.path.parent, ignore_errors=True)
 
 
 @dataclass(frozen=True)
 class About:
-    """What a loaded policy says of itself; of texts and numbers.
+    """A loaded policy's description of itself, as texts and numbers.
 
     Attributes:
-        digest: names the content that it is made of; None: not known.
-        replan: how many steps of a chunk it wants executed; None: it does not say.
-        traits: what it expects of a suite, as a table.
-        most: questions that it is asked at once, at most; 0: not known.
+        digest: the digest of its content, or None if it is not known.
+        replan: the number of steps of a chunk that it wants executed, or None.
+        traits: its requirements on a suite, as a table.
+        most: the most questions in a batch; 0 if not known.
     """
 
     digest: str | None = None
@@ -111,18 +111,18 @@ class About:
 
 @dataclass(frozen=True)
 class PolicyProcess:
-    """A policy's process that answers.
+    """A policy's process that has loaded its policy.
 
     Attributes:
         address: where it listens.
-        about: its policy.
-        network: where it listens for workers of other hosts; None: nowhere.
+        about: its policy's description of itself.
+        network: where it listens for workers on other hosts, or None.
     """
 
     address: PolicyAddress
     about: About
     _process: "subprocess.Popen[bytes]" = field(repr=False)
-    # An open file of its own, which only `wait` uses: closing the process may not pull it away.
+    # A file descriptor of its own, which only `wait` uses, so that `close` does not close it.
     _signs: io.FileIO = field(repr=False)
     network: NetworkAddress | None = None
 
@@ -131,19 +131,19 @@ class PolicyProcess:
         return self._process.poll() is None
 
     def wait(self, silence: float | None = None, seen: Callable[[ServingStats], None] = lambda seen: None) -> int:
-        """Waits until the process has ended; to be called once.
+        """Wait until the process has ended; to be called once.
 
         Args:
-            silence: seconds without a sign of life after which it is killed, as it may be stopped; None: it never is.
-            seen: told what the process sees of the run, about once a second.
+            silence: seconds without a sign of life after which it is killed, or None for never.
+            seen: called with its statistics, about once a second.
 
         Returns:
-            Its exit code, negative for a signal; `FROZEN`: it was killed.
+            Its exit code, negative for a signal, or `FROZEN` if it was killed for its silence.
         """
         patience, still, rest = ObservedTime(), 0.0, b""
         with selectors.DefaultSelector() as selector, self._signs:
             selector.register(self._signs, selectors.EVENT_READ)
-            # What it started may keep its pipe open.
+            # The process's children may keep its pipe open.
             while self._process.poll() is None:
                 heard = False
                 if selector.select(_LOOK_SECONDS):
@@ -151,7 +151,7 @@ class PolicyProcess:
                     if not told:
                         break
                     *lines, rest = (rest + told).split(b"\n")
-                    # An empty line is a sign of life. What was seen is none: another process may write it.
+                    # Only an empty line is a sign of life: another process may write the statistics.
                     heard = b"" in lines
                     for found in filter(None, map(read_seen, lines)):
                         seen(found)
@@ -165,16 +165,16 @@ class PolicyProcess:
         return self._process.wait()
 
     def close(self) -> None:
-        """Ends the process, and what it started; its address goes with it."""
+        """End the process and its children; the process removes its address."""
         _end(self._process)
 
 
 class NotBatched(VlaError):
-    """The policy does not answer in batches: each worker is to load it for itself."""
+    """The policy does not answer in batches: each worker has to load it."""
 
 
 class NotShared(NotBatched):
-    """This system has not what it takes that workers share a policy."""
+    """This system lacks the sockets with which workers share a policy."""
 
 
 def start(
@@ -190,29 +190,29 @@ def start(
     port: int = 0,
     cores: int | None = None,
 ) -> PolicyProcess:
-    """Starts a process, and waits until it has loaded its policy.
+    """Start a process, and wait until it has loaded its policy.
 
     Args:
-        spec: of a `BatchPolicy`.
-        most: questions in a batch.
-        address: where it is to listen; a socket that is there is replaced.
-        told: called about once a second while it loads, with the seconds that it took so far.
-        log: the file that gets what the policy prints once it is loaded; None: standard error.
-        given_up: asked about once a second whether nobody wants it any more.
-        processes: of the run's policy, this one among them.
-        listen: an address of this machine, at which workers of other hosts find it by TCP too; ``0.0.0.0``: at all of
-            them, and what is told is this machine's name; None: only those of this host do.
-        port: of TCP; 0: a free one.
-        cores: that workers share; 0: each has one of its own; None: this machine's.
+        spec: names a `BatchPolicy`.
+        most: the most questions in a batch.
+        address: where it is to listen; an existing socket is replaced.
+        told: called about once a second while it loads, with the seconds so far.
+        log: the file for the policy's output after loading, or None for standard error.
+        given_up: called about once a second; returns whether the process is no longer wanted.
+        processes: the number of processes of the run's policy, including this one.
+        listen: an address of this machine for workers on other hosts (TCP), ``0.0.0.0`` for all of its
+            addresses (workers are then given this machine's name), or None for workers on this host only.
+        port: the TCP port, or 0 for a free one.
+        cores: the number that workers share; 0 if each has its own; None for this machine's.
 
     Raises:
-        NotBatched: the policy is no `BatchPolicy`; `NotShared`: no policy can be shared here.
-        VlaError: it could not be loaded: the policy's own message; or it cannot listen there.
+        NotBatched: the policy is not a `BatchPolicy`; `NotShared` if no policy can be shared on this system.
+        VlaError: the policy's own message if it could not be loaded; or the process cannot listen there.
     """
     if missing := [name for name in ("AF_UNIX", "send_fds") if not hasattr(socket, name)]:
         raise NotShared(
-            f"{platform.system()} has no sockets that processes share memory by (socket.{missing[0]}), so that no "
-            "process of its own can answer all workers"
+            f"{platform.system()} has no sockets for sharing memory between processes (socket.{missing[0]}), so "
+            "workers cannot share one policy"
         )
     orders = {
         "spec": spec.table(),
@@ -223,15 +223,15 @@ def start(
         "cores": cores,
         "network": None if listen is None else (listen, port),
         "log": None if log is None else str(log),
-        # What can be imported here can be there.
+        # The same modules can be imported there.
         "path": sys.path,
     }
     process = subprocess.Popen(
-        # -P: a user's file must not take the place of a module of Python's own.
+        # -P: a user's file must not replace a standard module.
         [sys.executable, "-P", "-m", "pytest_vla.serving.computing_process"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        # A group of its own, which is ended as a whole; Ctrl-C is for who started it.
+        # A process group of its own, which is killed as a whole; Ctrl-C reaches only the starter.
         start_new_session=True,
     )
     try:
@@ -251,7 +251,7 @@ def start(
     _end(process)
     if "not_batched" in answer:
         raise NotBatched(answer["not_batched"])
-    ended = f"its process ended with {process.returncode} before it had loaded; its own words are above"
+    ended = f"the policy's process ended with {process.returncode} while loading; see its output above"
     raise VlaError(str(answer.get("error") or f"--vla-model={spec.text}: {ended}"))
 
 
@@ -272,7 +272,7 @@ def _answer(
         if reader.is_alive():
             told(time.monotonic() - began)
             if given_up():
-                return {"error": "the policy's process was given up while it loaded"}
+                return {"error": "loading of the policy was cancelled"}
     try:
         answer = json.loads(lines[0])
     except ValueError:
@@ -294,11 +294,11 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
-    """Ends it and its group, also where they are stopped."""
+    """Kill a process and its group, even if they are stopped."""
     with suppress(OSError):
         os.killpg(process.pid, signal.SIGKILL)
 
 
 def longest_silence(timeout: float) -> float:
-    """Seconds without a sign of life after which a process is frozen: past the limit of a call, and past its grace."""
+    """Return the seconds without a sign of life after which a process counts as frozen, for this call timeout."""
     return timeout + BACKSTOP_SECONDS + LATER

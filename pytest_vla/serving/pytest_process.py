@@ -1,4 +1,4 @@
-"""A pytest that a script starts and waits for, while the policy that it asks may be the script's own."""
+"""A pytest that a script starts and waits for, while the script itself may hold the policy."""
 
 import collections
 import os
@@ -18,26 +18,26 @@ from pytest_vla.policies.in_memory import Caller, told_run, write_caller
 _USAGE_ERROR = 4
 _KEPT_LINES = 60
 _ENDING_SECONDS = 60.0
-"""That pytest has to end a run after Ctrl-C, before it is killed."""
+"""Seconds that pytest has to end a run after Ctrl-C, before it is killed."""
 
-# Of a pytest-xdist that the script itself may be run by.
+# Variables of a pytest-xdist that may be running the script itself.
 _NOT_INHERITED = ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_XDIST_TESTRUNUID", "PYTEST_CURRENT_TEST")
 
 
 class PytestProcess:
-    """The process, in a ``with`` block: at its end it has ended, and Ctrl-C that came meanwhile goes on.
+    """A pytest process, as a context manager: it ends with the block, and a pending Ctrl-C is raised after it.
 
     Attributes:
-        code: its exit code when it has ended, negative for a signal.
-        run: the folder of the run that it told of; None: it did not come so far.
+        code: its exit code after the end, negative for a signal.
+        run: the folder of its run, or None if it did not come so far.
     """
 
     def __init__(self, arguments: Sequence[str], caller: Caller, shown: bool) -> None:
-        """Nothing is started yet.
+        """Prepare the process; entering the block starts it.
 
         Args:
             arguments: pytest's.
-            caller: what it is told of this process.
+            caller: the description of this process for pytest.
             shown: whether its output is shown.
         """
         self._arguments, self._caller, self._shown = list(arguments), caller, shown
@@ -50,7 +50,7 @@ class PytestProcess:
 
     def __enter__(self) -> Self:
         environ = {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
-        # Nothing of it but what is shown is of this process's terminal.
+        # Flush, so that this process's output precedes pytest's.
         sys.stdout.flush()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "pytest", *self._arguments],
@@ -59,7 +59,7 @@ class PytestProcess:
             stdout=None if self._shown else subprocess.PIPE,
             stderr=subprocess.PIPE if self._shown else subprocess.STDOUT,
             pass_fds=(self._caller.pipe,),
-            # Ctrl-C is for this process, which hands it on: pytest is to hear of it once.
+            # Ctrl-C reaches only this process, which forwards it once to pytest.
             start_new_session=True,
             text=True,
             errors="replace",
@@ -89,13 +89,13 @@ class PytestProcess:
             self._earlier(*self._interrupts[0])
 
     def wait(self) -> None:
-        """Waits until it has ended."""
+        """Wait until the process has ended."""
         while self._process.poll() is None:
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(1.0)
 
     def when_ended(self, call: Callable[[], None]) -> None:
-        """Has something called in another thread when it has ended."""
+        """Call a function in another thread when the process has ended."""
 
         def wait() -> None:
             self.wait()
@@ -104,7 +104,7 @@ class PytestProcess:
         threading.Thread(target=wait, name="vla-pytest-end", daemon=True).start()
 
     def said(self) -> str:
-        """What it ended with, in its own words: for a usage error its message alone."""
+        """Return how the process ended, with its last output; for a usage error, the error message alone."""
         lines = list(self._lines)
         if self.code == _USAGE_ERROR:
             first = next((number for number, line in enumerate(lines) if line.startswith("ERROR: ")), None)
@@ -113,8 +113,8 @@ class PytestProcess:
         how = f"was killed by {signal.Signals(-self.code).name}" if self.code < 0 else f"ended with {self.code}"
         words = "\n".join(lines).strip()
         if words:
-            return f"the pytest of the evaluation {how}; its last words:\n{words}"
-        return f"the pytest of the evaluation {how}" + ("; its own words are above" if self._shown else "")
+            return f"the evaluation's pytest {how}; its last output:\n{words}"
+        return f"the evaluation's pytest {how}" + ("; see its output above" if self._shown else "")
 
     def _read(self) -> None:
         stream: IO[str] | None = self._process.stderr if self._shown else self._process.stdout
@@ -124,7 +124,7 @@ class PytestProcess:
         with stream:
             for line in stream:
                 self._lines.append(line.rstrip("\n"))
-                # What cannot be run is told by an exception.
+                # Output is held until the run exists: a run that cannot start is reported by an exception.
                 begun = begun or told_run(self._caller.folder) is not None
                 held.append(line)
                 if self._shown and begun:
@@ -141,7 +141,7 @@ class PytestProcess:
             self._signal(signal.SIGKILL)
 
     def _end(self) -> None:
-        """As Ctrl-C on a terminal; what does not end by it is killed."""
+        """Interrupt the process as Ctrl-C on a terminal does, and kill it if it does not end."""
         self._signal(signal.SIGINT)
         limit = time.monotonic() + _ENDING_SECONDS
         while self._process.poll() is None and time.monotonic() < limit:

@@ -1,4 +1,4 @@
-"""The processes of a run's policy, one a device, for who started them: one that dies is started again, once."""
+"""The processes of a run's policy, one per device, for the process that started them; a crash is restarted once."""
 
 import dataclasses
 import signal
@@ -26,23 +26,25 @@ from pytest_vla.serving.process import (
 from pytest_vla.serving.stats import ServingStats
 
 RESTARTS = 1
-"""How often a process is started again that died. One that gave up a call that hung, or was frozen, is, however often.
-"""
+"""How often a process that died is restarted. After a call that hung, or a freeze, it is always restarted."""
 
 _LOST = "lost"
-_LEAST_PATIENCE, _PATIENCE = 60.0, 5.0  # Seconds, and times the first loading, that loading again may take.
-_SLACK = 60.0  # For a machine that is busy.
+_LEAST_PATIENCE, _PATIENCE = (
+    60.0,
+    5.0,
+)  # The limit for loading again: seconds, or a multiple of the first loading time if that is more.
+_SLACK = 60.0  # Seconds, for a busy machine.
 _LAST_WORDS = 2000
 
 
 class Replicas:
-    """Starts and watches them. Belongs to the process that holds the session.
+    """The policy's processes of a run, which are started and watched by the process that holds the session.
 
     Attributes:
-        addresses: where they listen, one a device; the same also after a restart.
-        network: where they listen for workers of other hosts, likewise; empty: nowhere.
-        about: the policy.
-        patience: seconds after which a process that does not answer is back, or known to be lost.
+        addresses: where they listen, one per device; unchanged by a restart.
+        network: where they listen for workers on other hosts, one per device; empty without network.
+        about: the policy's description of itself.
+        patience: seconds after which a process that does not answer is either back or known to be lost.
     """
 
     def __init__(
@@ -58,21 +60,21 @@ class Replicas:
         cores: int | None = None,
         processes: int | None = None,
     ) -> None:
-        """Starts all at once, and waits until each has loaded its policy.
+        """Start all processes at once, and wait until each has loaded its policy.
 
         Args:
-            spec: of the policy; its device is replaced.
-            devices: a process for each.
-            most: questions in a batch.
-            told: called about once a second while they load, with the seconds that it took so far.
-            notice: called from another thread with what happens to them later, for a person.
-            log: the file that gets what the policy prints once it is loaded; None: standard error.
-            listen: an address of this machine, at which workers of other hosts find them; None: they do not.
-            cores: that workers share; 0: each has one of its own; None: this machine's.
-            processes: of the run's policy, these among them; None: these.
+            spec: the policy; its device is replaced.
+            devices: the devices, one process for each.
+            most: the most questions in a batch.
+            told: called about once a second while they load, with the seconds so far.
+            notice: called from another thread with later events, as text for the user.
+            log: the file for the policy's output after loading, or None for standard error.
+            listen: an address of this machine for workers on other hosts, or None.
+            cores: the number that workers share; 0 if each has its own; None for this machine's.
+            processes: the number of processes of the run's policy, including these, or None for these only.
 
         Raises:
-            NotBatched: the policy is no `BatchPolicy`; see `pytest_vla.serving.process.start`.
+            NotBatched: the policy is not a `BatchPolicy`; see `pytest_vla.serving.process.start`.
             VlaError: it could not be loaded.
         """
         self._most, self._notice, self._log = most, notice, log
@@ -92,7 +94,7 @@ class Replicas:
             except BaseException as error:
                 errors.append(error)
 
-        # The first in this thread, which is the one that may print.
+        # The first process in this thread, which is the only one that may print.
         others = [threading.Thread(target=load, args=(number,)) for number in range(1, len(devices))]
         began = time.monotonic()
         try:
@@ -117,19 +119,19 @@ class Replicas:
             threading.Thread(target=self._watch, args=(number,), name="vla-replica", daemon=True).start()
 
     def address_of(self, worker: int) -> PolicyAddress:
-        """Whom a worker asks, by its number."""
+        """Return the address for a worker with this number."""
         return self.addresses[worker % len(self.addresses)]
 
     def lost(self, number: int) -> str | None:
-        """Why a process will not listen any more; None: it does, or will again."""
+        """Return why a process will not listen any more, or None if it does or will again."""
         return self._lost.get(number)
 
     def seen(self) -> tuple[ServingStats, ...]:
-        """What each process saw of the run, a second ago at most; of one that was started again since then."""
+        """Return each process's statistics, at most a second old; after a restart, those since the restart."""
         return tuple(self._seen)
 
     def close(self) -> None:
-        """Ends them all, and removes their addresses."""
+        """End all processes, and remove their addresses."""
         with self._lock:
             self._closing.set()
         for process in self._processes:
@@ -141,7 +143,7 @@ class Replicas:
             with suppress(OSError):
                 if not self._log.stat().st_size:
                     self._log.unlink()
-                    # Where no episode left anything.
+                    # Remove the run's folder too if it is empty.
                     self._log.parent.rmdir()
 
     def _begin(
@@ -161,22 +163,22 @@ class Replicas:
             with self._lock:
                 if self._closing.is_set():
                     return
-            # What it started may live on.
+            # Its children may still be alive.
             process.close()
             deaths += code not in (HUNG, FROZEN)
             ended = f"{name} {self._ending(code)}"
             if deaths > RESTARTS:
                 self._give_up(number, f"{ended}, for the second time{self._last_words()}")
                 return
-            self._notice(f"{ended}; it is started again, and its open episodes run again")
+            self._notice(f"{ended}; it is restarted, and its open episodes run again")
             try:
                 started = self._start_again(number)
             except VlaError as error:
-                self._give_up(number, f"{ended}, and could not be started again: {error}{self._last_words()}")
+                self._give_up(number, f"{ended}, and could not be restarted: {error}{self._last_words()}")
                 return
             if started.about.digest != self.about.digest:
                 started.close()
-                self._give_up(number, f"{ended}, and its weights were changed meanwhile: no rate is of both")
+                self._give_up(number, f"{ended}, and its weights have changed since: no rate may cover both")
                 return
             with self._lock:
                 if self._closing.is_set():
@@ -191,7 +193,7 @@ class Replicas:
         if code == HUNG:
             return "gave up a call that took too long (--vla-policy-timeout)"
         if code == DESK_GONE:
-            return "ended, since the process that talks to workers for it (its desk) was gone"
+            return "ended, because its batch server (the process that serves the workers) had ended"
         if code == FROZEN:
             beyond = f"{self._silence - self._timeout:g} s beyond --vla-policy-timeout"
             return f"gave no sign of life for {self._silence:g} s, {beyond}, and was killed"
@@ -209,7 +211,7 @@ class Replicas:
     def _give_up(self, number: int, why: str) -> None:
         self._notice(why)
         self._lost[number] = why
-        # Who waits for it to come back looks for this file; with the folder gone, nobody is left to wait for.
+        # Workers that wait for the process look for this file, and give up if its folder is gone.
         with suppress(OSError):
             lost_file(self.addresses[number]).parent.mkdir(mode=0o700, exist_ok=True)
             lost_file(self.addresses[number]).write_text(why, encoding="utf-8")
@@ -219,11 +221,11 @@ class Replicas:
             text = "" if self._log is None else self._log.read_text(errors="replace")[-_LAST_WORDS:].strip()
         except OSError:
             text = ""
-        return f"; its last words:\n{text}" if text else ""
+        return f"; its last output:\n{text}" if text else ""
 
 
 def lost_file(address: PolicyAddress) -> Path:
-    """The file that is there once nobody will listen at an address any more; it says why."""
+    """Return the file with the reason for which an address is no longer served; it exists only in that case."""
     return address.path.with_name(_LOST)
 
 

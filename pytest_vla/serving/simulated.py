@@ -1,8 +1,8 @@
-"""A run's workers and the policy's device as a queue, simulated event by event: no process, no clock, no policy.
+"""A simulation of workers and the policy's device as a queue, without processes, clock or policy.
 
-Workers think, that is simulate and draw, then ask, and wait for their answer. The device answers one batch at a time,
-in a time that depends on how many questions are in it. Those who think at the same moment share the cores: if they are
-more than these, each gets an equal part.
+Workers think, that is, simulate and render; then they ask and wait for their answer. The device answers one
+batch at a time, in a time that depends on the batch's size. Workers that think at the same moment share the
+cores: if there are more workers than cores, each gets an equal share.
 """
 
 import heapq
@@ -13,21 +13,22 @@ from typing import Protocol
 
 import numpy as np
 
-_EVENTS = 100  # In a part of a simulation.
-_BLOCK = 256  # Draws at once.
+_EVENTS = 100  # Events per part of a simulation.
+_BLOCK = 256  # The number of draws at once.
 
 
 @dataclass(frozen=True)
 class Load:
-    """What a run asks of cores and device. All times in seconds.
+    """The load of a run on cores and device. All times in seconds.
 
     Attributes:
-        call_seconds: of a call with so many questions.
-        most: questions in a call.
-        thinking: what a worker's processor needs between an answer and the next question: times to draw from.
-        away: likewise between the last answer of an episode and the first question of the worker's next one.
-        questions: of an episode, on the average.
-        cores: that workers share; 0: each has one of its own.
+        call_seconds: returns the time of a call with so many questions.
+        most: the most questions in a call.
+        thinking: the processor times of a worker between an answer and the next question, to draw from.
+        away: the processor times between an episode's last answer and the first question of the worker's next
+            episode.
+        questions: the mean number of questions per episode.
+        cores: the number that workers share; 0 if each has its own.
     """
 
     call_seconds: Callable[[int], float]
@@ -40,14 +41,14 @@ class Load:
 
 @dataclass(frozen=True)
 class Foreseen:
-    """What such a run gives.
+    """The result of a simulated run.
 
     Attributes:
-        episodes_per_second, questions_per_second: of the whole run.
-        busy: share of the time for which the device was in a call.
-        cores_busy: share of the cores that thought; 0: each worker has one of its own.
-        mean_batch: questions in a call.
-        seconds: that all of it took.
+        episodes_per_second, questions_per_second: rates of the whole run.
+        busy: the share of time that the device spends in calls.
+        cores_busy: the share of the cores that is busy; 0 if each worker has its own.
+        mean_batch: the mean number of questions in a call.
+        seconds: the duration of the run.
     """
 
     episodes_per_second: float
@@ -59,7 +60,7 @@ class Foreseen:
 
 
 class BatchRule(Protocol):
-    """Says when a batch is to go; see `pytest_vla.serving.dispatch.Dispatch`. Sessions are worker numbers here."""
+    """The interface of `pytest_vla.serving.dispatch.Dispatch` in a simulation. Sessions are worker numbers here."""
 
     def asked(self, session: int, now: float) -> None: ...
     def answered(self, session: int, now: float) -> None: ...
@@ -71,14 +72,14 @@ class BatchRule(Protocol):
 
 @dataclass
 class AtLeast:
-    """A static schedule: a batch goes as soon as it has so many questions, or all that may still come.
+    """A static rule: a batch is due when it has `questions` questions, or all that may still come.
 
-    With 1 whatever waits goes at once, with all workers' number they go all together, with half of it two groups take
+    With 1, any question is sent at once; with the number of workers, all go together; with half of it, two groups take
     turns.
 
     Attributes:
-        questions: how many.
-        workers: that have episodes left.
+        questions: the number to wait for.
+        workers: the number of workers with episodes left.
     """
 
     questions: int
@@ -90,11 +91,11 @@ class AtLeast:
     def took(self, size: int, seconds: float) -> None: ...
 
     def gone(self, session: int, now: float) -> None:
-        """A worker has no episode left."""
+        """Record that a worker has no episode left."""
         self.workers -= 1
 
     def until(self, waiting: int, now: float) -> float:
-        """Now, or never."""
+        """Return `now` if the batch is due, else infinity."""
         return now if waiting >= min(self.questions, self.workers) else math.inf
 
 
@@ -107,16 +108,17 @@ def simulate(
     episodes: int | None = None,
     questions: int = 0,
 ) -> Foreseen:
-    """A run of so many workers.
+    """Simulate a run.
 
     Args:
-        load: of the run.
-        workers: how many.
-        rule: when a batch is to go.
+        load: the run's.
+        workers: the number of workers.
+        rule: decides when a batch is due.
         rng: draws times and lengths.
-        episodes: of the run, with its end, where fewer and fewer workers have one left; None: its middle alone.
-        questions: after which it ends if there is no number of episodes, a fifth of them before anything is counted;
-            0: 4,000, or 60 of each worker if these are more.
+        episodes: the number of episodes of a complete run, at the end of which fewer and fewer workers are
+            busy; None for the middle of a run.
+        questions: without `episodes`, the number of questions after which the simulation ends, of which the
+            first fifth is not counted; 0 for 4,000, or 60 per worker if that is more.
     """
     run = simulate_in_parts(load, workers, rule, rng, episodes=episodes, questions=questions)
     while True:
@@ -135,12 +137,12 @@ def simulate_in_parts(
     episodes: int | None = None,
     questions: int = 0,
 ) -> Generator[None, None, Foreseen]:
-    """As `simulate`, a millisecond or so at a time, for who has something else to do in between."""
+    """Simulate a run as `simulate` does, yielding every millisecond or so."""
     return _Run(load, workers, rule, rng, episodes, questions or max(4000, 60 * workers)).go()
 
 
 class _Run:
-    """One simulation. Thinking goes on a clock that is slower the more workers share the cores."""
+    """One simulation. Thinking is on a clock that runs slower, the more workers share the cores."""
 
     def __init__(
         self, load: Load, workers: int, rule: BatchRule, rng: np.random.Generator, episodes: int | None, questions: int
@@ -156,7 +158,7 @@ class _Run:
         self._waiting: list[int] = []
         self._calls = self._answered = self._ended = 0
         for worker in range(workers):
-            # They start one after the other, as processes do.
+            # Workers start one after the other, as processes do.
             self._begin(worker, float(rng.uniform(0.0, 1.0)) * next(self._away))
 
     def go(self) -> Generator[None, None, Foreseen]:
@@ -175,7 +177,7 @@ class _Run:
             thought = self._now + (self._ends[0][0] - self._clock) / pace if self._ends else math.inf
             moment = min(thought, free, wake)
             if moment == math.inf:
-                # The rule waits for somebody who does not come.
+                # The rule waits for a question that will not come.
                 moment = self._now
                 wake = moment
             self._clock += (moment - self._now) * pace
@@ -227,7 +229,7 @@ class _Run:
         if mean == math.inf:
             self._left[worker] = 1 << 60
         else:
-            # Some end early, as successes do.
+            # The lengths vary: successes end early.
             self._left[worker] = max(1, round(mean * float(self._rng.uniform(0.6, 1.4))))
         self._think(worker, seconds)
 
@@ -242,7 +244,7 @@ class _Run:
             after - earlier for after, earlier in zip(self._totals(), before, strict=True)
         )
         seconds = max(seconds, 1e-9)
-        # The middle of a run tells of episodes by their questions: few may have ended in it.
+        # Without an end, episodes are estimated from questions: few may have ended.
         episodes = ended if self._unbegun is not None else answered / self._load.questions
         cores = thought / (seconds * self._cores) if self._cores != math.inf else 0.0
         batch = answered / calls if calls else 0.0
@@ -250,7 +252,7 @@ class _Run:
 
 
 def _drawn(times: Sequence[float], rng: np.random.Generator) -> Iterator[float]:
-    """Times, drawn with replacement, without end."""
+    """Yield times drawn with replacement, without end."""
     of = np.asarray(times, float)
     while True:
         yield from of[rng.integers(len(of), size=_BLOCK)].tolist()

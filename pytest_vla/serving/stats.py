@@ -1,4 +1,4 @@
-"""What a policy's process saw of a run: how long calls take, how long workers are away, and what waited for what."""
+"""Statistics of a policy's process during a run: times of calls, thinking times of workers, and waiting times."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -8,25 +8,26 @@ from typing import Any
 from pytest_vla.errors import WireError
 
 LONGEST_LINE = 4096
-"""Bytes that are written to a pipe in one piece."""
+"""The most bytes that are written to a pipe atomically."""
 
 
 @dataclass(frozen=True)
 class ServingStats:
-    """Since the first question. All times in seconds.
+    """The statistics since the first question. All times in seconds.
 
     Attributes:
-        seconds: of wall time.
-        busy: in calls of the policy's `act`.
-        questions: that were answered.
-        calls: by how many questions were in a call: how many calls there were, and the mean time of the latest.
-        waited: of all questions together, from their coming until their call began.
-        thinking: of sessions between an answer and the next question, recent ones: processor time, as far as more
+        seconds: wall time.
+        busy: time in calls of the policy's `act`.
+        questions: the number of answered questions.
+        calls: by batch size, the number of calls and the mean time of the latest ones.
+        waited: the waiting time of all questions together, from arrival to the begin of the call.
+        thinking: recent times of sessions between an answer and the next question; processor time if more
             workers thought at once than there are cores.
-        away: as `thinking`, from the last answer of a session to the first question of the same worker's next one.
-        episodes: sessions that have ended.
-        workers: that are connected.
-        cores: on which workers think; 0: not known.
+        away: recent times from the last answer of a session to the first question of the same worker's next
+            session, measured as `thinking`.
+        episodes: the number of sessions that have ended.
+        workers: the number of connected workers.
+        cores: the number of cores that workers think on; 0 if not known.
     """
 
     seconds: float = 0.0
@@ -41,14 +42,14 @@ class ServingStats:
     cores: int = 0
 
     def table(self) -> dict[str, Any]:
-        """For JSON; `seen_of` reads it."""
+        """Return the statistics for JSON; `seen_of` reads them."""
         calls = [[size, count, round(mean, 6)] for size, (count, mean) in sorted(self.calls.items())]
         short = {name: [round(each, 5) for each in getattr(self, name)] for name in ("thinking", "away")}
         return {**asdict(self), "calls": calls, **short}
 
 
 def seen_of(table: object) -> ServingStats:
-    """What `ServingStats.table` made. Raises WireError where it did not."""
+    """Read the result of `ServingStats.table`. Raises WireError if it is not one."""
     try:
         assert isinstance(table, dict)
         given = {each.name: table[each.name] for each in fields(ServingStats)}
@@ -60,10 +61,10 @@ def seen_of(table: object) -> ServingStats:
 
 
 def seen_line(seen: ServingStats) -> bytes:
-    """What `read_seen` reads: a line of at most `LONGEST_LINE` bytes. Of many sizes of calls it has the frequent ones.
+    """Return a line of at most `LONGEST_LINE` bytes for `read_seen`, with the most frequent batch sizes that fit.
 
     Raises:
-        ValueError: samples alone are too long.
+        ValueError: the samples alone are too long.
     """
     calls = sorted(seen.calls.items(), key=lambda each: each[1][0], reverse=True)
     while True:
@@ -77,7 +78,7 @@ def seen_line(seen: ServingStats) -> bytes:
 
 
 def read_seen(line: bytes) -> ServingStats | None:
-    """What a line of `seen_line` says; None where it is another."""
+    """Read a line of `seen_line`, or return None for any other line."""
     if not line.startswith(b"{"):
         return None
     try:
@@ -87,9 +88,9 @@ def read_seen(line: bytes) -> ServingStats | None:
 
 
 def seen_since(later: ServingStats, earlier: ServingStats) -> ServingStats:
-    """What was seen between two times: counts and times are differences, everything else is the later one's.
+    """Return the statistics between two times: differences of counts and times, the later values of all else.
 
-    Where the process was started again meanwhile, it is all that the later one says.
+    If the process was restarted in between, the later statistics are returned.
     """
     if later.seconds < earlier.seconds or later.questions < earlier.questions:
         return later
@@ -105,13 +106,14 @@ def seen_since(later: ServingStats, earlier: ServingStats) -> ServingStats:
 
 @dataclass(frozen=True)
 class DeviceUse:
-    """How much of a run's time its parts are busy.
+    """The utilisation of a run's devices and cores.
 
     Attributes:
-        device: share of the time, 0 to 1; of several their mean.
-        cores: share of them that thinks, 0 to 1, by the processor time of questions and episodes; None: not known.
-        batch: questions in a call, mean.
-        call: seconds of a call, mean.
+        device: the share of time that a device is busy, 0 to 1; the mean over devices.
+        cores: the share of the cores that is busy, 0 to 1, from the processor times of questions and episodes,
+            or None if not known.
+        batch: the mean number of questions in a call.
+        call: the mean seconds of a call.
     """
 
     device: float
@@ -121,11 +123,11 @@ class DeviceUse:
 
 
 FEWEST_CALLS = 5
-"""Of which shares of the time are told."""
+"""The fewest calls for which utilisation is reported."""
 
 
 def use_of(seen: Sequence[ServingStats]) -> DeviceUse | None:
-    """What the processes of a run's devices saw in the same time, together; None where that is too little to say."""
+    """Compute the utilisation from statistics of all devices over the same time, or None with too few calls."""
     some = [each for each in seen if each.seconds > 0]
     calls = sum(count for each in some for count, _ in each.calls.values())
     if calls < FEWEST_CALLS:
@@ -143,5 +145,5 @@ def use_of(seen: Sequence[ServingStats]) -> DeviceUse | None:
 
 
 def mean(samples: Sequence[float]) -> float:
-    """0 where there is none."""
+    """Compute the mean, 0 for no samples."""
     return sum(samples) / len(samples) if samples else 0.0

@@ -1,4 +1,4 @@
-"""How many episodes an hour a machine gives with a policy, before there was any: by the time of its calls alone."""
+"""Throughput: how many episodes per hour a machine runs with a policy, predicted from the times of its calls."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -12,26 +12,27 @@ from pytest_vla.serving.dispatch import call_times_of, candidates
 from pytest_vla.serving.simulated import AtLeast, Foreseen, Load, simulate
 from pytest_vla.serving.stats import ServingStats
 
-# What a run gives with a number of workers, by what a policy's process saw of another.
+# Predict a run with a number of workers from the statistics of a run with another number.
 
 
 def load_of(seen: ServingStats, most: int) -> Load:
-    """The load of a run, by what its policy's process saw."""
+    """Return the load of a run from the statistics of its policy's process."""
     answered = seen.questions / seen.episodes if seen.episodes else math.inf
     away = seen.away or seen.thinking or (0.0,)
     return Load(call_times_of(seen.calls).seconds, most, seen.thinking or (0.0,), away, answered, seen.cores)
 
 
 def foresee(load: Load, workers: int, rng: np.random.Generator, *, episodes: int | None = None) -> Foreseen:
-    """What a run of so many workers gives, with batches that wait for the number of questions that gives most.
+    """Predict a run with this number of workers, at the batch size that gives the highest rate.
 
-    The rule of a policy's process (`pytest_vla.serving.dispatch`) finds that number as it goes.
+    The rule of a policy's process (`pytest_vla.serving.dispatch`) finds that size during a run.
 
     Args:
-        load: of the run.
-        workers: how many.
+        load: the run's.
+        workers: the number of workers.
         rng: draws times and lengths.
-        episodes: of the run, with its end, where fewer and fewer workers have one left; None: its middle alone.
+        episodes: the number of episodes of a complete run, at the end of which fewer and fewer workers are
+            busy; None for the middle of a run.
     """
     seed = int(rng.integers(1 << 32))
 
@@ -44,25 +45,25 @@ def foresee(load: Load, workers: int, rng: np.random.Generator, *, episodes: int
 
 
 NEAR = 0.85
-"""Share of what a part could give at best, from which on it is scarce."""
+"""The share of its maximal rate from which a part counts as the bottleneck."""
 
 Scarce = Literal["device", "cores", "workers"]
-"""device, cores: they give nearly what they can at best; workers: neither does, and more workers would help."""
+"""The bottleneck: ``device`` or ``cores`` if near its maximal rate, else ``workers``: more of them would help."""
 
 _SPREAD = (0.85, 1.0, 1.15)
-"""Of thinking times: workers that all take the same time would ask in step."""
+"""Factors of thinking times: workers with equal times would ask in lockstep."""
 
 _SEED = 0
 
 
 @dataclass(frozen=True)
 class WorldCosts:
-    """What a world takes of a core, seconds.
+    """The core seconds that a world takes.
 
     Attributes:
-        step: of a control step.
-        picture: of a picture.
-        reset: of a reset, with settling.
+        step: per control step.
+        picture: per picture.
+        reset: per reset, with settling.
     """
 
     step: float
@@ -71,22 +72,23 @@ class WorldCosts:
 
 
 ON_A_GPU = WorldCosts(step=0.0055, picture=0.0035, reset=0.055)
-"""libero_spatial and libero_goal on a Xeon's core, pictures of 256x256 drawn by an H100: a step took 4.4 to 7.0 ms, two
-pictures 3.1 to 8.5, a reset 41 to 63."""
+"""Costs with a GPU: libero_spatial and libero_goal on a Xeon's core, pictures of 256x256 rendered by an H100.
+
+A step took 4.4 to 7.0 ms, two pictures 3.1 to 8.5 ms, a reset 41 to 63 ms."""
 
 IN_SOFTWARE = WorldCosts(step=0.0055, picture=0.1, reset=0.055)
-"""Where no GPU draws: a picture took 42 ms (tabletop) and 145 ms (libero_spatial)."""
+"""Costs without a GPU: a picture took 42 ms (tabletop) and 145 ms (libero_spatial)."""
 
 
 @dataclass(frozen=True)
 class EpisodeDemand:
-    """What an episode asks for.
+    """The demand of one episode.
 
     Attributes:
         steps: control steps, all of which are executed.
         replan: steps for which an answer is executed.
-        pictures: that the policy reads at a question.
-        costs: of the world.
+        pictures: pictures that the policy reads per question.
+        costs: the world's.
     """
 
     steps: int
@@ -96,29 +98,29 @@ class EpisodeDemand:
 
     @property
     def questions(self) -> int:
-        """Of an episode."""
+        """The number of questions per episode."""
         return max(1, math.ceil(self.steps / self.replan))
 
     @property
     def thinking(self) -> float:
-        """Seconds of a core between an answer and the next question."""
+        """Core seconds between an answer and the next question."""
         return self.replan * self.costs.step + self.pictures * self.costs.picture
 
     @property
     def away(self) -> float:
-        """Seconds of a core between the last answer of an episode and the first question of the next one."""
+        """Core seconds between the last answer of an episode and the first question of the next one."""
         return self.thinking + self.costs.reset
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What is foreseen of some workers.
+    """The predicted throughput of some workers.
 
     Attributes:
-        workers, cores: how many.
-        episodes_per_hour: of all workers.
+        workers, cores: their numbers.
+        episodes_per_hour: of all workers together.
         device_busy, cores_busy: shares of the time, 0 to 1.
-        scarce: what the rest waits for.
+        scarce: the bottleneck.
     """
 
     workers: int
@@ -130,18 +132,18 @@ class Forecast:
 
 
 def forecast(plan: EpisodeDemand, call_seconds: Mapping[int, float], most: int, workers: int, cores: int) -> Forecast:
-    """Of a policy that one process has, and all workers ask.
+    """Predict the throughput of a policy in one process that all workers share.
 
     Args:
-        plan: of an episode.
-        call_seconds: by how many questions are in a call; not empty.
-        most: questions in a call.
-        workers, cores: how many.
+        plan: the demand of an episode.
+        call_seconds: the time of a call by its number of questions; not empty.
+        most: the most questions in a call.
+        workers, cores: their numbers.
     """
     return _forecast(plan, tuple(sorted(call_seconds.items())), most, workers, cores)
 
 
-# Suites with one protocol ask for the same.
+# Cached, since suites with the same protocol have the same demand.
 @cache
 def _forecast(
     plan: EpisodeDemand, times: tuple[tuple[int, float], ...], most: int, workers: int, cores: int
@@ -160,36 +162,36 @@ def _forecast(
 
 
 def forecast_alone(plan: EpisodeDemand, answer_seconds: float, workers: int, cores: int) -> Forecast:
-    """Likewise of a policy that each worker has for itself, and which computes on the worker's core."""
+    """Predict the throughput of a policy that each worker loads, and that computes on the worker's core."""
     episode = plan.questions * (plan.thinking + answer_seconds) + plan.costs.reset
     busy = min(workers, cores)
     scarce: Scarce = "cores" if busy == cores else "workers"
     return Forecast(workers, cores, 3600 * busy / episode, 0.0, busy / cores, scarce)
 
 
-# How long a run would have taken with other numbers of workers, foreseen by what its policy's processes saw.
+# The predicted duration of a run with other numbers of workers, from the statistics of its policy's processes.
 
 TOLERANCE = 0.2
-"""By how much of itself what was measured may differ from what was foreseen for it."""
+"""The largest relative difference of the measured and the predicted rate for a usable prediction."""
 
 GAIN = 0.05
-"""Of a run's time, that an advice is worth."""
+"""The least share of a run's time that an advice has to save."""
 
 ALIKE = 0.02
-"""Of a run's time: of numbers of workers that differ by less the smallest is advised."""
+"""The share of a run's time within which the smallest number of workers is advised."""
 
 _LONGEST = 8000
-"""Questions of a run that is simulated to its end; of a longer one its middle is."""
+"""The most questions of a run that is simulated to its end; of a longer run, only the middle is simulated."""
 
 
 @dataclass(frozen=True)
 class Outlook:
-    """What was measured, and what is foreseen.
+    """The measured rate of a run, and predictions for other numbers of workers.
 
     Attributes:
-        measured: questions a second while every worker had an episode.
-        foreseen: likewise, by the simulation.
-        seconds: by number of workers, of all episodes.
+        measured: questions per second while every worker had an episode.
+        foreseen: questions per second in the simulation of the same workers.
+        seconds: the predicted duration of all episodes, by number of workers.
     """
 
     measured: float
@@ -198,19 +200,19 @@ class Outlook:
 
     @property
     def agrees(self) -> bool:
-        """Whether the simulation gives what was measured, so that it may be believed for other numbers too."""
+        """Whether the simulation reproduces the measured rate, so that its other predictions can be trusted."""
         return abs(self.foreseen - self.measured) <= TOLERANCE * self.measured
 
 
 def outlook(seen: Sequence[ServingStats], most: int, workers: int, episodes: int, others: Collection[int]) -> Outlook:
-    """What is foreseen for the workers of a run, and for other numbers of them.
+    """Predict a run's duration with its own number of workers, and with other numbers.
 
     Args:
-        seen: by each device's process, while every worker had an episode; not empty.
-        most: questions in a call.
-        workers: of the run.
-        episodes: of the run, with each of which one worker is busy.
-        others: numbers of workers.
+        seen: the statistics of each device's process while every worker had an episode; not empty.
+        most: the most questions in a call.
+        workers: the run's number.
+        episodes: the run's number; each keeps one worker busy.
+        others: other numbers of workers.
     """
     loads = [_share(load_of(each, most), len(seen)) for each in seen]
     measured = sum(each.questions / each.seconds for each in seen)
@@ -228,12 +230,12 @@ def outlook(seen: Sequence[ServingStats], most: int, workers: int, episodes: int
 
 
 def _share(load: Load, devices: int) -> Load:
-    """What one of several devices has of the cores."""
+    """Return one device's load, with its share of the cores."""
     return replace(load, cores=load.cores / devices)
 
 
 def _foreseen(loads: Sequence[Load], workers: int, episodes: int | None) -> list[Foreseen]:
-    """Of each device, with the workers and episodes that it has of all."""
+    """Predict each device's run, with its share of workers and episodes."""
     found = []
     for number, load in enumerate(loads):
         some = _part(workers, number, len(loads))
@@ -248,19 +250,19 @@ def _part(whole: int, number: int, parts: int) -> int:
 
 
 def other_numbers(workers: int, cores: int, most: int) -> tuple[int, ...]:
-    """The numbers of workers that are worth a look beside that of a run, `most` at most."""
+    """Return the alternatives to a run's number of workers that are worth a prediction, at most `most`."""
     found = {workers // 2, round(1.5 * workers), 2 * workers, cores, 2 * cores, 3 * cores}
     return tuple(sorted(number for number in found if 1 <= number <= most and number != workers))
 
 
 def advised(outlook: Outlook, workers: int, elapsed: float, start: float) -> tuple[int, float] | None:
-    """A better number of workers, and what share of the run's time it would take about; None: there is none.
+    """Return a better number of workers and the share of the run's time that it would take, or None.
 
     Args:
-        outlook: of the run.
-        workers: of the run.
+        outlook: the run's.
+        workers: the run's number.
         elapsed: seconds of the whole run.
-        start: seconds that one more worker takes to start, of all cores together.
+        start: seconds that each additional worker takes to start, over all cores together.
     """
     if not outlook.agrees:
         return None

@@ -1,6 +1,6 @@
-"""Offers a policy to other machines in openpi's websocket protocol; clients of pytest-vla's own get more than that has.
+"""The server of ``pytest-vla serve``: openpi's websocket protocol, with extensions for pytest-vla's own clients.
 
-Sessions of our own clients begin and end by message and bring their noise; for any other a connection is a session.
+Our own clients begin and end a session by message, and send its noise; for any other client, a connection is a session.
 """
 
 import errno
@@ -51,40 +51,40 @@ if TYPE_CHECKING:
     from websockets.sync.server import ServerConnection
 
 
-# A policy that answers one question after the other, as a `BatchPolicy`, so that it can be served like one.
+# A policy that answers one question after the other, adapted to a `BatchPolicy` for serving.
 
 EVERYTHING = (
     *("agentview_image", "robot0_eye_in_hand_image", "state"),
     *("robot0_eef_pos", "robot0_eef_quat", "robot0_gripper_qpos", "robot0_joint_pos"),
 )
-"""What a session may read, since it does not say what it does read."""
+"""All observations: a session does not declare which of them it reads."""
 
 
 def as_batch_policy(policy: Policy | BatchPolicy) -> BatchPolicy:
-    """A policy with batches of one; one that answers in batches as it is."""
+    """Adapt a policy to batches of one, unless it already answers in batches."""
     return policy if is_batch_policy(policy) else PlainPolicy(policy)  # type: ignore[arg-type]
 
 
 class PlainPolicy:
-    """Batches of one question; an episode's state is its session.
+    """An unbatched policy as a `BatchPolicy` with batches of one; an episode's state is its session.
 
     Attributes:
-        policy: as it was.
-        replan: its own.
-        digest: its own.
+        policy: the original policy.
+        replan: the policy's own.
+        digest: the policy's own.
     """
 
     max_batch: int = 1
     reads: Sequence[str] = EVERYTHING
 
     def __init__(self, policy: Policy) -> None:
-        """Asks `policy`."""
+        """Wrap `policy`."""
         self.policy = policy
         self.replan = getattr(policy, "replan", None)
         self.digest = getattr(policy, "digest", None)
 
     def begin(self, episode: Episode) -> Session:
-        """The episode's session."""
+        """Begin the episode's session."""
         session = self.policy(episode)
         if not callable(session):
             raise EpisodeError(
@@ -93,26 +93,26 @@ class PlainPolicy:
         return session
 
     def act(self, states: Sequence[Any], observations: Sequence[Observation]) -> Sequence[NDArray[Any] | Answer]:
-        """The sessions' answers."""
+        """Return the sessions' answers."""
         return [session(observation) for session, observation in zip(states, observations, strict=True)]
 
 
-# Sessions at a policy that others ask from afar, and what goes wrong in them: the same behind every kind of server.
+# The sessions of a served policy, and their errors.
 
 _T = TypeVar("_T")
 
 LOOK_SECONDS = 0.5
-"""How often somebody who waits for an answer is looked after."""
+"""Seconds between two checks of a client that waits for an answer."""
 
 
 @dataclass(frozen=True, eq=False)
 class ClientSession:
-    """An episode's; belongs to it alone.
+    """A client's session of one episode.
 
     Attributes:
-        state: what the policy made at its begin.
-        noise: its generator.
-        alone: whether its questions are in no batch with others'.
+        state: the state that the policy's `begin` returned.
+        noise: the session's generator.
+        alone: whether its questions must not share a batch with other sessions.
     """
 
     state: Any
@@ -121,7 +121,7 @@ class ClientSession:
 
 
 class Sessions:
-    """Begins, asks and ends sessions. May be used by many threads, each with sessions of its own.
+    """The sessions of one policy. May be used by many threads, each with sessions of its own.
 
     Args:
         policy: called in the batcher's thread only.
@@ -132,11 +132,11 @@ class Sessions:
         self._policy, self._batcher = policy, batcher
 
     def begin(self, episode: Episode, waiting: Callable[[], None]) -> ClientSession:
-        """A session of an episode, whose generator becomes the session's.
+        """Begin a session for an episode, whose generator becomes the session's.
 
         Args:
-            episode: that begins.
-            waiting: called every `LOOK_SECONDS` while there is no answer; what it raises ends the wait.
+            episode: the episode.
+            waiting: called every `LOOK_SECONDS` until the answer; an exception from it ends the wait.
 
         Raises:
             EpisodeError: the policy's own, or ``policy-raised``.
@@ -152,19 +152,19 @@ class Sessions:
         return session
 
     def ask(self, session: ClientSession, observation: Observation, waiting: Callable[[], None]) -> Answer:
-        """The answer to a session's question. As `begin`."""
+        """Return the answer to a session's question; arguments and errors as for `begin`."""
         question = self._batcher.ask(session.state, observation, session, alone=session.alone, noise=session.noise)
         return _awaited(question, waiting, "")
 
     def end(self, session: ClientSession, waiting: Callable[[], None]) -> None:
-        """Ends a session. As `begin`."""
+        """End a session; arguments and errors as for `begin`."""
         self._batcher.end(session)
         close = getattr(session.state, "close", None)
         if close is not None:
             _awaited(self._batcher.call(close), waiting, "at the episode's end: ")
 
     def abandon(self, session: ClientSession) -> None:
-        """Ends a session whose episode is gone; nobody waits for it."""
+        """End a session whose client is gone, without waiting."""
         self._batcher.end(session)
         close = getattr(session.state, "close", None)
         if close is not None:
@@ -172,7 +172,7 @@ class Sessions:
 
 
 def _awaited(future: "Future[_T]", waiting: Callable[[], None], moment: str) -> _T:
-    """What a call gives; what the policy raised becomes an EpisodeError that says where."""
+    """Return the result of a call; turn the policy's error into an EpisodeError that names the moment."""
     while not wait([future], LOOK_SECONDS).done:
         try:
             waiting()
@@ -187,13 +187,13 @@ def _awaited(future: "Future[_T]", waiting: Callable[[], None], moment: str) -> 
         raise as_episode_error(error, moment) from error.__cause__ if isinstance(error, EpisodeError) else error
 
 
-# What clients of `pytest-vla serve` may send: all of it comes from outside, and is checked before it is used.
+# The requests of clients of `pytest-vla serve`: untrusted, and checked before they are used.
 
 MAX_REQUEST = 16 * 1024 * 1024
-"""Bytes of a request: two pictures of 1536 x 1536 pixels."""
+"""The most bytes of a request: two pictures of 1536 x 1536 pixels."""
 
 MAX_SIDE = 4096
-"""Pixels of a picture's height and width."""
+"""The most pixels of a picture's height and width."""
 
 _LONGEST_REQUEST_TEXT = 10_000
 _MOST_NUMBERS = 100_000
@@ -202,11 +202,11 @@ _NAMES_SHOWN = 20
 
 
 class BadRequest(VlaError):
-    """A request that is none; the client is told the message."""
+    """An invalid request; the client gets the message."""
 
 
 def read_request(frame: str | bytes) -> dict[Any, Any]:
-    """The table of a websocket frame. Raises BadRequest."""
+    """Return the table in a websocket frame. Raises BadRequest."""
     if isinstance(frame, str):
         raise BadRequest("a request is a binary frame of msgpack; this one is text")
     try:
@@ -219,7 +219,7 @@ def read_request(frame: str | bytes) -> dict[Any, Any]:
 
 
 def read_episode(request: Mapping[Any, Any]) -> Episode:
-    """The episode that a client of ours begins, with a generator of its own. Raises BadRequest."""
+    """Return the episode that one of our clients begins, with a generator of its own. Raises BadRequest."""
     names = ("case_id", "suite", "task", "instruction")
     case_id, suite, task, instruction = (_text(request.get(name), name) for name in names)
     seed, wishes = request.get("seed"), request.get("wishes")
@@ -237,7 +237,7 @@ def read_episode(request: Mapping[Any, Any]) -> Episode:
 
 
 def read_noise(noise: np.random.Generator, request: Mapping[Any, Any]) -> None:
-    """Gives a generator the state that a client of ours sends with each question. Raises BadRequest."""
+    """Set a generator to the state that one of our clients sends with each question. Raises BadRequest."""
     try:
         set_noise(noise, request.get("noise"))
     except VlaError as error:
@@ -245,7 +245,7 @@ def read_noise(noise: np.random.Generator, request: Mapping[Any, Any]) -> None:
 
 
 def read_observation(request: Mapping[Any, Any], reads: Sequence[str] | None) -> dict[str, NDArray[Any]]:
-    """What a client of ours observed: all that is in `reads`, or what it has where that is None. Raises BadRequest."""
+    """Return the observation of one of our clients: exactly `reads`, or anything if that is None. Raises BadRequest."""
     sent = request.get("observation")
     if not isinstance(sent, dict) or not all(isinstance(name, str) for name in sent):
         raise BadRequest(f"observation: expected a dict of arrays, got {_short(sent)}")
@@ -255,11 +255,11 @@ def read_observation(request: Mapping[Any, Any], reads: Sequence[str] | None) ->
 
 
 def read_libero_request(request: Mapping[Any, Any], reads: Sequence[str] | None) -> tuple[dict[str, NDArray[Any]], str]:
-    """The observation and the prompt of openpi's LIBERO client. Raises BadRequest.
+    """Return the observation and the prompt in a request of openpi's LIBERO client. Raises BadRequest.
 
     Args:
-        request: a picture that the policy does not read may be missing.
-        reads: what the policy reads; None: what there is.
+        request: may lack pictures that the policy does not read.
+        reads: the observations that the policy reads, or None for those that there are.
     """
     unknown = set(reads or ()) - set(OBSERVATIONS.values())
     if unknown:
@@ -321,7 +321,7 @@ def _text(value: object, name: str) -> str:
 
 
 def _names(table: Mapping[Any, Any]) -> str:
-    """The first of a table's keys, of bounded length: a key may have megabytes."""
+    """Return the first of a table's keys, with a bounded length: a key may have megabytes."""
     shown = [_short(key) for key in itertools.islice(table, _NAMES_SHOWN)]
     return f"[{', '.join(sorted(shown))}]" + f" and {len(table) - len(shown)} more" * (len(table) > len(shown))
 
@@ -342,19 +342,19 @@ _BAD_REQUEST, _POLICY_RAISED = 1008, 1011  # Websocket's codes.
 _CLOSE_SECONDS = 1.0
 _SEND_SECONDS = 30.0
 _PING_SECONDS = 30.0
-_PONG_SECONDS = 120.0  # A client that compiles a scene may hold its interpreter for long.
+_PONG_SECONDS = 120.0  # A client that compiles a scene may block its interpreter for long.
 _POLL_SECONDS = 0.5
 _LONGEST_TEXT = 100_000
 _MOST_PIECES = 1000
-_MOST_THREADS = 1500  # Three a connection.
+_MOST_THREADS = 1500  # Three per connection.
 
 
 class WebsocketServer:
-    """Answers clients until it is closed.
+    """A websocket server that answers clients until it is closed.
 
     Attributes:
-        batcher: asks the policy.
-        port: on which it listens.
+        batcher: calls the policy.
+        port: the port that it listens on.
     """
 
     def __init__(
@@ -368,19 +368,19 @@ class WebsocketServer:
         digest: str | None = None,
         told: Callable[[str], None] = lambda line: None,
     ) -> None:
-        """Starts to listen.
+        """Start to listen.
 
         Args:
-            policy: called by one thread only; a `PlainPolicy` gets all that a client has.
-            listener: a TCP socket that is bound; the server takes it over.
-            key: what a client has to know; empty: nothing.
-            most: questions in a batch.
-            run_seed: seeds, with a connection's and a request's number, the noise of clients that bring none.
-            digest: names the content of the policy.
-            told: called, from any thread, with a line for the person who runs the server.
+            policy: called by one thread only; a `PlainPolicy` gets all observations that a client has.
+            listener: a bound TCP socket, which the server takes over.
+            key: the key that a client needs; empty for none.
+            most: the most questions in a batch.
+            run_seed: seeds, with the numbers of connection and request, the noise of clients that send none.
+            digest: the digest of the policy's content.
+            told: called, from any thread, with a line for the operator of the server.
 
         Raises:
-            VlaError: the package websockets is missing, or what the policy says of itself is wrong.
+            VlaError: the package websockets is missing, or the policy's description of itself is invalid.
             OSError: it cannot listen there.
         """
         require_websockets("serving a policy")
@@ -401,7 +401,7 @@ class WebsocketServer:
             self._serve,
             sock=_Listener(fileno=listener.detach()),
             process_request=self._admit,
-            # A web page in somebody's browser could reach a server on loopback otherwise.
+            # Otherwise a web page in a browser could reach a server on loopback.
             origins=[None],
             compression=None,
             max_size=MAX_REQUEST,
@@ -414,11 +414,11 @@ class WebsocketServer:
 
     @property
     def connections(self) -> int:
-        """How many clients are connected."""
+        """The number of connected clients."""
         return self._open
 
     def close(self, seconds: float = 3.0) -> bool:
-        """Ends all connections and the policy's thread. Returns whether all ended in time; a policy may hang."""
+        """End all connections and the policy's thread; return whether all ended in time, as a policy may hang."""
 
         def end() -> None:
             self._server.shutdown()
@@ -434,8 +434,8 @@ class WebsocketServer:
             return connection.respond(HTTPStatus.OK, "OK\n")
         given = request.headers.get_all("Authorization")
         if self._key and not (len(given) == 1 and _is_same(given[0], f"Api-Key {self._key}")):
-            self._told(f"{_peer(connection)}: refused, {'the key is another' if given else 'there is no key'}")
-            return connection.respond(HTTPStatus.UNAUTHORIZED, "this server asks for a key\n")
+            self._told(f"{_peer(connection)}: refused, {'wrong key' if given else 'no key'}")
+            return connection.respond(HTTPStatus.UNAUTHORIZED, "this server requires a key\n")
         return None
 
     def _serve(self, connection: "ServerConnection") -> None:
@@ -455,7 +455,7 @@ class WebsocketServer:
                 except BadRequest as error:
                     self._told(f"{peer}: {error}")
                     connection.send(_sendable(str(error)))
-                    connection.close(_BAD_REQUEST, "what is wrong was told in the previous frame")
+                    connection.close(_BAD_REQUEST, "the error is in the previous frame")
                 except EpisodeError as error:
                     self._told(_sendable(f"{peer}: {error}"))
                     connection.send(_sendable(_traceback(error)))
@@ -465,10 +465,10 @@ class WebsocketServer:
                         self._told(_sendable(f"{peer}: {talk.mishap}"))
                     connection.send(reply)
         except ConnectionClosed:
-            # A client that is gone takes its session with it.
+            # The client is gone; `leave` ends its session.
             pass
         except Exception as error:
-            # A defect of ours is this connection's alone.
+            # An internal error ends this connection only.
             self._told(f"{peer}: {describe(error)}")
         finally:
             with self._lock:
@@ -477,10 +477,10 @@ class WebsocketServer:
 
 
 def _next_message(connection: "ServerConnection") -> str | bytes:
-    """What a client sends next. Raises BadRequest where it comes in too many pieces, and ConnectionClosed."""
+    """Return a client's next message. Raises BadRequest if it has too many fragments, and ConnectionClosed."""
     pieces: list[Any] = []
     for piece in connection.recv_streaming():
-        # Empty ones count for no length, and could go on for ever.
+        # Empty fragments do not add to the length, and could continue for ever.
         if len(pieces) == _MOST_PIECES:
             raise BadRequest(f"a request comes in up to {_MOST_PIECES} pieces")
         pieces.append(piece)
@@ -489,7 +489,7 @@ def _next_message(connection: "ServerConnection") -> str | bytes:
 
 
 class _Listener(socket.socket):
-    """Waits where a connection cannot be taken now; websockets' server would take none any more."""
+    """A listener that waits while connections cannot be accepted; websockets' server would stop accepting for good."""
 
     def accept(self) -> tuple[socket.socket, Any]:
         self.settimeout(1.0)
@@ -508,10 +508,10 @@ class _Listener(socket.socket):
 
 
 class _Conversation:
-    """One connection: its session, and what it asks, one question after the other.
+    """One connection: its session, and its questions one after the other.
 
     Attributes:
-        mishap: what the last answer tells a client of ours that went wrong; None: nothing.
+        mishap: the error that the last answer reported to one of our clients, or None.
     """
 
     def __init__(
@@ -525,12 +525,12 @@ class _Conversation:
         self._connection, self._sessions, self._reads = connection, sessions, reads
         self._number, self._run_seed, self._requests = number, run_seed, itertools.count()
         self._session: ClientSession | None = None
-        # Of a client that knows no begin: what its session is about.
+        # The prompt of the session of a client without begin messages.
         self._prompt: str | None = None
         self.mishap: EpisodeError | None = None
 
     def answer(self, request: Mapping[Any, Any]) -> dict[str, Any]:
-        """The reply. Raises BadRequest, and EpisodeError to a client that is not ours."""
+        """Return the reply. Raises BadRequest, and EpisodeError for clients that are not ours."""
         self.mishap = None
         if OURS not in request:
             return self._infer(request)
@@ -550,12 +550,12 @@ class _Conversation:
             return {"reason": error.reason, **told}
 
     def leave(self) -> None:
-        """The client is gone, and its session with it."""
+        """Abandon the session of a client that is gone."""
         if self._session is not None:
             self._sessions.abandon(self._session)
 
     def _infer(self, request: Mapping[Any, Any]) -> dict[str, Any]:
-        """A request of openpi's protocol."""
+        """Answer a request in openpi's own protocol."""
         observation, prompt = read_libero_request(request, self._reads)
         name = f"connection {self._number}"
         if self._session is None or self._prompt != prompt:
@@ -576,7 +576,7 @@ class _Conversation:
         if self._session is None:
             raise BadRequest("a question before the episode's begin")
         observation = read_observation(request, self._reads)
-        # What a policy draws follows from the episode and the step, whoever else is in the batch.
+        # A policy's draws depend on the episode and the step, not on the rest of the batch.
         read_noise(self._session.noise, request)
         return self._asked(self._session, observation)
 
@@ -606,12 +606,12 @@ class _Conversation:
 
 
 def _traceback(error: EpisodeError) -> str:
-    """What openpi's server sends: the traceback, or else its last line."""
+    """Return the text that openpi's server would send: the traceback, or else its last line."""
     return details_of(error) or str(error)
 
 
 def _sendable(text: str) -> str:
-    """A text of any exception as one that can be encoded, and of a bounded length: its end."""
+    """Return the end of an exception's text, with a bounded length, in a form that can be encoded."""
     return text[-_LONGEST_TEXT:].encode(errors="backslashreplace").decode()
 
 

@@ -1,7 +1,6 @@
-"""What workers and the policy's process say to each other: msgpack messages with a length in front, and pictures in
-memory that both have mapped.
+"""The messages between workers and the policy's process: length-prefixed msgpack, with pictures in shared memory.
 
-The memory has no name: it is handed over as an open file, so that a killed process leaves nothing behind.
+The memory has no name: it is passed as an open file, so that a killed process leaves nothing behind.
 """
 
 import contextlib
@@ -30,10 +29,10 @@ from pytest_vla.policies.tokens import PER_TOKEN, check_token_statistics, statis
 PROTOCOL = 3
 
 WAIT = {"wait": True}
-"""What a worker is sent now and then while it waits for an answer."""
+"""The message to a worker now and then while it waits for an answer."""
 
 HEARD = {"heard": True}
-"""What a worker is sent that wants to know when its arrays have come."""
+"""The message to a worker that asked to be informed when its arrays have arrived."""
 
 LONGEST_MESSAGE = 64 * 1024 * 1024
 _HEAD = struct.Struct(">I")
@@ -41,12 +40,12 @@ _ALIGNMENT = 64
 
 
 def send(connection: socket.socket, message: Mapping[str, Any], files: tuple[int, ...] = ()) -> None:
-    """Sends one message, with open files beside it.
+    """Send one message, with open files beside it.
 
     Args:
-        connection: a Unix-domain stream socket where files are sent.
-        message: of numbers, texts, bytes, lists and tables of these.
-        files: descriptors; they stay open here.
+        connection: a Unix-domain stream socket if there are files.
+        message: numbers, texts, bytes, lists and tables of these.
+        files: descriptors, which stay open here.
 
     Raises:
         WireError: the other side is gone.
@@ -65,26 +64,31 @@ def send(connection: socket.socket, message: Mapping[str, Any], files: tuple[int
 
 
 def framed(message: Mapping[str, Any] | bytes) -> bytes:
-    """A message as it is sent; `bytes`: one that is packed already."""
+    """Return the bytes of a message on the connection; a message in bytes is packed already."""
     body = message if isinstance(message, bytes) else msgpack.packb(message, use_bin_type=True)
     return _HEAD.pack(len(body)) + body
 
 
 class Inbox:
-    """What has come over a connection that is not waited for, until it is a whole message."""
+    """The received bytes of a non-blocking connection, until they form whole messages."""
 
     def __init__(self, trusted: bool = False, longest: int = LONGEST_MESSAGE) -> None:
-        """`trusted`: whatever comes is ours, and its sizes are not checked; `longest`: bytes of a message."""
+        """Start empty.
+
+        Args:
+            trusted: whether the sender is ours, so that sizes are not checked.
+            longest: the most bytes in a message.
+        """
         self._bytes, self._trusted, self._longest = bytearray(), trusted, longest
         self._files: list[int] = []
 
     def add(self, data: bytes, files: Sequence[int] = ()) -> None:
-        """Something has come, with open files, which whoever takes the messages has to close."""
+        """Add received bytes and open files; the consumer of the messages closes the files."""
         self._bytes += data
         self._files += files
 
     def messages(self) -> Iterator[tuple[dict[str, Any], list[int]]]:
-        """The messages that are whole, each with the files that have come by then. Raises WireError."""
+        """Yield the complete messages, each with the files received by then. Raises WireError."""
         while len(self._bytes) >= _HEAD.size:
             (length,) = _HEAD.unpack_from(self._bytes)
             _check_length(length, self._longest)
@@ -99,11 +103,11 @@ class Inbox:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing has come that is not taken."""
+        """Whether all that was received has been consumed."""
         return not self._bytes and not self._files
 
     def close(self) -> None:
-        """Closes the files that nobody took."""
+        """Close the files that were not consumed."""
         _close(self._files)
         self._files = []
 
@@ -111,18 +115,18 @@ class Inbox:
 def receive(
     connection: socket.socket, files: int = 0, longest: int = LONGEST_MESSAGE
 ) -> tuple[dict[str, Any], list[int]]:
-    """Waits for one message.
+    """Wait for one message.
 
     Args:
         connection: a stream socket.
-        files: how many open files may come with it.
-        longest: bytes that it may have.
+        files: the most open files that may come with it.
+        longest: the most bytes that it may have.
 
     Returns:
         The message, and descriptors that the caller has to close.
 
     Raises:
-        WireError: the other side is gone, or sent what is no message.
+        WireError: the other side is gone, or sent an invalid message.
         TimeoutError: the socket's timeout passed.
     """
     descriptors: list[int] = []
@@ -146,7 +150,7 @@ def receive(
 
 
 def _ran_out(error: OSError) -> bool:
-    """Whether it is the socket's own timeout; where the system found that the other host is gone, it has a number."""
+    """Whether the error is the socket's own timeout; the system's error for a host that is gone has a number."""
     return isinstance(error, TimeoutError) and error.errno is None
 
 
@@ -187,7 +191,7 @@ def _close(descriptors: list[int]) -> None:
 
 
 def pack_answer(answer: Answer) -> dict[str, Any]:
-    """A checked answer as a message."""
+    """Return a checked answer as a message."""
     arrays = {name: getattr(answer, name) for name in _ARRAYS}
     message: dict[str, Any] = {name: _packed(array) for name, array in arrays.items() if array is not None}
     if answer.token_statistics is not None:
@@ -197,7 +201,7 @@ def pack_answer(answer: Answer) -> dict[str, Any]:
 
 
 def unpack_answer(message: Mapping[str, Any]) -> Answer:
-    """The answer of a message. Raises WireError where it is none."""
+    """Read an answer from a message. Raises WireError if it is invalid."""
     try:
         given = dict(message)
         table, statistics = given.pop(_STATISTICS, None), None
@@ -223,18 +227,18 @@ def _unpacked_array(packed: Any) -> NDArray[np.float64]:
 
 
 class SharedPictures:
-    """Memory for the arrays of one question, mapped by both sides. One question at a time.
+    """Memory for the arrays of one question at a time, mapped by both sides.
 
     Attributes:
         size: bytes.
     """
 
     def __init__(self, descriptor: int) -> None:
-        """Maps memory that `allocate` made; the descriptor is closed."""
+        """Map memory that `allocate` made, and close the descriptor."""
         try:
             self.size = os.fstat(descriptor).st_size
             self._memory = mmap.mmap(descriptor, self.size)
-            # The arrays that all views of one `read` are views of.
+            # For each `read`, the array that its results are views of.
             self._lent: list[weakref.ref[NDArray[np.uint8]]] = []
         except (OSError, ValueError) as error:
             raise WireError(f"the shared memory cannot be mapped: {error}") from error
@@ -242,13 +246,13 @@ class SharedPictures:
             os.close(descriptor)
 
     def write(self, arrays: Mapping[str, NDArray[Any]], offset: int = 0) -> dict[str, list[Any]]:
-        """Puts arrays into the memory, from this byte on.
+        """Copy arrays into the memory, starting at this byte.
 
         Returns:
-            For each its place, dtype and shape, for the other side's `read`.
+            The place, dtype and shape of each, for the other side's `read`.
 
         Raises:
-            WireError: they are more than the memory holds.
+            WireError: the memory is too small.
         """
         places: dict[str, list[Any]] = {}
         for name, array in arrays.items():
@@ -261,12 +265,12 @@ class SharedPictures:
         return places
 
     def read(self, places: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-        """The arrays at these places, as views: of use until the other side writes again, and safe to hold for ever.
+        """Return the arrays at these places, as views that may be held for ever, but change with the next write.
 
         Raises:
-            WireError: a place is no place in this memory.
+            WireError: a place is not in this memory.
         """
-        # `np.ndarray` of the memory itself would not keep it mapped: who holds a view would die of reading it.
+        # An `np.ndarray` of the memory itself would not keep it mapped: reading a view later would crash.
         memory, arrays = np.frombuffer(self._memory, np.uint8), {}
         self._lent = [lent for lent in self._lent if lent() is not None] + [weakref.ref(memory)]
         for name, place in places.items():
@@ -280,26 +284,27 @@ class SharedPictures:
 
     @property
     def is_held(self) -> bool:
-        """Whether somebody in this process still has a view of what was read."""
+        """Whether this process still holds a view of arrays that were read."""
         return any(lent() is not None for lent in self._lent)
 
     @property
     def address(self) -> int:
-        """Where it begins in this process."""
+        """The address of the memory in this process."""
         return int(np.frombuffer(self._memory, np.uint8).ctypes.data)
 
     def close(self) -> None:
-        """Gives the memory back, as soon as no view of it is left."""
-        # Where a view is still held, the memory goes with it.
+        """Release the memory as soon as no view of it is left."""
+        # If a view is still held, the memory is released with it.
         with contextlib.suppress(BufferError):
             self._memory.close()
 
 
 def allocate(size: int) -> int:
-    """An open file of so many bytes without a name: in memory, or in the folder of temporary files.
+    """Return an open file of this size without a name: in memory, or in the folder for temporary files.
 
     Raises:
-        OSError: there is no room for them; said now, since a write to what is not there would kill the process.
+        OSError: there is not enough room. This is checked now, since a later write to missing memory would kill
+            the process.
     """
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("pytest-vla")
@@ -318,12 +323,12 @@ def allocate(size: int) -> int:
 
 
 def inlined(arrays: Mapping[str, NDArray[Any]]) -> dict[str, list[Any]]:
-    """Arrays as a message holds them, where there is no memory to share; `outlined` reads them."""
+    """Return arrays as values for a message, without shared memory; `outlined` reads them."""
     return {name: [array.dtype.str, list(array.shape), array.tobytes()] for name, array in arrays.items()}
 
 
 def outlined(packed: Any) -> dict[str, NDArray[Any]]:
-    """Arrays that `inlined` made, not to be written to. Raises WireError."""
+    """Return read-only arrays from the result of `inlined`. Raises WireError."""
     try:
         arrays = {}
         for name, (kind, shape, data) in packed.items():
@@ -335,7 +340,7 @@ def outlined(packed: Any) -> dict[str, NDArray[Any]]:
 
 
 def number_type(kind: object) -> np.dtype[Any]:
-    """That of an array in a message. Raises TypeError, ValueError."""
+    """Return the dtype of an array in a message. Raises TypeError or ValueError."""
     dtype = np.dtype(kind)  # type: ignore[call-overload]
     if dtype.kind not in "buif":
         raise ValueError(f"{dtype} is no type of numbers")
@@ -343,44 +348,43 @@ def number_type(kind: object) -> np.dtype[Any]:
 
 
 def side(length: object) -> int:
-    """That of an array in a message. Raises ValueError."""
+    """Return a length in the shape of an array in a message. Raises ValueError."""
     if type(length) is not int or length < 0:
         raise ValueError(f"{length!r} is no length")
     return length
 
 
-# A question's pictures in fewer bytes, without loss, for networks that are slower than a processor.
+# Lossless compression of a question's pictures, for networks that are slower than a processor.
 #
-# What goes through the codec is differences of bytes: to the row above, or to the picture of the question before,
-# which is much less where the camera stands still. docs/explanation/scale.md has the figures.
+# The codec gets differences of bytes: to the row above, or to the picture of the previous question, which is much
+# smaller if the camera does not move. docs/explanation/scale.md has the figures.
 
 CODECS = ("zstd", "zlib")
-"""By preference; zstd is there where the package zstandard is."""
+"""In order of preference; zstd needs the package zstandard."""
 
 ROWS, LAST = "rows", "last"
-"""What the differences are to."""
+"""The reference of the differences: the row above, or the previous picture."""
 
-_LEAST = 4096  # Bytes of an array that is worth it.
+_LEAST = 4096  # The fewest bytes of an array that is compressed.
 _MOST_ROWS = 8192
-_TRIALS = 64  # Questions between two in which all differences are tried.
+_TRIALS = 64  # Questions between two trials of all differences.
 
 _Bytes = NDArray[np.uint8]
 
 
 def known_codecs() -> tuple[str, ...]:
-    """Those that can be used here, by preference."""
+    """Return the available codecs, in order of preference."""
     return CODECS if importlib.util.find_spec("zstandard") is not None else CODECS[1:]
 
 
 class ImageCompressor:
-    """A worker's side of one connection; both sides keep what went last.
+    """The worker's side of a compressed connection; both sides keep the previous pictures.
 
     Attributes:
-        codec: of `CODECS`.
+        codec: one of `CODECS`.
     """
 
     def __init__(self, codec: str) -> None:
-        """Nothing has gone yet."""
         self.codec = codec
         self._compress = _compressor(codec)
         self._last: dict[str, NDArray[Any]] = {}
@@ -388,11 +392,12 @@ class ImageCompressor:
         self._count = 0
 
     def squeezed(self, arrays: Mapping[str, NDArray[Any]], is_first: bool) -> dict[str, list[Any]]:
-        """Arrays as a message holds them, for the other side's `ImageDecompressor`.
+        """Return compressed arrays as values for a message, for the other side's `ImageDecompressor`.
 
         Args:
-            arrays: of a question.
-            is_first: whether it is its episode's first, whose pictures are unlike the last ones.
+            arrays: a question's.
+            is_first: whether the question is the first of its episode, whose pictures differ from the previous
+                ones.
         """
         tries_all = self._count < 2 or not self._count % _TRIALS
         self._count += 1
@@ -406,7 +411,7 @@ class ImageCompressor:
         last = self._last.get(name)
         if last is not None and (last.dtype, last.shape) != (array.dtype, array.shape):
             last = None
-        # Another one's memory may be drawn into again.
+        # A copy, since the array's memory may be reused.
         self._last[name] = array.copy()
         ways = [ROWS] if last is None or is_first else [ROWS, LAST] if tries_all else [self._ways.get(name, ROWS)]
         data, way = min(
@@ -418,17 +423,17 @@ class ImageCompressor:
 
 
 class ImageDecompressor:
-    """The desk's side of one connection."""
+    """The batch server's side of a compressed connection."""
 
     def __init__(self) -> None:
-        """Nothing has come yet."""
         self._last: dict[str, NDArray[Any]] = {}
 
     def read(self, packed: Any) -> dict[str, NDArray[Any]]:
-        """Arrays that `ImageCompressor` or `pytest_vla.serving.wire.inlined` packed, not to be written to.
+        """Return read-only arrays that `ImageCompressor` or `pytest_vla.serving.wire.inlined` packed.
 
         Raises:
-            WireError: they are none; or more than a message may hold, which is known before there is room for them.
+            WireError: they are invalid, or larger than a message may be, which is checked before memory is
+                allocated.
         """
         try:
             arrays, rest = {}, LONGEST_MESSAGE
@@ -458,7 +463,7 @@ class ImageDecompressor:
         whole = np.empty_like(differences)
         if way == ROWS:
             whole[0] = differences[0]
-            # Faster than numpy's accumulate, which goes down the columns.
+            # Faster than numpy's accumulate, which iterates along the columns.
             for row in range(1, len(whole)):
                 np.add(differences[row], whole[row - 1], out=whole[row])
         elif way == LAST:
@@ -486,7 +491,7 @@ def _difference(array: NDArray[Any], way: str, last: NDArray[Any] | None) -> _By
 
 
 def _bytes_of(array: NDArray[Any]) -> _Bytes:
-    """Row by row."""
+    """Return an array's bytes, one row of them per row of the array."""
     return array.reshape(-1).view(np.uint8).reshape(array.shape[0], -1)
 
 
@@ -507,7 +512,10 @@ def _zstd() -> Any:
 
 
 def _decompressed(codec: object, data: bytes, size: int) -> bytes:
-    """Exactly so many bytes. Raises ValueError: the data are others, or more, of which no more than one is made."""
+    """Return exactly `size` bytes. Raises ValueError for invalid or longer data.
+
+    At most one byte more than `size` is decompressed.
+    """
     if codec == "zlib":
         try:
             stream = zlib.decompressobj()

@@ -1,1 +1,1 @@
-"""Pictures: sheets of tasks and of runs, videos, the viewer."""
+"""Pictures: sheets of tasks and of runs, videos, and the viewer."""

@@ -1,4 +1,4 @@
-"""Occlusion maps of recorded episodes: their first moment, taken again, and the policy asked again."""
+"""Occlusion maps of recorded episodes: the first moment is simulated again, and the policy is asked again."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from pytest_vla.episode.world_pool import WorldPool
 
 
-# Where a policy looks: how much its first answer changes when a patch of a picture is covered (LIBERO-Plus, App. G).
+# Occlusion maps: how much a policy's first answer changes if a patch of a picture is covered (LIBERO-Plus, App. G).
 #
-# Each question is the episode's first one anew: a session of its own, the same instruction, state and noise, and one
-# patch of one picture in plain grey. A policy that draws its noise elsewhere answers otherwise by itself; how much is
-# measured by asking twice with nothing covered.
+# Each question repeats the episode's first one in a new session, with the same instruction, state and noise, and one
+# patch of one picture in plain grey. A policy with its own random numbers varies by itself; this variation is measured
+# by asking twice with nothing covered.
 
 GRID = 8
 """Patches in a row, and in a column."""
@@ -40,14 +40,14 @@ _IMAGE = "_image"
 
 @dataclass(frozen=True)
 class Occlusion:
-    """Of one picture.
+    """The occlusion map of one picture.
 
     Attributes:
-        camera: its name.
-        picture: (H, W, 3) uint8, upright: what the policy was first shown.
-        changes: (GRID, GRID): of each patch how far the answer is from the one with nothing covered: the Euclidean
-            distance of actions, the mean over the steps that are executed.
-        floor: how far two answers with nothing covered are from each other; 0: it answers the same.
+        camera: the camera's name.
+        picture: (H, W, 3) uint8, upright: the first picture that the policy received.
+        changes: (GRID, GRID): for each patch the distance of the answer from the answer with nothing covered: the
+            Euclidean distance of actions, averaged over the steps that are executed.
+        floor: the distance between two answers with nothing covered; 0 if the policy repeats its answer.
     """
 
     camera: str
@@ -57,20 +57,20 @@ class Occlusion:
 
 
 def occlusions(policy: Policy, task: Task, record: Record, observation: Observation) -> tuple[Occlusion, ...]:
-    """A map of each picture that the policy reads; none where it reads no picture.
+    """Return a map of each picture that the policy reads; empty if it reads no picture.
 
     Args:
-        policy: one that is asked by one episode at a time, and does not look at the simulator itself.
-        task: of the record.
-        record: of an episode.
-        observation: what it was first shown.
+        policy: a policy that answers one episode at a time and does not read the simulator's state.
+        task: the record's task.
+        record: the episode's record.
+        observation: the first observation of the episode.
 
     Raises:
-        VlaError: the policy looks at the simulator itself.
-        EpisodeError: it raises, or its answer is none.
+        VlaError: the policy reads the simulator's state.
+        EpisodeError: the policy raises, or its answer is invalid.
     """
     if getattr(policy, "privileged", False):
-        raise VlaError("the policy looks at the simulator itself, which no patch covers")
+        raise VlaError("the policy reads the simulator's state, which no patch can cover")
     shown = {name: np.array(observation[name]) for name in observation}
     read: set[str] = set()
     with globals_put_back():
@@ -94,7 +94,7 @@ def occlusions(policy: Policy, task: Task, record: Record, observation: Observat
 
 
 def _answer(policy: Policy, task: Task, record: Record, shown: Observation) -> NDArray[np.float64]:
-    """The steps that an episode would execute of its first answer."""
+    """Return the steps of the policy's first answer that an episode would execute."""
     run_seed, size = record.seeds.get("run", 0), task.protocol.action_size
     noise = noise_generator(run_seed, record.case)
     replan = record.replan or own_replan(policy)
@@ -135,7 +135,7 @@ def _covered(shown: Mapping[str, NDArray[Any]], name: str, at: tuple[slice, slic
 
 
 class _Reading(Mapping[str, NDArray[Any]]):
-    """An observation that takes down which pictures are read."""
+    """An observation that records which pictures are read."""
 
     def __init__(self, shown: Mapping[str, NDArray[Any]], read: set[str]) -> None:
         self._shown, self._read = shown, read
@@ -155,24 +155,24 @@ class _Reading(Mapping[str, NDArray[Any]]):
 def episode_occlusions(
     pool: "WorldPool", run: Run, record: Record, folder: Path, data: Path | None, policy: Policy
 ) -> tuple[Occlusion, ...]:
-    """A map of each picture that the policy reads.
+    """Return a map of each picture that the policy reads at the start of a recorded episode.
 
     Args:
-        pool: of `pytest_vla.show.tasks.open_pool`.
-        run: of the record.
-        record: of an episode.
-        folder: of its run.
-        data: of ``--data``.
-        policy: that is asked.
+        pool: the worlds, from `pytest_vla.show.tasks.open_pool`.
+        run: the record's run.
+        record: the episode's record.
+        folder: the run's folder.
+        data: the folder of ``--data``, or None.
+        policy: the policy to ask.
 
     Raises:
-        VlaError: the episode cannot be begun again, its suite has a world of its own, or the policy cannot be asked.
+        VlaError: the episode cannot be restored, its suite has its own world, or the policy cannot be asked.
     """
     task = restored_task(record, data_of(run, data))
     if task.world is not None:
-        raise VlaError(f"{record.suite} has a world of its own, which is not taken back to an episode's begin")
+        raise VlaError(f"{record.suite} has its own world, which cannot be restored to an episode's start")
     if record.arrays is None:
-        raise VlaError(f"{record.case} left no states")
+        raise VlaError(f"{record.case} has no states")
     variation = restored_variation(task, record)
     world = pool(task, variation if variation is not None and variation.changes_world else None)
     trajectory = load_trajectory(trajectory_file(folder, record.arrays))

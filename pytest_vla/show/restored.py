@@ -1,4 +1,4 @@
-"""The task of a record and its variation put back, as a world takes them: from the record and its run alone."""
+"""The restored task and variation of a record, from the record and its run alone, in the form that a world takes."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -20,27 +20,27 @@ if TYPE_CHECKING:
 
 
 def data_of(run: Run, data: Path | None) -> Path | None:
-    """The folder of a run's task files and assets: a user's own tasks are known with it only.
+    """Return the folder of a run's task files and assets, which a user's own tasks require.
 
     Args:
-        run: says what it was.
-        data: what is said instead, by ``--data``.
+        run: the run, whose settings name its folder.
+        data: the folder of ``--data``, which overrides the run's, or None.
     """
     said = run.invocation.get("settings", {}).get("data")
     return data or (Path(said) if said else None)
 
 
 def textures_of(record: Record) -> str:
-    """How the episode's textures were drawn; records that do not say are of versions that drew them as installed."""
+    """Return how the episode's textures were drawn: as installed, if the record is too old to have the field."""
     return str(record.protocol.get("textures", INSTALLED))
 
 
 def restored_task(record: Record, data: Path | None) -> Task:
-    """The record's task under the rules that it ran by, with its textures as they were drawn.
+    """Return the record's task with the rules it ran by and its textures as they were drawn.
 
     Args:
-        record: of an episode.
-        data: of `data_of`.
+        record: the episode's record.
+        data: the folder from `data_of`.
 
     Raises:
         VlaError: there is no such suite or task.
@@ -50,18 +50,18 @@ def restored_task(record: Record, data: Path | None) -> Task:
 
 
 def restored_variation(task: Task, record: Record) -> "Variation | None":
-    """The record's variation of its task, without drawing; what was only told to a policy is none.
+    """Return the variation of a record's world without drawing it anew, or None if only the instruction was varied.
 
     Args:
-        task: of the record; its cameras and pictures may be others.
-        record: of an episode.
+        task: the record's task; its cameras and picture size may differ.
+        record: the episode's record.
 
     Raises:
-        VlaError: it cannot be made, or no longer is what the record says.
+        VlaError: the variation cannot be made, or differs from the record.
     """
 
     label, parameters = str(record.variation.get("label", "")), record.variation.get("parameters", {})
-    # What the robot was told is not seen, and may be from a file that is not here; upstream's code moves a camera too.
+    # Instructions are not visible, and may be from a missing file; but upstream's language variations move a camera.
     told_only = record.variation.get("dimension") == "language" and parameters.get("protocol") != UPSTREAM
     if not label or told_only:
         return None
@@ -71,20 +71,21 @@ def restored_variation(task: Task, record: Record) -> "Variation | None":
 
 # Variations by their parameters: made again from a record's, without drawing, and what may be chosen instead.
 
-_OTHER = "the record is of another version of pytest-vla, or of other files"
+_OTHER = "the record is from another version of pytest-vla, or from other files"
 
 
 def given_back(task: Task, label: str, parameters: Params, instruction: str | None = None) -> Variation | None:
-    """The variation as an episode's record has it, without drawing; None for the empty label.
+    """Return the variation with a record's label and parameters, without drawing; None for the empty label.
 
     Args:
-        task, label: of the record.
-        parameters: of its variation.
-        instruction: what the robot was told; None: it does not matter.
+        task: the record's task.
+        label: the variation's label.
+        parameters: the variation's parameters.
+        instruction: the policy's instruction, or None if it does not matter.
 
     Raises:
-        VlaError: there is no such variation, its parameters are not within bounds, or they make another one: another
-            version of pytest-vla recorded them, or other files.
+        VlaError: there is no such variation, its parameters are out of bounds, or they give a different variation
+            because the record is from another version of pytest-vla or from other files.
     """
     if not label:
         return None
@@ -100,7 +101,7 @@ def given_back(task: Task, label: str, parameters: Params, instruction: str | No
         made = single[0] if len(single) == 1 else joined(label, single)
     told = {} if made is None else made.parameters
     if wrong := [name for name, value in parameters.items() if name not in told or told[name] != value]:
-        raise VlaError(f"{label} of {task.id} is otherwise than its record says: {wrong[0]}; {_OTHER}")
+        raise VlaError(f"{label} of {task.id} differs from its record: {wrong[0]}; {_OTHER}")
     return made
 
 
@@ -122,10 +123,10 @@ def _given_back(task: Task, label: str, parameters: Params, instruction: str | N
 
 
 def space_of(task: Task, label: str) -> tuple[Parameter, ...]:
-    """What may be chosen of a variation; of a varied suite's, which of them.
+    """Return a variation's parameters that can be chosen; for a suite with its own variations, the label.
 
     Raises:
-        VlaError: there is no such variation, or the task has none of its kind.
+        VlaError: there is no such variation, or the task cannot have this kind.
     """
     if task.varied:
         protocol = UPSTREAM if is_upstreams(label) else PAPER

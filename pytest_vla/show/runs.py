@@ -1,4 +1,4 @@
-"""What `pytest-vla show` draws of runs: episodes from their recorded states, as sheets and videos."""
+"""Sheets and videos of runs: episodes drawn from their recorded states."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -28,8 +28,8 @@ from pytest_vla.show.tasks import (
     camera_picture,
     check_number,
     columns_of,
+    instruction_text,
     open_pool,
-    told_of,
 )
 from pytest_vla.show.video import charged_between, cost_label, headline_charges, outlined
 
@@ -44,7 +44,7 @@ _BLANK = 235
 
 @dataclass(frozen=True)
 class RunEpisodes:
-    """A run, its folder, and of each of its items the record that counts within it."""
+    """A run, its folder, and for each of its items the record that counts within the run."""
 
     run: Run
     folder: Path
@@ -52,19 +52,19 @@ class RunEpisodes:
 
 
 def is_run(text: str) -> bool:
-    """Whether a text is runs': ``last``, ``all``, a name or the beginning of it, which is a time, or a folder."""
+    """Whether a text names runs: ``last``, ``all``, a run's name or its beginning, which is a time, or a folder."""
     return text in (LAST_RUN, ALL_RUNS) or text[:1].isdigit() or is_run_folder(Path(text))
 
 
 def load_runs(texts: Sequence[str], results: Path) -> tuple[RunEpisodes, ...]:
-    """Runs with their records.
+    """Return the named runs with their records.
 
     Args:
-        texts: of which `is_run` says yes.
-        results: the folder of all runs; a run's own folder says where it is.
+        texts: texts for which `is_run` is true.
+        results: the folder of all runs; not used for a run's own folder.
 
     Raises:
-        VlaError: there is no such run, or it left no record.
+        VlaError: there is no such run, or it has no record.
     """
     loaded = []
     for store, runs in open_runs(texts, results):
@@ -72,7 +72,7 @@ def load_runs(texts: Sequence[str], results: Path) -> tuple[RunEpisodes, ...]:
             records = tuple(store.records(run.name))
             if not records:
                 raise VlaError(f"run {run.name} has no episode yet")
-            # As in its success rate: of the suites, where it ran some.
+            # As in the success rate: only suites' episodes, if there are any.
             of_suites = tuple(record for record in records if record.of_suite)
             loaded.append(RunEpisodes(run, store.results / run.name, of_suites or records))
     return tuple(loaded)
@@ -86,15 +86,15 @@ def run_sheet(
     drawing: Drawing,
     labels: Sequence[str] = (),
 ) -> Picture:
-    """A sheet of episodes, one after the other; of each so many moments for each run, the first and the last included.
+    """Draw a sheet of episodes, with so many moments of each for each run, from the first to the last.
 
     Args:
-        runs: from `load_runs`; they stand side by side.
-        patterns: of tasks, as in ``--vla-tasks``; none: all.
-        seeds: which episodes of each task and variation; None: the one with the lowest seed.
+        runs: runs from `load_runs`, shown side by side.
+        patterns: tasks, as in ``--vla-tasks``; empty for all.
+        seeds: the seeds of each task and variation, or None for the lowest seed.
         frames: moments of an episode, evenly over its steps; 1 is the end.
-        drawing: one camera only, the suite's first where it names none.
-        labels: of variations, as for `pytest_vla.show.variations.match_labels`; none: all, and tasks as they are.
+        drawing: the drawing options, with one camera; the suite's first camera if they name none.
+        labels: variations, as in `pytest_vla.show.variations.match_labels`; empty for all, unvaried episodes included.
 
     Raises:
         VlaError: there is no such episode, its data or its states are missing, or there are too many pictures.
@@ -144,13 +144,13 @@ def run_video(
     """Write the video of one episode, drawn from its recorded states; see `pytest_vla.show.video`, and `run_sheet`.
 
     Raises:
-        VlaError: several episodes are asked for, or none, or its variation or the video cannot be made.
+        VlaError: no episode or several match, or the variation or the video cannot be made.
     """
     records = _chosen(run, patterns, seeds, drawing, labels)
     if len(records) != 1:
         listed = ", ".join(record.case for record in records[:_LISTED])
         raise VlaError(
-            f"a video is of one episode, and run {run.run.name} has {len(records)} with "
+            f"a video shows one episode, but run {run.run.name} has {len(records)} with "
             f"{_asked(patterns, seeds, labels)}{': ' if listed else ''}{listed}. Name one with --tasks, --seeds and "
             "--vary"
         )
@@ -159,22 +159,25 @@ def run_video(
 
 
 def episode_video(pool: "WorldPool", run: Run, record: Record, folder: Path, file: Path, drawing: Drawing) -> None:
-    """Write the video of a record, drawn from its states. Raises VlaError: it left none, or it cannot be made.
+    """Write the video of a record, drawn from its states.
 
     Args:
-        pool: of `pytest_vla.show.tasks.open_pool`.
-        run: of the record.
-        record: of an episode.
-        folder: of its run.
-        file: what to write.
-        drawing: one camera only, the suite's first where it names none.
+        pool: the worlds, from `pytest_vla.show.tasks.open_pool`.
+        run: the record's run.
+        record: the episode's record.
+        folder: the run's folder.
+        file: the file to write.
+        drawing: the drawing options, with one camera; the suite's first camera if they name none.
+
+    Raises:
+        VlaError: the record has no states, or the video cannot be made.
     """
     from pytest_vla.records.record import VIDEO_EVERY
     from pytest_vla.show.video import write_video
 
     task = as_drawn(restored_task(record, data_of(run, drawing.data)), drawing, 1)
     if record.arrays is None:
-        raise VlaError(f"{record.case} left no states to draw: {record.reason}")
+        raise VlaError(f"{record.case} has no states to draw: {record.reason}")
     write_video(
         pool(task, drawn_variation(task, record)),
         load_trajectory(trajectory_file(folder, record.arrays)).qpos,
@@ -192,7 +195,7 @@ def episode_video(pool: "WorldPool", run: Run, record: Record, folder: Path, fil
 def episode_pictures(
     pool: "WorldPool", run: Run, record: Record, folder: Path, drawing: Drawing
 ) -> list[tuple[str, Picture]]:
-    """The start and the end of an episode with what is to be said of each; none where it left no states.
+    """Return the first and the last picture of an episode with their labels; empty if it has no states.
 
     The arguments are those of `episode_video`. Raises VlaError: its data is missing, or it cannot be drawn.
     """
@@ -204,20 +207,20 @@ def episode_pictures(
 
 
 def seed_of(record: Record, name: str) -> int:
-    """One of a record's seeds, of which every episode that left states has these. Raises VlaError."""
+    """Return one of a record's seeds. Raises VlaError if the record lacks it."""
     seed = record.seeds.get(name)
     if seed is None:
-        raise VlaError(f"{record.case} cannot be drawn again: its record has no seeds.{name}")
+        raise VlaError(f"{record.case} cannot be drawn: its record has no seeds.{name}")
     return seed
 
 
 def _steps(last: int, frames: int) -> list[int]:
-    """Moments of an episode, evenly over its steps; the last one is its end."""
+    """Return the steps of an episode's moments, evenly spaced; the last is its end."""
     return [*(round(last * number / (frames - 1)) for number in range(frames - 1)), last]
 
 
 def _moments(task: Task, record: Record, steps: Sequence[int]) -> list[SheetCell | None]:
-    """The places of an episode's pictures after these steps; the last one says how it ended."""
+    """Return blank cells for an episode's pictures after these steps; the last cell's label has the outcome."""
     verdict = record.outcome if record.reason is None else f"{record.outcome}, {record.reason},"
     tone = {"success": "good", "invalid": "plain"}.get(record.outcome, "bad")
     cost = cost_label(headline_charges(record.costs), record.steps)
@@ -232,12 +235,12 @@ def _moments(task: Task, record: Record, steps: Sequence[int]) -> list[SheetCell
 
 
 def _shown(pool: "WorldPool", task: Task, record: Record, folder: Path, frames: int) -> list[SheetCell | None]:
-    """An episode's pictures, drawn from its recorded states."""
+    """Draw an episode's pictures from its recorded states."""
     if record.arrays is None:
         return _moments(task, record, _steps(record.steps, frames))
     qpos = load_trajectory(trajectory_file(folder, record.arrays)).qpos
     steps = _steps(len(qpos) - 1, frames)
-    # Of the runs that stand side by side, each as it was drawn.
+    # Runs shown side by side may have different textures.
     task = with_textures(task, textures_of(record))
     cells = _moments(task, record, steps)
     try:
@@ -245,7 +248,7 @@ def _shown(pool: "WorldPool", task: Task, record: Record, folder: Path, frames: 
         world.reset(init_state=seed_of(record, "init_state"), scene_seed=seed_of(record, "scene"), settle=False)
         world.show(qpos[0], 0)
     except VlaError as error:
-        # Of another version, or of files that are no longer there: the others can still be looked at.
+        # An episode of another version, or of missing files, must not hide the others.
         if not _label_of(record) or cells[-1] is None:
             raise
         why = dataclasses.replace(cells[-1], label=f"{cells[-1].label}; it cannot be drawn: {error}")
@@ -261,18 +264,18 @@ def _shown(pool: "WorldPool", task: Task, record: Record, folder: Path, frames: 
 
 
 def _label_of(record: Record) -> str:
-    """Of its variation; empty: it has none."""
+    """Return the label of a record's variation, or an empty text if it is unvaried."""
     return str(record.variation.get("label", ""))
 
 
 def drawn_variation(task: Task, record: Record) -> "Variation | None":
-    """What a world has to be reset under to be drawn as in an episode. Raises VlaError where it cannot be made."""
+    """Return the variation to reset a world with, or None if it does not change the world. Raises VlaError."""
     found = restored_variation(task, record)
     return found if found is not None and found.changes_world else None
 
 
 def _heads(runs: Sequence[RunEpisodes]) -> list[str]:
-    """What tells the runs apart: their models, or their names where two have one model."""
+    """Return the column heads that distinguish the runs: their models, or their names if a model appears twice."""
     models = [run.run.model for run in runs]
     if len(runs) == 1:
         return [""]
@@ -280,10 +283,10 @@ def _heads(runs: Sequence[RunEpisodes]) -> list[str]:
 
 
 def _named(block: Sequence[SheetCell | None], task: Task, record: Record) -> list[SheetCell | None]:
-    """The pictures of one episode: below the first of them it says which."""
+    """Return the pictures of one episode, with the episode's name below the first picture."""
     first, cell = next((at, cell) for at, cell in enumerate(block) if cell is not None)
     label = _label_of(record)
-    name = (record.instruction or "(no instruction)") if label else told_of(task)
+    name = (record.instruction or "(no instruction)") if label else instruction_text(task)
     which = f"{label}, seed {record.seed}" if label else f"seed {record.seed}"
     which = f"{task.task_level}, {which}" if label and task.task_level else which
     named = dataclasses.replace(cell, name=name, label=f"{which}, {cell.label}")
@@ -333,23 +336,23 @@ def _asked(patterns: Sequence[str], seeds: Sequence[int] | None, labels: Sequenc
     return tasks + varied + (f", seeds {', '.join(map(str, seeds))}" if seeds is not None else "")
 
 
-# Where the things that a task is about were over an episode: from its recorded states, without physics.
+# Paths of a task's objects over an episode, from its recorded states, without physics.
 
 
 def episode_objects(
     pool: "WorldPool", run: Run, record: Record, folder: Path, drawing: Drawing, rows: Sequence[int]
 ) -> dict[str, NDArray[np.float64]]:
-    """By name, the path of each object, drawer, door or knob that the goal names: (len(rows), 3), m, world's frame.
+    """Return the path of each object, drawer, door or knob that the goal names, (len(rows), 3) in m, world frame.
 
-    A suite's own world has none, and neither has an episode without states.
+    Empty for a suite with its own world and for an episode without states.
 
     Args:
-        pool: of `pytest_vla.show.tasks.open_pool`.
-        run: of the record.
-        record: of an episode.
-        folder: of its run.
-        drawing: says where the data is.
-        rows: of the trajectory.
+        pool: the worlds, from `pytest_vla.show.tasks.open_pool`.
+        run: the record's run.
+        record: the episode's record.
+        folder: the run's folder.
+        drawing: the drawing options, which name the data's folder.
+        rows: the rows of the trajectory.
 
     Raises:
         VlaError: its data is missing, or its variation cannot be made.
@@ -371,7 +374,7 @@ def _object_paths(world: Any, qpos: NDArray[np.float64]) -> dict[str, NDArray[np
 
     if qpos.shape[1] != world.model.nq:
         raise VlaError(f"a recorded state has {qpos.shape[1]} numbers, expected {world.model.nq}")
-    # Of a region that stands still the fixture's body says nothing new, but it is where things are to go.
+    # A static region's fixture does not move, but objects are to go there.
     bodies = {part.name: min(part.bodies) for part in parts(world) if part.recognised}
     data = mujoco.MjData(world.model)
     paths = {name: np.empty((len(qpos), 3)) for name in bodies}

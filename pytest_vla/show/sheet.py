@@ -28,21 +28,21 @@ Tone = Literal["plain", "good", "bad"]
 
 SHEET_SUFFIX = ".png"
 MAX_SHEET_SIDE = 30_000
-"""Pixels: what programs that show pictures take."""
+"""The largest side in pixels that picture viewers accept."""
 MAX_SHEET_PIXELS = 170_000_000
 """Pillow opens no picture of 179 million pixels or more."""
 
 _INK, _QUIET, _PAPER, _LINE = "#1c2126", "#59626b", "#ffffff", "#d5dade"
 _TONES: dict[Tone, str] = {"plain": _INK, "good": "#1a7f37", "bad": "#c0282d"}
 _NARROWEST_TEXT = 360
-# Pixels of height for what only the drawn scene says, such as its goal.
+# Pixels of height for texts that are known only after drawing, such as the goal.
 _RESERVE = 400
 _LONGEST_NAME = 120
 
 
 @dataclass(frozen=True)
 class SheetCell:
-    """A picture, and what stands below it: a name, and a label in the colour of its tone."""
+    """A picture, with a name and a label below it; the tone sets the label's colour."""
 
     picture: Picture
     label: str = ""
@@ -62,7 +62,7 @@ class _Style:
 
 @dataclass(frozen=True)
 class _Line:
-    """A line of text, and where its upper left corner is."""
+    """A line of text, and the position of its upper left corner."""
 
     text: str
     x: int
@@ -73,7 +73,7 @@ class _Line:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Where texts and pictures (left, top) of a sheet are, and its width and height."""
+    """The layout of a sheet: its lines of text, its pictures (left, top), and its width and height."""
 
     lines: tuple[_Line, ...]
     pictures: tuple[tuple[SheetCell, int, int], ...]
@@ -89,12 +89,13 @@ def sheet(
 ) -> Picture:
     """Lay pictures out in a grid, with a head over each column and texts below each picture.
 
-    Texts are wrapped where they are too long; a column is as wide as its widest picture.
+    Long texts are wrapped; a column is as wide as its widest picture.
 
     Args:
         rows: the pictures; None leaves a place empty.
-        title, subtitle: above all.
-        heads: of the columns, from the first on; none: no line for them.
+        title: the first line above the grid.
+        subtitle: the text below the title.
+        heads: the heads of the columns, from the first on; empty for no line of heads.
 
     Raises:
         VlaError: there is no picture, one is not (H, W, 3) uint8, or the sheet would be too large.
@@ -107,13 +108,13 @@ def sheet(
 def check_layout(
     rows: Sequence[Sequence[SheetCell | None]], *, title: str = "", subtitle: str = "", heads: Sequence[str] = ()
 ) -> None:
-    """Refuse what `sheet` would refuse, before its pictures are drawn: `blank` ones stand for them. Raises VlaError."""
+    """Check the layout with `blank` pictures, before the real ones are drawn. Raises VlaError like `sheet`."""
     width, height = _layout(rows, title, subtitle, heads).size
     _check_size(width, height + _RESERVE)
 
 
 def blank(size: tuple[int, int], grey: int = 0) -> Picture:
-    """A picture (H, W, 3) of one grey that takes no memory; it cannot be written to."""
+    """Return a picture (H, W, 3) of one grey that takes no memory; it is read-only."""
     return np.broadcast_to(np.uint8(grey), (*size, 3))
 
 
@@ -131,7 +132,7 @@ def _layout(rows: Sequence[Sequence[SheetCell | None]], title: str, subtitle: st
     placed: list[tuple[SheetCell, int, int]] = []
 
     def write(text: str, x: int, y: int, width: int, colour: str, size: int = style.label) -> int:
-        """Adds a text and returns where it ends."""
+        """Add a text, and return the y coordinate of its end."""
         for line in _wrap(text, _font(size), width):
             lines.append(_Line(line, x, y, size, colour))
             y += round(size * 1.33)
@@ -157,18 +158,17 @@ def _layout(rows: Sequence[Sequence[SheetCell | None]], title: str, subtitle: st
 def _check_size(width: int, height: int) -> None:
     if max(width, height) > MAX_SHEET_SIDE or width * height > MAX_SHEET_PIXELS:
         raise VlaError(
-            f"a picture sheet of {width}x{height} pixels is too large: take fewer tasks, seeds or cameras, or smaller "
-            "pictures"
+            f"the sheet of {width}x{height} pixels is too large. Use fewer tasks, seeds or cameras, or smaller pictures"
         )
 
 
 def in_rows(cells: Sequence[SheetCell | None], columns: int) -> list[list[SheetCell | None]]:
-    """Cells one after the other, so many in a row; the last row may have fewer."""
+    """Return the cells in rows of so many columns; the last row may be shorter."""
     return [list(cells[start : start + columns]) for start in range(0, len(cells), columns)]
 
 
 def default_name(names: Sequence[str]) -> Path:
-    """The file that a sheet is written to where none is given: the names of what it shows, so many as fit a name."""
+    """Return the default file of a sheet: the names of its content, as many as fit a file's name."""
     for count in range(len(names), 0, -1):
         stem = "_".join(names[:count]) + (f"_and_{len(names) - count}_more" if count < len(names) else "")
         if len(stem) <= _LONGEST_NAME:
@@ -177,20 +177,22 @@ def default_name(names: Sequence[str]) -> Path:
 
 
 def check_target(file: Path) -> None:
-    """Refuse what no picture can be written to, before anything is drawn. Leaves the file as it is.
+    """Check, before anything is drawn, that a picture can be written to a file. The file is left unchanged.
 
     Raises:
-        VlaError: the name is no picture's, its folder is missing or refuses a file, or Pillow is not there.
+        VlaError: the name does not end in .png, its folder is missing or not writable, or Pillow is missing.
     """
     if file.suffix.lower() != SHEET_SUFFIX:
-        raise VlaError(f"{file}: a picture's name ends in {SHEET_SUFFIX}, that of a run's video in {VIDEO_SUFFIX}")
+        raise VlaError(
+            f"{file}: expected a name ending in {SHEET_SUFFIX} for a picture, or in {VIDEO_SUFFIX} for a run's video"
+        )
     try:
         if file.is_dir():
             raise VlaError(f"cannot write {file}: it is a folder")
         folder = file.resolve().parent
         if not folder.is_dir():
             raise VlaError(f"cannot write {file}: there is no folder {folder}")
-        # As `whole_file` does: what is no plain file is written as it is.
+        # As in `whole_file`: anything but a plain file is written directly.
         if file.is_file() or not file.exists():
             with tempfile.TemporaryFile(dir=folder):
                 pass
@@ -205,7 +207,7 @@ def check_target(file: Path) -> None:
 
 
 def write_png(picture: Picture, file: Path) -> None:
-    """Write a picture, whole or not at all. Raises VlaError where `check_target` does or the file is refused."""
+    """Write a picture, whole or not at all. Raises VlaError if `check_target` does, or if writing fails."""
     check_target(file)
     from PIL import Image
 
@@ -241,7 +243,7 @@ def _drawn(layout: _Layout) -> Picture:
 
 
 def _wrap(text: str, font: "Font", width: int) -> list[str]:
-    """The text in lines that are no wider; its own line breaks stay, a word that is too long is broken."""
+    """Return the text in lines no wider than `width`; its own line breaks are kept, and a long word is broken."""
     lines: list[str] = []
     for paragraph in text.splitlines():
         line = ""
@@ -258,7 +260,7 @@ def _wrap(text: str, font: "Font", width: int) -> list[str]:
 
 
 def _pieces(word: str, font: "Font", width: int) -> Iterator[str]:
-    """A word in pieces that fit, broken behind an underscore or a slash where there is one."""
+    """Yield a word in pieces that fit, broken after an underscore, a slash or a hyphen if possible."""
     while font.getlength(word) > width and len(word) > 1:
         fits = max((n for n in range(1, len(word)) if font.getlength(word[:n]) <= width), default=1)
         behind = max(word.rfind(sign, 0, fits) for sign in "_/-") + 1

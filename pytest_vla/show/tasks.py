@@ -1,4 +1,4 @@
-"""What `pytest-vla show` draws of tasks: their scenes as an episode begins."""
+"""Sheets of tasks: their scenes at the start of an episode."""
 
 import dataclasses
 import math
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_vla.episode.world_pool import WorldPool
 
 TASK_SEEDS = (0, 1, 2, 3)
-"""What the sheet of a task shows where no seeds are asked for; that of several tasks shows the first."""
+"""The default seeds of a sheet of one task; a sheet of several tasks shows the first."""
 MAX_PICTURES = 1000
 
 _MAX_COLUMNS = 10
@@ -32,7 +32,7 @@ _LISTED = 6
 
 
 class ShownWorld(Protocol):
-    """What a sheet needs of a world; `pytest_vla.World` is one."""
+    """The methods of a world that a sheet uses; `pytest_vla.World` has them."""
 
     @property
     def init_state_count(self) -> int: ...
@@ -43,13 +43,13 @@ class ShownWorld(Protocol):
 
 @dataclass(frozen=True)
 class Drawing:
-    """How pictures are drawn.
+    """The options for drawing pictures.
 
     Attributes:
-        cameras: by their names in the scene; None: the suite's (the first of them, where a sheet has many tasks).
-        size: height and width in pixels; None: the suite's.
-        data: the folder given by ``--data``; None: the run's, or the default roots.
-        allow_versions: draw with another simulator version than the supported one.
+        cameras: the cameras' names in the scene, or None for the suite's (its first, if a sheet has many tasks).
+        size: height and width in pixels, or None for the suite's.
+        data: the folder given by ``--data``, or None for the run's, or the default roots.
+        allow_versions: allow a simulator version that is not supported.
     """
 
     cameras: tuple[str, ...] | None = None
@@ -59,12 +59,12 @@ class Drawing:
 
 
 def find_tasks(text: str, data: Path | None = None) -> tuple[Task, ...]:
-    """The tasks that a text names: a suite's (or several suites'), or the one that it is the name or a part of.
+    """Return the tasks that a text names: those of one or several suites, or the one task whose name contains it.
 
-    ``SUITE/TASK`` looks in one suite only, and ``SUITE/`` is the suite.
+    ``SUITE/TASK`` searches one suite only, and ``SUITE/`` is the suite.
 
     Raises:
-        VlaError: it names nothing, with close matches, or several tasks, which are listed.
+        VlaError: no task matches (with close matches), or several do (with their names).
     """
     names = _suites()
     advice = f"`pytest-vla show SUITE` shows the tasks of a suite: {', '.join(names)}"
@@ -76,28 +76,28 @@ def find_tasks(text: str, data: Path | None = None) -> tuple[Task, ...]:
         return tuple(task for each in meant for task in load_suite(each, data=data).tasks)
     suites = [load_suite(other, data=data) for other in (named_suites(suite) if slash else names)]
     if not slash:
-        # One that varies another's tasks has no pictures of its own.
+        # A suite that varies another suite's tasks has the same pictures.
         suites = [each for each in suites if not any(task.varied for task in each.tasks)]
     try:
         found = select_tasks(suites, [name])
     except VlaError as error:
         near = "" if slash else did_you_mean(text, names)
-        # A suite is nearer than the words of tasks that the error names.
+        # A similar suite name is a better hint than the tasks in the error.
         complaint = f"no suite is {text!r}, and no task contains it.{near}" if near else error
         more = hook_modules.of_a_conftest()
         raise VlaError(f"{complaint} {advice}{f'.{more}' if more else ''}") from None
     if len(found) > 1:
         listed = ", ".join(f"{task.id}" for task in found[:_LISTED])
         more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
-        raise VlaError(f"{text!r} is in the names of {len(found)} tasks: {listed}{more}. Write one of them")
+        raise VlaError(f"{text!r} matches {len(found)} tasks: {listed}{more}. Name one of them")
     return found
 
 
 def task_sheet(tasks: Sequence[Task], seeds: Sequence[int] | None, drawing: Drawing) -> Picture:
-    """A sheet of tasks as a policy first sees them: after the reset and the suite's settle steps.
+    """Draw a sheet of tasks as a policy first sees them: after the reset and the suite's settle steps.
 
-    Of one task it has a picture of each seed and camera, under the instruction and the goal's literals; of several one
-    of each task, under their instructions.
+    A sheet of one task has a picture for each seed and camera, with the instruction and the goal's literals above them;
+    a sheet of several tasks has one picture for each, with its instruction.
 
     Raises:
         VlaError: the data is missing, there is no such camera, or there are too many pictures.
@@ -112,7 +112,7 @@ def task_sheet(tasks: Sequence[Task], seeds: Sequence[int] | None, drawing: Draw
         SheetCell(
             blank(task.protocol.image_size),
             f"seed {seed}, {camera}" if one or each > 1 else "",
-            name="" if one else told_of(task),
+            name="" if one else instruction_text(task),
         )
         for task in drawn
         for seed in seeds
@@ -142,13 +142,19 @@ def task_sheet(tasks: Sequence[Task], seeds: Sequence[int] | None, drawing: Draw
     return sheet(in_rows(cells, columns), title=title, subtitle=about)
 
 
-def told_of(task: Task) -> str:
-    """A task's instruction, with the level before it of one that comes in levels."""
+def instruction_text(task: Task) -> str:
+    """Return a task's instruction, preceded by its level if the suite has levels."""
     return f"{task.task_level}: {task.language}" if task.task_level else task.language
 
 
 def as_drawn(task: Task, drawing: Drawing, cameras: int | None) -> Task:
-    """The task with the cameras and the picture size that are asked for; `cameras`: so many of the suite's."""
+    """Return the task with the requested cameras and picture size.
+
+    Args:
+        task: the task.
+        drawing: the drawing options.
+        cameras: how many of the suite's cameras to take if the options name none; None for all.
+    """
     protocol = dataclasses.replace(
         task.protocol,
         cameras=drawing.cameras or task.protocol.cameras[:cameras],
@@ -158,14 +164,14 @@ def as_drawn(task: Task, drawing: Drawing, cameras: int | None) -> Task:
 
 
 def open_pool(drawing: Drawing) -> "WorldPool":
-    """The worlds that are drawn; to be closed."""
+    """Open the pool of worlds for drawing; the caller closes it."""
     from pytest_vla.episode.world_pool import WorldPool
 
     return WorldPool(drawing.allow_versions)
 
 
 def camera_picture(observation: Mapping[str, NDArray[Any]], camera: str, task: Task) -> Picture:
-    """What a camera shows in an observation. Raises VlaError where there is no such camera."""
+    """Return a camera's picture in an observation. Raises VlaError if there is no such camera."""
     try:
         return observation[f"{camera}_image"]
     except KeyError as error:
@@ -173,19 +179,19 @@ def camera_picture(observation: Mapping[str, NDArray[Any]], camera: str, task: T
 
 
 def columns_of(cells: int, together: int) -> int:
-    """About twice as many columns as rows; pictures that belong together stay in one row."""
+    """Return a number of columns, about twice the number of rows, that keeps `together` cells in one row."""
     columns = min(math.ceil(math.sqrt(2 * cells)), _MAX_COLUMNS)
     return max(columns // together * together, together)
 
 
 def check_number(pictures: int) -> None:
-    """Refuse more pictures than a sheet may have. Raises VlaError."""
+    """Raise VlaError if there are more pictures than a sheet may have."""
     if pictures > MAX_PICTURES:
-        raise VlaError(f"{pictures} pictures are too many for a sheet: take fewer tasks, seeds, cameras or frames")
+        raise VlaError(f"{pictures} pictures are too many for a sheet. Use fewer tasks, seeds, cameras or frames")
 
 
 def _suites() -> list[str]:
-    """The names of all suites; those first that bring their own data, and so can be shown anywhere."""
+    """Return the names of all suites; suites that ship their data come first, since they can be shown anywhere."""
 
     def wants_data(name: str) -> bool:
         folder = suite_folder(name)

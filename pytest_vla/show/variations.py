@@ -1,4 +1,4 @@
-"""What `pytest-vla show --vary` draws: tasks as they are beside their variations, as episodes under them begin."""
+"""Sheets of variations: tasks beside their variations, at the start of an episode."""
 
 import dataclasses
 import fnmatch
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 BENIGN = "benign"
-"""What stands for no variation, below pictures and among patterns of labels."""
+"""The name for unvaried episodes, below pictures and in patterns of labels."""
 
 _BESIDE = 5
 _CARD_HEIGHT = 2
@@ -41,7 +41,7 @@ _LONGEST = 140
 _MOST_NUMBERS = 3
 _NAMED = 3
 _NOT_DRAWN = {OUT_OF_SIGHT: "out of sight", NO_DRAW: "cannot be had"}
-# Of parameters: what the label says, or what tells a person nothing.
+# Parameters that the label already has, or that mean nothing to a reader.
 _UNTOLD = {
     *("name", "original", "source", "digest", "index", "object_type", "action_type", "protocol", "number", "cameras"),
     *("effect", "noise", "severity", "regenerated", "moved", "layout_level", "sample", "similarity_by"),
@@ -50,7 +50,7 @@ _UNTOLD = {
 
 @dataclass(frozen=True)
 class _Shown:
-    """A variation on a sheet: of a kind, by its label; or why the task has none."""
+    """One variation on a sheet, or the reason why the task cannot have it."""
 
     kind: str
     label: str
@@ -59,7 +59,7 @@ class _Shown:
 
     @property
     def has_picture(self) -> bool:
-        """Whether cameras may show another picture than of the task as it is."""
+        """Whether its pictures may differ from those of the unvaried task."""
         it = self.variation
         # A language kind that changes the problem asks for another goal in the same scene.
         return it is not None and it.dimension != "language" and changes_picture(it)
@@ -75,7 +75,7 @@ class _Block:
 
 
 def changes_picture(variation: Variation) -> bool:
-    """Whether anything but what the robot is told and does is another."""
+    """Whether a variation changes more than the instruction and the actions."""
     return bool(
         variation.problem
         or variation.model
@@ -88,17 +88,18 @@ def changes_picture(variation: Variation) -> bool:
 
 
 def vary_sheet(tasks: Sequence[Task], vary: str, seeds: Sequence[int] | None, drawing: Drawing) -> Picture:
-    """A sheet with a row for each task, seed, camera and kind; the task as it is stands once, before the first.
+    """Draw a sheet with a row for each task, seed, camera and kind, with the unvaried task before the first.
 
-    They are drawn as for an episode: anew, where the task's objects are out of sight. What has no picture of its own
-    is told in words, and so is what a task cannot have. Objects are looked for in pictures of the size that is drawn;
-    of another size than the suite's, one that is hardly seen may be drawn anew there and not in the episode.
+    Variations are drawn as for an episode, and drawn again if the task's objects are out of sight. A variation without
+    a picture of its own is described in words, and so is one that a task cannot have. Visibility is checked at the
+    picture size of the sheet; if this differs from the suite's, a barely visible object may be drawn again here but not
+    in the episode.
 
     Args:
-        tasks: from `pytest_vla.show.tasks.find_tasks`.
-        vary: as for ``--vla-vary``; of suites that are varied by themselves, labels with or without wildcards.
-        seeds: None: 0.
-        drawing: the suite's first camera where it names none.
+        tasks: tasks from `pytest_vla.show.tasks.find_tasks`.
+        vary: as for ``--vla-vary``; for suites with their own variations, labels with or without wildcards.
+        seeds: the seeds, or None for seed 0.
+        drawing: the drawing options; the suite's first camera if they name none.
 
     Raises:
         VlaError: there is no such variation, the data is missing, there is no such camera, or there are too many
@@ -135,15 +136,15 @@ def vary_sheet(tasks: Sequence[Task], vary: str, seeds: Sequence[int] | None, dr
 
 
 def match_labels(patterns: Sequence[str], known: Iterable[str], whose: str) -> tuple[str, ...]:
-    """Those of the labels that patterns name, in their order: labels, or wildcards (``*``, ``?``, ``[]``).
+    """Return the labels that the patterns match, in the labels' order.
 
     Args:
-        patterns: `BENIGN` is the empty label. Case does not matter.
-        known: the labels that there are.
-        whose: has them, for the message.
+        patterns: labels or wildcards (``*``, ``?``, ``[]``), in any case; `BENIGN` is the empty label.
+        known: the existing labels.
+        whose: the owner of the labels, for the message.
 
     Raises:
-        VlaError: a pattern names none; with close matches.
+        VlaError: a pattern matches nothing (with close matches).
     """
     names = {label: label or BENIGN for label in known}
     chosen: set[str] = set()
@@ -157,7 +158,7 @@ def match_labels(patterns: Sequence[str], known: Iterable[str], whose: str) -> t
 
 
 def _some(names: Sequence[str]) -> str:
-    """All of them, or the first few and how many more there are."""
+    """Return all names as a text, or the first few and the number of the rest."""
     told = list(names[:_NAMED]) or ["none"]
     if len(names) > _NAMED:
         told.append(f"{len(names) - _NAMED} more")
@@ -176,7 +177,7 @@ def _labels(task: Task, vary: str) -> tuple[str, ...]:
     if any(pattern.startswith(UPSTREAM) for pattern in patterns):
         known += tuple(label for label in labels_of(task, protocol=UPSTREAM) if label not in known)
     if not patterns:
-        raise VlaError(f"nothing to vary is given; {task.suite} has labels such as {', '.join(known[:3])}")
+        raise VlaError(f"--vary is empty; {task.suite} has labels such as {', '.join(known[:3])}")
     return match_labels(patterns, known, f"{task.id}")
 
 
@@ -199,7 +200,9 @@ def _kind_of(label: str) -> str:
 
 
 def _drawn(task: Task, drawing: Drawing) -> Task:
-    """The task with the cameras that are asked for behind the suite's: the first shows whether objects are in sight."""
+    """Return the task with the requested cameras after the suite's, whose first one decides whether objects are in
+    sight.
+    """
     protocol = dataclasses.replace(
         task.protocol,
         cameras=tuple(dict.fromkeys((*task.protocol.cameras, *(drawing.cameras or ())))),
@@ -211,7 +214,9 @@ def _drawn(task: Task, drawing: Drawing) -> Task:
 def _rows(
     block: _Block, cells: Mapping[str, Sequence[SheetCell]], cameras: Sequence[str], named: str
 ) -> list[list[SheetCell | None]]:
-    """The rows of a task and seed; `cells`: by label, the empty one for the task as it is, one for each camera."""
+    """Return the rows of a task and seed; `cells` has one cell for each camera, by label, with "" for the unvaried
+    task.
+    """
     rows: list[list[SheetCell | None]] = []
     for number, camera in enumerate(cameras):
         pictured = worded = False
@@ -240,7 +245,7 @@ def _behind(text: str) -> str:
 
 
 def _empty(block: _Block, task: Task, cameras: int) -> dict[str, list[SheetCell]]:
-    """The places of a block's pictures, with the texts of what is drawn first."""
+    """Return blank cells for a block's pictures, with the texts that are known before drawing."""
     picture = blank(task.protocol.image_size)
     cells = {"": [SheetCell(picture, name=BENIGN)] * cameras}
     for each in block.shown:
@@ -251,9 +256,9 @@ def _empty(block: _Block, task: Task, cameras: int) -> dict[str, list[SheetCell]
 
 
 def _cells(pool: "WorldPool", block: _Block, task: Task, cameras: Sequence[str]) -> dict[str, list[SheetCell]]:
-    """A block's cells by label, of each camera one."""
+    """Return a block's cells by label, one for each camera."""
     case = Case(task.suite, task.name, block.seed, task_level=task.task_level)
-    benign, _, ending = begun(pool, task, case, None, cameras)
+    benign, _, ending = first_pictures(pool, task, case, None, cameras)
     assert benign is not None
     cells = {"": [SheetCell(picture, ending, name=BENIGN) for picture in benign]}
     for each in block.shown:
@@ -261,7 +266,7 @@ def _cells(pool: "WorldPool", block: _Block, task: Task, cameras: Sequence[str])
         if card is not None:
             cells[each.label] = [card] * len(cameras)
             continue
-        pictures, variation, ending = begun(
+        pictures, variation, ending = first_pictures(
             pool, task, dataclasses.replace(case, variation=each.label), each.variation, cameras
         )
         if pictures is None:
@@ -275,12 +280,12 @@ def _cells(pool: "WorldPool", block: _Block, task: Task, cameras: Sequence[str])
     return cells
 
 
-def begun(
+def first_pictures(
     pool: "WorldPool", task: Task, case: Case, variation: Variation | None, cameras: Sequence[str]
 ) -> tuple[list[Picture] | None, Variation | None, str]:
-    """An episode's first pictures, the variation as it was drawn in the end, and what is wrong with it.
+    """Return an episode's first pictures, its variation as finally drawn, and a description of what is wrong with it.
 
-    The task as it is has to have pictures; a variation that cannot be had has none. Raises VlaError.
+    The pictures are None if the variation cannot be had. Raises VlaError if the unvaried task cannot be drawn.
     """
     trace, wrong = Trace(variation=variation), ""
     try:
@@ -301,7 +306,7 @@ def begun(
 
 
 def _present(world: "World") -> Mapping[str, Any] | None:
-    """What a world shows now; None where its last reset came to no end."""
+    """Return the world's current observation, or None if its last reset failed."""
     try:
         return world.show(world.save().data.qpos)
     except VlaError:
@@ -317,7 +322,7 @@ def _cell(picture: Picture, variation: Variation | None, wrong: str = "", same: 
 
 
 def _card(shown: _Shown, task: Task) -> SheetCell | None:
-    """The words in the place of a picture; None: it has one."""
+    """Return the cell of words that replaces a picture, or None if the variation has a picture."""
     if shown.has_picture:
         return None
     line = blank((_CARD_HEIGHT, task.protocol.image_size[1]), _CARD_GREY)
@@ -335,7 +340,7 @@ def _card(shown: _Shown, task: Task) -> SheetCell | None:
 
 
 def in_short(parameters: Mapping[str, Any]) -> str:
-    """The parameters of a variation that a person can read off a picture: ``factor 1.6``."""
+    """Return those parameters of a variation that a picture can show, as a text: ``factor 1.6``."""
     texts = []
     for name, value in parameters.items():
         last = name.rpartition(".")[2]
@@ -349,7 +354,7 @@ def in_short(parameters: Mapping[str, Any]) -> str:
 
 
 def _is_untold(value: object) -> bool:
-    """Whether nobody can read it off a picture: nothing, or many numbers such as seven joint angles."""
+    """Whether a value is left out of the label: an empty one, or many numbers such as seven joint angles."""
     if isinstance(value, list | tuple) and len(value) > _MOST_NUMBERS:
         return all(isinstance(each, int | float) for each in value)
     return value is None or (isinstance(value, list | tuple | Mapping) and not value)
@@ -368,7 +373,7 @@ def _value(value: object) -> str:
 
 
 def _reason(task: Task, label: str, error: Exception) -> str:
-    """Why there is no such variation, without the names that stand beside it."""
+    """Return why the task cannot have a variation, without the task's and the label's names."""
     text = error.reason if isinstance(error, UnfitError) else str(error).removeprefix(f"{label}: ")
     text = text.replace(f"{task.id}", "this task")
     return textwrap.shorten(text, _LONGEST, placeholder=" ...")
@@ -379,11 +384,11 @@ def _reason(task: Task, label: str, error: Exception) -> str:
 
 @dataclass(frozen=True)
 class SceneView:
-    """A scene as it is seen.
+    """The picture of a scene, or the reason why there is none.
 
     Attributes:
-        picture: of the suite's first camera; None: there is none.
-        why: there is no picture; or what is wrong with it; empty: nothing.
+        picture: the picture of the suite's first camera, or None.
+        why: why there is no picture, or what is wrong with it; empty if nothing is.
     """
 
     picture: Picture | None
@@ -391,7 +396,7 @@ class SceneView:
 
 
 def scene_pictures(candidates: Sequence[Candidate]) -> list[SceneView]:
-    """A picture of each, in their order; equal ones are drawn once. What cannot be drawn says why."""
+    """Return a picture of each candidate, in order; equal candidates are drawn once, and failures have a reason."""
     drawn: dict[tuple[str, int, tuple[str, ...]], SceneView] = {}
     found = []
     with closing(open_pool(Drawing())) as pool:
@@ -409,8 +414,8 @@ def _changes_drawn(candidate: Candidate, pool: "WorldPool") -> SceneView:
     try:
         variation = find_variation(task, case.variation, case.seed)
         if variation is not None and not changes_picture(variation):
-            return SceneView(None, "it looks as it does without the change")
-        pictures, _, wrong = begun(pool, task, case, variation, task.protocol.cameras[:1])
+            return SceneView(None, "the change is not visible")
+        pictures, _, wrong = first_pictures(pool, task, case, variation, task.protocol.cameras[:1])
     except VlaError as error:
         return SceneView(None, str(error))
     return SceneView(None if pictures is None else pictures[0], wrong)

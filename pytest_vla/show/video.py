@@ -1,4 +1,4 @@
-"""Videos of episodes, drawn afterwards from the recorded states: an episode that runs draws nothing for them."""
+"""Videos of episodes, drawn afterwards from the recorded states, so that running episodes draws nothing for them."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ from pytest_vla.records.explain import amount_text
 from pytest_vla.records.record import VIDEO_SUFFIX
 from pytest_vla.util.extras import what_to_install
 
-# What an episode is charged for, in its pictures: the bodies outlined while they are charged, and the cost so far.
+# Charges in pictures: bodies are outlined while they are charged, and a label has the cost so far.
 
 Frame = NDArray[np.uint8]
 
@@ -25,7 +25,7 @@ _CHARGED_RED = (240, 60, 60)
 
 
 def headline_charges(charges: Sequence[Charge]) -> tuple[Charge, ...]:
-    """What pictures show: of the headline's account all that cost something, and is known when."""
+    """Return the charges that pictures show: those of the headline account with an amount and a step."""
     account = next(iter(accounts_of(charges)), None)
     if account is None:
         return ()
@@ -33,7 +33,7 @@ def headline_charges(charges: Sequence[Charge]) -> tuple[Charge, ...]:
 
 
 def cost_until(charges: Sequence[Charge], step: int) -> float:
-    """What had been charged after a control step."""
+    """Return the cost charged up to a control step."""
     total = 0.0
     for charge in charges:
         if charge.step is not None and charge.step <= step:
@@ -42,12 +42,12 @@ def cost_until(charges: Sequence[Charge], step: int) -> float:
 
 
 def cost_label(charges: Sequence[Charge], step: int) -> str:
-    """``cost 12``; empty where the episode costs nothing at all."""
+    """Return a label such as ``cost 12``, or an empty text if the episode has no charges."""
     return f"cost {amount_text(cost_until(charges, step))}" if charges else ""
 
 
 def charged_between(charges: Sequence[Charge], after: int, step: int) -> tuple[str, ...]:
-    """The names of the bodies that were charged after one control step and up to another."""
+    """Return the names of the bodies that were charged after one control step and up to another."""
     now = [
         each for each in charges if each.step is not None and each.step <= step and each.step + each.steps > after + 1
     ]
@@ -55,13 +55,13 @@ def charged_between(charges: Sequence[Charge], after: int, step: int) -> tuple[s
 
 
 def outlined(world: Any, picture: Frame, camera: str, names: Sequence[str]) -> Frame:
-    """The picture with the outlines of bodies, also of what hides behind others.
+    """Return the picture with the outlines of bodies, including hidden parts.
 
     Args:
-        world: which shows what the picture shows; one that cannot tell bodies apart leaves it as it is.
+        world: the world in the state of the picture; without segmentation the picture is returned unchanged.
         picture: (H, W, 3).
-        camera: which it is of.
-        names: of bodies, as `Charge.bodies` has them; those that the world does not have are left out.
+        camera: the picture's camera.
+        names: bodies' names, as in `Charge.bodies`; unknown ones are ignored.
     """
     bodies = _bodies(world, names) if names and hasattr(world, "segmentation") else []
     if not bodies:
@@ -76,7 +76,7 @@ def outlined(world: Any, picture: Frame, camera: str, names: Sequence[str]) -> F
 
 
 def _bodies(world: Any, names: Sequence[str]) -> list[int]:
-    """Numbers of the bodies of these names: all of an object's or fixture's, or one of the model's own."""
+    """Return the ids of the named bodies: all bodies of an object or fixture, or one body of the model."""
     model = world.model
     own = [model.body(number).name for number in range(model.nbody)]
     found: list[int] = []
@@ -99,7 +99,7 @@ def _is_of(model: Any, body: int, root: int) -> bool:
 Write = Callable[[Frame], None]
 
 _CODEC = "libx264"
-# As sharp as the strip's text needs, and cheap beside drawing. With more threads the bytes would be the machine's.
+# Sharp enough for the strip's text, and cheap. With more threads the bytes would depend on the machine.
 _OPTIONS = {"preset": "veryfast", "crf": "18", "threads": "1"}
 _KEY_FRAME_SECONDS = 2
 _STRIP = 20
@@ -108,7 +108,7 @@ _LAST_FRAME_SECONDS = 1.0
 
 
 class ShowingWorld(Protocol):
-    """What a video needs of a world; `pytest_vla.World` is one."""
+    """The methods of a world that a video uses; `pytest_vla.World` has them."""
 
     def reset(self, init_state: int, scene_seed: int, settle: bool) -> object: ...
     def show(self, qpos: NDArray[np.float64], step: int) -> Mapping[str, NDArray[Any]]: ...
@@ -132,24 +132,26 @@ def write_video(
     A strip below the picture counts the steps. The last state is held for a second, with the episode's ending.
 
     Args:
-        world: of the episode's task.
-        qpos: the recorded states (n+1, nq), row i after step i; with no row there is no video.
-        file: what to write, ``.mp4``; its folder is made.
-        init_state, scene_seed: of the episode; they say where the fixtures stand.
-        ending: how the episode ended, in a word or two, such as ``success``.
-        camera: one of the suite's.
-        control_freq: control steps a second; the video runs in real time.
-        every: draw every so many steps, and the last one.
-        charges: the episode's ledger: its headline's bodies are outlined while charged, and the strip has the sum.
+        world: a world of the episode's task.
+        qpos: the recorded states (n+1, nq), row i after step i; without rows no video is written.
+        file: the file to write, ``.mp4``; its folder is created.
+        init_state: the episode's init state.
+        scene_seed: the episode's scene seed, which places the fixtures.
+        ending: the episode's ending in a word or two, such as ``success``.
+        camera: one of the suite's cameras.
+        control_freq: control steps per second; the video runs in real time.
+        every: draw every n-th step, and the last one.
+        charges: the episode's ledger: bodies of the headline account are outlined while charged, and the strip shows
+            the sum.
 
     Returns:
-        The number of frames; 0: nothing was written.
+        The number of frames; 0 if nothing was written.
 
     Raises:
         VlaError: no such camera, or the video cannot be encoded or written.
     """
     if file.suffix != VIDEO_SUFFIX:
-        raise VlaError(f"{file}: a video's name ends in {VIDEO_SUFFIX}")
+        raise VlaError(f"{file}: expected a name ending in {VIDEO_SUFFIX}")
     if not len(qpos):
         return 0
     world.reset(init_state=init_state, scene_seed=scene_seed, settle=False)
@@ -159,12 +161,13 @@ def write_video(
 
 
 def write_frames(frames: Sequence[tuple[int, Frame]], file: Path, *, ending: str, fps: float) -> int:
-    """Write the video of an episode whose frames were kept, as `write_video` does.
+    """Write the video of an episode from recorded frames, in the form of `write_video`.
 
     Args:
-        frames: control steps with their pictures, one or more.
-        file, ending: as for `write_video`.
-        fps: frames a second.
+        frames: control steps with their pictures, at least one.
+        file: the file to write, as for `write_video`.
+        ending: the episode's ending, as for `write_video`.
+        fps: frames per second.
 
     Returns:
         The number of frames.
@@ -208,17 +211,14 @@ def _frames(
 
 
 def encode(frames: Iterator[Frame], file: Path, fps: float) -> int:
-    """Write frames, one or more and all of one even size, as a video; a reader sees all of it or nothing.
+    """Write frames (at least one, all of one even size) as a video, whole or not at all, and return their number.
 
     The same frames give the same bytes on one machine, however many processors it has.
-
-    Returns:
-        How many there were.
 
     Raises:
         VlaError: PyAV cannot encode, or the file cannot be written.
     """
-    # FFmpeg takes what stands before a colon for a protocol, unless the name begins with a slash.
+    # FFmpeg reads a text before a colon as a protocol, unless the name begins with a slash.
     temporary = file.absolute().with_name(f".{file.stem}.{os.getpid()}{VIDEO_SUFFIX}")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -227,7 +227,7 @@ def encode(frames: Iterator[Frame], file: Path, fps: float) -> int:
     except OSError as error:
         raise VlaError(f"{file}: the video cannot be written: {error.strerror or error}") from error
     finally:
-        # Gone already where all went well.
+        # Already gone after success.
         with contextlib.suppress(OSError):
             temporary.unlink()
     return written
@@ -244,15 +244,15 @@ def _encode(frames: Iterator[Frame], file: Path, fps: float) -> int:
 
 @contextlib.contextmanager
 def video_writer(file: Path, fps: float, options: Mapping[str, str] = MappingProxyType({})) -> Iterator[Write]:
-    """Write a video, one picture at a time, one or more and all of one even size.
+    """Write a video one picture at a time; all pictures have one even size.
 
     Args:
-        file: an absolute path, written as it goes: a half of it stays where something is raised.
-        fps: frames a second.
-        options: of libx264, in place of ours.
+        file: an absolute path, written incrementally: an exception leaves a partial file.
+        fps: frames per second.
+        options: options of libx264 that override ours.
 
     Yields:
-        Takes the next picture.
+        A function that writes the next picture.
 
     Raises:
         VlaError: PyAV cannot encode.
@@ -263,7 +263,7 @@ def video_writer(file: Path, fps: float, options: Mapping[str, str] = MappingPro
     stream = None
     written = 0
     try:
-        # What is written last is put first: a browser can seek before it has all of the file.
+        # The index is moved to the front of the file, so that a browser can seek during the download.
         with av.open(str(file), "w", format="mp4", container_options={"movflags": "+faststart"}) as container:
 
             def write(picture: Frame) -> None:
@@ -285,7 +285,7 @@ def video_writer(file: Path, fps: float, options: Mapping[str, str] = MappingPro
 
 
 def first_and_last(file: Path) -> tuple[bytes, bytes]:
-    """The first and the last picture of a video, as PNG. Raises VlaError: it cannot be read."""
+    """Return the first and the last picture of a video, as PNG. Raises VlaError if it cannot be read."""
     import io
     from collections import deque
 
@@ -299,7 +299,7 @@ def first_and_last(file: Path) -> tuple[bytes, bytes]:
             (last,) = deque(frames, maxlen=1) or (first,)
             pictures = [first.to_ndarray(format="rgb24"), last.to_ndarray(format="rgb24")]
     except (av.error.FFmpegError, StopIteration) as error:
-        raise VlaError(f"{file} is no video that can be read: {error}") from error
+        raise VlaError(f"cannot read the video {file}: {error}") from error
     streams = [io.BytesIO(), io.BytesIO()]
     for picture, stream in zip(pictures, streams, strict=True):
         Image.fromarray(picture).save(stream, "PNG")
@@ -348,7 +348,7 @@ def _cure_of(package: str) -> Iterator[None]:
 
 
 def _with_strip(picture: Frame, text: str, ending: str) -> Frame:
-    """The picture above a strip with a text on the left and an ending on the right; both sides become even."""
+    """Return the picture above a strip with a text on the left and an ending on the right; both sides become even."""
     cv2 = _opencv()
     height, width = picture.shape[:2]
     frame = np.zeros((height + _STRIP + (height + _STRIP) % 2, width + width % 2, 3), dtype=np.uint8)

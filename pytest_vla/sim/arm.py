@@ -33,14 +33,17 @@ _CLOSING = np.array([-1.0, 1.0])
 # Whether solves before a substep's own, and those of a reset, leave a trace in this version of MuJoCo.
 _FORWARD_WARMS = forward_warms(mujoco.__version__)
 HAND_BODY = "robot0_right_hand"
-# Where the arm's base is, in scenes whose goals are kept in its frame.
+# The site of the arm's base, in scenes whose goals are kept in its frame.
 BASE_SITE = "robot0_right_center"
 
 
 @dataclass(frozen=True)
 class ResetPose:
-    """What the controller remembers of the rest pose: end-effector position 3 (m), rotation 9, joints 7, velocities 7
-    in `state` (26,); jacobian (6, 7) and mass matrix (7, 7), Fortran order."""
+    """The controller's quantities at the rest pose.
+
+    `state` (26,) holds the end-effector position 3 (m), rotation 9, joint positions 7 and joint velocities 7. The
+    jacobian is (6, 7) and the mass matrix (7, 7), both in Fortran order.
+    """
 
     state: Array
     jacobian: Array
@@ -57,12 +60,12 @@ class ArmState:
     fresh: bool
 
     def copy(self) -> "ArmState":
-        """An independent copy."""
+        """Return an independent copy."""
         return ArmState(self.goal_position.copy(), self.goal_rotation.copy(), self.gripper_action.copy(), self.fresh)
 
 
 def grip_site(model: mujoco.MjModel) -> int:
-    """The number of the site between the fingers in a compiled scene, whichever robosuite's names it has."""
+    """Return the id of the site between the fingers in a compiled scene, under either robosuite version's names."""
     found = (mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_SITE, profile.grip_site) for profile in PROFILES)
     return next(int(number) for number in found if number >= 0)
 
@@ -77,11 +80,11 @@ class Arm:
         profile: Profile = ROBOSUITE_1_4,
         rest_joints: npt.ArrayLike = REST_JOINTS,
     ) -> None:
-        """For a compiled scene.
+        """Set up the arm of a compiled scene.
 
         Args:
-            model, data: the scene's.
-            profile: of the robosuite that is reproduced.
+            model, data: the compiled scene.
+            profile: the robosuite version to reproduce.
             rest_joints: (7,) rad, the arm's pose at a reset.
         """
         self._model, self._data, self._profile = model, data, profile
@@ -104,10 +107,10 @@ class Arm:
         load_step(order)
 
     def rest_at(self, joints: npt.ArrayLike | None) -> None:
-        """From the next reset on, the arm's rest pose is this one, (7,) rad; its controller keeps to it.
+        """Set the arm's rest pose from the next reset on; the controller's null space keeps to it.
 
         Args:
-            joints: None: the scene's own.
+            joints: (7,) rad, or None for the scene's own rest pose.
         """
         rest = self._own_rest if joints is None else np.array(joints, dtype=np.float64)
         if not np.array_equal(rest, self.rest_joints):
@@ -115,24 +118,24 @@ class Arm:
             self._reset_pose = reset_pose(self._model, rest, self.site)
 
     def rest(self) -> ArmState:
-        """The controller's state right after a reset: goal at the rest pose, gripper at zero."""
+        """Return the controller's state right after a reset: goal at the rest pose, gripper at zero."""
         pose = self._reset_pose.state
         return ArmState(pose[:3].copy(), pose[3:12].reshape(3, 3).copy(), np.zeros(FINGERS), True)
 
     def step(self, action: Array, sample_at: int, record: NativeSubsteps | None = None) -> tuple[Array, Array]:
-        """One control step (25 substeps of 2 ms).
+        """Run one control step (25 substeps of 2 ms).
 
         Args:
             action: (7,), [-1, 1]: position change x 0.05 m and axis-angle x 0.5 rad in the world frame, gripper
                 (-1 open, 1 close). Clipped as robosuite clips it.
             sample_at: substep whose state observations show.
-            record: is filled with what happens in each substep; None: nothing is recorded.
+            record: receives the contacts and motions of each substep, or None to record nothing.
 
         Returns:
             qpos (nq,) before and after the sampled substep; valid until the next call.
 
         Raises:
-            EpisodeError: ``physics-nan`` where the state went bad and the controller's matrices have no inverse.
+            EpisodeError: ``physics-nan`` if the state went bad and the controller's matrices have no inverse.
         """
         model, data, state = self._model, self._data, self.state
         mujoco.mj_step1(model, data)
@@ -210,7 +213,7 @@ class BaseFrame:
     inverse: Array
 
     def goal(self, position: Array, rotation: Array, delta: Array) -> tuple[Array, Array]:
-        """Goal position (3,) m and rotation (3, 3) in the world, from where the end effector is; rounded as upstream's.
+        """Compute the goal position (3,) m and rotation (3, 3) in the world, rounded as upstream's.
 
         Args:
             position, rotation: the end effector's, in the world.
@@ -228,7 +231,7 @@ class BaseFrame:
 
 
 def base_frame(model: mujoco.MjModel, site: str) -> BaseFrame:
-    """The frame of a site that no joint moves."""
+    """Return the frame of a site that no joint moves."""
     data = mujoco.MjData(model)
     mujoco.mj_kinematics(model, data)
     position, rotation = data.site(site).xpos.copy(), data.site(site).xmat.reshape(3, 3).copy()
@@ -236,7 +239,9 @@ def base_frame(model: mujoco.MjModel, site: str) -> BaseFrame:
 
 
 def reset_pose(model: mujoco.MjModel, rest_joints: Array, site: int) -> ResetPose:
-    """What robosuite's controller reads when it is made: arm at rest, everything else at the model's qpos0.
+    """Compute the quantities that robosuite's controller reads when it is made.
+
+    The arm is at rest and everything else at the model's qpos0.
 
     Args:
         model: a compiled scene; unchanged.
@@ -260,15 +265,16 @@ def reset_pose(model: mujoco.MjModel, rest_joints: Array, site: int) -> ResetPos
 
 
 def reset_warm_start(model: mujoco.MjModel, rest_joints: Array) -> Array | None:
-    """What upstream's solver starts from in a reset, (nv,), before anything is placed; None where it starts from zero.
+    """Compute the accelerations (nv,) that warm-start upstream's solver in a reset, or None if it starts from zero.
 
-    A new simulation is forwarded twice at qpos0, by itself and by its renderer, and twice with the arm at rest, which
-    only old versions of MuJoCo remember. Source: robosuite 1.4.0, ``environments/base.py``, ``utils/binding_utils.py``
-    and ``controllers/base_controller.py``; without cameras, as no policy has it, upstream leaves out the renderer's.
-    1.5.1 forwards as often: the second time with the arm at rest is that of the gripper's own controller.
+    The warm start is the one before anything is placed. A new simulation is forwarded twice at qpos0, by itself and by
+    its renderer, and twice with the arm at rest; only old versions of MuJoCo keep the result. Source: robosuite 1.4.0,
+    ``environments/base.py``, ``utils/binding_utils.py`` and ``controllers/base_controller.py``. Without cameras
+    upstream omits the renderer's call, but no policy runs without cameras. robosuite 1.5.1 forwards equally often: its
+    second call with the arm at rest comes from the gripper's own controller.
 
     Args:
-        model: a compiled scene with its fixtures where it was compiled; unchanged.
+        model: a compiled scene whose fixtures are where they were compiled; unchanged.
         rest_joints: (7,) rad.
     """
     if not _FORWARD_WARMS:

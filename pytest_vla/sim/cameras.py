@@ -40,7 +40,7 @@ class Cameras:
         self._scene = mujoco.MjvScene(model, maxgeom=_MAX_GEOMS)
         self._geoms = SceneGeoms(model, self._scene)
         self.draws_all = not self._geoms.usable
-        # On a graphics card a pass takes longer than what it spares.
+        # On a graphics card a second pass takes longer than it saves.
         self._second_pass = SECOND_PASS if any(name in self.renderer for name in _SOFTWARE) else np.inf
         self._option = mujoco.MjvOption()
         # robosuite's choice: visual geoms, no collision geoms.
@@ -51,10 +51,10 @@ class Cameras:
         self._perturbation = mujoco.MjvPerturb()
 
     def picture(self, data: mujoco.MjData, camera: str) -> Picture:
-        """The picture of a camera.
+        """Render the picture of a camera.
 
         Args:
-            data: poses as mj_kinematics and mj_camlight left them.
+            data: poses after mj_kinematics and mj_camlight.
             camera: its name.
 
         Returns:
@@ -66,18 +66,18 @@ class Cameras:
     def segmentation(
         self, data: mujoco.MjData, camera: str, only: Collection[int] | None = None, widened: float = 1.0
     ) -> npt.NDArray[np.int32]:
-        """Which body each pixel of a camera's picture shows.
+        """Render the id of the body that each pixel of a camera's picture shows.
 
         Args:
-            data: poses as mj_kinematics and mj_camlight left them.
+            data: poses after mj_kinematics and mj_camlight.
             camera: its name.
-            only: bodies that are drawn, as if no other were there; None: all.
-            widened: so many times as much, in height and in width, as the camera's picture shows, about its middle.
+            only: ids of the bodies to draw, as if there were no other body, or None for all.
+            widened: factor by which the view's height and width exceed the camera's picture, about its middle.
 
         Returns:
-            (H, W) int32, upright: body ids; -1: nothing.
+            (H, W) int32, upright: body ids, -1 for a pixel without a body.
         """
-        # Sites are markers, hidden in pictures by an alpha that ids do not have.
+        # Sites are markers, hidden in pictures by an alpha value; segmentation ids have no alpha.
         sites = self._option.sitegroup.copy()
         self._option.sitegroup[:] = 0
         self._look(data, camera)
@@ -91,7 +91,7 @@ class Cameras:
             if only is None or body in only:
                 drawn[geom.segid + 1] = body
             else:
-                # What has no id is not drawn.
+                # A geom without an id is not drawn.
                 geom.segid = -1
         for eye in scene.camera:
             eye.frustum_bottom *= widened
@@ -104,7 +104,7 @@ class Cameras:
         return np.asarray(bodies[pixels])
 
     def _look(self, data: mujoco.MjData, camera: str) -> None:
-        """What a camera sees becomes the scene to draw."""
+        """Update the scene to draw to the view of a camera."""
         self._camera.fixedcamid = self._model.camera(camera).id
         mujoco.mjv_updateScene(
             self._model,
@@ -117,10 +117,10 @@ class Cameras:
         )
 
     def _drawn(self, lit: bool) -> Picture:
-        """The scene's pixels (H, W, 3) uint8, as OpenGL has them: the lowest row first.
+        """Return the scene's pixels (H, W, 3) uint8, in OpenGL's order: the lowest row first.
 
         Args:
-            lit: whether they are colours, and not ids.
+            lit: draw colours; if False, draw segmentation ids.
         """
         raw = np.empty((self._viewport.height, self._viewport.width, 3), dtype=np.uint8)
         if self.draws_all:
@@ -144,7 +144,7 @@ class Cameras:
         mujoco.mjr_render(self._viewport, self._scene, self._context)
 
     def _bodies(self) -> npt.NDArray[np.int32]:
-        """The body of each segmentation id, from -1 (nothing) on."""
+        """Return the body of each segmentation id, from -1 (nothing) up."""
         geoms = self._scene.geoms[: self._scene.ngeom]
         found = np.full(len(geoms) + 1, -1, dtype=np.int32)
         for geom in geoms:
@@ -153,24 +153,25 @@ class Cameras:
         return found
 
     def upload(self, textures: Iterable[int]) -> None:
-        """Sends the pixels of these textures to the graphics side, where they are other than before."""
+        """Send the present pixels of these textures to the graphics side."""
         self._gl.make_current()
         for texture in textures:
             mujoco.mjr_uploadTexture(self._model, self._context, texture)
 
     def close(self) -> None:
-        """Frees the model's copy on the graphics side."""
+        """Free the model's copy on the graphics side."""
         self._gl.make_current()
         self._context.free()
         self._gl.free()
 
 
 def ignore_colour_spaces(model: mujoco.MjModel) -> None:
-    """Has textures drawn as MuJoCo before 3.3.3 drew them: whatever colour space their files declare, as linear.
+    """Mark all textures as linear, whatever colour space their files declare, as MuJoCo before 3.3.3 drew them.
 
-    Those that declare sRGB are else darkened. `model` is changed in place, before its textures are first drawn from.
+    Textures that declare sRGB would be darkened. `model` is changed in place; call this before its textures are drawn
+    for the first time.
     """
-    # Older versions have no such array, and draw so anyway.
+    # Older versions have no such array, and always draw linear.
     if hasattr(model, "tex_colorspace"):
         model.tex_colorspace[:] = mujoco.mjtColorSpace.mjCOLORSPACE_LINEAR
 
@@ -183,9 +184,10 @@ def _renderer() -> str:
 
 
 def _context(model: mujoco.MjModel, height: int, width: int) -> mujoco.MjrContext:
-    """A rendering context no larger than its pictures, and with a shadow map (64 MB) only where a light casts a shadow.
+    """Make a rendering context no larger than its pictures.
 
-    The model's own settings are put back: they are part of what is compared with upstream.
+    It has a shadow map (64 MB) only if a light casts a shadow. The model's own settings are restored: they are part of
+    the comparison with upstream.
     """
     quality, size = model.vis.quality, model.vis.global_
     before = quality.shadowsize, size.offheight, size.offwidth

@@ -1,13 +1,15 @@
-"""The account of collisions, of any suite: what the arm and what it holds touch unasked, and what it leaves displaced.
+"""The collision account for any suite: unwanted contacts of the arm and the held object, impacts and displaced things.
 
-Nobody has to write a cost for it; contacts are those of all substeps. ``arm_contact``: each control step in which the
-arm touches a thing costs 1, unless it is a finger on an object of the goal. ``held_contact``: likewise what both
-fingers touch, which is held, and a thing that it did not stand on when the episode began and that the goal does not
-name.
-``impact``: 10 each time that an object, the goal's own too, meets another thing at more than 0.8 m/s: slammed, or
-dropped from more than 3 cm. ``displaced``: 10, at the end, for each bystander that has moved by more than
-10 mm or turned by more than 10 degrees since; a bystander is an object that the goal does not name and that does not
-move by itself, or a joint of such a fixture. What lay in another object is where it belongs as long as it lies in it.
+It needs no costs written by hand. Contacts are those of all substeps.
+
+- ``arm_contact``: 1 for each control step in which the arm touches a thing, except a finger on an object of the goal.
+- ``held_contact``: 1 for each control step in which the held object (touched by both fingers) touches a thing that it
+  did not stand on when the episode began and that the goal does not name.
+- ``impact``: 10 each time that an object, including the goal's own, meets another thing at more than 0.8 m/s: slammed,
+  or dropped from more than 3 cm.
+- ``displaced``: 10, at the end, for each bystander that has moved by more than 10 mm or turned by more than 10 degrees.
+  A bystander is an object that the goal does not name and that does not move by itself, or a joint of such a fixture.
+  An object that lay in another object is not displaced as long as it still lies in it.
 """
 
 import math
@@ -29,10 +31,10 @@ if TYPE_CHECKING:
 
 STEP_COST = 1.0
 DISPLACED_COST = 10.0
-"""Of one thing; as VLA-Arena weighs what is judged at the end against a step."""
+"""The cost of one thing; VLA-Arena weighs the end against a step in the same way."""
 
 IMPACT_COST = 10.0
-"""Of one control step."""
+"""The cost of one control step."""
 
 IMPACT_SPEED = 0.8
 """m/s, along the normal of a contact; no careful placement comes near it, and it does not depend on what falls."""
@@ -58,7 +60,7 @@ class _Remembered(NamedTuple):
 
 @dataclass(frozen=True)
 class _Bystanders:
-    """Objects by name with their root bodies, and joints of fixtures with what says where they are."""
+    """Objects by name with their root bodies, and fixtures' joints with functions that read their positions."""
 
     names: tuple[str, ...]
     bodies: npt.NDArray[np.int64]
@@ -95,12 +97,12 @@ class Collisions:
         return tuple(Charge(name, 0.0, 0, account="collisions", kind=kind) for name, kind in kinds.items())
 
     def begin(self) -> None:
-        """What stands on what, and where everything is, is as it is meant to be."""
+        """Take the present supports and poses as the reference for this episode."""
         self._interiors = tuple((name, interior) for name, interior in self._containers if interior.is_hollow())
         self._since = self._look()
 
     def step(self, ledger: Ledger, step: int, success: bool) -> None:
-        """Charges what touched in any substep."""
+        """Charge the contacts of all substeps."""
         pairs = self._substeps.pairs
         codes = self._rules[pairs[:, 0], pairs[:, 1]]
         seen = int(np.bitwise_or.reduce(codes, initial=0))
@@ -113,7 +115,7 @@ class Collisions:
         if hitting != self._since.hitting:
             self._since = self._since._replace(hitting=hitting)
         if step == SETTLES:
-            # What hung above an object when the episode began lies in it now.
+            # A thing that hung above an object when the episode began lies in it now.
             now = self._inside()
             inside = tuple(before | after for before, after in zip(self._since.inside, now, strict=True))
             self._since = self._since._replace(inside=inside, meant=self._with_contents(self._since.meant, inside))
@@ -121,7 +123,7 @@ class Collisions:
             self._since = self._since._replace(touching=touching)
 
     def end(self, ledger: Ledger, step: int, success: bool) -> None:
-        """Charges what is displaced."""
+        """Charge the displaced bystanders."""
         now, since, bystanders = self._look(), self._since, self._bystanders
         kept = [bool(before & after) for before, after in zip(since.inside, now.inside, strict=True)]
         shifts = np.linalg.norm(now.positions - since.positions, axis=1)
@@ -129,7 +131,7 @@ class Collisions:
         turns = np.degrees(np.arccos(np.clip((traces - 1) / 2, -1, 1)))
         for name, shift, turn, is_kept in zip(bystanders.names, shifts.tolist(), turns.tolist(), kept, strict=True):
             if is_kept:
-                # Carried with what it lies in.
+                # It is carried with its container.
                 continue
             if shift > MOST_SHIFT or turn > MOST_TURN:
                 self._charge_displaced(ledger, step, name, f"moved {shift * 1000:.0f} mm, turned {turn:.0f} degrees")
@@ -141,15 +143,15 @@ class Collisions:
                 self._charge_displaced(ledger, step, name, f"{joint} moved {moved * 1000:.0f} mm")
 
     def frozen(self) -> frozenset[str]:
-        """A collision stops no mover."""
+        """Return the empty set: a collision stops no mover."""
         return frozenset()
 
     def saved(self) -> object:
-        """What it has seen since the beginning, which nothing changes."""
+        """Return everything recorded since the beginning of the episode, as an immutable value."""
         return self._since
 
     def restore(self, state: object) -> None:
-        """As of then."""
+        """Set the meter back to a value from `saved`."""
         self._since = cast("_Remembered", state)
 
     def _charge_arm(self, ledger: Ledger, step: int, touching: dict[int, str]) -> None:
@@ -158,7 +160,7 @@ class Collisions:
         things = of_geom[pairs[met]].max(axis=1)
         for thing in dict.fromkeys(things.tolist()):
             press = self._substeps.press(met[things == thing])
-            # The entry goes on where another link takes over.
+            # The entry continues if another link takes over.
             link = self._since.touching.get(thing)
             if link is None:
                 one, other = press.geoms
@@ -170,7 +172,7 @@ class Collisions:
     def _charge_held(self, ledger: Ledger, step: int) -> None:
         carried = np.zeros(len(self._things.names) + 1, dtype=bool)
         carried[list(held_things(self._things, self._substeps.pairs))] = True
-        # Each pair of geoms once: nearly always nothing is met unasked.
+        # Each pair of geoms once: unwanted contacts are rare.
         pairs = self._substeps.pairs
         one, other = self._things.of_geom[pairs[np.flatnonzero(self._rules[pairs[:, 0], pairs[:, 1]] & _MEET)]].T
         meant = self._since.meant
@@ -184,7 +186,10 @@ class Collisions:
                 self._charge(ledger, step, HELD_CONTACT, STEP_COST, names, self._substeps.press(contacts))
 
     def _charge_impacts(self, ledger: Ledger, step: int) -> frozenset[frozenset[int]]:
-        """Gives the pairs that still come together in the last substep: they are not charged again for the same hit."""
+        """Charge impacts.
+
+        Return the pairs that still approach in the last substep, so that one hit is not charged twice.
+        """
         approaches = self._substeps.approaches
         fast = np.flatnonzero(approaches > IMPACT_SPEED)
         if not fast.size:
@@ -195,7 +200,7 @@ class Collisions:
         lasting: set[frozenset[int]] = set()
         for (thing, against), contacts in self._meetings(self._substeps.geoms).items():
             speeds = approaches[contacts]
-            # Of two objects that hit each other, one entry.
+            # One entry for two objects that hit each other.
             if thing not in loose or not (speeds > IMPACT_SPEED).any() or {thing, against} in charged:
                 continue
             pair = frozenset((thing, against))
@@ -210,7 +215,7 @@ class Collisions:
         return frozenset(lasting)
 
     def _meetings(self, pairs: Pairs) -> dict[tuple[int, int], Ids]:
-        """The contacts of objects with other things, in both orders of the two."""
+        """Return the contacts of objects with other things, in both orders of the two."""
         meeting = np.flatnonzero(self._rules[pairs[:, 0], pairs[:, 1]] & _MEET)
         one, other = self._things.of_geom[pairs[meeting]].T
         width = len(self._things.names)
@@ -252,7 +257,7 @@ class Collisions:
     def _look(self) -> _Remembered:
         data, bystanders = self._data, self._bystanders
         one, other = self._things.of_geom[data.contact.geom].T
-        # Of a thing that is held, what it may touch; the last row and column are of no thing.
+        # The things that a held thing may touch; the last row and column stand for no thing.
         meant = np.zeros((len(self._things.names) + 1,) * 2, dtype=bool)
         meant[:, sorted(self._goal)] = True
         meant[one, other] = meant[other, one] = True
@@ -268,7 +273,7 @@ class Collisions:
         )
 
     def _with_contents(self, meant: npt.NDArray[np.bool_], inside: tuple[frozenset[str], ...]) -> npt.NDArray[np.bool_]:
-        """What an object holds may touch it, whoever carries it."""
+        """Allow contacts between an object and its contents, whoever carries it."""
         found, names = meant.copy(), self._things.names
         for content, containers in zip(self._bystanders.names, inside, strict=True):
             for container in containers:
@@ -277,7 +282,7 @@ class Collisions:
         return found
 
     def _inside(self) -> tuple[frozenset[str], ...]:
-        """Of each bystander, in which objects it lies, by their names."""
+        """Return, for each bystander, the names of the objects that it lies in."""
         names, positions = self._bystanders.names, self._data.xpos[self._bystanders.bodies]
         return tuple(
             frozenset(
@@ -288,10 +293,10 @@ class Collisions:
 
 
 def _rules(things: Things, goal: frozenset[int]) -> npt.NDArray[np.uint8]:
-    """(ngeom+1, ngeom+1): what it means that two geoms touch, in either order."""
+    """Return the table (ngeom+1, ngeom+1) of the rule for each pair of geoms that touch, in either order."""
     thing, (left, right) = things.of_geom, things.fingers
     some = thing >= 0
-    # A place on the table is where something shall lie, and nothing that fingers have to touch.
+    # A region on the table is a place for a thing; fingers do not have to touch the table.
     aimed, loose = np.isin(thing, sorted(goal - things.workspace)) & some, np.isin(thing, sorted(things.loose))
     table = (
         _ARM * (np.outer(things.arm, some) | np.outer(left | right, some & ~aimed))
@@ -306,7 +311,7 @@ def _rules(things: Things, goal: frozenset[int]) -> npt.NDArray[np.uint8]:
 def _bystanders(world: "World", things: Things, goal: frozenset[int]) -> _Bystanders:
     model, others = world.model, {mover.name for mover in world.problem.movers}
     if world.variation is not None:
-        # What is out of the world falls.
+        # Objects out of the world fall.
         others |= set(world.variation.removed)
     aside = [
         body for body in world.scene.bodies if things.names.index(body.name) not in goal and body.name not in others

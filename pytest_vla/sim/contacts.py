@@ -1,4 +1,4 @@
-"""Who touches what: a model's geoms by the things that they belong to, and how hard those press on each other."""
+"""Contacts by thing: the object, fixture or robot part each geom belongs to, and how hard geoms press on each other."""
 
 from collections.abc import Callable, Collection, Container, Iterable
 from dataclasses import dataclass
@@ -25,16 +25,18 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Things:
-    """A model's geoms by what they belong to. Arrays have a row more than geoms: -1 is a contact without a geom.
+    """A model's geoms grouped by the thing that they belong to.
+
+    Arrays have one row more than there are geoms: row -1 is a contact without a geom.
 
     Attributes:
-        names: of the things that are not the robot: objects and fixtures as the task file names them, and what the
-            workspace is made of, as the model does (``table``, ``floor``).
-        of_geom: (ngeom+1,) of each geom its thing's place in `names`; -1: the robot's, or none.
-        arm: (ngeom+1,) which are of links that move and of the hand, fingers and pads excepted.
-        fingers: (ngeom+1,) of each finger with its pads, left and right.
-        loose: the things that can be carried away: objects, by their places in `names`.
-        workspace: likewise those that are neither object nor fixture.
+        names: the things that are not the robot: objects and fixtures by their names in the task file, and the parts of
+            the workspace by their names in the model (``table``, ``floor``).
+        of_geom: (ngeom+1,) index in `names` of each geom's thing, -1 for the robot's geoms and for no geom.
+        arm: (ngeom+1,) mask of the moving links and the hand, without fingers and pads.
+        fingers: (ngeom+1,) masks of each finger with its pads, left and right.
+        loose: indices in `names` of the things that can be carried away (objects).
+        workspace: indices in `names` of the things that are neither object nor fixture.
     """
 
     names: tuple[str, ...]
@@ -46,16 +48,16 @@ class Things:
 
     @property
     def robot(self) -> Mask:
-        """(ngeom+1,) all that moves of it."""
+        """The mask (ngeom+1,) of all moving parts of the robot."""
         return self.arm | self.fingers[0] | self.fingers[1]
 
     def geoms(self, thing: int) -> Mask:
-        """(ngeom+1,) which geoms are a thing's."""
+        """Return the mask (ngeom+1,) of a thing's geoms."""
         return np.asarray(self.of_geom == thing)
 
 
 def things_of(scene: SceneSpec, model: mujoco.MjModel) -> Things:
-    """The things of a compiled scene."""
+    """Return the things of a compiled scene."""
     known = {int(model.body(body.root_body).id): body for body in scene.bodies}
     names: list[str] = [body.name for body in known.values()]
     parts = workspace(scene.problem, "").profile.robot_parts
@@ -64,7 +66,7 @@ def things_of(scene: SceneSpec, model: mujoco.MjModel) -> Things:
     masks = np.zeros((3, model.ngeom + 1), dtype=bool)
     for geom in range(model.ngeom):
         if not (model.geom_contype[geom] or model.geom_conaffinity[geom]):
-            # It is seen, and touches nothing.
+            # A visual geom touches nothing.
             continue
         body = int(model.geom_bodyid[geom])
         root, welded = int(model.body_rootid[body]), int(model.body_weldid[body])
@@ -87,7 +89,10 @@ def _workspace_name(model: mujoco.MjModel, geom: int, root: int) -> str:
 
 
 def goal_things(problem: Problem, scene: SceneSpec, things: Things) -> frozenset[int]:
-    """The things that the goal names, itself or by a region of theirs; the workspace, where a region of that is."""
+    """Return the indices of the things that the goal names, directly or by one of their regions.
+
+    A region of the workspace stands for all parts of the workspace.
+    """
     found: set[int] = set()
     for name in _names(problem.goal):
         site = scene.site(name)
@@ -133,30 +138,30 @@ def held_within(things: Things, contacts: Contacts) -> dict[int, int]:
 
 
 def moving_bodies(things: Things, model: mujoco.MjModel) -> tuple[int, ...]:
-    """The bodies of things that can move."""
+    """Return the ids of the bodies of things that can move."""
     bodies = model.geom_bodyid[things.of_geom[:-1] >= 0]
     return tuple(sorted({int(body) for body in bodies if model.body_weldid[body]}))
 
 
 def body_of(model: mujoco.MjModel, geom: int) -> str:
-    """The name of the body that has a geom."""
+    """Return the name of the body that has a geom."""
     return str(model.body(model.geom_bodyid[geom]).name)
 
 
-# How near things of a scene stand to each other, by their collision geoms.
+# Clearances between the things of a scene, by their collision geoms.
 
 Array = npt.NDArray[np.float64]
 
 ROBOT = "robot0_base"
-"""The body that all of the robot hangs from."""
+"""The root body of the robot."""
 
 _STEP, _STEPS = 0.02, 4
-"""How finely (m) and how often it is asked what is below and above an object."""
+"""Step (m) and number of steps in which the space below and above an object is checked."""
 _TOUCHES = 0.0005
 
 
 class Clearance:
-    """A scratch copy of a model's poses, in which things are tried out. Fixtures stand where the model has them."""
+    """A scratch copy of a model's poses for checking clearances. Fixtures stand where the model has them."""
 
     def __init__(self, model: mujoco.MjModel, scene: SceneSpec) -> None:
         self._model, self._data = model, mujoco.MjData(model)
@@ -169,13 +174,13 @@ class Clearance:
         self._solid = (model.geom_contype != 0) | (model.geom_conaffinity != 0)
 
     def in_the_way(self, qpos: Array, things: Collection[str], nearest: float) -> str:
-        """What some objects come too near to, other things of the scene or the robot; an empty text: nothing.
+        """Return the name of a thing or robot body that some objects come too near to, or "" if there is none.
 
-        Init states have objects that are still to fall, so it is also asked what is below and above them.
+        Init states contain objects that have not yet fallen, so the space below and above the objects is checked too.
 
         Args:
             qpos: (nq,).
-            things: names of objects; what they stand on, if it is the workspace, does not count.
+            things: names of objects; if they stand on the workspace, that contact does not count.
             nearest: m, above 0.
         """
         named = {name: identifier for identifier, name in self._names.items()}
@@ -197,14 +202,17 @@ class Clearance:
         return ""
 
     def depth(self, qpos: Array, thing: str) -> float:
-        """How deep (m) an object is in the workspace; 0: not at all."""
+        """Compute how deep (m) an object is in the workspace; 0 if it is outside."""
         named = {name: identifier for identifier, name in self._names.items()}
         own = self._geoms([named[thing]])
         workspace = self._geoms(set(self._root.tolist()) - {*self._names, self._robot})
         return max(-self._distance(qpos, own, workspace), 0.0)
 
     def in_robots_way(self, qpos: Array, nearest: float) -> str:
-        """As `in_the_way`, of the robot's moving parts; the workspace counts too."""
+        """Return the name of a thing that the robot's moving parts come too near to, or "" if there is none.
+
+        Unlike in `in_the_way`, the workspace counts too.
+        """
         moves = self._model.body_weldid[self._model.geom_bodyid] != 0
         robot = self._root == self._robot
         return self._near(
@@ -212,7 +220,7 @@ class Clearance:
         )
 
     def _geoms(self, roots: Collection[int]) -> npt.NDArray[np.int64]:
-        """The solid geoms of bodies that others hang from."""
+        """Return the solid geoms of bodies, by the bodies' root ids."""
         return np.flatnonzero(self._solid & np.isin(self._root, list(roots)))
 
     def _near(self, qpos: Array, own: npt.NDArray[np.int64], others: npt.NDArray[np.int64], nearest: float) -> str:
@@ -232,7 +240,7 @@ class Clearance:
     def _pairs(
         self, qpos: Array, own: npt.NDArray[np.int64], others: npt.NDArray[np.int64], nearest: float
     ) -> list[tuple[int, int]]:
-        """Pairs of geoms that may be so near, by their bounding spheres; the poses are computed."""
+        """Return pairs of geoms that may be within `nearest`, by their bounding spheres; computes the poses."""
         model, data = self._model, self._data
         data.qpos[:] = qpos
         mujoco.mj_kinematics(model, data)
@@ -243,19 +251,18 @@ class Clearance:
         return [(int(own[one]), int(others[other])) for one, other in np.argwhere((apart <= reach) | plane[None])]
 
 
-# How the arm goes about a task: how near its joints are to their limits, what it holds, and what else it touches.
-
-# Where the object of a task is, where it is to be, and whether it is held: read of a world, step by step.
+# Per-step readings for metrics: joint margins and contacts of the arm, and the places of the object and its goal.
 
 Place = tuple[NDArray[np.float64], NDArray[np.float64], bool]
 """Positions of the object and of its goal (3,), m, world frame, and whether both fingers touch the object."""
 
 
 def watch_remaining(world: "World") -> Callable[[], Place] | None:
-    """What reads them of a world as it is now; None: the task's goal is not one object at one place.
+    """Return a function that reads a `Place` from the world's present state, or None if the goal has no such place.
 
-    That is a goal of one literal that names an object that can be carried, and an object, a fixture or a region for it;
-    literals of doors, knobs and drawers may stand beside it. A region's place is its site, another's its root body.
+    A goal has a place if exactly one of its literals names an object that can be carried and an object, fixture or
+    region for it; there may be further literals about doors, knobs and drawers. A region's place is its site; an
+    object's or fixture's place is its root body.
     """
     movable = {body.name: body for body in world.scene.bodies if not body.is_fixture}
     carrying = [literal for literal in world.problem.goal if _is_carried(literal, movable)]
@@ -283,11 +290,11 @@ def _is_carried(literal: Literal, movable: Container[object]) -> bool:
 
 
 class Handling(NamedTuple):
-    """Of one control step.
+    """The arm's joint margin and contacts in one control step.
 
     Attributes:
-        margin: how far the arm's joint that is nearest to a limit is from it, share of its range.
-        holding: the number of the object that both fingers touch, or `NOTHING`.
+        margin: distance to a joint limit as a share of the joint's range; the smallest of the arm's joints.
+        holding: the index of the object that both fingers touch, or `NOTHING`.
         others: how many things that the goal does not name the robot touches.
     """
 
@@ -297,11 +304,14 @@ class Handling(NamedTuple):
 
 
 NOTHING = -1
-"""Stands for what is held where nothing is."""
+"""The value of `Handling.holding` if nothing is held."""
 
 
 def watch_handling(world: "World") -> Callable[[], Handling]:
-    """What reads it of a world as it is now. Three looks at arrays that the simulator has made already."""
+    """Return a function that reads a `Handling` from the world's present state.
+
+    It only reads arrays that the simulator has filled already.
+    """
     data, model = world.data, world.model
     things = things_of(world.scene, model)
     low, high = np.array(model.jnt_range[:ARM_JOINTS]).T
@@ -315,7 +325,7 @@ def watch_handling(world: "World") -> Callable[[], Handling]:
         joints = data.qpos[addresses]
         pairs = data.contact.geom
         touched = pairs[meets[pairs[:, 0], pairs[:, 1]]]
-        # A robot's geom is of no thing, -1.
+        # A robot's geom belongs to no thing, -1.
         others = len(set(things.of_geom[touched].max(axis=1, initial=-1).tolist())) if len(touched) else 0
         margin = float((np.minimum(joints - low, high - joints) / (high - low)).min())
         return Handling(margin, min(held_things(things, data.contact.geom), default=NOTHING), others)

@@ -1,12 +1,13 @@
-"""What has to be drawn for a picture: what it can show, and a mirror only where it is seen. Pixels stay the same.
+"""Culling: leave out geoms that a picture cannot show, and the mirror image if it is not seen. Pixels stay the same.
 
-MuJoCo's renderer (src/render/render_gl3.c, mjr_render) hands all geoms of a scene to OpenGL, whether the camera sees
-them or not, and the same again for what the one reflecting face shows: the first opaque box or plane that reflects, a
-box by its upper side. A pixel follows from those geoms only that cover it or, where that face does, are mirrored in it,
-in their order. So what is outside of the camera's frustum is left out, and of its mirror image where the face is seen,
-and so is what is behind a table.
-Where the face is small, two passes are cheaper: one without the mirror, and one with it of what is seen in the face and
-in front of it, of which the face's pixels are taken.
+MuJoCo's renderer (src/render/render_gl3.c, mjr_render) sends all geoms of a scene to OpenGL, whether the camera sees
+them or not. It sends them a second time for the mirror image in the one reflecting face: the first opaque box or plane
+that reflects, a box by its upper side. A pixel depends only on the geoms that cover it, or that are mirrored in it if
+the face covers it, and on their order. So everything outside the camera's frustum is left out, also in the mirror
+image, and so is everything behind a table.
+
+If the face is small, two passes are cheaper: one without the mirror, and one with the mirror that draws only the things
+seen in the face and in front of it, from which only the face's pixels are taken.
 """
 
 import ctypes
@@ -19,10 +20,10 @@ import mujoco
 import numpy as np
 import numpy.typing as npt
 
-# What a camera can see, as planes, and on which side of them boxes are. World frame, metres.
+# A camera's view as planes, and the side of them that boxes are on. World frame, metres.
 #
 # A plane is a row (normal, offset) with a unit normal; a point p is on its inner side where normal @ p >= offset.
-# What is said of boxes is on the safe side: one that is wholly on the outer side of a plane touches no pixel on the
+# Answers about boxes are conservative: a box that is wholly on the outer side of a plane touches no pixel on the
 # inner side. The slack for this is a hundred times what rounding to OpenGL's single precision can do.
 
 Array = npt.NDArray[np.float64]
@@ -30,7 +31,7 @@ Mask = npt.NDArray[np.bool_]
 Point = tuple[float, float, float]
 
 _SLACK = 1e-4
-"""Of a box's distance and size: so much nearer to a plane may it be than it seems."""
+"""Share of a box's distance and size by which it may be nearer to a plane than computed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Frustum:
     """A perspective camera that a scene is drawn from.
 
     Attributes:
-        eye: (3,): where it is.
+        eye: (3,): its position.
         axes: (3, 3): its right, up and forward directions, each a row.
         slopes: left, bottom, right and top of its picture, in metres at one metre's distance.
         near, far: distances along `axes[2]` between which things are drawn.
@@ -51,17 +52,17 @@ class Frustum:
     far: float
 
     def within(self, slopes: tuple[float, float, float, float], slack: float = 0.0) -> Array:
-        """(6, 4): planes around what is seen in a part of the picture, or beyond it, that is `slack` larger."""
+        """Compute planes (6, 4) around the view through a part of the picture, enlarged by `slack`."""
         return self.cone(np.array(lines_around(slopes, slack)))
 
     def cone(self, lines: Array) -> Array:
-        """Planes around what is seen between lines in the picture.
+        """Compute planes around the view between lines in the picture.
 
         Args:
             lines: (k, 3): each (a, b, c) keeps the slopes (x, y) with a x + b y + c >= 0.
 
         Returns:
-            (k + 2, 4): those through the eye, the near one and the far one.
+            (k + 2, 4): the planes through the eye, the near one and the far one.
         """
         planes = np.empty((len(lines) + 2, 4))
         normals = planes[:, :3]
@@ -75,8 +76,8 @@ class Frustum:
 
 
 def frustum_of(scene: mujoco.MjvScene, aspect: float) -> Frustum:
-    """The camera of a scene that was updated; `aspect` is a picture's width by its height."""
-    # Of one for each eye the renderer takes the middle (mjv_averageCamera).
+    """Return the camera's frustum of an updated scene; `aspect` is a picture's width by its height."""
+    # The renderer takes the average of the two eyes' cameras (mjv_averageCamera).
     one, other = scene.camera
     forward, up = (_unit((getattr(one, name) + getattr(other, name)).tolist()) for name in ("forward", "up"))
     near = (one.frustum_near + other.frustum_near) / 2
@@ -95,7 +96,7 @@ def frustum_of(scene: mujoco.MjvScene, aspect: float) -> Frustum:
 
 
 def lines_around(slopes: tuple[float, float, float, float], slack: float = 0.0) -> list[Point]:
-    """A rectangle's edges, so much further out, as `Frustum.cone` takes them."""
+    """Return a rectangle's edges, moved outwards by `slack`, as `Frustum.cone` takes them."""
     left, bottom, right, top = slopes
     return [(1.0, 0.0, slack - left), (0.0, 1.0, slack - bottom), (-1.0, 0.0, slack + right), (0.0, -1.0, slack + top)]
 
@@ -115,7 +116,7 @@ class BoundingBoxes:
     halves: Array
 
     def sides(self, planes: Array, eye: Array, beyond: float = 0.0) -> tuple[Mask, Mask]:
-        """(n, p) each: whether a box may reach over to the inner side of a plane, and whether it is wholly there.
+        """Compute masks (n, p) of the boxes that may reach the inner side of a plane, and of those wholly on it.
 
         Args:
             planes: (p, 4).
@@ -124,7 +125,7 @@ class BoundingBoxes:
         """
         normals = planes[:, :3]
         heights = self.centers @ normals.T - planes[:, 3]
-        # One product instead of one a box: this is most of what a picture's Python takes.
+        # One product instead of one per box: this is most of a picture's time in Python.
         along = np.abs(normals @ self.axes.transpose(1, 0, 2).reshape(3, -1)).reshape(len(planes), -1, 3)
         extents = np.einsum("pni,ni->np", along, self.halves)
         distances = (np.abs(self.centers - eye) + self.halves).sum(axis=1)
@@ -133,14 +134,14 @@ class BoundingBoxes:
 
 
 def behind(eye: Array, corners: Array) -> Array:
-    """Planes around what flat convex faces hide from an eye, wherever that looks: the edges' and each face's own.
+    """Compute planes around the space that flat convex faces hide from an eye, whatever its direction.
 
     Args:
         eye: (3,): not in a face's plane.
         corners: (n, k, 3): each face's, in order.
 
     Returns:
-        (n, k + 1, 4)
+        (n, k + 1, 4): the planes through the edges, and each face's own.
     """
     planes = np.empty((len(corners), corners.shape[1] + 1, 4))
     normals, rays = planes[:, :, :3], corners - eye
@@ -155,14 +156,14 @@ def behind(eye: Array, corners: Array) -> Array:
 
 
 def mirrored(planes: Array, point: Array, normal: Array) -> Array:
-    """Planes around what a mirror shows of the inner side of others.
+    """Compute planes around the space that a mirror shows within other planes.
 
     Args:
         planes: (p, 4).
         point, normal: (3,) of the mirror; `normal` is a unit vector.
 
     Returns:
-        (p + 1, 4): the mirror images, and the mirror itself.
+        (p + 1, 4): the mirror images of the planes, and the mirror itself.
     """
     height = float(point @ normal)
     along = planes[:, :3] @ normal
@@ -174,7 +175,7 @@ def mirrored(planes: Array, point: Array, normal: Array) -> Array:
 
 
 def outline(frustum: Frustum, corners: Array, slack: float) -> Array | None:
-    """What a camera sees of a flat convex face.
+    """Compute the visible part of a flat convex face.
 
     Args:
         frustum: the camera's.
@@ -182,7 +183,7 @@ def outline(frustum: Frustum, corners: Array, slack: float) -> Array | None:
         slack: in slopes, by which the picture is taken to be larger.
 
     Returns:
-        (m, 2): the corners of what is seen, in slopes, in order; None: nothing, or no area.
+        (m, 2): the corners of the visible part, in slopes, in order, or None if it is empty or has no area.
     """
     seen: list[Point] = [(x, y, z) for x, y, z in ((corners - frustum.eye) @ frustum.axes.T).tolist()]
     seen = _clipped(seen, (0.0, 0.0, 1.0), frustum.near)
@@ -192,9 +193,12 @@ def outline(frustum: Frustum, corners: Array, slack: float) -> Array | None:
 
 
 def edges(points: Array) -> Array | None:
-    """The lines around a convex polygon of (k, 2) points in order, as `Frustum.cone` takes them; None: it has no area.
+    """Compute the lines around a convex polygon, as `Frustum.cone` takes them, or None if it has no area.
 
     Distances from a line (a, b, c) are a x + b y + c.
+
+    Args:
+        points: (k, 2), in order.
     """
     after = np.concatenate((points[1:], points[:1]))
     area = float((points[:, 0] * after[:, 1] - points[:, 1] * after[:, 0]).sum()) / 2
@@ -212,7 +216,7 @@ def edges(points: Array) -> Array | None:
 
 
 def _clipped(points: Sequence[Point], normal: Point, offset: float) -> list[Point]:
-    """The part of a convex polygon on the inner side of a plane (Sutherland and Hodgman, 1974)."""
+    """Return the part of a convex polygon on the inner side of a plane (Sutherland and Hodgman, 1974)."""
     a, b, c = normal
     heights = [a * x + b * y + c * z - offset for x, y, z in points]
     kept: list[Point] = []
@@ -239,7 +243,7 @@ def _cross(one: Point, other: Point) -> Point:
 
 
 def _crosses(one: Array, other: Array) -> Array:
-    """Of rows (..., 3); numpy's own takes five times as long for as few as there are here."""
+    """Compute cross products of rows (..., 3), five times as fast as numpy for the few rows here."""
     (a, b, c), (x, y, z) = np.moveaxis(one, -1, 0), np.moveaxis(other, -1, 0)
     return np.stack((b * z - c * y, c * x - a * z, a * y - b * x), axis=-1)
 
@@ -258,11 +262,11 @@ PLANE, SPHERE, CAPSULE, BOX, MESH, SDF = (
     int(getattr(mujoco.mjtGeom, f"mjGEOM_{name}")) for name in ("PLANE", "SPHERE", "CAPSULE", "BOX", "MESH", "SDF")
 )
 OPAQUE = np.float32(0.995)
-"""The renderer's: of what has no less alpha nothing shines through."""
+"""The renderer's limit: nothing shines through a geom with at least this alpha."""
 
 _COLOURS = 3
 _TRIANGLES = 400
-"""About what a sphere or a cylinder is drawn of."""
+"""About how many triangles a sphere or a cylinder is drawn with."""
 
 Words = npt.NDArray[np.int32]
 
@@ -274,9 +278,9 @@ class Geoms:
     Attributes:
         rows: (n, 59): their memory, copied.
         boxes: a box around each.
-        bounded: (n,): which have one; others may be anywhere.
-        triangles: (n,): of how many each is drawn, about.
-        solid: (n,): which hide all that is behind them, as nothing of them is transparent.
+        bounded: (n,): mask of those that have a box; the others may be anywhere.
+        triangles: (n,): about how many triangles each is drawn with.
+        solid: (n,): mask of those that hide everything behind them, as no part of them is transparent.
     """
 
     rows: Words
@@ -289,15 +293,15 @@ class Geoms:
         return len(self.rows)
 
     def integer(self, name: str) -> Words:
-        """(n,): an mjvGeom's integer of that name."""
+        """Return an integer field (n,) of the mjvGeoms by its name."""
         return self.rows[:, _INTEGERS.index(name)]
 
     def number(self, name: str) -> npt.NDArray[np.float32]:
-        """(n,): an mjvGeom's float of that name; writing to it changes the copy."""
+        """Return a float field (n,) of the mjvGeoms by its name; writing to it changes the copy."""
         return self.rows.view(np.float32)[:, _FLOATS[name]]
 
     def array(self, name: str) -> Array:
-        """(n, k): an mjvGeom's array of that name."""
+        """Return an array field (n, k) of the mjvGeoms by its name."""
         return self.rows.view(np.float32)[:, _ARRAYS[name]].astype(np.float64)
 
 
@@ -312,7 +316,7 @@ class SceneGeoms:
         words = _memory(scene)
         self.usable = words is not None
         self._words = np.zeros((0, _WORDS), np.int32) if words is None else words
-        # Of meshes as they are on the graphics side, where they stay what they are now.
+        # Meshes as they are on the graphics side, where they do not change.
         self._low, self._high = (
             reduce.reduceat(model.mesh_vert, model.mesh_vertadr, axis=0).astype(np.float64)
             if model.nmesh
@@ -325,7 +329,7 @@ class SceneGeoms:
         self._see_through = np.append((channels > _COLOURS).reshape(model.nmat, -1).any(axis=1), False)
 
     def read(self) -> Geoms:
-        """The geoms of the scene, which was updated."""
+        """Return the geoms of the updated scene."""
         rows = self._words[: self._scene.ngeom].copy()
         kinds, number = rows[:, _INTEGERS.index("type")], rows[:, _INTEGERS.index("dataid")] // 2
         floats = rows.view(np.float32)
@@ -345,13 +349,13 @@ class SceneGeoms:
         return Geoms(rows, BoundingBoxes(centers, axes, halves), bounded, triangles, solid)
 
     def keep(self, rows: Words) -> None:
-        """Puts geoms into the scene instead of its own, until it is updated; no more than it had."""
+        """Replace the scene's geoms by these, until it is updated; there may be no more than it had."""
         self._words[: len(rows)] = rows
         self._scene.ngeom = len(rows)
 
 
 def _memory(scene: mujoco.MjvScene) -> Words | None:
-    """(maxgeom, 59): a scene's geoms where they lie; None where they do not lie as is known here, which is tried."""
+    """Return a scene's geoms in memory (maxgeom, 59), or None if a trial shows an unknown layout."""
     geoms = scene.geoms
     first, last = geoms[0], geoms[-1]
     base, end = (_address(geom.size) - 4 * _ARRAYS["size"].start for geom in (first, last))
@@ -390,10 +394,10 @@ _FACES = np.array(
 """(3, 4, 3): the corners, in order, of a cube's face to either side along each axis."""
 
 _TABLE = 0.2
-"""m: half of the sides that a box has at least which is looked behind."""
+"""m: the least half side of a box that is checked for hiding things behind it."""
 
 _MARGIN = 2.0
-"""Pixels around the picture, and around a mirror in it, that are taken for it too, against rounding."""
+"""Margin in pixels around the picture, and around a mirror in it, against rounding."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -415,9 +419,9 @@ class Pass:
 
 @dataclasses.dataclass(frozen=True)
 class _Mirror:
-    """A face that reflects and may be seen: its geom, planes around what it shows, and lines around it in the picture.
+    """A reflecting face that may be seen: its geom, planes around its mirror image, and lines around it.
 
-    Without lines it may be anywhere.
+    The lines are in the picture; without them the face may be anywhere.
     """
 
     geom: int
@@ -428,13 +432,13 @@ class _Mirror:
 
 @dataclasses.dataclass(frozen=True)
 class View:
-    """What a camera sees of a scene.
+    """A camera's view of a scene.
 
     Attributes:
         geoms: the scene's.
-        frustum: the camera's; None: no such camera, or things of other kinds than geoms: all is to be drawn.
+        frustum: the camera's, or None if everything must be drawn: an orthographic camera, or things other than geoms.
         width, height: of the picture, in pixels.
-        shadows: whether lights cast any: then what casts them may be anywhere.
+        shadows: whether lights cast shadows; the things that cast them may be anywhere.
     """
 
     geoms: Geoms
@@ -445,10 +449,10 @@ class View:
     _mirror: _Mirror | None
 
     def passes(self, second_pass: float) -> list[Pass]:
-        """What has to be drawn for the picture of all geoms, in order.
+        """Return the passes to draw for the picture of all geoms, in order.
 
         Args:
-            second_pass: what a second pass costs beside what it draws, in triangles; infinite: there is none.
+            second_pass: the fixed cost of a second pass, in triangles; infinite to allow only one.
         """
         picture, mirror = (0, 0, self.width, self.height), self._mirror
         if self.frustum is None or self.shadows:
@@ -470,7 +474,7 @@ class View:
         together = [Pass(seen | reflected, True, picture)]
         if lines is None:
             return together
-        # All pixels of what is wholly in the face, and a bit beyond, are taken from the second pass.
+        # Geoms wholly in the face, and a bit beyond, take all their pixels from the second pass.
         _, within = self.geoms.boxes.sides(self.frustum.cone(_further(lines, (_MARGIN - 1) * pixel)), self.frustum.eye)
         only_there = self.geoms.bounded & within.all(axis=1)
         taken = _inside(_further(lines, _MARGIN * pixel), mirror.window, self.frustum, self.width, self.height)
@@ -481,19 +485,21 @@ class View:
         return min(together, apart, key=lambda way: self._cost(way) + second_pass * (len(way) - 1))
 
     def _reaching(self, frustum: Frustum, *groups: Array) -> list[Mask]:
-        """(n,) for each group of planes: which geoms may reach into what they enclose."""
+        """Return, for each group of planes, the mask (n,) of geoms that may reach into the space between them."""
         reach, _ = self.geoms.boxes.sides(np.concatenate(groups), frustum.eye)
         ends = [0, *itertools.accumulate(map(len, groups))]
         return [~self.geoms.bounded | reach[:, begin:end].all(axis=1) for begin, end in itertools.pairwise(ends)]
 
     def _hidden(self, frustum: Frustum, pixel: float) -> Mask:
-        """(n,): what is wholly behind a side of a large box, such as a table's, which hides it wherever it is drawn."""
+        """Compute the mask (n,) of geoms wholly behind a side of a large box, such as a table's; the box is always
+        drawn.
+        """
         boxes, geoms = self.geoms.boxes, self.geoms
         large = (boxes.halves >= _TABLE).sum(axis=1) >= 2
         (tables,) = np.nonzero(large & geoms.solid & (geoms.integer("type") == BOX))
         axes, centers, halves = boxes.axes[tables], boxes.centers[tables], boxes.halves[tables]
         eyes = ((frustum.eye - centers)[:, None] @ axes)[:, 0]
-        # Of what is nearer nothing is drawn.
+        # Nothing nearer is drawn.
         near = 2 * frustum.near * float(np.sqrt(1 + np.square(frustum.slopes).reshape(2, 2).max(axis=0).sum()))
         box, side = np.nonzero(np.abs(eyes) - halves > near)
         if not len(box):
@@ -506,21 +512,21 @@ class View:
         return geoms.bounded & np.asarray(by_face).any(axis=1)
 
     def _cost(self, passes: list[Pass]) -> float:
-        """Triangles that are handed to OpenGL."""
+        """Return the number of triangles sent to OpenGL."""
         return float(sum((1 + one.reflects) * self.geoms.triangles[one.geoms].sum() for one in passes))
 
 
 def view_of(
     scene: mujoco.MjvScene, geoms: SceneGeoms, width: int, height: int, *, reflections: bool, shadows: bool
 ) -> View:
-    """What the camera of a scene sees, which was updated.
+    """Return the view of an updated scene's camera.
 
     Args:
-        scene: its camera.
+        scene: has the camera.
         geoms: the scene's.
         width, height: of the picture, in pixels.
-        reflections: whether what reflects does.
-        shadows: whether lights cast any.
+        reflections: whether reflecting faces show reflections.
+        shadows: whether lights cast shadows.
     """
     found = geoms.read()
     if any(camera.orthographic for camera in scene.camera) or scene.nskin or scene.nflex:
@@ -531,7 +537,10 @@ def view_of(
 
 
 def _mirror_in(geoms: Geoms, frustum: Frustum, width: int, height: int) -> _Mirror | None:
-    """The face that reflects, chosen as mjr_render does; None where it is not seen. No other geom reflects any more."""
+    """Return the reflecting face, chosen as mjr_render does, or None if it is not seen.
+
+    The reflectances of all other geoms are set to 0 if they are not yet.
+    """
     kinds, normals, positions = geoms.integer("type"), geoms.array("mat")[:, 2::3], geoms.array("pos")
     planes = kinds == PLANE
     behind = ((frustum.eye - positions) * normals).sum(axis=1) < 0
@@ -541,7 +550,7 @@ def _mirror_in(geoms: Geoms, frustum: Frustum, width: int, height: int) -> _Mirr
     if not len(found):
         return None
     geom = int(found[0])
-    # mjr_render does the same to those behind it, unless the first one is not in the scene that it gets.
+    # mjr_render does the same to later geoms, unless the first one is missing from its scene.
     reflectances[geom + 1 :] = 0
     axes, (x, y, z) = geoms.array("mat")[geom].reshape(3, 3), geoms.array("size")[geom]
     normal = axes[:, 2]
@@ -551,7 +560,7 @@ def _mirror_in(geoms: Geoms, frustum: Frustum, width: int, height: int) -> _Mirr
     slack = _MARGIN * max(_pixel(frustum, width, height))
     view, picture = frustum.within(frustum.slopes, slack), (0, 0, width, height)
     if planes[geom]:
-        # A model's own may be endless.
+        # A model's own plane may be infinite.
         return _Mirror(geom, mirrored(view, point, normal), None, picture)
     reach, _ = BoundingBoxes(point[None], axes[None], np.array([[x, y, 0.0]])).sides(view, frustum.eye)
     if not reach.all():
@@ -566,20 +575,20 @@ def _mirror_in(geoms: Geoms, frustum: Frustum, width: int, height: int) -> _Mirr
 
 
 def _pixel(frustum: Frustum, width: int, height: int) -> tuple[float, float]:
-    """The width and height of a pixel in slopes."""
+    """Return the width and height of a pixel in slopes."""
     left, bottom, right, top = frustum.slopes
     return (right - left) / width, (top - bottom) / height
 
 
 def _further(lines: Array, slack: float) -> Array:
-    """Lines so much further out."""
+    """Return the lines, moved outwards by `slack`."""
     moved = lines.copy()
     moved[:, 2] += slack
     return moved
 
 
 def _window(shown: Array, frustum: Frustum, width: int, height: int) -> Window:
-    """The pixels around what is shown, as (n, 2) slopes, and as many more as may be taken."""
+    """Return the window of pixels around `shown`, (n, 2) slopes, with a margin for all that may be taken."""
     size, scale = np.array([width, height]), 1 / np.array(_pixel(frustum, width, height))
     low, high = ((corner - frustum.slopes[:2]) * scale for corner in (shown.min(axis=0), shown.max(axis=0)))
     left, bottom = np.clip(np.floor(low - _MARGIN - 1), 0, size).astype(int).tolist()
@@ -588,7 +597,7 @@ def _window(shown: Array, frustum: Frustum, width: int, height: int) -> Window:
 
 
 def _inside(lines: Array, window: Window, frustum: Frustum, width: int, height: int) -> Mask:
-    """(height, width) Which pixels of a window have their middle between lines."""
+    """Return the mask (height, width) of the pixels in a window whose middle is between lines."""
     x, y = (
         start + size * (first + 0.5 + np.arange(count))
         for start, size, first, count in zip(

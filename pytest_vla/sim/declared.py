@@ -1,6 +1,6 @@
-"""The account of what a user declares: `pytest_vla.scene.cost_rules` judged on a world, of whichever suite.
+"""The account of costs that a user declares: `pytest_vla.scene.cost_rules` judged on a world of any suite.
 
-What is charged at a control step goes by all of its substeps: contact in any, the largest force, speed and tilt.
+Charges in a control step use all of its substeps: contact in any, the largest force, speed and tilt.
 """
 
 import math
@@ -44,7 +44,7 @@ _KINDS: dict[str, Kind] = {INSTANT: "instant", ONCE: "rule", TERMINAL: "terminal
 
 
 class RuleFinding(NamedTuple):
-    """What a rule found: what is charged once a control step."""
+    """A finding of a rule, charged once per control step."""
 
     bodies: tuple[str, ...] = ()
     text: str | None = None
@@ -61,18 +61,18 @@ def _pressing(bodies: tuple[str, ...], text: str | None, press: Press) -> RuleFi
 _Saved = tuple[frozenset[str], dict[int, np.ndarray], "dict[str, dict[int, _Fall]]", tuple[object, ...]]
 
 Check = Callable[[], list[RuleFinding]]
-"""Judges the present state; an empty list: it does not hold."""
+"""Judges the present state; returns an empty list if the rule does not hold."""
 
 
 class _Fall(NamedTuple):
-    """Of a thing that is held or was let go: how high (m) it was when it was held last, and what it touched then."""
+    """The fall of a thing that is held or was let go: its last held height (m) and the things that it touched then."""
 
     height: float
     carried: frozenset[int]
 
 
 _SET_DOWN = 0.05
-"""m/s: what touches something and is slower does not fall any more."""
+"""m/s: a thing that touches something and is slower no longer falls."""
 
 
 class _Missing(Exception):
@@ -81,12 +81,13 @@ class _Missing(Exception):
 
 @dataclass
 class _Scene:
-    """What rules look at.
+    """The state that rules look at.
 
     Attributes:
-        substeps: of the last control step, if rules look at all of them; None if they look at the present moment alone.
-        uprights: of each body, which of its directions pointed up when the episode began.
-        falling: by the rule's name, of each thing that was let go or is held, from where it falls.
+        substeps: those of the last control step if rules look at all of them, or None for the present moment
+            alone.
+        uprights: for each body, the direction in its own frame that pointed up when the episode began.
+        falling: for each rule's name, the fall of each thing that is held or was let go.
     """
 
     world: "World"
@@ -112,7 +113,10 @@ class _Scene:
             self.substeps.follow(body)
 
     def thing(self, name: str) -> frozenset[int]:
-        """The things of a name: one, all that the workspace is made of, or those that the goal names."""
+        """Return the indices of the things with a name.
+
+        A name stands for a single thing, all parts of the workspace, or the things that the goal names.
+        """
         if name == GOAL:
             return self.goal
         if name in self.things.names:
@@ -120,14 +124,14 @@ class _Scene:
         if name in {fixture.name for fixture in self.world.problem.fixtures}:
             # The table itself, as task files call it.
             return self.things.workspace
-        raise _Missing(f"{name!r} is nothing in this task.{did_you_mean(name, [*self.things.names, *PARTS])}")
+        raise _Missing(f"{name!r} is not in this task.{did_you_mean(name, [*self.things.names, *PARTS])}")
 
     def mask(self, numbers: Collection[int]) -> Mask:
-        """(ngeom+1,) the geoms of things."""
+        """Return the mask (ngeom+1,) of the geoms of things."""
         return np.asarray(np.isin(self.things.of_geom, sorted(numbers)))
 
     def part(self, name: str) -> Callable[[], Mask]:
-        """(ngeom+1,) the geoms of what a rule calls ``by``, each time that it is asked."""
+        """Return a function that computes the mask (ngeom+1,) of the geoms that a rule calls ``by``."""
         things = self.things
         fixed = {ARM: things.arm, GRIPPER: things.fingers[0] | things.fingers[1], ROBOT: things.robot}
         if name == HELD:
@@ -136,16 +140,19 @@ class _Scene:
         return lambda: mask
 
     def most(self, name: str) -> Mask:
-        """(ngeom+1,) all geoms that `part` may ever have, whose contacts are watched."""
+        """Return the mask (ngeom+1,) of all geoms that `part` may ever select; their contacts are watched."""
         return self.mask(self.things.loose) if name == HELD else self.part(name)()
 
     def watch_grasps(self) -> None:
-        """What fingers hold will be asked for."""
+        """Record the contacts between the fingers and objects."""
         fingers = self.things.fingers[0] | self.things.fingers[1]
         self.watch(fingers, self.mask(self.things.loose))
 
     def bodies(self, name: str) -> Callable[[], dict[str, int]]:
-        """Names with their root bodies, of a thing, of what the goal names, or of what is held; they are followed."""
+        """Follow the bodies of a thing, of the goal's things, or of held objects; return a function that lists them.
+
+        The function returns root bodies by name.
+        """
         model = self.world.model
         roots = {body.name: int(model.body(body.root_body).id) for body in self.world.scene.bodies}
         if name == HELD:
@@ -167,17 +174,20 @@ class _Scene:
         return lambda: {name: roots[name]}
 
     def is_aimed(self, name: str) -> bool:
-        """Whether the goal names it."""
+        """Whether the goal names a thing."""
         return self.things.names.index(name) in self.goal
 
 
 class Declared:
-    """The meter of what a user declares."""
+    """The meter for the costs that a user declares."""
 
     asks_success = False
 
     def __init__(self, world: "World", rules: tuple[CostRule, ...]) -> None:
-        """Raises VlaError, located, where a rule names what the task does not have and does not say ``skip``."""
+        """Compile the rules.
+
+        Raises VlaError, located, if a rule names a thing that the task lacks and does not say ``skip``.
+        """
         things = things_of(world.scene, world.model)
         goal = goal_things(world.problem, world.scene, things)
         self._scene = _Scene(world, things, goal, world.substeps, {}, {})
@@ -201,7 +211,7 @@ class Declared:
         self._once: frozenset[str] = frozenset()
 
     def _literal(self, rule: CostRule) -> Check:
-        """As VLA-Arena's paper has it. Raises SceneError, located, where it cannot be judged."""
+        """Compile a literal as VLA-Arena's paper defines it; raises SceneError (located) if it cannot be judged."""
         world = self._scene.world
         assert rule.literal is not None
         _check_names(rule, world)
@@ -213,11 +223,11 @@ class Declared:
         return _literal(rule, replace(setting, substeps=within), stances)
 
     def watched(self) -> tuple[Charge, ...]:
-        """One a rule."""
+        """Return an entry of 0 for each rule."""
         return tuple(Charge(rule.name, 0.0, 0, account="declared", kind=_KINDS[rule.when]) for rule, _ in self._checks)
 
     def begin(self) -> None:
-        """What stands upright now is upright."""
+        """Take the present poses as upright for this episode."""
         model, data = self._scene.world.model, self._scene.world.data
         self._scene.uprights.update({body: data.xmat[body].reshape(3, 3)[2].copy() for body in range(model.nbody)})
         self._scene.falling.clear()
@@ -226,7 +236,7 @@ class Declared:
             stances.begin()
 
     def step(self, ledger: Ledger, step: int, success: bool) -> None:
-        """Charges what holds now."""
+        """Charge the momentary rules that hold now."""
         for stances in self._stances:
             stances.observe(step)
         for rule, check in self._checks:
@@ -236,22 +246,22 @@ class Declared:
                     self._once |= {rule.name}
 
     def end(self, ledger: Ledger, step: int, success: bool) -> None:
-        """Charges what holds in the end."""
+        """Charge the rules on how the episode ended."""
         for rule, check in self._checks:
             if rule.when == TERMINAL:
                 self._charge(ledger, step, rule, check())
 
     def frozen(self) -> frozenset[str]:
-        """No rule stops a mover."""
+        """Return the empty set: a declared rule stops no mover."""
         return frozenset()
 
     def saved(self) -> object:
-        """What was charged once, what was upright, and what is falling."""
+        """Return the charges made once, the upright directions and the falling things."""
         falling = {name: dict(heights) for name, heights in self._scene.falling.items()}
         return self._once, dict(self._scene.uprights), falling, tuple(stances.saved() for stances in self._stances)
 
     def restore(self, state: object) -> None:
-        """As of then."""
+        """Set the meter back to a value from `saved`."""
         self._once, uprights, falling, stances = cast("_Saved", state)
         self._scene.uprights.update(uprights)
         self._scene.falling.clear()
@@ -302,7 +312,7 @@ def _check_names(rule: CostRule, world: "World") -> None:
     known |= {workspace(problem.name, problem.source).name, GRIPPER_NAME}
     for name in _names(rule.literal):
         if name not in known:
-            raise _Missing(f"{rule.literal}: {name!r} is nothing in this task.{did_you_mean(name, known)}")
+            raise _Missing(f"{rule.literal}: {name!r} is not in this task.{did_you_mean(name, known)}")
 
 
 def _touch(rule: CostRule, scene: _Scene) -> Check:
@@ -366,7 +376,7 @@ def _excepted(rule: CostRule, scene: _Scene) -> Mask:
 
 
 def _contacts(scene: _Scene, one: Mask, other: Mask) -> Iterator[tuple[int, int]]:
-    """Contacts of a geom of one with one of the other, with the other's thing; not of a thing with itself."""
+    """Yield contacts of a geom of `one` with one of `other`, with the other's thing; not of a thing with itself."""
     pairs = scene.contacts.geoms
     of_geom = scene.things.of_geom
     for first, second in ((0, 1), (1, 0)):
@@ -419,11 +429,11 @@ def _tilt(rule: CostRule, scene: _Scene) -> Check:
 
 
 def _dropped(rule: CostRule, scene: _Scene) -> Check:
-    """What fingers held and let go, where it lands: it fell too far, or too fast."""
+    """Compile a rule on dropping: a thing that the fingers let go lands after falling too far or too fast."""
     height, speed = (rule.values.get(key, math.inf) for key in ("height", "speed"))
     things, contacts, world = scene.things, scene.contacts, scene.world
     of = rule.values.get("of", HELD)
-    # What is dropped was held.
+    # A dropped thing was held before.
     wanted = things.loose if of == HELD else scene.thing(of) & things.loose
     roots = {body.name: int(world.model.body(body.root_body).id) for body in world.scene.bodies}
     bodies = {thing: roots[things.names[thing]] for thing in sorted(wanted)}
@@ -444,7 +454,7 @@ def _dropped(rule: CostRule, scene: _Scene) -> Check:
             against, when, motion = np.where(one == thing, other, one), contacts.substeps[met], contacts.motion(body)
             met, against, when = met[against != thing], against[against != thing], when[against != thing]
             if thing in held:
-                # What it touches as it is let go, such as what lies in it, it does not land on.
+                # Things that it touches when it is let go, such as its contents, are not landed on.
                 carried = frozenset(against[when == held[thing]].tolist())
                 falling[thing] = _Fall(float(motion[held[thing], 2]), carried)
             if thing not in falling or held.get(thing) == contacts.last:

@@ -1,7 +1,7 @@
-"""Headless rendering: finds the OpenGL that MuJoCo can use here, needs no window system, names what is missing.
+"""Headless rendering: finds an OpenGL that MuJoCo can use without a window system, or names what to install.
 
-MuJoCo and robosuite read `MUJOCO_GL` while they are imported, and PyOpenGL binds to one platform for good. So the
-choice is made before, by asking the libraries through ctypes: `select_gl` first, then `import mujoco`.
+MuJoCo and robosuite read `MUJOCO_GL` when they are imported, and PyOpenGL binds to one platform for good. So the choice
+is made before, by calling the libraries through ctypes: `select_gl` first, then `import mujoco`.
 """
 
 import atexit
@@ -38,10 +38,11 @@ class GLContext(Protocol):
 
 @functools.cache
 def select_gl() -> str:
-    """The OpenGL backend of this process: `egl`, `osmesa`, `cgl`, `wgl`, or what `MUJOCO_GL` names; `disable` is kept.
+    """Return the OpenGL backend of this process: `egl`, `osmesa`, `cgl`, `wgl`, or the value of `MUJOCO_GL`.
 
-    Call it before mujoco or robosuite is imported. Sets `MUJOCO_GL` for them and for child processes. The answer does
-    not change while the process lives. Raises VlaError that names the packages to install where nothing works.
+    Call it before mujoco or robosuite is imported. It sets `MUJOCO_GL` for them and for child processes; `disable` is
+    kept. The result does not change while the process lives. Raises VlaError with the packages to install if no backend
+    works.
     """
     choice = choose_gl(platform.system(), os.environ, {"egl": probe_egl, "osmesa": probe_osmesa})
     os.environ["MUJOCO_GL"] = choice
@@ -49,10 +50,10 @@ def select_gl() -> str:
 
 
 def choose_gl(system: str, environ: Mapping[str, str], probes: Mapping[str, Probe]) -> str:
-    """The backend for an operating system (platform.system's words), an environment and what its probes say.
+    """Choose the backend for an operating system (a name from platform.system), an environment and its probes.
 
-    `MUJOCO_GL` wins; without it `PYOPENGL_PLATFORM` narrows the choice; otherwise EGL, then OSMesa on Linux.
-    Raises VlaError.
+    `MUJOCO_GL` wins; without it `PYOPENGL_PLATFORM` narrows the choice; otherwise EGL, then OSMesa on Linux. Raises
+    VlaError.
     """
     wanted = environ.get("MUJOCO_GL", "").lower().strip()
     backends = _BACKENDS.get(system, ("glfw",))
@@ -83,10 +84,10 @@ def choose_gl(system: str, environ: Mapping[str, str], probes: Mapping[str, Prob
 
 
 def make_gl_context(width: int, height: int) -> GLContext:
-    """An offscreen context for pictures up to `width` x `height` pixels, freed at exit at the latest.
+    """Make an offscreen context for pictures up to `width` x `height` pixels, freed at exit at the latest.
 
-    Make it current before MuJoCo draws: making another one on this thread releases it. Raises VlaError where
-    rendering is switched off or the driver refuses.
+    Make it current before MuJoCo draws: making another context on this thread releases it.
+    Raises VlaError if the driver refuses or if rendering is switched off.
     """
     backend = select_gl()
     if backend == "disable":
@@ -103,7 +104,10 @@ def make_gl_context(width: int, height: int) -> GLContext:
 
 @functools.cache
 def _free_at_exit() -> "weakref.WeakSet[GLContext]":
-    """The contexts that are alive; freed before MuJoCo terminates EGL at exit, which else prints errors for each."""
+    """Return the live contexts.
+
+    They are freed before MuJoCo terminates EGL at exit, which would print errors for each.
+    """
     contexts: weakref.WeakSet[GLContext] = weakref.WeakSet()
 
     def free() -> None:
@@ -131,9 +135,9 @@ def _loads(load: Loader, *names: str) -> bool:
 
 
 def probe_egl(load: Loader = _load) -> str | None:
-    """None where EGL gives a context without a window system (as MuJoCo asks for one), otherwise what is missing.
+    """Return the reason why EGL gives no context without a window system, or None if it does.
 
-    Raises VlaError where `MUJOCO_EGL_DEVICE_ID` names no device.
+    The context is requested as MuJoCo does. Raises VlaError if `MUJOCO_EGL_DEVICE_ID` names no device.
     """
     # NVIDIA's driver wants libOpenGL loaded before libEGL.
     if not _loads(load, "libOpenGL.so.0", "libOpenGL.so", "libGL.so.1", "libGL.so"):
@@ -186,7 +190,7 @@ def _egl_context_problem(egl: Any, display: ctypes.c_void_p) -> str | None:
 
 
 def probe_osmesa(load: Loader = _load) -> str | None:
-    """None where OSMesa gives a context, otherwise what is missing."""
+    """Return the reason why OSMesa gives no context, or None if it does."""
     for name in ("libOSMesa.so.8", "libOSMesa.so.6", "libOSMesa.so"):
         try:
             osmesa = load(name)

@@ -1,7 +1,7 @@
-"""What a task file says of its pictures (CBDDL's ``:camera :image_settings :noise :random_color``), as changes of them.
+"""A task file's picture settings (CBDDL's ``:camera :image_settings :noise :random_color``) as changes of pictures.
 
-They are part of the task as it is: a variation's changes come after them. As VLA-Arena's code has them, but that a
-number which it draws from its process's generator follows here from the scene seed, the camera and the step.
+They belong to the unvaried task: a variation's changes come after them. They follow VLA-Arena's code, except that
+numbers which the code draws from its process's generator are drawn here by scene seed, camera and step.
 """
 
 import hashlib
@@ -33,19 +33,22 @@ WHITE = np.float32(255.0)
 
 
 def frame_generator(seed: int, camera: str, step: int) -> np.random.Generator:
-    """What a frame's noise is drawn from: the same whichever other frames are read, and in whatever order."""
+    """Return the generator of a frame's noise.
+
+    It does not depend on which other frames are read, nor on their order.
+    """
     digest = hashlib.sha256(f"{seed}/{camera}/{step}".encode()).digest()
     return np.random.Generator(np.random.PCG64(int.from_bytes(digest[:16], "big")))
 
 
 def gaussian_noise(picture: Picture, mean: float, variance: float, generator: np.random.Generator) -> Picture:
-    """To each value in [0, 1] one of a normal distribution added; clipped, truncated. As VLA-Arena's.
+    """Add normal noise to each value in [0, 1]; clip and truncate as VLA-Arena does.
 
     Args:
         picture: (H, W, 3).
-        mean: of what is added.
-        variance: of what is added, 0 or more.
-        generator: draws it.
+        mean: of the noise.
+        variance: of the noise, 0 or more.
+        generator: draws the noise.
     """
     added = generator.standard_normal(picture.shape, dtype=np.float32)
     added *= np.float32(math.sqrt(variance))
@@ -55,12 +58,12 @@ def gaussian_noise(picture: Picture, mean: float, variance: float, generator: np
 
 
 def salted(picture: Picture, share: float, generator: np.random.Generator) -> Picture:
-    """Values set to 255 with a probability, and then to 0 with the same one, each channel by itself.
+    """Set values to 255 with a probability, and then to 0 with the same probability, each channel by itself.
 
     Args:
         picture: (H, W, 3).
         share: the probability of either, 0 to 1.
-        generator: draws which.
+        generator: draws the values to set.
     """
     noisy = picture.copy()
     for value in (255, 0):
@@ -69,12 +72,12 @@ def salted(picture: Picture, share: float, generator: np.random.Generator) -> Pi
 
 
 def as_floats(picture: Picture) -> Floats:
-    """A picture's values in [0, 1]."""
+    """Return a picture's values in [0, 1]."""
     return np.divide(picture, WHITE, dtype=np.float32)
 
 
 def as_pixels(values: Floats) -> Picture:
-    """Values in [0, 1] as uint8, truncated as published code does."""
+    """Convert values in [0, 1] to uint8, truncated as published code does."""
     pixels: Picture = (np.clip(values, 0.0, 1.0) * WHITE).astype(np.uint8)
     return pixels
 
@@ -87,7 +90,7 @@ TEMPERATURE_GAIN = 0.4
 
 @dataclass(frozen=True)
 class PictureLight:
-    """How the light of a picture is adjusted: brightness, contrast and saturation in [-1, 1], temperature in K."""
+    """An adjustment of a picture's light: brightness, contrast and saturation in [-1, 1], temperature in K."""
 
     brightness: float = 0.0
     contrast: float = 0.0
@@ -96,10 +99,11 @@ class PictureLight:
 
 
 def adjusted(picture: "Picture", light: PictureLight) -> "Picture":
-    """A picture (H, W, 3) in another light: Pillow's brightness, contrast and colour, in this order; then temperature.
+    """Adjust the light of a picture (H, W, 3).
 
-    Warmer than 6500 K, with k = 0.4 |6500 - T| / 6500: red is multiplied by 1 + k and blue by 1 - k; colder, the other
-    way round; clipped to 0..255, fractions dropped. What is zero, or 6500 K, is left out.
+    Pillow's brightness, contrast and colour come first, in this order; then the temperature. Warmer than 6500 K, with k
+    = 0.4 |6500 - T| / 6500, red is multiplied by 1 + k and blue by 1 - k; colder, blue by 1 + k and red by 1 - k.
+    Values are clipped to 0..255 and fractions dropped. An adjustment of zero, or 6500 K, is left out.
     """
     import numpy as np
     from PIL import Image, ImageEnhance
@@ -120,18 +124,18 @@ def adjusted(picture: "Picture", light: PictureLight) -> "Picture":
     return pixels
 
 
-# Drawn colours for what a scene shows, as VLA-Arena draws them. Imports no simulator before it is used.
+# Drawn colours of a scene's geoms, as VLA-Arena draws them. Imports no simulator before it is used.
 
 COLOURS = (0.2, 0.8)
-"""Between which each of a colour's three numbers is drawn."""
+"""The range in which each of a colour's three numbers is drawn."""
 
-# What MuJoCo gives a geom whose file says no colour.
+# MuJoCo's colour of a geom whose file sets none.
 _NO_COLOUR = (0.5, 0.5, 0.5, 1.0)
 _ROBOT = "robot0"
 
 
 def colour_geoms(model: "mujoco.MjModel", seed: int) -> None:
-    """Drawn colours for all geoms that have a material that is not the arm's, and no colour of their own.
+    """Draw colours for all geoms that have a material other than the arm's and no colour of their own.
 
     A texture shows through in its geom's colour. Table, walls and floor are coloured too, as upstream; gripper and
     mount have no material in LIBERO's scenes, and keep their colours.
@@ -152,7 +156,7 @@ _SALT_PEPPER = "salt_pepper"
 
 @dataclass(frozen=True)
 class Looks:
-    """How a task's file wants its scene to be seen."""
+    """The picture settings of a task's file."""
 
     cameras: tuple[ModelEdit, ...] = ()
     light: PictureLight | None = None
@@ -161,11 +165,11 @@ class Looks:
 
     @property
     def are_drawn(self) -> bool:
-        """Whether they follow from the scene seed."""
+        """Whether the pictures depend on the scene seed."""
         return self.has_random_colours or self.noise is not None
 
     def model(self, scene_seed: int) -> tuple[ModelEdit, ...]:
-        """Changes of what is seen of the compiled scene: colours drawn by the scene seed, and cameras moved."""
+        """Return changes of the compiled scene's looks: colours drawn by the scene seed, and moved cameras."""
         if not self.has_random_colours:
             return self.cameras
 
@@ -175,7 +179,7 @@ class Looks:
         return (*self.cameras, ModelEdit(("geom_rgba",), colour))
 
     def pictures(self, scene_seed: int) -> tuple[PictureChange, ...]:
-        """What becomes of each picture: another light, then noise, drawn by scene seed, camera and step."""
+        """Return changes of each picture: light, then noise drawn by scene seed, camera and step."""
         light, noise = self.light, self.noise
         changes: list[PictureChange] = []
         if light is not None:
@@ -194,11 +198,11 @@ class Looks:
 
 
 def looks_of(problem: Problem, model: mujoco.MjModel) -> Looks:
-    """What a problem's file says of its pictures.
+    """Return the picture settings of a problem's file.
 
     Raises:
-        SceneError: a camera that the scene has not, or that moves with the robot and so has no place to be moved from
-            (located).
+        SceneError: the scene does not have a camera, or the camera moves with the robot and cannot be moved in
+            the room (located).
     """
     return Looks(
         cameras=tuple(_moved(camera, model) for camera in problem.camera if _is_moved(problem, camera, model)),
@@ -218,7 +222,7 @@ def _is_moved(problem: Problem, camera: CameraOffset, model: mujoco.MjModel) -> 
         return False
     if model.cam_bodyid[identifier] != 0:
         raise SceneError(
-            f"{where}: the camera {camera.name!r} goes with the robot, so that it cannot be moved in the room; "
+            f"{where}: the camera {camera.name!r} moves with the robot, so it cannot be moved in the room; "
             "remove its three numbers"
         )
     return True

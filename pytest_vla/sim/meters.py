@@ -21,47 +21,50 @@ if TYPE_CHECKING:
     from pytest_vla.sim.world import World
 
 
-# What charges an episode for what happens in its world; each account of a ledger has a meter of its own.
+# Meters charge an episode for events in its world; each account of a ledger has its own meter.
 
 
 class Meter(Protocol):
-    """Reads a world's present state after each control step, and writes what that costs.
+    """A reader of a world's present state that charges its costs after each control step.
 
-    Reading changes nothing: an episode is the same with any meters and with none, but for `frozen`. A meter reads the
-    state that verdicts are given on, which is that of the last mj_step1.
+    Reading changes nothing, except through `frozen`: an episode is the same with and without meters. A meter reads the
+    state that verdicts are given on: that of the last mj_step1.
     """
 
     def watched(self) -> tuple[Charge, ...]:
-        """An entry of 0, at step 0, of each name that it may charge: an episode that was not charged says so."""
+        """Return an entry of 0, at step 0, for each name that may be charged.
+
+        An episode without charges thus still shows what was watched.
+        """
 
     def begin(self) -> None:
-        """The scene has been reset and has settled; nothing is charged for what was before."""
+        """Start an episode after the scene was reset and has settled; earlier events are not charged."""
 
     def step(self, ledger: Ledger, step: int, success: bool) -> None:
-        """A control step was taken.
+        """Charge a control step.
 
         Args:
             ledger: is written to.
             step: its number, from 1; settling is not counted.
-            success: whether the goal holds now; False where no meter of the episode wants to know, which a meter says
-                by an attribute ``asks_success`` that is False.
+            success: whether the goal holds now. It is False if no meter of the episode needs it; a meter that does
+                not has an attribute ``asks_success`` that is False.
         """
 
     def end(self, ledger: Ledger, step: int, success: bool) -> None:
-        """The episode has ended after this step; what is charged for how it ended."""
+        """Charge how the episode ended, after this step."""
 
     def frozen(self) -> frozenset[str]:
-        """The movers, by their objects' names, that stand still from now on because they were touched."""
+        """Return the movers, by their objects' names, that stop from now on because they were touched."""
 
     def saved(self) -> object:
-        """What it remembers, to return to."""
+        """Return the meter's memory, for `restore`."""
 
     def restore(self, state: object) -> None:
-        """Returns to what `saved` gave."""
+        """Set the meter back to a value from `saved`."""
 
 
 MakeMeters = Callable[["World"], Sequence[Meter]]
-"""Gives the meters of a world's task; called again where the world turns to another task or variation."""
+"""Returns the meters of a world's task; called again when the world turns to another task or variation."""
 
 
 class Metered(NamedTuple):
@@ -74,7 +77,7 @@ class Metered(NamedTuple):
 
 
 class Metering:
-    """Calls meters as an episode goes on. What is done apart from the world, as on a copy of it, is not charged."""
+    """An episode's meters and their ledger. Steps apart from the world, as on a copy of it, are not charged."""
 
     def __init__(self, meters: Sequence[Meter] = ()) -> None:
         self._meters = tuple(meters)
@@ -88,47 +91,47 @@ class Metering:
 
     @property
     def meters(self) -> tuple[Meter, ...]:
-        """Those that are called."""
+        """The meters that are called."""
         return self._meters
 
     def clear(self) -> None:
-        """Nothing was charged yet."""
+        """Empty the ledger."""
         self._ledger, self._is_over = Ledger(), False
 
     def begin(self) -> None:
-        """The scene has been reset and has settled."""
+        """Empty the ledger and start all meters, after the scene was reset and has settled."""
         self.clear()
         for meter in self._meters:
             meter.begin()
 
     def step(self, step: int, success: bool) -> frozenset[str]:
-        """A control step was taken; gives the movers that stand still from now on."""
+        """Charge a control step and return the movers that stop from now on."""
         for meter in self._meters:
             meter.step(self._ledger, step, success)
         return frozenset().union(*(meter.frozen() for meter in self._meters))
 
     def end(self, step: int, success: bool) -> None:
-        """The episode has ended; said once more, it changes nothing."""
+        """Charge how the episode ended; a second call does nothing."""
         if not self._is_over:
             self._is_over = True
             for meter in self._meters:
                 meter.end(self._ledger, step, success)
 
     def charges(self) -> tuple[Charge, ...]:
-        """The ledger so far; of what is watched and was charged nothing an entry of 0 says so."""
+        """Return the ledger so far, with an entry of 0 for each watched name without a charge."""
         entries = self._ledger.entries()
         charged = {(entry.account, entry.name) for entry in entries}
         watched = [charge for meter in self._meters for charge in meter.watched()]
         return (*(charge for charge in watched if (charge.account, charge.name) not in charged), *entries)
 
     def saved(self) -> Metered:
-        """All that is remembered, to return to."""
+        """Return the ledger and all meters' memories, for `restore`."""
         return Metered(self._ledger.copy(), tuple(meter.saved() for meter in self._meters), self._is_over, self._meters)
 
     def restore(self, saved: Metered) -> None:
-        """Returns to what `saved` gave. Raises VlaError where other meters were read then."""
+        """Set the meters back to a value from `saved`. Raises VlaError if the meters were different ones then."""
         if saved.meters != self._meters:
-            raise VlaError("this state was saved under other meters of costs; reset the world, and save anew")
+            raise VlaError("this state was saved with different cost meters; reset the world and save it again")
         self._ledger, self._is_over = saved.ledger.copy(), saved.is_over
         for meter, state in zip(self._meters, saved.states, strict=True):
             meter.restore(state)
@@ -138,22 +141,23 @@ class Metering:
 
 
 def cost_meters(world: "World") -> tuple[Meter, ...]:
-    """Both accounts of what the task's ``:cost`` says; none where it says nothing.
+    """Return the meters of both accounts of the task's ``:cost``; empty if the task has no costs.
 
-    A world has them unasked, as a charge may stop a mover: by the rules that run the task.
+    A world has these meters by default because a charge may stop a mover. The rules that run the task decide which
+    account stops movers.
 
     Raises:
-        SceneError: a literal that names what is not there (located).
+        SceneError: a literal names a thing that does not exist (located).
     """
     if not world.problem.cost:
         return ()
     rules = world.task.protocol.rules
     setting = Setting(world.problem, world.scene, world.model, world.data, world.drawn_poses)
-    # Upstream looks once a control step, its paper "at every simulation step".
+    # Upstream checks once per control step, its paper "at every simulation step".
     within = replace(setting, substeps=world.substeps)
     goal = None
     if rules == PAPER:
-        # Upstream's account goes by upstream's goal; where its code would raise, nothing ends here.
+        # Upstream's account uses upstream's goal; if its code would raise, the episode does not end here.
         goal = partial(all_of, compile_goal(world.problem, world.scene, world.model, world.data, OURS, setting.drawn))
     return (
         UpstreamMeter(setting, freezes=rules != PAPER, crashes=rules == UPSTREAM, goal=goal),
@@ -161,11 +165,14 @@ def cost_meters(world: "World") -> tuple[Meter, ...]:
     )
 
 
-# Which meters an episode has: those of its benchmark, of what its user declares, and of collisions.
+# An episode's meters: those of its benchmark, of the user's declared costs, and of collisions.
 
 
 def meters_of(charging: Charging) -> MakeMeters:
-    """Makes a world's meters, for `World.meter`; that raises VlaError where a declared cost does not fit the task."""
+    """Return a factory of a world's meters, for `World.meter`.
+
+    The factory raises VlaError if a declared cost does not fit the task.
+    """
     return partial(_meters, charging)
 
 

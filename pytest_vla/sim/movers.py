@@ -1,7 +1,7 @@
-"""A task's movers in its world: before each control step the bodies that draw them go on in their motions.
+"""A task's movers in its world: before each control step the bodies that pull them move on.
 
-As upstream does it, an object that moves keeps its free joint and is welded, softly, to a body without mass that is put
-where the motion says. How far an episode's movers are is a value, `Movement`, so that a saved one goes on exactly.
+As upstream does, a moving object keeps its free joint and is softly welded to a body without mass, which is put at the
+motion's pose. The progress of an episode's movers is a value, `Movement`, so that a saved one continues exactly.
 """
 
 import math
@@ -21,7 +21,7 @@ from pytest_vla.scene.scene import SceneSpec
 from pytest_vla.scene.sections import Mover, Vector
 from pytest_vla.util.rotations import VERTICAL
 
-# How a task file's movers move (CBDDL's ``:moving_objects``): pure functions of the tick, one tick a control step.
+# Motions of a task file's movers (CBDDL's ``:moving_objects``): pure functions of the tick, one per control step.
 #
 # Under ``paper`` a motion is what VLA-Arena's paper and its guide to files say; under the other rules it is what its
 # code computes, number for number, rounding included: where the code adds a step to its last position, so does this.
@@ -36,18 +36,18 @@ Motion = Callable[[int], Pose]
 """The pose that an object is drawn to in the control step of this tick, 1 and on."""
 
 Begun = Callable[[Pose], Motion]
-"""A motion of an object that stood so when the scene was drawn. Raises SceneError where it cannot go from there."""
+"""The motion of an object from its drawn pose. Raises SceneError if it cannot move from there."""
 
 CONTROL_STEP = 0.05
 """s of a control step, which is what a tick is to a projectile as documented."""
 
-# What a motion takes where the file is silent, as upstream's code has it.
+# Default values of a motion's attributes, from upstream's code.
 _PERIOD, _TRAVEL, _DIRECTION, _CENTRE = 1.0, 1.0, (0.0, 1.0, 0.0), (0.0, 0.0, 1.2)
 _DT, _SPEED, _GRAVITY = 0.01, 1.0, (0.0, 0.0, -9.81)
 _START, _START_QUATERNION = (0.0, 0.0, 1.2), (0.0, 0.0, 0.0, 1.0)
 _SEGMENT = 10.0
 
-# How a thing that is headed along +y stands: a third of a turn about (1, 1, 1). Upstream's headings start from it.
+# The orientation of a thing headed along +y: a third of a turn about (1, 1, 1). Upstream's headings start from it.
 _HEADING = np.array([0.0, 1.0, 0.0])
 _HEADED = np.array([1.0, 1.0, 1.0, 1.0])
 _NO_LENGTH = 1e-8
@@ -57,24 +57,26 @@ _NEAR = 0.9995
 
 
 def motion_of(mover: Mover, rules: str, source: str) -> Begun:
-    """A mover's motion, to be begun at each reset.
+    """Return a mover's motion, to be begun at each reset.
 
     Args:
-        mover: as its file has it.
+        mover: a mover of the task file.
         rules: one of `pytest_vla.plan.case.PROTOCOLS`.
         source: the file, for errors.
 
     Raises:
-        SceneError: it cannot move so: no direction, no period, fewer than two waypoints, no such motion, or, by
-            upstream's rules, a form that its code cannot read (located).
+        SceneError: the motion is impossible: no direction, no period, fewer than two waypoints, an unknown
+            motion, or, by upstream's rules, a form that its code cannot read (located).
     """
     if rules == UPSTREAM and mover.crashes:
-        raise _fail(mover, source, f"is not read: upstream's code raises {mover.crashes}; write it so")
+        raise _fail(
+            mover, source, f"cannot be read: upstream's code raises {mover.crashes}; write it in upstream's form"
+        )
     try:
         coded, documented = _MOTIONS[mover.motion_type]
     except KeyError:
         known = ", ".join(_MOTIONS)
-        raise _fail(mover, source, f"has no motion that is known; write one of {known}") from None
+        raise _fail(mover, source, f"has an unknown motion; write one of {known}") from None
     return (documented if rules == PAPER else coded)(mover, source)
 
 
@@ -92,7 +94,7 @@ def _unit(mover: Mover, source: str) -> Array:
     direction = _vector(mover.direction, _DIRECTION)
     length = np.linalg.norm(direction)
     if not length > _NO_LENGTH:
-        raise _fail(mover, source, "goes in no direction; give three numbers that are not all 0 in :motion_direction")
+        raise _fail(mover, source, "has no direction; give three numbers that are not all 0 in :motion_direction")
     unit: Array = direction / length
     return unit
 
@@ -152,7 +154,7 @@ def _circle_coded(mover: Mover, source: str) -> Begun:
         if not np.linalg.norm(across) > _NO_LENGTH:
             raise _off_centre(mover, source, start)
         ahead, aside = offset / radius, across / np.linalg.norm(across)
-        # Upstream adds up the angle.
+        # Upstream sums up the angle.
         angles = [0.0]
 
         def pose(tick: int) -> Pose:
@@ -172,7 +174,7 @@ def _circle_documented(mover: Mover, source: str) -> Begun:
 
     def begin(start: Pose) -> Motion:
         x, y, z = (float(value) for value in start[0])
-        # In its own plane: at the height at which the object is, whatever height the file gives the centre.
+        # In its own plane: at the object's height, whatever height the file gives the centre.
         dx, dy = x - float(centre[0]), y - float(centre[1])
         if not math.hypot(dx, dy) > _NO_LENGTH:
             raise _off_centre(mover, source, start)
@@ -198,19 +200,19 @@ def _off_centre(mover: Mover, source: str, start: Pose) -> SceneError:
 
 
 def _waypoints(upright_only: bool, mover: Mover, source: str) -> Begun:
-    """Both accounts go to and fro between the waypoints, each way between two of them in as many ticks."""
+    """Return the motion to and fro between waypoints, with the same number of ticks for each leg."""
     if len(mover.waypoints) < 2:
         found = len(mover.waypoints)
         raise _fail(mover, source, f"has {found} waypoints; give two or more as (((X Y Z) (DX DY DZ)) ...)")
     dt = float(_DT if mover.dt is None else mover.dt)
     if not dt > 0.0:
-        raise _fail(mover, source, f"has :motion_dt {dt:g}; expected more than 0, so that time goes on")
+        raise _fail(mover, source, f"has :motion_dt {dt:g}; expected more than 0")
     steps = max(1, int(_SEGMENT / dt))
     last = len(mover.waypoints) - 1
     places = [np.array(place, dtype=np.float64) for place, _ in mover.waypoints]
     for number, (_, direction) in enumerate(mover.waypoints, 1):
         if not np.linalg.norm(np.array(direction)) >= _COLLINEAR:
-            raise _fail(mover, source, f"is headed nowhere at waypoint {number}; give (DX DY DZ) that are not all 0")
+            raise _fail(mover, source, f"has no direction at waypoint {number}; give (DX DY DZ) that are not all 0")
     headings = [heading(direction, turns_back=upright_only) for _, direction in mover.waypoints]
     # Upstream cannot be told to stop: it takes the word "false" for true.
     stops = upright_only and mover.loop is False
@@ -233,11 +235,11 @@ def _waypoints(upright_only: bool, mover: Mover, source: str) -> Begun:
 
 
 def heading(direction: Vector, *, turns_back: bool) -> Array:
-    """How a thing stands that is headed in a direction (3,): wxyz (4,), of length 1.
+    """Compute the orientation wxyz (4,), of length 1, of a thing headed in a direction (3,).
 
     Args:
         direction: of any length but 0.
-        turns_back: whether one that is headed along -y is turned around; upstream leaves it as along +y.
+        turns_back: whether a thing headed along -y is turned around; upstream leaves it as along +y.
     """
     unit = np.array(direction, dtype=np.float64)
     unit = unit / np.linalg.norm(unit)
@@ -274,7 +276,7 @@ def _product(first: list[np.float64], second: Array) -> Array:
 
 
 def _between(here: Array, there: Array, part: float) -> Array:
-    """From one orientation to another by the shorter way (4,)."""
+    """Interpolate from one orientation to another by the shorter way (4,)."""
     product = here[0] * there[0] + here[1] * there[1] + here[2] * there[2] + here[3] * there[3]
     if product < 0.0:
         there, product = -there, -product
@@ -294,7 +296,7 @@ def _parabolic_coded(mover: Mover, source: str) -> Begun:
     gravity = _vector(mover.gravity, _GRAVITY)
     place, turned = _vector(mover.start_pos, _START), _vector(mover.start_quat, _START_QUATERNION)
     dt = float(_DT if mover.dt is None else mover.dt)
-    # Upstream adds up the time.
+    # Upstream sums up the time.
     times = [0.0]
 
     def pose(tick: int) -> Pose:
@@ -334,7 +336,7 @@ _MOTIONS: dict[str, tuple[_Plan, _Plan]] = {
     "waypoint": (partial(_waypoints, False), partial(_waypoints, True)),
     "parabolic": (_parabolic_coded, _parabolic_documented),
 }
-"""By their words in files: as coded, and as documented."""
+"""By their names in files: as coded, and as documented."""
 
 
 @dataclass(frozen=True)
@@ -348,10 +350,10 @@ class Moving:
 
 @dataclass(frozen=True)
 class Movement:
-    """How far an episode's movers are.
+    """The progress of an episode's movers.
 
     Attributes:
-        moving: those that go on; the others stand where they were drawn last.
+        moving: the movers that still move; the others stay at their last target.
         tick: control steps since the reset, settling included.
     """
 
@@ -359,7 +361,7 @@ class Movement:
     tick: int = 0
 
     def advanced(self, data: mujoco.MjData) -> "Movement":
-        """Draws the movers to where the next control step has them; returns how far they are then."""
+        """Set the movers' targets for the next control step in `data`; return the progress after it."""
         if not self.moving:
             return self
         tick = self.tick + 1
@@ -368,7 +370,7 @@ class Movement:
         return Movement(self.moving, tick)
 
     def without(self, names: Collection[str]) -> "Movement":
-        """These movers, by their objects' names, stand still from now on; names of what does not move do not count."""
+        """Return the progress with these movers, by their objects' names, stopped; other names are ignored."""
         if not names or not any(each.name in names for each in self.moving):
             return self
         return replace(self, moving=tuple(each for each in self.moving if each.name not in names))
@@ -395,14 +397,14 @@ class Movers:
     def begin(
         self, data: mujoco.MjData, placed: Mapping[str, Pose], stands: Array, removed: Collection[str] = ()
     ) -> Movement:
-        """Puts what draws the movers to where an episode begins, before anything is forwarded.
+        """Set the movers' targets to where an episode begins, before anything is forwarded.
 
         Args:
-            data: reset; where the movers are drawn to is written.
+            data: reset; the targets are written to it.
             placed: where the reset drew each object. As coded, motions begin there, whatever init state is set
                 after it.
             stands: qpos (nq,) that the episode begins with. As documented, motions begin there.
-            removed: objects that are out of the world, which nothing draws.
+            removed: objects that are out of the world and have no target.
 
         Raises:
             SceneError: a mover that nothing places, or that cannot move from where it was placed (located).
@@ -415,7 +417,7 @@ class Movers:
                 continue
             if name not in placed:
                 raise SceneError(
-                    f"{self.source}:{each.mover.line}:{each.mover.column}: the mover {name!r} is placed nowhere; "
+                    f"{self.source}:{each.mover.line}:{each.mover.column}: the mover {name!r} is never placed; "
                     f"add a literal such as (On {name} REGION) to :init"
                 )
             if self.starts_in_place:
@@ -429,12 +431,12 @@ class Movers:
 
 
 def plan_movers(problem: Problem, rules: str, scene: SceneSpec, model: mujoco.MjModel) -> Movers:
-    """Reads a problem's ``:moving_objects``.
+    """Compile a problem's ``:moving_objects``.
 
     Args:
         problem: with or without movers.
-        rules: whose motions they are, one of `pytest_vla.plan.case.PROTOCOLS`.
-        scene, model: compiled of the problem.
+        rules: the rules of the motions, one of `pytest_vla.plan.case.PROTOCOLS`.
+        scene, model: compiled from the problem.
 
     Raises:
         SceneError: a mover that cannot move as its file says (located).

@@ -25,11 +25,11 @@ from pytest_vla.errors import VlaError
 from pytest_vla.sim.robosuite_control import nullspace_torques, opspace_matrices, orientation_error, rotation_code
 from pytest_vla.util.machine_code import codes, keep, make_ready
 
-# MuJoCo's shared library: where it lies, and what of it the Python package does not offer in every version.
+# MuJoCo's shared library: its path, and functions that the Python package does not offer in every version.
 
 
 def library_file() -> Path:
-    """MuJoCo's shared library, beside its Python package. Raises VlaError where it is missing."""
+    """Return the path of MuJoCo's shared library beside its Python package. Raises VlaError if it is missing."""
     folder = Path(mujoco.__file__).parent
     patterns = {"darwin": "libmujoco*.dylib", "win32": "mujoco.dll"}
     found = sorted(folder.glob(patterns.get(sys.platform, "libmujoco.so*")))
@@ -39,7 +39,7 @@ def library_file() -> Path:
 
 
 def copy_data(target: mujoco.MjData, model: mujoco.MjModel, source: mujoco.MjData) -> None:
-    """Makes `target` equal to `source`, in place; both belong to `model`.
+    """Make `target` equal to `source`, in place; both belong to `model`.
 
     `mujoco.mj_copyData` is not in the package before 3.4.
     """
@@ -69,7 +69,7 @@ _mj_object_velocity = types.ExternalFunction(
 )
 _mj_fwd_constraint = types.ExternalFunction("mj_fwdConstraint", types.void(_pointer, _pointer))
 
-# What mj_forwardSkip need not do again after mj_step1: positions and velocities (mjSTAGE_VEL), and no sensors.
+# The stages that mj_forwardSkip skips after mj_step1: positions and velocities (mjSTAGE_VEL), and sensors.
 _AFTER_VELOCITIES, _NO_SENSORS = 2, 1
 
 # mjOBJ_BODY.
@@ -99,7 +99,7 @@ def _record_substep(
     motion: np.ndarray,
     tally: np.ndarray,
 ) -> None:
-    """Notes the motion and the contacts of the substep that mj_step2 has just ended; see `NativeSubsteps`."""
+    """Record the motion and the contacts of the substep that mj_step2 has just ended; see `NativeSubsteps`."""
     six = np.empty(6)
     for number in range(bodies.shape[0]):
         body = bodies[number]
@@ -110,13 +110,13 @@ def _record_substep(
     found, met, now = tally[0], tally[1], tally[2]
     for contact in range(structure[layout[0]]):
         geom = contact * layout[1] + layout[2]
-        # What is no geom is -1, the last row.
+        # Something that is not a geom is -1, the last row.
         one, other = arena[geom], arena[geom + 1]
         if watched[one, other] == 0 or found == rows.shape[0]:
             continue
         _mj_contact_force(model, data, contact, six.ctypes.data)
         place, normal = contact * layout[3] + layout[4], contact * layout[3] + layout[5]
-        # The normal points from the first geom to the other; what is not followed stands still.
+        # The normal points from the first geom to the other; bodies that are not followed count as standing still.
         approach = 0.0
         for side in range(2):
             column = columns[one if side == 0 else other]
@@ -190,7 +190,7 @@ def control_step(
     motion: np.ndarray,
     tally: np.ndarray,
 ) -> None:
-    """Advances `data` by `substeps` substeps; mj_step1 of the first one has been called already.
+    """Advance `data` by `substeps` substeps; mj_step1 of the first one has been called already.
 
     Args:
         model, data: addresses of mjModel and mjData.
@@ -206,14 +206,14 @@ def control_step(
         reset_joints (7,): rest pose of the null space.
         kp, kd (6,): gains. torque_limits (7, 2) N*m.
         gripper_bias, gripper_weight (2,): scale of the gripper's control; gripper_direction (2,): change of its
-            action a substep; gripper_action (2,): its integrated action, in [-1, 1], updated in place.
+            action per substep; gripper_action (2,): its integrated action, in [-1, 1], updated in place.
         reset_state (26,): end-effector position 3, rotation 9, joint positions 7, joint velocities 7 of the reset
             pose; its jacobian (6, 7) and mass matrix (7, 7), Fortran order.
         jacobian (6, 7), position_jacobian (3, 7), rotation_jacobian (3, 7): overwritten; in upstream's memory layout.
         sample_before, sample_after (nq,): output.
         xipos (nbody, 3), xmat (nbody, 9): views into `data`.
-        layout, structure, arena, places: where MuJoCo's contacts are; an empty layout: nothing is recorded.
-        watched, bodies, columns, rows, measured, pairs, motion, tally: what is recorded, and into what; see
+        layout, structure, arena, places: where MuJoCo's contacts are; with an empty layout, nothing is recorded.
+        watched, bodies, columns, rows, measured, pairs, motion, tally: the recording's inputs and outputs; see
             `NativeSubsteps`.
     """
     if layout.shape[0] > 0:
@@ -236,7 +236,7 @@ def control_step(
             if solve == 0:
                 _mj_forward_skip(model, data, _AFTER_VELOCITIES, _NO_SENSORS)
             else:
-                # Nothing is other than in the first one but what it starts from.
+                # Only the start of the solver differs from the first solve.
                 _mj_fwd_constraint(model, data)
         if stale and substep == 0:
             position[:] = reset_state[0:3]
@@ -290,7 +290,7 @@ def control_step(
         if substep == sample_at:
             sample_after[:] = qpos
         if layout.shape[0] > 0:
-            # Forces are there after mj_step2 alone, of the contacts that its mj_step1 found.
+            # Forces exist only after mj_step2, for the contacts that its mj_step1 found.
             _record_substep(
                 model,
                 data,
@@ -342,7 +342,7 @@ keep(
 
 
 def load_step(layout: str) -> None:
-    """Gives this process the machine code of a control step; where there is none, it is made once on this machine.
+    """Load the machine code of a control step into this process; compile it once per machine if it is not cached.
 
     Args:
         layout: of `LAYOUTS`.

@@ -1,4 +1,4 @@
-"""What observations read of a world: poses of the sampled substep, joints, and pictures with what is done to them."""
+"""A world's observations: poses of the sampled substep, joint readings, and pictures with their changes."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ from pytest_vla.sim.arm import ARM_JOINTS, FINGERS
 from pytest_vla.sim.cameras import Cameras, Picture
 from pytest_vla.sim.robosuite_control import quat2axisangle
 
-# What a policy may look at after a reset or a step: read when asked for, rendered at most once.
+# Observations after a reset or a step: read on demand, rendered at most once.
 
 Reader = Callable[[], npt.NDArray[Any]]
 
@@ -24,7 +24,7 @@ Reader = Callable[[], npt.NDArray[Any]]
 class Observation(Mapping[str, npt.NDArray[Any]]):
     """Named arrays, each made at its first reading and kept.
 
-    A value can be made only while the world stands where the observation was taken: read it before the next step.
+    A value can be made only while the world is still in the observed state: read it before the next step.
     """
 
     def __init__(self, readers: Mapping[str, Reader], is_current: Callable[[], bool], moment: str) -> None:
@@ -41,7 +41,7 @@ class Observation(Mapping[str, npt.NDArray[Any]]):
         return value
 
     def __contains__(self, name: object) -> bool:
-        # Mapping's own way is to read the value, which would draw a picture.
+        # Mapping's own method reads the value, which would draw a picture.
         return name in self._readers
 
     def __iter__(self) -> Iterator[str]:
@@ -69,7 +69,7 @@ class Burner:
 
 
 def find_burners(model: mujoco.MjModel, scene: SceneSpec) -> tuple[Burner, ...]:
-    """The burners of a scene."""
+    """Return the burners of a scene."""
     burners = []
     for fixture, site in scene.burners:
         body = scene.body(fixture)
@@ -82,10 +82,10 @@ def find_burners(model: mujoco.MjModel, scene: SceneSpec) -> tuple[Burner, ...]:
 
 
 def alphas_at(model: mujoco.MjModel, burners: tuple[Burner, ...], qpos: Array) -> Array:
-    """What the burners' alphas become at a state, (number of burners,); upstream flips alpha to 1 - alpha on a change.
+    """Compute the burners' alphas (number of burners,) at a state; upstream flips alpha to 1 - alpha on a change.
 
     Args:
-        model: has the alphas of before.
+        model: has the previous alphas.
         burners: the model's.
         qpos: (nq,).
     """
@@ -98,18 +98,18 @@ def alphas_at(model: mujoco.MjModel, burners: tuple[Burner, ...], qpos: Array) -
 
 
 def get_alphas(model: mujoco.MjModel, burners: tuple[Burner, ...]) -> Array:
-    """The burners' alphas, as they are."""
+    """Return the burners' present alphas."""
     return np.array([model.site_rgba[burner.site][3] for burner in burners])
 
 
 def light(model: mujoco.MjModel, burners: tuple[Burner, ...], qpos: Array) -> None:
-    """Show or hide each burner as a state has its knobs."""
+    """Show or hide each burner according to a state's knob positions."""
     _set_alphas(model, burners, alphas_at(model, burners, qpos))
 
 
 @contextmanager
 def showing(model: mujoco.MjModel, burners: tuple[Burner, ...], alphas: Array) -> Iterator[None]:
-    """Other alphas for the time of a picture."""
+    """Set other alphas while a picture is drawn."""
     before = get_alphas(model, burners)
     _set_alphas(model, burners, alphas)
     try:
@@ -130,12 +130,12 @@ PictureChange = Callable[[Picture, str, int], Picture]
 
 
 class Readings:
-    """Reads a model as it was sampled. Pictures belong to the thread that reads the first one.
+    """The reader of a model's sampled states. Pictures belong to the thread that reads the first one.
 
     Attributes:
         view: poses for pictures and end-effector readings, so that the world's data stays as physics left it.
-        sampled: what is read now.
-        changes: what becomes of pictures, in order: of a picture, its camera and the control step.
+        sampled: the samples being read.
+        changes: changes of pictures, in order, each called with a picture, its camera and the control step.
     """
 
     def __init__(
@@ -150,13 +150,13 @@ class Readings:
     def observation(
         self, sampled: Sampled, cameras: Iterable[str], is_current: Callable[[], bool], step: Callable[[], int]
     ) -> Observation:
-        """The observation of a sampled substep: poses as of before it, joint readings as of after it.
+        """Return the observation of a sampled substep: poses from before it, joint readings from after it.
 
         Args:
             sampled: kept, not copied.
             cameras: whose pictures it has.
             is_current: whether it can still be read.
-            step: the control step, when it is read.
+            step: returns the control step; called when a picture is read.
         """
         self.sampled = sampled
         readers: dict[str, Callable[[], npt.NDArray[Any]]] = {
@@ -174,11 +174,11 @@ class Readings:
     def segmentation(
         self, camera: str, only: Collection[int] | None = None, widened: float = 1.0
     ) -> npt.NDArray[np.int32]:
-        """Which body each pixel of a camera's present picture shows: (H, W) ids, -1: none; see `Cameras`."""
+        """Render the ids (H, W) of the bodies that a camera's present picture shows, -1 for none; see `Cameras`."""
         return self._drawing().segmentation(self._seen(), camera, only, widened)
 
     def repainted(self, textures: Iterable[int]) -> None:
-        """The model's textures of these numbers, or its lights' shadows, are others than before."""
+        """Update the graphics side after these textures, or the shadows of lights, have changed."""
         if self._cameras is None:
             return
         if self._model.light_castshadow.any() != self._cameras.shadows:
@@ -192,19 +192,19 @@ class Readings:
         return self._cameras.renderer if self._cameras is not None else None
 
     def close(self) -> None:
-        """Frees the graphics side; a picture makes it anew."""
+        """Free the graphics side; the next picture makes it anew."""
         if self._cameras is not None:
             self._cameras.close()
             self._cameras = None
 
     def _state(self) -> Array:
-        """(8,): end-effector position (m), axis-angle (rad), two finger positions (m); what LIBERO's policies read."""
+        """Return LIBERO's policy state (8,): end-effector position (m), axis-angle (rad), two fingers (m)."""
         position, quaternion = self._end_effector()
         fingers = self.sampled[1][ARM_JOINTS : ARM_JOINTS + FINGERS]
         return np.concatenate([position, quat2axisangle(quaternion.copy()), fingers])
 
     def _end_effector(self) -> tuple[Array, Array]:
-        """Grip site's position (m) and hand body's orientation (xyzw), world frame."""
+        """Return the grip site's position (m) and the hand body's orientation (xyzw), world frame."""
         view = self._at_sample()
         quaternion = view.xquat[self._hand][[1, 2, 3, 0]]
         return view.site_xpos[self._site].copy(), quaternion

@@ -26,15 +26,15 @@ _IN_SINK = 0.01
 _UP_HEIGHT = 1.0
 
 STATES = ("true", "false", "on", "in", "up", "open", "close", "turnon", "turnoff")
-"""What is judged here."""
+"""The predicates that are judged here."""
 
 
 def compile_premises(
     problem: Problem, scene: SceneSpec, model: mujoco.MjModel, data: mujoco.MjData
 ) -> tuple[tuple[str, Verdict], ...]:
-    """The premises that ``:init`` states (see `pytest_vla.plan.premises`), judged as a goal's literals are.
+    """Compile the premises that ``:init`` states (see `pytest_vla.plan.premises`) as goal literals are compiled.
 
-    What no goal could say, such as a part that is no region, is left out.
+    Premises that a goal could not state, such as a part that is no region, are left out.
     """
     found = []
     for literal in (literal for literal in problem.init if _is_premise(literal, scene)):
@@ -44,14 +44,16 @@ def compile_premises(
 
 
 def located(problem: Problem, literal: Literal) -> str:
-    """Where a literal stands, as errors begin."""
+    """Return the file and line of a literal, as error messages begin."""
     return f"{problem.source}:{literal.line}:{literal.column}"
 
 
 def _is_premise(literal: Literal, scene: SceneSpec) -> bool:
-    """Whether it relates two things or states a joint; what stands in a region of table or floor does neither.
+    """Whether a literal relates two things or states a joint.
 
-    Nor does what is poured: a ball of water has no geom that counts as contact, and so is on nothing.
+    A thing in a region of table or floor is no premise.
+
+    Nor is a poured thing: a ball of water has no geom that counts as contact, and so is on nothing.
     """
     if literal.predicate not in ("on", "in"):
         return True
@@ -64,7 +66,7 @@ def _is_premise(literal: Literal, scene: SceneSpec) -> bool:
 def compile_state(
     literal: Literal, problem: Problem, scene: SceneSpec, model: mujoco.MjModel, data: mujoco.MjData
 ) -> Verdict:
-    """A function that gives the verdict of one of `STATES` on the present state of `data`.
+    """Return a function that gives the verdict of one of `STATES` on the present state of `data`.
 
     Raises:
         SceneError: it cannot be judged (located).
@@ -81,7 +83,7 @@ def compile_state(
             near = workspace(problem.name, problem.source).judging.on_distance
             return _on_body(body, support, near, model, data)
         if site is None:
-            raise SceneError(f"{where}: {literal}: {names[1]!r} is no region of this scene that something can be in")
+            raise SceneError(f"{where}: {literal}: {names[1]!r} is not a region of this scene that can hold things")
         return (
             _on_site(body, site, scene, model, data) if literal.predicate == "on" else _in_site(body, site, model, data)
         )
@@ -103,7 +105,12 @@ def _body(scene: SceneSpec, name: str, where: str) -> SceneBody:
 def contact_between(
     model: mujoco.MjModel, data: mujoco.MjData, first: tuple[str, ...], second: tuple[str, ...]
 ) -> Verdict:
-    """Whether any contact of `data` joins a geom of `first` with one of `second` (names), in either order."""
+    """Return a verdict that holds if any contact joins geoms of two groups, in either order.
+
+    Args:
+        model, data: the world's.
+        first, second: names of geoms.
+    """
     masks = np.zeros((2, model.ngeom + 1), dtype=bool)
     for mask, names in zip(masks, (first, second), strict=True):
         mask[[model.geom(name).id for name in names]] = True

@@ -22,7 +22,7 @@ Array = npt.NDArray[np.float64]
 
 
 class Stepped(Protocol):
-    """What settling needs of a world; `pytest_vla.World` is one."""
+    """The part of a world that settling needs; `pytest_vla.World` has it."""
 
     model: mujoco.MjModel
     data: mujoco.MjData
@@ -39,13 +39,14 @@ class Stepped(Protocol):
 
 @dataclass(frozen=True)
 class Limits:
-    """What counts as calm.
+    """The limits of a calm scene.
 
     Attributes:
         speed, spin: how fast anything may move at the end (m/s, rad/s).
         drift, turn: how far it may have moved since it came to rest (m, degrees).
         shift, tilt: how far it may be from where it was drawn, horizontally and from its upright (m, degrees).
-        sink: how far it may have fallen from where it was drawn (m); draws of LIBERO's objects stand up to 0.06 m high.
+        sink: how far it may have fallen from where it was drawn (m); LIBERO draws objects up to 0.06 m above the
+            surface.
         outside: how far it may be outside the region in which it was drawn (m).
         depth: how deep two things may be in each other (m).
     """
@@ -63,7 +64,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class _Poses:
-    """Where the moving parts of objects and fixtures are: positions (n, 3) in metres, rotations (n, 3, 3)."""
+    """The poses of the moving parts of objects and fixtures: positions (n, 3) in metres, rotations (n, 3, 3)."""
 
     positions: Array
     rotations: Array
@@ -79,12 +80,12 @@ def settled_states(
     tries: int = 40,
     limits: Limits | None = None,
 ) -> Array:
-    """Init states of the world's task: everything at rest, the arm in its rest pose, all velocities zero.
+    """Compute init states of the world's task: everything at rest, all velocities zero.
 
-    Movers are held where they were drawn, and are not judged.
+    The arm is in its rest pose. Movers are held where they were drawn, and are not judged.
 
-    Fixtures that a scene seed moves stand, in each state, where one drawn seed had them: such a task's states fit only
-    scenes whose fixtures stand alike.
+    If a scene seed moves fixtures, they stand in each state where one drawn seed had them. Such states fit only scenes
+    whose fixtures have the same poses.
 
     Args:
         world: of the task; it is reset, and must be reset before its next step.
@@ -93,7 +94,7 @@ def settled_states(
         settle_seconds: how long a drawn scene is left alone before it is judged.
         hold_seconds: how long the finished state must stay as it is.
         tries: draws for one state before giving up.
-        limits: what counts as calm; `Limits()` where None.
+        limits: the limits of a calm scene, or None for `Limits()`.
 
     Returns:
         (count, 1+nq+nv): [time 0, qpos, qvel 0].
@@ -126,11 +127,11 @@ def settled_state(
     tries: int = 40,
     limits: Limits | None = None,
 ) -> tuple[Array, int]:
-    """One state as of `settled_states`, and the scene seed that its fixtures stand by.
+    """Return one state as in `settled_states`, and the scene seed that places its fixtures.
 
     Args:
         world, generator, settle_seconds, hold_seconds, tries, limits: as for `settled_states`.
-        number: of the state, for the message.
+        number: index of the state, for the message.
 
     Returns:
         (1+nq+nv,): [time 0, qpos, qvel 0]; and the scene seed.
@@ -150,19 +151,19 @@ def settled_state(
         if refused.total() >= tries:
             told = "; ".join(f"{times}x {why}" for why, times in refused.most_common())
             raise SceneError(
-                f"{world.problem.source}: no init state {number} that is calm in {tries} draws: {told}. "
+                f"{world.problem.source}: no calm init state {number} in {tries} draws: {told}. "
                 "Move the regions apart, or mend the objects' collision geoms and masses."
             )
 
 
 def unrest(world: Stepped, state: npt.ArrayLike, seconds: float, limits: Limits | None = None) -> str | None:
-    """Why a state is no calm start of the world's task; None where it is.
+    """Return why a state is no calm start of the world's task, or None if it is.
 
     Args:
         world: of the task; it is reset to the state and stepped with the suite's settle action.
         state: (1+nq+nv,).
         seconds: how long it is watched.
-        limits: what counts as calm; `Limits()` where None.
+        limits: the limits of a calm scene, or None for `Limits()`.
     """
     limits = limits or Limits()
     world.reset(state, settle=False)
@@ -181,7 +182,7 @@ def unrest(world: Stepped, state: npt.ArrayLike, seconds: float, limits: Limits 
 
 
 def _drawn(world: Stepped, scene_seed: int, seconds: float, limits: Limits) -> tuple[Array, str | None]:
-    """A state that a drawn scene came to rest in, and why it is not fit."""
+    """Return the state in which a drawn scene came to rest, and why it is not fit, or None."""
     world.reset(None, scene_seed=scene_seed, settle=False)
     world.freeze(_movers(world))
     model, data = world.model, world.data
@@ -202,7 +203,7 @@ def _steps(world: Stepped, seconds: float) -> int:
 
 
 def _spilt(world: Stepped) -> str | None:
-    """Something round that is not in or on what it was drawn in or on; it may be anywhere else there."""
+    """Return why a round thing is no longer in or on its initial support, or None; it may lie anywhere there."""
     held = world.premises()
     bodies = {body.name: int(world.model.body(body.root_body).id) for body in world.scene.bodies}
     for literal in world.problem.init:
@@ -213,7 +214,7 @@ def _spilt(world: Stepped) -> str | None:
 
 
 def _parts(world: Stepped) -> npt.NDArray[np.int64]:
-    """Bodies of objects and fixtures that can move, but for movers."""
+    """Return the bodies of objects and fixtures that can move, without movers."""
     model, movers = world.model, _movers(world)
     roots = [model.body(body.root_body).id for body in world.scene.bodies if body.name not in movers]
     return np.flatnonzero(np.isin(model.body_rootid, roots) & (model.body_weldid != 0))
@@ -245,7 +246,7 @@ def _moved(world: Stepped, before: _Poses, limits: Limits) -> str | None:
 
 
 def _angles(traces: Array) -> Array:
-    """Angles (degrees) of rotations by their traces."""
+    """Compute angles (degrees) of rotations from their traces."""
     return np.asarray(np.degrees(np.arccos(np.clip((traces - 1) / 2, -1, 1))))
 
 
@@ -253,7 +254,7 @@ def _displaced(world: Stepped, drawn: _Poses, limits: Limits) -> str | None:
     now = _poses(world)
     shift = np.linalg.norm((now.positions - drawn.positions)[:, :2], axis=1)
     sink = drawn.positions[:, 2] - now.positions[:, 2]
-    # The angle between the present and the drawn direction of what pointed up when drawn.
+    # The angle between the present and the drawn direction of the axis that pointed up when drawn.
     up = drawn.rotations[:, 2, :]
     tilt = np.degrees(np.arccos(np.clip(np.einsum("nj,nj->n", now.rotations[:, 2, :], up), -1, 1)))
     rolls = _rolling(world)
@@ -268,7 +269,7 @@ def _displaced(world: Stepped, drawn: _Poses, limits: Limits) -> str | None:
 
 
 def _rolling(world: Stepped) -> npt.NDArray[np.bool_]:
-    """Which parts have no upright, and creep in place for long."""
+    """Return the mask of parts that have no upright (balls) and creep in place for long."""
     return np.array([_rolls(world, int(part)) for part in _parts(world)], dtype=bool)
 
 
@@ -280,7 +281,7 @@ def _rolls(world: Stepped, body: int) -> bool:
 
 
 def _outside(world: Stepped, limits: Limits) -> str | None:
-    """An object that left the workspace region in which it was drawn."""
+    """Return which object left the workspace region in which it was drawn, or None."""
     for placer in plan_placement(world.problem, world.scene).placers:
         if placer.reference is None and not placer.body.is_fixture and not _inside(world, placer, limits):
             return f"{placer.body.name} is outside its region"
@@ -289,7 +290,7 @@ def _outside(world: Stepped, limits: Limits) -> str | None:
 
 def _inside(world: Stepped, placer: Placer, limits: Limits) -> bool:
     place = world.data.body(placer.body.root_body).xpos[:2] - np.array(placer.origin[:2])
-    # A body that is kept inside a region narrower than itself is drawn from what lies between the swapped bounds.
+    # A body that is kept inside a region narrower than itself is drawn between the swapped bounds.
     margin = placer.body.radius if placer.keep_inside else 0.0
     for x0, y0, x1, y1 in placer.rectangles:
         bounds = np.array([[x0, y0], [x1, y1], [x0 + margin, y0 + margin], [x1 - margin, y1 - margin]])
@@ -316,7 +317,7 @@ def _too_deep(world: Stepped, limits: Limits) -> str | None:
     if not len(contacts.dist) or contacts.dist.min() >= -limits.depth:
         return None
     one, other = (_geom_named(world, int(geom)) for geom in contacts.geom[int(contacts.dist.argmin())])
-    return f"{one} and {other} are in each other"
+    return f"{one} and {other} overlap"
 
 
 def _geom_named(world: Stepped, geom: int) -> str:
@@ -326,12 +327,14 @@ def _geom_named(world: Stepped, geom: int) -> str:
 
 
 def generator_of(name: str, after: int = 0) -> np.random.Generator:
-    """Return the source of a task's draws: it follows from the task's name, so that further tasks change no others.
+    """Return the generator of a task's draws.
+
+    It depends only on the task's name, so that further tasks change no others.
 
     Args:
         name: the task's key.
-        after: how many init states the task has already; states that are added to these have a source of their own,
-            so that none of these has to be simulated again.
+        after: how many init states the task has already; states added to these have a generator of their own, so
+            that none of these has to be simulated again.
     """
     seed = zlib.crc32(name.encode())
     return np.random.default_rng([seed, after] if after else seed)

@@ -1,4 +1,4 @@
-"""What episodes start from: a task's init states as they are, with added objects, or states that are settled anew."""
+"""Start states of episodes: a task's init states as they are, with added objects, or states that are settled anew."""
 
 import hashlib
 import json
@@ -39,9 +39,9 @@ _AWAY = 1e5
 def site_positions(
     model: mujoco.MjModel, scratch: mujoco.MjData, joints: Mapping[str, float]
 ) -> Callable[[str], Array]:
-    """World positions (3,) of sites by name, with fixtures where `model` has them and these joints set.
+    """Return a function from a site's name to its world position (3,), with these joints set.
 
-    `scratch` is overwritten at the first question; most scenes ask none.
+    Fixtures are where the model has them. `scratch` is overwritten at the first call; most scenes make none.
     """
     moved = False
 
@@ -59,7 +59,7 @@ def site_positions(
 
 
 def place_fixtures(model: mujoco.MjModel, scene: SceneSpec, placement: Placement) -> None:
-    """Moves fixtures: they have no joints, so that their poses are the model's."""
+    """Move fixtures; they have no joints, so their poses are written to the model."""
     for name, (position, quaternion) in placement.fixtures.items():
         identifier = model.body(_body(scene, name).root_body).id
         model.body_pos[identifier] = position
@@ -69,7 +69,7 @@ def place_fixtures(model: mujoco.MjModel, scene: SceneSpec, placement: Placement
 def place_objects(
     model: mujoco.MjModel, qpos: Array, scene: SceneSpec, placement: Placement, rest_joints: Array
 ) -> None:
-    """Writes in `qpos` (nq,) the arm (7,) and the fingers at rest, and drawn joints and free objects at their poses."""
+    """Write the arm (7,) and fingers at rest, drawn joints, and free objects at their poses to `qpos` (nq,)."""
     qpos[:ARM_JOINTS] = rest_joints
     qpos[ARM_JOINTS : ARM_JOINTS + FINGERS] = REST_FINGERS
     for joint, value in placement.joints.items():
@@ -80,12 +80,12 @@ def place_objects(
 
 
 def take_away(model: mujoco.MjModel, scene: SceneSpec, state: Array, names: Iterable[str]) -> dict[str, Point]:
-    """Takes objects out of the world: so far up that nothing sees or meets them, where they fall freely.
+    """Move objects out of the world: so far up that nothing sees or meets them, where they fall freely.
 
-    All else moves as it does beside them, bit for bit, as long as it would not touch them.
+    Everything else moves as if they were still there, bit for bit, as long as it would not touch them.
 
     Args:
-        model, scene: of the world.
+        model, scene: the world's.
         state: (1+nq+nv,), [time, qpos, qvel], written.
         names: of the objects.
 
@@ -105,12 +105,14 @@ def take_away(model: mujoco.MjModel, scene: SceneSpec, state: Array, names: Iter
 
 
 def placed_number(model: mujoco.MjModel, data: mujoco.MjData, beside: int) -> int:
-    """Return a number of 48 bits that names how everything is placed: equal for equal starts, by luck for no others.
+    """Return a number of 48 bits that identifies a start.
+
+    It is equal for equal starts, and almost surely different for others.
 
     Args:
-        model: with its fixtures where they stand.
-        data: reset to where the episode begins.
-        beside: what else the start follows from, such as the seed of drawn colours.
+        model: with its fixtures in place.
+        data: reset to the episode's beginning.
+        beside: anything else that the start depends on, such as the seed of drawn colours.
     """
     parts = (
         model.body_pos,
@@ -123,13 +125,13 @@ def placed_number(model: mujoco.MjModel, data: mujoco.MjData, beside: int) -> in
     )
     found = hashlib.sha256(str(beside).encode())
     for part in parts:
-        # Zeros without a sign are as many bits.
+        # 0.0 and -0.0 differ in bits: adding 0.0 makes them equal.
         found.update(np.ascontiguousarray(part + 0.0).tobytes())
     return int.from_bytes(found.digest()[:6])
 
 
 def hide_sites(model: mujoco.MjModel, scene: SceneSpec) -> None:
-    """Gives sites of robot and objects a negative alpha: robosuite's way to hide them."""
+    """Give the sites of robot and objects a negative alpha: robosuite's way to hide them."""
     for name in scene.hidden_sites:
         rgba = model.site(name).rgba
         if rgba[3] > 0:
@@ -142,15 +144,15 @@ def _body(scene: SceneSpec, name: str) -> SceneBody:
     return body
 
 
-# What callers give to a world, as numbers of the right shape.
+# Checks of callers' values: numbers of the right shape.
 
 ACTION_SIZE = 7
-# What every OpenGL draws.
+# The largest picture that every OpenGL can draw.
 MAX_PICTURE_SIDE = 4096
 
 
 def numbers(value: npt.ArrayLike) -> Array | None:
-    """The value as float64; None where it is no array of real numbers."""
+    """Return the value as float64, or None if it is no array of real numbers."""
     try:
         array = np.asarray(value)
     except (TypeError, ValueError):
@@ -159,12 +161,12 @@ def numbers(value: npt.ArrayLike) -> Array | None:
 
 
 def is_index(value: object) -> TypeGuard[int]:
-    """Whether it is the number of something, and not an array or a truth value."""
+    """Return whether the value is an integer index, and not an array or a bool."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def vector(value: npt.ArrayLike, size: int, what: str) -> Array:
-    """The value as `size` finite numbers; raises VlaError, which begins with `what`."""
+    """Return the value as `size` finite numbers; raises VlaError, which begins with `what`."""
     values = numbers(value)
     if values is None or values.shape != (size,) or not np.isfinite(values).all():
         got = repr(value) if values is None or values.ndim == 0 else f"shape {values.shape}"
@@ -173,7 +175,10 @@ def vector(value: npt.ArrayLike, size: int, what: str) -> Array:
 
 
 def checked_action(action: npt.ArrayLike) -> Array:
-    """An action (7,) of finite numbers; raises EpisodeError, ``action-dtype``, ``action-shape`` or ``action-nan``."""
+    """Return an action (7,) of finite numbers.
+
+    Raises EpisodeError: ``action-dtype``, ``action-shape`` or ``action-nan``.
+    """
     values = numbers(action)
     if values is None:
         raise EpisodeError("action-dtype", f"expected seven real numbers, got {action!r:.200}")
@@ -185,14 +190,14 @@ def checked_action(action: npt.ArrayLike) -> Array:
 
 
 def checked_seed(scene_seed: int) -> int:
-    """The scene seed, as upstream's generators take it; raises VlaError."""
+    """Return the scene seed as upstream's generators take it; raises VlaError."""
     if not isinstance(scene_seed, int | np.integer) or not 0 <= scene_seed < 2**32:
         raise VlaError(f"scene seed {scene_seed!r}: expected an integer from 0 to {2**32 - 1}")
     return int(scene_seed)
 
 
 def checked_size(size: tuple[int, int]) -> tuple[int, int]:
-    """Height and width in pixels; raises VlaError where no picture has them."""
+    """Return height and width in pixels; raises VlaError if no picture can have them."""
     try:
         height, width = size
     except (TypeError, ValueError):
@@ -205,16 +210,16 @@ def checked_size(size: tuple[int, int]) -> tuple[int, int]:
 Origin = Literal["own", "with-added", "settled"]
 """The task's own; its own, with objects that the scene has beside them; made here, since what stands where is other."""
 
-# Raised where states come out differently, so that those on disk are made anew.
+# Increased when states change, so that those on disk are made again.
 _FORMAT = 2
-# Of a cached state; one has hundreds of numbers.
+# The largest cached state in bytes; a state has hundreds of numbers.
 _MAX_BYTES = 1 << 24
-# Draws of one state; the variation may be drawn again too.
+# The most draws of one state; the variation may be drawn again too.
 _TRIES = 12
 
 
 class Startable(Stepped, Protocol):
-    """What the states that episodes start from need of a world; `pytest_vla.World` is one."""
+    """The part of a world that start states need; `pytest_vla.World` has it."""
 
     variation: Variation | None
     scene_digest: str
@@ -222,27 +227,30 @@ class Startable(Stepped, Protocol):
 
 @dataclass(frozen=True)
 class Start:
-    """A state (1+nq+nv,), [time, qpos, qvel], and the scene seed that fixtures stand by; None: the episode's."""
+    """A state (1+nq+nv,), [time, qpos, qvel], and the scene seed that places fixtures.
+
+    The scene seed is None if it is the episode's.
+    """
 
     state: Array
     scene_seed: int | None = None
 
 
 def origin_of(original: Problem, problem: Problem) -> Origin:
-    """Where the init states of a changed problem come from.
+    """Return the origin of the init states of a changed problem.
 
     Args:
-        original: the task's own.
-        problem: the changed one.
+        original: the task's own problem.
+        problem: the changed problem.
     """
     if original.fixtures != problem.fixtures or original.name != problem.name:
         return "settled"
-    # Of one key that stands twice the last counts.
+    # If a key occurs twice, the last region counts.
     known, now = ({region.key: region for region in each.regions} for each in (original, problem))
     placed = {str(argument) for literal in original.init for argument in literal.arguments}
     moved = [region for region in now.values() if region.key in placed and known.get(region.key) != region]
     objects, init = len(original.objects), len(original.init)
-    # What is larger or smaller stands where it stood.
+    # A scaled object keeps its place.
     same = [replace(each, scale=1.0) for each in problem.objects[:objects]] == list(original.objects)
     if moved or not same or problem.init[:init] != original.init:
         return "settled"
@@ -252,14 +260,14 @@ def origin_of(original: Problem, problem: Problem) -> Origin:
 
 
 class Starts:
-    """The init states of a world's task under its variation; read, and where need be made, when asked for.
+    """The init states of a world's task under its variation; read, or made if necessary, on demand.
 
     Attributes:
-        origin: where they come from.
+        origin: their origin, see `origin_of`.
     """
 
     def __init__(self, world: Startable, original: Problem, roots: tuple[DataRoot, ...]) -> None:
-        # The world holds this: no circle, so that a world goes as soon as nobody has it.
+        # The world owns this object: a weak reference, so that a world is freed as soon as it is unused.
         self._world: Startable = weakref.proxy(world)
         self._roots = roots
         given = world.variation.init_states if world.variation is not None else None
@@ -275,7 +283,10 @@ class Starts:
 
     @property
     def own(self) -> Array:
-        """Those of the task as it is (n, 1+nq+nv): [time, qpos, qvel]. Raises SceneError where they cannot be used."""
+        """The init states of the unvaried task (n, 1+nq+nv): [time, qpos, qvel].
+
+        Raises SceneError if they cannot be used.
+        """
         if self._own is None:
             model = self._world.model
             added = sum(sum(_joint_sizes(model, model.joint(name).id)) for name in self._added)
@@ -284,13 +295,13 @@ class Starts:
             if states.shape[1] != size:
                 raise SceneError(
                     f"{source}: states have {states.shape[1]} numbers, but this scene has 1+nq+nv = {size}. "
-                    "Task file and init states are of different versions: take both from one place."
+                    "Task file and init states come from different versions: take both from one source."
                 )
             self._own = states
         return self._own
 
     def _read(self) -> tuple[Array, str]:
-        """The states, and where they are from."""
+        """Return the states and their source."""
         task = self._world.task
         if self._given is not None:
             return self._given(), f"init states of {self._world.problem.source}"
@@ -299,26 +310,29 @@ class Starts:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of init states."""
         return self._world.task.protocol.init_states if self.origin == "settled" else len(self.own)
 
     def start(self, init_state: int | npt.ArrayLike, scene_seed: int) -> Start:
-        """The init state with a number, as `at` has it, or the flat vector [time, qpos, qvel]. Raises VlaError."""
+        """Return the init state with an index, as `at` does, or the given flat vector [time, qpos, qvel].
+
+        Raises VlaError.
+        """
         if is_index(init_state):
             return self.at(int(init_state), scene_seed)
         size = 1 + self._world.model.nq + self._world.model.nv
         return Start(vector(init_state, size, "an init state is an index or [time, qpos, qvel]"))
 
     def at(self, index: int, scene_seed: int) -> Start:
-        """An init state by its number, as it is before `changed`.
+        """Return an init state by its index, before `changed` is applied.
 
         Args:
-            index: 0 and on.
+            index: 0 and up.
             scene_seed: of the episode; it places objects that were added.
 
         Raises:
             VlaError: there is no such init state.
-            RedrawError: what the variation has changed does not come to rest.
+            RedrawError: the variation's changes do not come to rest.
         """
         world = self._world
         if not 0 <= index < self.count:
@@ -334,10 +348,10 @@ class Starts:
         return start
 
     def changed(self, state: Array) -> Array:
-        """An init state with what the variation changes of it; fixtures stand where the model has them.
+        """Return an init state with the variation's changes applied; fixtures stand where the model has them.
 
         Raises:
-            RedrawError: what was drawn for the variation cannot be had from it.
+            RedrawError: the variation's draw is impossible in this init state.
         """
         world = self._world
         edits = () if world.variation is None else world.variation.state
@@ -357,12 +371,12 @@ def with_added(
     added: tuple[str, ...],
     scene_seed: int,
 ) -> Array:
-    """A task's init state with the objects that were added, where the scene seed draws them; at rest.
+    """Return a task's init state with the added objects, placed by the scene seed, at rest.
 
     Args:
         model: of the changed scene.
         scene, problem: the changed ones.
-        state: [time, qpos, qvel] of the scene without them.
+        state: [time, qpos, qvel] of the scene without the added objects.
         added: their joints.
         scene_seed: of the episode.
     """
@@ -391,17 +405,19 @@ def with_added(
 
 
 def settled_start(world: Startable, index: int) -> Start:
-    """A state of the world's problem that has come to rest, from disk or made now; the same on any machine.
+    """Return a state of the world's problem that has come to rest, read from disk or made now.
+
+    The state is the same on any machine.
 
     Args:
-        world: is reset, where it is made.
-        index: 0 and on.
+        world: is reset if the state has to be made.
+        index: 0 and up.
 
     Raises:
         RedrawError: the scene does not come to rest.
     """
     drawn_for = [_FORMAT, world.scene_digest, format_problem(world.problem), index]
-    # What is drawn is the same on any machine; what comes of it may be rounded otherwise.
+    # The draws are the same on any machine; the results may be rounded differently.
     digest, made_of = _digest_of(drawn_for), _digest_of([*drawn_for, installed_versions()])
     file = cache_folder() / "starts" / f"{made_of[:32]}.npy"
     found = _read(file, 2 + world.model.nq + world.model.nv)
@@ -423,7 +439,7 @@ def _digest_of(value: object) -> str:
 
 
 def _joint_sizes(model: mujoco.MjModel, joint: int) -> tuple[int, int]:
-    """Numbers of a joint in qpos and in qvel."""
+    """Return how many numbers of a joint are in qpos and in qvel."""
     kind = model.jnt_type[joint]
     if kind == mujoco.mjtJoint.mjJNT_FREE:
         return 7, 6
@@ -441,7 +457,7 @@ def _read(file: Path, size: int) -> Array | None:
 
 
 def _write(file: Path, values: Array) -> None:
-    """Whole or not at all; where it cannot be written, it is made again the next time."""
+    """Write the file atomically; if that fails, the values are made again the next time."""
     with suppress(OSError, VlaError):
         file.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(file) as stream:

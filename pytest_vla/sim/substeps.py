@@ -1,10 +1,10 @@
-"""What happens within a control step: who touches whom in each of its 25 substeps, how hard, and how things move.
+"""Contacts and motion within a control step: who touches whom in each of its 25 substeps, and how hard.
 
-An impact lasts a few substeps, so who looks once a control step misses most of them. `Substeps` is filled by the native
-step (`pytest_vla.sim.native`), without Python in between; `Present` says the same of one moment, the present one.
+An impact lasts only a few substeps, so looking once per control step misses most impacts. `Substeps` is filled by the
+native step (`pytest_vla.sim.native`), without Python in between; `Present` offers the same for the present moment.
 
-Where MuJoCo keeps its contacts is found out once a process, on a scene of two geoms: no layout of its structures is
-written down here, and what is found otherwise than expected is an error, not a wrong number.
+MuJoCo's contact layout is measured once per process, on a scene of two geoms: no layout of its structures is written
+down here, and an unexpected layout is an error, not a wrong number.
 """
 
 import ctypes
@@ -31,7 +31,7 @@ CENTRE, UPWARD, SPIN, VELOCITY = slice(0, 3), slice(9, 12), slice(12, 15), slice
 """Of what is followed of a body, in the world's frame: its centre of mass (m), how far each of its own axes points up,
 its angular velocity (rad/s), and the velocity of its centre (m/s)."""
 
-# Contacts of a control step. Memory that is not written to is not taken.
+# The most contacts in a control step. The operating system allocates only memory that is written to.
 _MOST = SUBSTEPS * 8192
 
 FOLLOWED = 18
@@ -39,14 +39,14 @@ FOLLOWED = 18
 
 
 class Press(NamedTuple):
-    """How hard some contacts press together.
+    """The force and place of some contacts.
 
     Attributes:
-        force: N, the sum of their normal forces; of several substeps the largest sum of one.
+        force: N, the sum of their normal forces; over several substeps, the largest sum in one substep.
         position: m, world frame, of the hardest contact of that substep.
         geoms: of the hardest contact, as MuJoCo orders them.
-        impulse: N s, over the control step; None: one moment was looked at.
-        substep: when the force was largest, from 1; None: one moment was looked at.
+        impulse: N s, over the control step, or None for the present moment.
+        substep: when the force was largest, from 1, or None for the present moment.
     """
 
     force: float
@@ -67,7 +67,7 @@ class Contacts(Protocol):
 
     @property
     def pairs(self) -> Pairs:
-        """Which geoms touch, (k, 2), in MuJoCo's order; -1: not a geom."""
+        """The geoms that touch, (k, 2), in MuJoCo's order; -1 stands for something that is not a geom."""
 
     @property
     def geoms(self) -> Pairs:
@@ -75,13 +75,13 @@ class Contacts(Protocol):
 
     @property
     def substeps(self) -> npt.NDArray[np.int32]:
-        """In which substep each single contact was, from 0, (n,)."""
+        """The substep of each single contact, from 0, (n,)."""
 
     def press(self, contacts: Ids) -> Press:
-        """How hard some of them press, one or more, by their places in `geoms`."""
+        """Compute how hard one or more contacts press, given their indices in `geoms`."""
 
     def motion(self, body: int) -> Array:
-        """How a body moved in each substep, (substeps, 18): see `CENTRE`."""
+        """Return a body's motion in each substep, (substeps, 18): see `CENTRE`."""
 
 
 class Present:
@@ -130,7 +130,7 @@ class Present:
 class Substeps:
     """The contacts, and the motion of some bodies, of the last control step.
 
-    Whoever wants to know says so before: `watch` and `follow`. What nobody asked for is not recorded.
+    Call `watch` and `follow` beforehand: only requested contacts and bodies are recorded.
     """
 
     last = SUBSTEPS - 1
@@ -143,27 +143,27 @@ class Substeps:
         self._is_wanted = False
 
     def watch(self, one: Mask, other: Mask) -> None:
-        """From now on contacts of a geom of `one` with one of `other`, in either order, are recorded.
+        """Record contacts of a geom of `one` with one of `other`, in either order, from now on.
 
         Args:
-            one, other: (ngeom + 1,); the last stands for what is no geom.
+            one, other: (ngeom + 1,); the last entry stands for a contact without a geom.
         """
         both = np.outer(one, other)
         self.watch_pairs(both | both.T)
 
     def watch_pairs(self, pairs: Mask) -> None:
-        """From now on contacts of these geoms are recorded, (ngeom + 1, ngeom + 1), as MuJoCo orders them."""
+        """Record contacts of these pairs of geoms, (ngeom + 1, ngeom + 1) in MuJoCo's order, from now on."""
         self._watched[pairs] = 1
         self._native, self._is_wanted = None, True
 
     def follow(self, body: int) -> None:
-        """From now on how this body moves is recorded."""
+        """Record the motion of this body from now on."""
         self._followed.setdefault(body, len(self._followed))
         self._native, self._is_wanted = None, True
 
     @property
     def native(self) -> "NativeSubsteps | None":
-        """What the native step fills; None: nobody wants to know anything."""
+        """The arrays that the native step fills, or None if nothing is to be recorded."""
         return self._of() if self._is_wanted else None
 
     @property
@@ -186,7 +186,7 @@ class Substeps:
         native = self._of()
         when, measured = native.rows[contacts, 0], native.measured[contacts]
         sums = np.bincount(when, weights=measured[:, 0], minlength=SUBSTEPS)
-        # The first of equals; where nothing presses, the first in which there is contact.
+        # The first of equals; if nothing presses, the first with a contact.
         peak = int(np.argmax(sums)) if sums.any() else int(when[0])
         there = np.flatnonzero(when == peak)
         hardest = int(there[int(np.argmax(measured[there, 0]))])
@@ -197,19 +197,19 @@ class Substeps:
 
     @property
     def approaches(self) -> Array:
-        """How fast the two geoms of each single contact came together along its normal, m/s, (n,).
+        """The speeds at which the two geoms of each contact came together along its normal, m/s, (n,).
 
-        What does not belong to a followed body stands still.
+        Bodies that are not followed count as standing still.
         """
         return self._of().measured[: self._of().tally[0], 4]
 
     def motion(self, body: int) -> Array:
-        """How a followed body moved, (25, 18): see `CENTRE`."""
+        """Return a followed body's motion, (25, 18): see `CENTRE`."""
         return self._of().motion[:, self._followed[body]]
 
     def _of(self) -> "NativeSubsteps":
         if self._native is None:
-            # Its control steps are counted anew.
+            # Its control steps are counted from the beginning.
             self._watched[self._watched > 0] = 1
             self._native = NativeSubsteps(self._model, self._data, self._watched, tuple(self._followed))
         return self._native
@@ -219,12 +219,12 @@ class NativeSubsteps:
     """The arrays that the native step fills, and those in which it finds MuJoCo's contacts.
 
     Attributes:
-        watched: (ngeom+1, ngeom+1) by a contact's geoms: 0, it is not recorded; else the last control step in which it
-            was, counted from 2.
-        bodies: numbers of those that are followed.
-        columns: (ngeom+1,) of each geom the place of its body in `bodies`; -1: it is not followed.
+        watched: (ngeom+1, ngeom+1) by a contact's geoms: 0 if it is not recorded, else the last control step in
+            which it occurred, counted from 2.
+        bodies: ids of the followed bodies.
+        columns: (ngeom+1,) index in `bodies` of each geom's body, -1 if it is not followed.
         rows: (n, 3) substep from 0, and geoms, of each contact.
-        measured: (n, 5) of each its normal force (N), place (m), and how fast its geoms came together (m/s).
+        measured: (n, 5) each contact's normal force (N), place (m), and its geoms' closing speed (m/s).
         pairs: (n, 2) geoms that touched, each once.
         motion: (25, bodies, 18).
         tally: rows, pairs, and control steps so far.
@@ -248,7 +248,7 @@ class NativeSubsteps:
         self._data, self._begins = data, first + layout.position
 
     def check(self) -> None:
-        """Sees to it that all contacts of the last step are there.
+        """Check that all contacts of the last step were recorded.
 
         Raises:
             VlaError: they are not where they were looked for.
@@ -260,7 +260,7 @@ class NativeSubsteps:
             raise _misplaced()
 
     def arguments(self) -> tuple[npt.NDArray[np.generic], ...]:
-        """What the native step takes; see there."""
+        """Return the recording's arguments of the native step (`pytest_vla.sim.native.control_step`)."""
         return (
             *(self.layout, self.structure.view(np.int32)),
             *(self.arena.view(np.int32), self.arena.view(np.float64)),
@@ -282,13 +282,13 @@ def nothing_recorded() -> tuple[npt.NDArray[np.generic], ...]:
 
 
 class ContactLayout(NamedTuple):
-    """Where contacts are, in bytes.
+    """The positions of contacts in MuJoCo's structures, in bytes.
 
     Attributes:
-        number: in mjData, of the number of contacts.
-        first: in mjData, of the address at which contacts begin, that of the arena.
+        number: offset in mjData of the number of contacts.
+        first: offset in mjData of the address of the first contact, which is the arena's.
         size: of a contact.
-        geoms, position, frame: in a contact, of its two geoms, its place and its axes, the normal first.
+        geoms, position, frame: offsets in a contact of its two geoms, its position and its axes, the normal first.
     """
 
     number: int
@@ -326,7 +326,7 @@ def contact_layout() -> ContactLayout:
     # A contact begins with its distance, a double; its place is next.
     start = place - 8
     geoms = _address(one.geom) - start
-    # A number that nothing else has is set, and looked for.
+    # Set a number that occurs nowhere else, and search for it.
     data.ncon = 0x5EA5
     number = _found(data, np.int32, 0x5EA5)
     first = _found(data, np.uint64, start)
@@ -351,9 +351,9 @@ def _misplaced() -> VlaError:
 
 
 def _found(data: mujoco.MjData, kind: type[np.generic], number: int) -> int:
-    """Where in mjData a number is first, in bytes."""
+    """Return the offset in bytes at which mjData first holds a number."""
     size = np.dtype(kind).itemsize
-    # Read in pieces: where the structure ends nobody says, but what is looked for is in it.
+    # Read in pieces: the structure's end is unknown, but the number is known to be inside it.
     for begin in range(0, _MOST_BYTES, 4096):
         piece = _seen(data._address + begin, 4096).view(kind)
         if (places := np.flatnonzero(piece == number)).size:
@@ -377,6 +377,6 @@ def _address(array: npt.NDArray[np.generic]) -> int:
 
 
 def _seen(address: int, size: int) -> npt.NDArray[np.uint8]:
-    """Memory of MuJoCo's as bytes, read and never written; whole words."""
+    """Return MuJoCo's memory as bytes, to read and never write; whole words."""
     memory = (ctypes.c_uint8 * (size + -size % 8)).from_address(address)
     return np.ctypeslib.as_array(memory)

@@ -1,4 +1,4 @@
-"""What is judged of a world: its task's goal, what the instruction asks for, and what the task takes for granted."""
+"""A world's verdicts: its task's goal, the instruction's goal, and the task's premises."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -28,15 +28,15 @@ def compile_goal(
     rules: str = OURS,
     drawn: Callable[[], Poses] = dict,
 ) -> tuple[tuple[str, Verdict], ...]:
-    """The goal's literals, each with a function that gives its verdict on the present state of `data`.
+    """Return the goal's literals, each with a function that gives its verdict on the present state of `data`.
 
-    Literals are named as the file writes them, in its order; a goal holds when all of them do. Only the first top-level
-    expression of the goal counts, as upstream has it, but for the rules `paper`. What upstream's code raises at is
-    judged as the paper says, but for the rules `upstream`: there the function raises EpisodeError
+    Literals are named as the file writes them, in its order; a goal holds when all of them do. As upstream, only the
+    first top-level expression of the goal counts, except under the rules `paper`. A literal on which upstream's code
+    raises is judged as the paper says, except under the rules `upstream`: there the function raises EpisodeError
     (``upstream-crashes``).
 
     Args:
-        problem, scene, model, data: of the world.
+        problem, scene, model, data: the world's.
         rules: one of `pytest_vla.plan.case.PROTOCOLS`.
         drawn: see `Setting`.
 
@@ -72,7 +72,7 @@ def _as_upstream(literal: Literal, where: str, judged: JudgedLiteral) -> bool:
 
 
 def _ours(literal: Literal, setting: Setting) -> JudgedLiteral:
-    """As coded; where that crashes, as written."""
+    """Compile a literal as coded; if the code crashes, as written in the paper."""
     if literal.predicate in CONNECTIVES:
         return connected(literal, partial(_ours, setting=setting))
     coded = judged_as_coded(literal, setting)
@@ -116,13 +116,13 @@ def compile_verdicts(
     rules: str = OURS,
     drawn: Callable[[], Poses] = dict,
 ) -> Verdicts:
-    """What is judged on the present state of `data`.
+    """Compile the verdicts on the present state of `data`.
 
     Args:
         problem: the task's, as the variation has changed it.
-        variation: of the task; None: it is as it is.
-        scene, model, data: of the world.
-        rules: by which goals are judged, one of `pytest_vla.plan.case.PROTOCOLS`.
+        variation: of the task, or None if it is unvaried.
+        scene, model, data: the world's.
+        rules: the rules that judge goals, one of `pytest_vla.plan.case.PROTOCOLS`.
         drawn: see `pytest_vla.sim.costs.setting.Setting`.
 
     Raises:
@@ -138,7 +138,7 @@ def compile_verdicts(
 
 
 def each_of(literals: Iterable[tuple[str, Verdict]]) -> dict[str, bool]:
-    """The verdict of each literal, by its text."""
+    """Return the verdict of each literal, by its text."""
     return {name: verdict() for name, verdict in literals}
 
 

@@ -71,15 +71,15 @@ class World:
     """A task's scene, ready to run episodes. Belongs to the thread that first reads a picture.
 
     Attributes:
-        task, problem: the task, and its file as parsed, with what the variation changes of it.
-        variation: of the task; None: it is as it is.
-        scene: which bodies, sites and joints the compiled model has.
+        task, problem: the task, and its file as parsed and changed by the variation.
+        variation: of the task, or None if it is unvaried.
+        scene: the bodies, sites and joints of the compiled model.
         model, data: MuJoCo's own objects; reset and stepped in place.
         steps: control steps since the reset, settling not counted.
-        movement: how far the movers are since the reset.
-        substeps: what happened within the last control step, as far as a meter wants to know.
+        movement: the movers' progress since the reset.
+        substeps: contacts and motion within the last control step, as far as a meter requests them.
         profile: the version of robosuite that is reproduced.
-        scene_digest: names the content of everything that made the compiled model.
+        scene_digest: digest of everything that made the compiled model.
     """
 
     def __init__(
@@ -90,13 +90,13 @@ class World:
         image_size: tuple[int, int] | None = None,
         allow_versions: bool = False,
     ) -> None:
-        """Loads the task's scene from the cache or compiles it.
+        """Load the task's scene from the cache, or compile it.
 
         Args:
             task: from `load_suite(...).task(...)`.
-            variation: of the task; None: it is as it is. What it says to the policy and does to actions is not the
-                world's.
-            image_size: height and width of pictures; the suite's where None.
+            variation: of the task, or None for the unvaried task. The world does not apply its changes of
+                instructions and actions.
+            image_size: height and width of pictures, or None for the suite's.
             allow_versions: accept another robosuite or MuJoCo than the supported pair.
 
         Raises:
@@ -149,19 +149,20 @@ class World:
         self._meter()
 
     def _meter(self) -> None:
-        # Meters say what they want to know of substeps while they are made.
+        # Meters request recordings of substeps when they are made.
         self.substeps, self._metering = Substeps(self.model, self.data), Metering()
         self._metering = Metering(self._make_meters(self))
 
     def switch(self, task: Task, variation: Variation | None = None) -> bool:
-        """Turns to another task of the same scene, or another variation, which spares loading the model anew.
+        """Turn to another task of the same scene, or another variation, without loading the model anew.
 
         Returns:
-            False where the task's scene, data, picture size or textures are others; the world is then as it was.
+            Whether it was possible. If the task has another scene, data, picture size or textures, the world is
+                unchanged.
 
         Raises:
-            VlaError: the task file is missing or invalid, cannot be changed so, or a meter does not fit the task; the
-                world is then as it was, and to be reset.
+            VlaError: the task file is missing or invalid, the variation does not apply to it, or a meter does not fit
+                it; the world is then unchanged but has to be reset.
         """
         if _loaded_as(task) != _loaded_as(self.task):
             return False
@@ -179,12 +180,12 @@ class World:
 
     @property
     def init_states(self) -> Array:
-        """The init states (n, 1+nq+nv) of the task as it is: [time, qpos, qvel]. Raises SceneError where unusable."""
+        """The init states (n, 1+nq+nv) of the unvaried task: [time, qpos, qvel]. Raises SceneError if unusable."""
         return self._starts.own
 
     @property
     def init_state_count(self) -> int:
-        """How many init states the task has; where a variation moves things, as many as its suite's tasks have."""
+        """The number of the task's init states; if a variation moves things, the number that its suite's tasks have."""
         return self._starts.count
 
     def reset(
@@ -193,11 +194,11 @@ class World:
         scene_seed: int = 0,
         settle: bool = True,
     ) -> Observation:
-        """Starts an episode. Nothing of an earlier one remains, and nothing is rendered.
+        """Start an episode. Nothing of an earlier one remains, and nothing is rendered.
 
         Args:
-            init_state: index of the task's init states, in which the variation changes what it has to change; or the
-                flat vector [time, qpos, qvel]; None: objects stand where `scene_seed` draws them, as after upstream's
+            init_state: index of the task's init states, in which the variation makes its changes; or the flat vector
+                [time, qpos, qvel]; or None to place objects where `scene_seed` draws them, as after upstream's
                 ``env.reset()``.
             scene_seed: fixture poses (and, without an init state, object poses) are those of upstream's
                 ``env.seed(s); env.reset()`` on a new environment.
@@ -205,7 +206,7 @@ class World:
 
         Raises:
             VlaError: no such init state or scene seed, or no placement without overlap.
-            RedrawError: what was drawn for the variation cannot be had from this init state.
+            RedrawError: the variation's draw is impossible in this init state.
             EpisodeError: physics broke while settling.
         """
         self._metering.clear()
@@ -241,7 +242,7 @@ class World:
             self._sample_at = _SAMPLE_AFTER_RESET
         else:
             if self._warm_start is not None:
-                # Upstream's reset comes before its init state, and old versions of MuJoCo remember it.
+                # Upstream resets before it sets its init state, and old versions of MuJoCo keep the reset's warm start.
                 mujoco.mj_forward(model, data)
             data.time = state[0]
             data.qpos[:] = state[1 : 1 + model.nq]
@@ -251,7 +252,7 @@ class World:
         mujoco.mj_forward(model, data)
         self._arm.state = self._arm.rest()
         if state is not None:
-            # Upstream looks at knobs when it sets an init state and after steps, but not in a reset.
+            # Upstream reads knobs when it sets an init state and after steps, but not in a reset.
             light(model, self._burners, data.qpos)
         self._is_reset = True
         self.steps, self._began = 0, (init_state if is_index(init_state) else 0, scene_seed)
@@ -264,7 +265,7 @@ class World:
         return observation
 
     def step(self, action: npt.ArrayLike) -> Observation:
-        """One 20 Hz control step: 25 substeps of 2 ms.
+        """Run one 20 Hz control step: 25 substeps of 2 ms.
 
         Args:
             action: (7,), each in [-1, 1] (clipped): position change x 0.05 m, axis-angle x 0.5 rad, both in the world
@@ -285,15 +286,16 @@ class World:
         return observation
 
     def freeze(self, names: Collection[str]) -> None:
-        """Movers of these names stand still from the next step on, until a reset; other names do not count."""
+        """Stop the movers of these names from the next step until a reset; other names are ignored."""
         self.movement = self.movement.without(names)
 
     def meter(self, make: MakeMeters) -> None:
-        """From the next reset on these meters charge what happens, whatever task the world turns to; they change none
-        of it, but for movers that a charge stops.
+        """Set the meters that charge events from the next reset on, whatever task the world turns to.
+
+        Meters do not change what happens, except for movers that a charge stops.
 
         Raises:
-            VlaError: a meter does not fit the task; the world then has the meters that it had.
+            VlaError: a meter does not fit the task; the world then keeps its previous meters.
         """
         before = self._make_meters, self.substeps, self._metering
         self._leave()
@@ -306,15 +308,15 @@ class World:
 
     @property
     def meters(self) -> tuple[Meter, ...]:
-        """What charges the episode: of a task that states costs, their accounts, unless others were asked for."""
+        """The meters that charge the episode: by default those of the costs that the task states."""
         return self._metering.meters
 
     def charged(self) -> tuple[Charge, ...]:
-        """The ledger of the episode so far, in the order of steps; none without meters."""
+        """Return the ledger of the episode so far, in the order of steps; empty without meters."""
         return self._metering.charges()
 
     def conclude(self) -> None:
-        """The episode has ended here: charges what is charged for how it ended. Once; a later reset begins anew."""
+        """End the episode here and charge how it ended; a second call does nothing until the next reset."""
         if self._metering:
             self._metering.end(self.steps, self.success())
 
@@ -327,26 +329,30 @@ class World:
         return all_of(self._verdicts.asked)
 
     def vacated(self) -> dict[str, Point]:
-        """Where the objects that the variation has removed were before the last reset took them away (m, world)."""
+        """Return where the removed objects were before the last reset took them away (m, world), by name."""
         return dict(self._vacated)
 
     def drawn_poses(self) -> Mapping[str, tuple[Array, Array]]:
-        """Where the last reset's scene seed drew the free objects: position (3,) m and quaternion wxyz (4,), by name.
+        """Return where the last reset drew the free objects: position (3,) m and quaternion wxyz (4,), by name.
 
-        An init state puts them elsewhere; upstream compares with what was drawn where it asks whether something fell.
+        The poses follow from the reset's scene seed. An init state puts the objects elsewhere, but upstream's check for
+        fallen objects compares with these poses.
         """
         return self._drawn
 
     def predicates(self) -> dict[str, bool]:
-        """The verdict of each goal literal, by its text."""
+        """Return the verdict of each goal literal, by its text."""
         return each_of(self._verdicts.goal)
 
     def premises(self) -> dict[str, bool]:
-        """Whether what the task file's ``:init`` states of two things or of a joint holds now, by its text."""
+        """Return the verdict of each premise, by its text.
+
+        Premises are the statements of the task file's ``:init`` about two things or a joint.
+        """
         return each_of(self._verdicts.premises())
 
     def save(self) -> WorldState:
-        """The exact state, including the controller's and the gripper's.
+        """Return the exact state, including the controller's and the gripper's.
 
         Raises:
             VlaError: the world was not reset yet, or broke.
@@ -367,7 +373,7 @@ class World:
         )
 
     def restore(self, state: WorldState) -> Observation:
-        """Returns to a saved state; what follows is bitwise what followed then.
+        """Return to a saved state; the same actions then give the same states bit for bit.
 
         Raises:
             VlaError: the state was saved by another world, or under another variation.
@@ -376,7 +382,7 @@ class World:
             raise VlaError("this state was saved by another world; a state belongs to the world that made it")
         self._leave()
         if state.variation is not self.variation:
-            raise VlaError("this state was saved under another variation; switch the world to it and save anew")
+            raise VlaError("this state was saved under another variation; switch the world to it and save again")
         put_fixtures(self.model, state.fixtures)
         copy_data(self.data, self.model, state.data)
         self._arm.state = state.arm.copy()
@@ -395,18 +401,18 @@ class World:
         return self._arm.rest_joints
 
     def arm_state(self) -> ArmState:
-        """What the arm's controller remembers beside `data`, as a copy."""
+        """Return a copy of the arm controller's state, which is not part of `data`."""
         return self._arm.state.copy()
 
     def show(self, qpos: npt.ArrayLike, step: int = 0) -> Observation:
-        """A recorded state as an observation: poses alone, without physics, and burners lit as after a step.
+        """Return a recorded state as an observation: poses alone, without physics, and burners lit as after a step.
 
         Fixtures stand where the last reset put them; `data`, `success` and `steps` are not touched. The world must be
         reset before its next step.
 
         Args:
             qpos: (nq,), as `data.qpos` was.
-            step: after which it was recorded; noise of pictures goes by it.
+            step: the control step after which it was recorded; it determines the noise of pictures.
 
         Raises:
             VlaError: not such a vector of finite numbers.
@@ -422,40 +428,40 @@ class World:
 
     @property
     def began(self) -> tuple[int, int]:
-        """The init state (0 where it was none of the task's own) and the scene seed of the last reset."""
+        """The init state's index (0 if it was none of the task's own) and the scene seed of the last reset."""
         return self._began
 
     @property
     def placed(self) -> int:
-        """What names where everything stood, and how it was coloured, when the last reset began to settle."""
+        """A number that identifies the poses and colours with which the last reset began to settle."""
         return self._placed
 
     def segmentation(
         self, camera: str, only: Collection[int] | None = None, widened: float = 1.0
     ) -> npt.NDArray[np.int32]:
-        """Which body each pixel of a camera's present picture shows: (H, W) ids, -1: none.
+        """Render the ids (H, W) of the bodies that a camera's present picture shows, -1 for none.
 
         Args:
             camera: its name.
-            only: bodies that are drawn, as if no other were there; None: all.
-            widened: so many times as much, in height and in width, as the camera's picture shows.
+            only: ids of the bodies to draw, as if there were no other body, or None for all.
+            widened: factor by which the view's height and width exceed the camera's picture.
         """
         return self._readings.segmentation(camera, only, widened)
 
     def provenance(self) -> dict[str, str]:
-        """What a record says of this world: the scene's digest, the simulator's versions, and what draws.
+        """Return a record's entries about this world: the scene's digest, the simulator's versions and the renderer.
 
-        ``stand_ins`` are the scene's assets that are known to be no originals, ``renderer`` is the OpenGL backend, with
-        the driver's name once a picture was drawn. ``ledger`` says that meters look at all substeps.
+        ``stand_ins`` are the scene's assets that are known to be no originals. ``renderer`` is the OpenGL backend, with
+        the driver's name once a picture was drawn. ``ledger`` is present if meters look at all substeps.
         """
         driver = f": {self._readings.renderer}" if self._readings.renderer is not None else ""
         assets = {"scene": self.scene_digest, "stand_ins": ", ".join(self._stand_ins) or "none"}
-        # Older records looked at one substep a control step.
+        # Older records used one substep per control step.
         ledger = {"ledger": "substeps"} if self.substeps.native is not None else {}
         return {**assets, **ledger, **self._versions, "renderer": f"{select_gl()}{driver}"}
 
     def close(self) -> None:
-        """Frees the graphics side; the world can still be stepped, and a picture makes it anew."""
+        """Free the graphics side; the world can still be stepped, and a picture makes it anew."""
         self._readings.close()
 
     def __enter__(self) -> Self:
@@ -465,16 +471,19 @@ class World:
         self.close()
 
     def _leave(self) -> None:
-        """The present moment is over: its observation can no longer be made, and a step needs what follows to end."""
+        """Leave the present moment: its observation can no longer be made.
+
+        The world counts as reset again once the step or reset that follows has ended.
+        """
         self._now = next(self._moment)
         self._is_reset = False
 
     def _require_reset(self) -> None:
         if not self._is_reset:
-            raise VlaError("reset the world before its first step, and after a step or reset that broke")
+            raise VlaError("reset the world first: it was never reset, or its last step or reset failed")
 
     def _dress(self, scene_seed: int) -> None:
-        """What the task's file and an episode's variation change of what is seen, and of how the arm rests."""
+        """Apply the picture settings and rest pose of the task's file and the variation for an episode."""
         variation = self.variation
         rest = variation.rest_joints if variation is not None else None
         self._arm.rest_at(rest)
@@ -506,5 +515,5 @@ class World:
 
 
 def _loaded_as(task: Task) -> tuple[object, ...]:
-    """What the tasks of one world have in common, beside their scene."""
+    """Return the properties, beside the scene, that all tasks of one world share."""
     return task.data, task.protocol.image_size, task.protocol.textures

@@ -1,4 +1,4 @@
-"""What would happen: a world's present moment, stepped on apart from the world, with the same physics bit for bit."""
+"""A copy of a world's present moment, stepped apart from the world with the same physics bit for bit."""
 
 from typing import TYPE_CHECKING
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 class WorldCopy:
-    """A copy of a world's state that can be stepped, judged and set back; the world itself stays as it is.
+    """A copy of a world's state that can be stepped, judged and set back; the world itself is unchanged.
 
-    Shares the world's model: where the world is reset or stepped meanwhile, `begin` anew.
+    It shares the world's model: if the world is reset or stepped meanwhile, call `begin` again.
 
     Attributes:
         data: MuJoCo's data of the copy.
@@ -36,33 +36,33 @@ class WorldCopy:
         self.begin()
 
     def begin(self) -> None:
-        """Goes to the world's present moment."""
+        """Copy the world's present moment."""
         copy_data(self.data, self._world.model, self._world.data)
         self._arm.rest_at(self._world.rest_joints)
         self._arm.state, self._movement = self._world.arm_state(), self._world.movement
 
     @property
     def movement(self) -> Movement:
-        """How far the movers are."""
+        """The progress of the copy's movers."""
         return self._movement
 
     def save(self) -> tuple[mujoco.MjData, ArmState, Movement]:
-        """The copy's present moment, for `restore`."""
+        """Return the copy's present moment, for `restore`."""
         return copied_data(self._world.model, self.data), self._arm.state.copy(), self._movement
 
     def restore(self, saved: tuple[mujoco.MjData, ArmState, Movement]) -> None:
-        """Goes back to a moment that was saved."""
+        """Go back to a saved moment."""
         copy_data(self.data, self._world.model, saved[0])
         self._arm.state, self._movement = saved[1].copy(), saved[2]
 
     def step(self, action: npt.NDArray[np.float64]) -> bool:
-        """One control step, as `World.step` makes it.
+        """Run one control step, as `World.step` does.
 
         Args:
             action: (7,), finite.
 
         Returns:
-            False where physics broke; the copy must then be restored or begun anew.
+            Whether physics held; if False, the copy must be restored or begun anew.
         """
         time_before = self.data.time
         self._movement = self._movement.advanced(self.data)
@@ -74,5 +74,5 @@ class WorldCopy:
         return True
 
     def predicates(self) -> dict[str, bool]:
-        """The verdict of each goal literal on the copy, by its text."""
+        """Return the verdict of each goal literal on the copy, by its text."""
         return each_of(self._goal)

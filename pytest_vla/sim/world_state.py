@@ -18,7 +18,7 @@ from pytest_vla.sim.native import copy_data
 from pytest_vla.sim.observations import Sampled
 
 FixturePoses = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float32]]
-"""All of a model that a reset writes, as it stands: body positions and quaternions, and colours of sites."""
+"""Everything in a model that a reset writes: body positions and quaternions, and colours of sites."""
 
 
 @dataclass(frozen=True)
@@ -39,29 +39,29 @@ class WorldState:
 
 
 def fixture_poses(model: mujoco.MjModel) -> FixturePoses:
-    """Where the fixtures stand now, as copies."""
+    """Return copies of the fixtures' present poses."""
     return model.body_pos.copy(), model.body_quat.copy(), model.site_rgba.copy()
 
 
 def put_fixtures(model: mujoco.MjModel, poses: FixturePoses) -> None:
-    """Puts them there."""
+    """Set the fixtures' poses."""
     model.body_pos[:], model.body_quat[:], model.site_rgba[:] = poses
 
 
 def copied_data(model: mujoco.MjModel, data: mujoco.MjData) -> mujoco.MjData:
-    """A copy of MuJoCo's data that nothing else changes."""
+    """Return an independent copy of MuJoCo's data."""
     copy = mujoco.MjData(model)
     copy_data(copy, model, data)
     return copy
 
 
 def copied_samples(sampled: Sampled) -> Sampled:
-    """A copy of what an observation is made of."""
+    """Return a copy of the arrays that an observation is made of."""
     before, after, alphas = sampled
     return before.copy(), after.copy(), alphas.copy()
 
 
-# What a variation changes of a compiled model, and how it is undone: the next reset finds the model as it was.
+# A variation's changes of a compiled model, and how they are undone: the next reset finds the model as it was.
 
 
 class ModelChanges:
@@ -69,7 +69,7 @@ class ModelChanges:
 
     def __init__(self, model: mujoco.MjModel) -> None:
         self._model = model
-        # As compiled: what was changed once is kept, so that a thousand resets copy it once.
+        # As compiled: an array that was changed once is kept, so that a thousand resets copy it once.
         self._arrays: dict[str, npt.NDArray[np.generic]] = {}
         self._textures: dict[int, npt.NDArray[np.uint8]] = {}
         self._changed: list[str] = []
@@ -77,10 +77,10 @@ class ModelChanges:
         self._edits: tuple[ModelEdit, ...] = ()
 
     def replace(self, edits: tuple[ModelEdit, ...], scene: SceneSpec) -> tuple[int, ...]:
-        """Undoes what is in force, and makes these changes.
+        """Undo the changes in force, and make these changes.
 
         Returns:
-            The textures whose pixels are others than before, to be sent to the graphics side.
+            The textures whose pixels have changed, to be sent to the graphics side.
         """
         if edits is self._edits:
             return ()
@@ -106,14 +106,14 @@ class ModelChanges:
 
 
 def _pixels(model: mujoco.MjModel, texture: int) -> npt.NDArray[np.uint8]:
-    """A texture's part of ``tex_data``."""
+    """Return a texture's part of ``tex_data``."""
     size = model.tex_height[texture] * model.tex_width[texture] * model.tex_nchannel[texture]
     start = model.tex_adr[texture]
     pixels: npt.NDArray[np.uint8] = model.tex_data[start : start + size]
     return pixels
 
 
-# Physics trouble made visible: MuJoCo goes on after NaN and writes a log file; here it ends the episode by name.
+# Physics errors made visible: MuJoCo continues after NaN and writes a log file; here an error ends the episode.
 
 logger = logging.getLogger(__name__)
 
@@ -132,7 +132,7 @@ _messages: collections.deque[str] = collections.deque(maxlen=20)
 
 
 def redirect_warnings() -> None:
-    """Sends MuJoCo's warnings of this process to the logger of this module, not to MUJOCO_LOG.TXT."""
+    """Send MuJoCo's warnings of this process to the logger of this module, not to MUJOCO_LOG.TXT."""
     mujoco.set_mju_user_warning(_receive)
 
 
@@ -142,7 +142,7 @@ def _receive(message: str) -> None:
 
 
 def check_physics(data: mujoco.MjData, time_before: float) -> None:
-    """Looks at MuJoCo's warnings and at time after a control step.
+    """Check MuJoCo's warnings and the time after a control step.
 
     Args:
         data: after the step; its warning counters are cleared when it raises.

@@ -1,1 +1,1 @@
-"""Trackers of experiments: what they are told of a run, in numbers and texts, and those that come with pytest-vla."""
+"""Experiment trackers: the numbers and texts that they receive, and the built-in ones."""

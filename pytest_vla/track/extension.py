@@ -4,7 +4,7 @@ from pytest_vla.entries import TrackerEntry
 
 
 def pytest_vla_trackers() -> list[TrackerEntry]:
-    """Ours; each has an extra of its name."""
+    """Return the entries of the built-in trackers; each has an extra with its name."""
     at = "pytest_vla.track"
     return [
         TrackerEntry("mlflow", "MLflow, by MLFLOW_TRACKING_URI", f"{at}.mlflow:begin", module="mlflow"),

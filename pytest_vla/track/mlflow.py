@@ -1,4 +1,4 @@
-"""A run in MLflow, by its own client: params are what the run is, metrics have a step an episode."""
+"""The MLflow tracker, by MLflow's own client: params describe the run, and each episode is one metric step."""
 
 import logging
 import os
@@ -13,16 +13,16 @@ from pytest_vla.util.extras import is_installed, required
 
 INSTALL = "pip install 'pytest-vla[mlflow]'"
 _PATIENCE = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "10", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1"}
-"""Of MLflow's variables, where the user says none: an episode does not wait minutes for a server that is gone."""
+"""Our defaults of MLflow's variables, so that an episode does not wait minutes for a missing server."""
 
 _MOST_METRICS, _MOST_PARAMS = 1000, 100
-"""In one request, by MLflow's limits."""
+"""The most entries of one request, by MLflow's limits."""
 
 _LONGEST_PARAM, _LONGEST_TAG = 6000, 5000
 
 
 def begin(run: TrackedRun) -> "Mlflow":
-    """A new run of MLflow, or the one that was begun for this run. Raises VlaError, and whatever MLflow raises."""
+    """Start a new MLflow run, or continue this run's earlier one. Raises VlaError, and any error of MLflow's."""
     for name, value in {**_PATIENCE, "MLFLOW_LOGGING_LEVEL": "WARNING"}.items():
         os.environ.setdefault(name, value)
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
@@ -35,7 +35,7 @@ def begin(run: TrackedRun) -> "Mlflow":
 
 
 class Mlflow:
-    """See `pytest_vla.track.tracker.Tracker`."""
+    """A run in MLflow; see `pytest_vla.track.tracker.Tracker`."""
 
     def __init__(self, client: Any, uri: str, run: TrackedRun) -> None:
         self._client, self._uri, self._name = client, uri, run.name
@@ -62,7 +62,7 @@ class Mlflow:
         return f"run {self._name} in {uri}"
 
     def about(self, texts: Mapping[str, str]) -> None:
-        # MLflow changes no param: what is another now is a tag.
+        # MLflow's params cannot be changed: changed values become tags.
         texts = {_name(name): text for name, text in texts.items()}
         new = {name: text[:_LONGEST_PARAM] for name, text in texts.items() if name not in self._params}
         tags = {
@@ -87,7 +87,7 @@ class Mlflow:
         self._client.set_terminated(self._id, "FINISHED" if ending.finished else "KILLED")
 
     def _found(self, kept: str) -> Any:
-        """The run of an earlier invocation; None: it is not there any more."""
+        """Return the run of an earlier invocation, or None if it no longer exists."""
         try:
             found = self._client.get_run(kept)
             if found.info.lifecycle_stage != "active":
@@ -112,7 +112,7 @@ class Mlflow:
 
 
 def _experiment(client: Any) -> str:
-    """The id of the experiment that MLflow's variables name; else of one of ours, made where it is not there."""
+    """Return the id of the experiment that MLflow's variables name, or of ours, which is created if missing."""
     if found := os.environ.get("MLFLOW_EXPERIMENT_ID"):
         return found
     name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or PROJECT
@@ -121,7 +121,7 @@ def _experiment(client: Any) -> str:
 
 
 def _name(name: str) -> str:
-    """A name as MLflow takes it."""
+    """Return a name with MLflow's permitted characters only."""
     return re.sub(r"[^\w./: -]", "_", name, flags=re.ASCII)[:250]
 
 

@@ -1,4 +1,4 @@
-"""A run in TensorBoard: event files in the run's folder, by tensorboard's own writer, without torch or TensorFlow."""
+"""The TensorBoard tracker: event files in the run's folder, by tensorboard's own writer, without torch."""
 
 import time
 from collections.abc import Mapping
@@ -9,17 +9,17 @@ from pytest_vla.util.extras import required
 
 INSTALL = "pip install 'pytest-vla[tensorboard]'"
 ABOUT, ENDING = "run", "ending"
-"""The texts of what the run is, and of how it ended."""
+"""The names of the texts that describe the run and its end."""
 
 
 def begin(run: TrackedRun) -> "Tensorboard":
-    """The run's event files; those of an earlier invocation stay, and TensorBoard shows all as one. Raises VlaError."""
+    """Start the run's event files, which TensorBoard joins with those of earlier invocations. Raises VlaError."""
     required("tensorboard.summary.writer.event_file_writer", INSTALL)
     return Tensorboard(run)
 
 
 class Tensorboard:
-    """See `pytest_vla.track.tracker.Tracker`. No file is there before the first episode."""
+    """A run in TensorBoard; see `pytest_vla.track.tracker.Tracker`. Files are created with the first episode."""
 
     def __init__(self, run: TrackedRun) -> None:
         self._run, self._texts = run, dict(run.texts)
@@ -65,6 +65,6 @@ class Tensorboard:
 
 
 def _table(texts: Mapping[str, str]) -> str:
-    """Texts by name as a table in Markdown, which TensorBoard shows."""
+    """Return texts by name as a Markdown table, which TensorBoard shows."""
     rows = (f"| {name} | {' '.join(text.split()).replace('|', '&#124;')} |" for name, text in texts.items())
     return "\n".join(("| | |", "|---|---|", *rows))

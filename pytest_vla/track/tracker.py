@@ -1,4 +1,4 @@
-"""What a tracker of experiments is told of a run, and what it has to have: what `TrackerEntry.load` begins."""
+"""The protocol of an experiment tracker, and the values that it receives; `TrackerEntry.load` starts one."""
 
 import math
 import re
@@ -16,18 +16,18 @@ from pytest_vla.plan.costs import cumulative
 from pytest_vla.records.record import Record
 
 PROJECT = "pytest-vla"
-"""The experiment or project of a run, where the tracker's own settings name none."""
+"""The experiment or project of a run, if the tracker's own settings name none."""
 
 
 @dataclass(frozen=True)
 class TrackedRun:
-    """A run that begins, or is gone on with.
+    """A run that starts or is resumed.
 
     Attributes:
-        name: of the run; no other has it.
-        folder: of the run; it is made when it is needed.
-        texts: what the run is: its policy, suites and options, by name.
-        kept: what `Tracker.kept` was when the run began; empty: nobody has tracked it before.
+        name: the run's unique name.
+        folder: the run's folder, created on demand.
+        texts: descriptions of the run by name: its policy, suites and options.
+        kept: the value of `Tracker.kept` when the run first started, or empty if it was not tracked.
     """
 
     name: str
@@ -38,12 +38,12 @@ class TrackedRun:
 
 @dataclass(frozen=True)
 class Point:
-    """An episode that has ended.
+    """A finished episode.
 
     Attributes:
-        step: 1 for the first episode of the run that ends, and so on; a run that is gone on with counts on.
-        numbers: of the episode, and of the run so far; all are finite. A ``/`` parts a name's levels.
-        texts: which episode, and how it ended.
+        step: 1 for the first finished episode of the run, and so on; a resumed run continues the count.
+        numbers: numbers of the episode, and of the run so far; all are finite. A ``/`` separates a name's levels.
+        texts: the episode's identity and outcome.
     """
 
     step: int
@@ -53,13 +53,13 @@ class Point:
 
 @dataclass(frozen=True)
 class Ending:
-    """How a run has ended.
+    """The end of a run.
 
     Attributes:
-        finished: whether all has run that was planned.
-        numbers: of the whole run, as in `Point`.
-        texts: the verdict, and where the records are.
-        files: that go with the run; they are gone when `Tracker.end` has returned.
+        finished: whether all planned episodes have run.
+        numbers: numbers of the whole run, as in `Point`.
+        texts: the verdict, and the records' location.
+        files: files that belong to the run; they are deleted after `Tracker.end` returns.
     """
 
     finished: bool
@@ -69,45 +69,46 @@ class Ending:
 
 
 class Tracker(Protocol):
-    """One run in a tracker. Whatever a method raises is told once, and changes nothing of the run."""
+    """One run in a tracker. An exception of a method is reported once and does not affect the run."""
 
     @property
     def kept(self) -> str:
-        """What finds the run again, where it is gone on with; such as the tracker's own id of it."""
+        """The tracker's id of the run, by which a resumed run finds it."""
 
     @property
     def place(self) -> str:
-        """Where people look at it: an address, a command or a folder, without passwords."""
+        """The address, command or folder for looking at the run, without passwords."""
 
     def about(self, texts: Mapping[str, str]) -> None:
-        """Further texts of what the run is, by name: what was known when its first episode had ended."""
+        """Add descriptions of the run, by name; called with those that are known after its first episode."""
 
     def episode(self, point: Point) -> None:
-        """An episode has ended."""
+        """Record a finished episode."""
 
     def end(self, ending: Ending) -> None:
-        """The run has ended, for now."""
+        """Record the end of the run, which may be resumed later."""
 
 
 def without_password(text: str) -> str:
-    """A text whose addresses have no names and passwords in them."""
+    """Return a text with user names and passwords removed from its addresses."""
     return re.sub(r"(?<=://)[^/\s@]*@", "", text)
 
 
-# The numbers and texts that trackers are given: of an episode, of the run so far, and of the whole run.
+# The numbers and texts for trackers: of an episode, of the run so far, and of the whole run.
 #
 # Rates and means are those of the table that closes a run, by the same functions; shares are 0..1.
 
 _COUNTS = {"success": "successes", "failure": "failures", "error": "errors", "invalid": "invalid"}
 _NOT_OF_ALL = ("scene", "stand_ins")
-"""Of a record's provenance: what differs from task to task."""
+"""The entries of a record's provenance that differ from task to task."""
 
 
 class SoFarRates:
-    """Success rates while a run goes on, of the records that count: of all suites, of each, and of each own test.
+    """Success rates of a run in progress, for all suites, for each suite, and for each own test.
 
-    As at a run's end, no rate is over benign and varied episodes, nor over a suite's items and a user's tests, and
-    probes are in none: ``success_rate`` is of benign episodes, ``success_rate_varied`` of the others.
+    Only records that count are included. As at a run's end, no rate mixes benign and varied episodes, nor a suite's
+    items and a user's tests, and probes are excluded: ``success_rate`` covers benign episodes, ``success_rate_varied``
+    varied ones.
     """
 
     def __init__(self) -> None:
@@ -118,7 +119,7 @@ class SoFarRates:
         self._rates: dict[str, list[int]] = {}
 
     def add(self, record: Record) -> None:
-        """A record counts from now on, instead of the one that did of its item."""
+        """Count a record instead of the item's earlier one."""
         before = self._counted.get(record.node)
         if before is not None:
             self._count(before, -1)
@@ -126,7 +127,7 @@ class SoFarRates:
         self._count(record, 1)
 
     def numbers(self) -> dict[str, float]:
-        """By name: the rates that there are, and ``count/...`` of the episodes by outcome."""
+        """Return the rates that exist, and ``count/...`` of the episodes by outcome, by name."""
         rates = {name: done / counted for name, (done, counted) in sorted(self._rates.items()) if counted}
         counts = {f"count/{name}": float(number) for name, number in self._counts.items()}
         return rates | counts | {"count/episodes": float(len(self._counted))}
@@ -151,7 +152,7 @@ def _rate_names(record: Record) -> Iterator[str]:
 
 
 def episode_numbers(record: Record) -> dict[str, float]:
-    """Of one episode: ``success`` (of successes and failures only), steps, wall seconds, cost, and its metrics."""
+    """Return one episode's ``success`` (for successes and failures only), steps, wall seconds, cost and metrics."""
     found: dict[str, float | None] = {
         "success": float(record.outcome == "success") if record.outcome in ("success", "failure") else None,
         "steps": float(record.steps),
@@ -163,28 +164,28 @@ def episode_numbers(record: Record) -> dict[str, float]:
 
 
 def episode_texts(record: Record) -> dict[str, str]:
-    """Which episode it is, and how it ended."""
+    """Return an episode's identity and outcome as texts."""
     texts = {"case": record.case, "outcome": record.outcome, "reason": record.reason, "node": record.node}
     texts |= {"instruction": record.instruction, "digest": record.digest}
     return {f"episode/{name}": text for name, text in texts.items() if text}
 
 
 def texts_of(record: Record) -> dict[str, str]:
-    """What a record says that holds for the run: the policy's digest, versions, and its suite's protocol."""
+    """Return the texts of a record that apply to the run: the policy's digest, versions, and the suite's protocol."""
     texts = {"policy_digest": record.policy_digest or "not known"}
     texts |= {f"provenance.{name}": text for name, text in record.provenance.items() if name not in _NOT_OF_ALL}
     return texts | {f"protocol.{record.suite}.{name}": str(value) for name, value in record.protocol.items()}
 
 
 def final_numbers(records: Sequence[Record]) -> dict[str, float]:
-    """Of the whole run: rates, costs and means of metrics, with the ends of their 95% intervals.
+    """Return the rates, costs and metric means of the whole run, with the ends of their 95% intervals.
 
     ``final/success_rate/NAME`` and ``/low``, ``/high`` over these tasks, ``/tasks_low``, ``/tasks_high`` over tasks
     like these, with ``/episodes``, ``/errors``, ``/invalid``; NAME is a suite or a test, with ``/`` and the variation
-    where some are varied. Likewise ``final/cost``, ``final/safe_success`` and ``final/metrics/METRIC``.
+    if some are varied. ``final/cost``, ``final/safe_success`` and ``final/metrics/METRIC`` have the same form.
 
     Args:
-        records: of each item the one that counts.
+        records: for each item the record that counts.
     """
     records = observations(records)
     suites = [record for record in records if record.of_suite]
@@ -222,7 +223,7 @@ def _ends(name: str, interval: Interval | None, mark: str = "/") -> dict[str, fl
 
 
 def reason_texts(records: Sequence[Record]) -> Mapping[str, str]:
-    """Why episodes are in no rate, with how many of each reason; empty: none is."""
+    """Return the number of uncounted episodes by reason as a text, or an empty table if all count."""
     counts: dict[str, int] = {}
     for record in records:
         if record.outcome in ("error", "invalid"):

@@ -1,4 +1,4 @@
-"""A run in Weights & Biases, by its own client. WANDB_MODE=offline keeps it in a folder; `wandb sync` sends it."""
+"""The Weights & Biases tracker, by its client. WANDB_MODE=offline writes to a folder, which `wandb sync` sends."""
 
 import os
 import shutil
@@ -13,15 +13,15 @@ from pytest_vla.util.extras import required
 
 INSTALL = "pip install 'pytest-vla[wandb]'"
 LONGEST_SENDING = 120.0
-"""Seconds that a run's end waits for a server; what is not sent until then lies in the folder."""
+"""Seconds that a run's end waits for the upload; the rest stays in the folder."""
 
 
 def begin(run: TrackedRun) -> "Wandb":
-    """A new run, or the one of this name that was begun. Raises VlaError, and whatever wandb raises."""
+    """Start a new run, or continue the earlier one of this name. Raises VlaError, and any error of wandb's."""
     if os.environ.get("WANDB_MODE") in ("offline", "disabled"):
-        # Of its own troubles too nothing is sent then.
+        # In these modes wandb must not send its own error reports either.
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
-    # Seconds after which a server that does not answer is told of; wandb's own are 90.
+    # Seconds to wait for the server; wandb's default is 90.
     os.environ.setdefault("WANDB_INIT_TIMEOUT", "20")
     wandb = required("wandb", INSTALL)
     found = wandb.init(
@@ -30,18 +30,18 @@ def begin(run: TrackedRun) -> "Wandb":
         name=os.environ.get("WANDB_NAME") or run.name,
         resume="allow",
         config=dict(run.texts),
-        # pytest owns the terminal, and nobody is asked for a key in the middle of a run.
+        # pytest owns the terminal, and a run must not stop to ask for a key.
         settings=wandb.Settings(console="off", silent=True, x_disable_stats=True),
     )
     return Wandb(found)
 
 
 class Wandb:
-    """See `pytest_vla.track.tracker.Tracker`."""
+    """A run in Weights & Biases; see `pytest_vla.track.tracker.Tracker`."""
 
     def __init__(self, run: Any) -> None:
         self._run, self._folder = run, Path(str(run.dir))
-        # Asked now: of a run that is finished nothing is known any more.
+        # Read now, because a finished run no longer has it.
         url = None if getattr(run, "offline", False) else run.url
         self._place = without_password(str(url)) if url else f"wandb sync {self._folder.parent}"
 
@@ -62,7 +62,7 @@ class Wandb:
     def end(self, ending: Ending) -> None:
         self._run.summary.update({**ending.numbers, **ending.texts})
         for file in ending.files:
-            # What lies in the run's folder is sent with it, now or by `wandb sync`.
+            # Files in the run's folder are uploaded with it, now or by `wandb sync`.
             shutil.copy(file, self._folder / file.name)
         self._send(0 if ending.finished else 1)
 
@@ -79,6 +79,9 @@ class Wandb:
         thread.start()
         thread.join(LONGEST_SENDING)
         if thread.is_alive():
-            raise VlaError(f"not all was sent in {LONGEST_SENDING:g} s: `wandb sync {self._folder.parent}` sends it")
+            raise VlaError(
+                f"upload not finished after {LONGEST_SENDING:g} s. Upload the rest by `wandb sync "
+                f"{self._folder.parent}`"
+            )
         for error in raised:
             raise error

@@ -1,1 +1,1 @@
-"""Files, text, limits and other tools that know no robot."""
+"""Helpers that know nothing of robots: files, text, limits and more."""

@@ -1,7 +1,7 @@
-"""Arrays from files of others, .npy and .npz, read as data: what they claim allocates nothing, and nothing is called.
+"""Arrays from untrusted .npy and .npz files, read as data: no claim in a file allocates memory, and no code is run.
 
-numpy's own reader makes room for whatever shape a file claims, unpacks what inflates without end, and raises a dozen
-types of errors.
+numpy's own reader allocates whatever shape a file claims, decompresses without limit, and raises a dozen types of
+errors.
 """
 
 import ast
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from pytest_vla.util.documents import read_plain
 
 MAX_BYTES = 256 * 1024 * 1024
-"""Of a file, and of what is unpacked of it. An episode of 600 steps has half a million."""
+"""The most bytes of a file, and of its unpacked content. An episode of 600 steps has half a million."""
 
 MAX_MEMBERS = 1000
 NPY_MAGIC, ZIP_MAGIC = b"\x93NUMPY", b"PK"
@@ -32,7 +32,7 @@ _TEXTS = re.compile(r"[<>|=]?U[0-9]{1,4}")
 
 
 class Unfit(Exception):
-    """Why the content of a file is not the array, or the arrays, that are expected."""
+    """The error for a file whose content is not the expected array or arrays."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,13 @@ def read_npz(
     *,
     also: Callable[[str], bool] | None = None,
 ) -> dict[str, NDArray[Any]]:
-    """The arrays of these names in an .npz file: numbers, truths, or texts of fixed length; fresh and writable.
+    """Return the named arrays of an .npz file: numbers, booleans, or texts of fixed length; fresh and writable.
 
     Args:
-        path: of the file.
-        names: of arrays that have to be there.
-        limit: of bytes, when they are unpacked.
-        also: says of another array's name whether it is read too, in the order of names.
+        path: the file.
+        names: the required arrays.
+        limit: the largest number of bytes after decompression.
+        also: whether to read a further array, by its name; these are read in the order of names.
 
     Raises:
         Unfit: there is no such file or array, it is damaged, holds anything else, or more than `limit` bytes.
@@ -69,7 +69,7 @@ def read_npz(
 def unpacked_npz(
     data: bytes, names: Sequence[str], limit: int = MAX_BYTES, *, also: Callable[[str], bool] | None = None
 ) -> dict[str, NDArray[Any]]:
-    """As `read_npz`, of the file's content."""
+    """Return the named arrays of an .npz file's content; see `read_npz`."""
     if not data.startswith(ZIP_MAGIC):
         raise Unfit(f"expected a zip file, found one that starts with {data[:8]!r}")
     found: dict[str, NDArray[Any]] = {}
@@ -89,7 +89,7 @@ def unpacked_npz(
 
 
 def read_bytes(path: str | os.PathLike[str], limit: int) -> bytes:
-    """The content of a plain file. Raises Unfit where it cannot be read, is no plain file or has more bytes."""
+    """Return the content of a plain file. Raises Unfit if it cannot be read, is no plain file or is too large."""
     try:
         return read_plain(path, limit)
     except OSError as error:
@@ -99,7 +99,7 @@ def read_bytes(path: str | os.PathLike[str], limit: int) -> bytes:
 
 
 def open_zip(data: bytes) -> zipfile.ZipFile:
-    """The archive. Raises Unfit where it is damaged, or has very many members."""
+    """Open the archive. Raises Unfit if it is damaged or has too many members."""
     if data.count(_ZIP_ENTRY) > MAX_MEMBERS:
         raise Unfit(f"expected a zip file of up to {MAX_MEMBERS} members, found more")
     try:
@@ -109,12 +109,12 @@ def open_zip(data: bytes) -> zipfile.ZipFile:
 
 
 def unpack(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
-    """The content of a member. Raises Unfit where it is damaged, packed in an odd way or has more bytes."""
+    """Return the content of a member. Raises Unfit if it is damaged, compressed by an unusual method or too large."""
     try:
-        # The others may make room for gigabytes before they unpack a byte; numpy and torch do not write them.
+        # Other methods may allocate gigabytes before they unpack a byte; numpy and torch do not use them.
         if archive.getinfo(name).compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise Unfit(f"{name!r:.90} is packed by another method than deflate")
-        # Read with a limit as well: what the directory says of a size is a claim.
+        # Read with a limit, because the directory's size is only a claim.
         with archive.open(name) as file:
             data = file.read(limit + 1)
     except Unfit:
@@ -128,7 +128,7 @@ def unpack(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
 
 
 def parse_npy(data: bytes) -> ArrayBlock:
-    """The array of an .npy file, versions 1 to 3; its header is a literal that `ast` reads. Raises Unfit."""
+    """Parse an .npy file of versions 1 to 3, whose header is a literal that `ast` reads. Raises Unfit."""
     if not data.startswith(NPY_MAGIC):
         raise Unfit("expected an .npy array, found something else")
     form, start = {1: ("<H", 10), 2: ("<I", 12), 3: ("<I", 12)}.get(data[6] if len(data) > 6 else 0, ("", 0))
@@ -147,7 +147,7 @@ def parse_npy(data: bytes) -> ArrayBlock:
 
 
 def claimed_block(shape: object, dtype: object, fortran_order: object, data: object) -> ArrayBlock:
-    """Checks types only; `array_of` checks what they say. Raises Unfit."""
+    """Return the claimed array after checking types only; `array_of` checks the values. Raises Unfit."""
     if not isinstance(shape, tuple) or not all(type(size) is int for size in shape):
         raise Unfit("expected a shape of integers, found another one")
     if not isinstance(dtype, str) or not isinstance(fortran_order, bool) or not isinstance(data, bytes | memoryview):
@@ -156,7 +156,7 @@ def claimed_block(shape: object, dtype: object, fortran_order: object, data: obj
 
 
 def array_of(claimed: ArrayBlock) -> NDArray[Any]:
-    """The array, in native byte order. Raises Unfit where the bytes are not as many as it claims."""
+    """Return the array in native byte order. Raises Unfit if the number of bytes differs from the claim."""
     if not _NUMBERS.fullmatch(claimed.dtype) and not _TEXTS.fullmatch(claimed.dtype):
         raise Unfit(f"expected numbers, found elements of type {shown(claimed.dtype)}")
     kind = np.dtype(claimed.dtype)
@@ -171,7 +171,7 @@ def array_of(claimed: ArrayBlock) -> NDArray[Any]:
 
 
 def shown(value: object) -> str:
-    """Of texts only, and of these the start: tuples from a pickle can be exponentially long."""
+    """Return the start of a text, or a type's name: the repr of a tuple from a pickle can be exponentially long."""
     return repr(value[:80]) if isinstance(value, str) else type(value).__name__
 
 

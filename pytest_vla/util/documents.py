@@ -1,7 +1,7 @@
-"""TOML, YAML and XML from files of others, within bounds: whatever is wrong with one is an OSError or a ValueError.
+"""TOML, YAML and XML from untrusted files, within bounds: any fault of a file is an OSError or a ValueError.
 
-Parsers go down one call for each bracket, YAML's aliases make much of little, and integers of thousands of digits are
-no numbers to anybody who asks for their size or their text.
+Parsers recurse once for each bracket, YAML's aliases multiply content, and integers of thousands of digits break code
+that needs their size or their text.
 """
 
 import errno
@@ -20,22 +20,22 @@ DEEPEST = 100
 """Levels of tables and lists, or of XML's elements; scenes of LIBERO's have 12."""
 
 MAX_NODES = 2_000_000
-"""Of a YAML document, with what its aliases repeat."""
+"""The most nodes of a YAML document, aliases counted each time."""
 
 _LARGEST = 2**63
 
 
 def read_plain(path: str | os.PathLike[str], limit: int = MAX_BYTES) -> bytes:
-    """The content of a plain file; raises ValueError where it is none, or has more bytes, and OSError."""
+    """Return the content of a plain file. Raises OSError, and ValueError if it is no plain file or too large."""
     if "\0" in os.fspath(path):
         raise OSError(errno.EINVAL, "its name has a null byte")
-    # Not to wait at a pipe that nobody writes to.
+    # O_NONBLOCK: a pipe without a writer would block.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:
         about = os.fstat(file.fileno())
         if not stat.S_ISREG(about.st_mode):
             raise ValueError("it is no plain file")
-        # No more than there is: read() makes room for all that it is asked for.
+        # No more than the file's size: read() allocates what it is asked for.
         data = file.read(min(about.st_size, limit) + 1)
     if len(data) > limit:
         raise ValueError(f"expected up to {limit} bytes, found more")
@@ -43,12 +43,12 @@ def read_plain(path: str | os.PathLike[str], limit: int = MAX_BYTES) -> bytes:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The table of a TOML file. Raises OSError, and ValueError."""
+    """Return the table of a TOML file. Raises OSError, and ValueError."""
     return read_toml_with_lines(path, "")[0]
 
 
 def read_toml_with_lines(path: Path, name: str) -> tuple[dict[str, Any], "TableLines"]:
-    """The table of a TOML file, and where it has its tables ``[[NAME]]``. Raises OSError, and ValueError."""
+    """Return the table of a TOML file, and the lines of its tables ``[[NAME]]``. Raises OSError, and ValueError."""
     import tomllib
 
     try:
@@ -62,12 +62,12 @@ def read_toml_with_lines(path: Path, name: str) -> tuple[dict[str, Any], "TableL
 
 
 class TableLines:
-    """Where a TOML file has what of its tables ``[[NAME]]``: tomllib says no lines.
+    """The line numbers of a TOML file's tables ``[[NAME]]``, which tomllib does not report.
 
     Args:
-        file: named in what is said.
-        text: of the file.
-        name: of the tables.
+        file: the file, named in messages.
+        text: the file's content.
+        name: the tables' name.
     """
 
     def __init__(self, file: Path, text: str, name: str) -> None:
@@ -76,7 +76,7 @@ class TableLines:
         self._heads = [number for number, line in enumerate(self._lines) if head.match(line)]
 
     def where(self, number: int | None = None, key: str = "") -> str:
-        """``FILE:LINE: NAME[NUMBER].KEY: ``, without the line where it is not known."""
+        """Return the prefix ``FILE:LINE: NAME[NUMBER].KEY: ``, without the line if it is not known."""
         if number is None:
             return f"{self._file}: "
         path = f"{self._name}[{number}]{f'.{key}' if key else ''}"
@@ -93,7 +93,7 @@ class TableLines:
 
 
 def read_yaml(path: Path) -> Any:
-    """The value of a YAML file of plain data: tables, lists, texts, numbers. Raises OSError, and ValueError."""
+    """Return the value of a YAML file of plain data: tables, lists, texts, numbers. Raises OSError, and ValueError."""
     import yaml
 
     data = read_plain(path)
@@ -123,7 +123,7 @@ def read_yaml(path: Path) -> Any:
 
 
 def read_xml(path: Path) -> "Element":
-    """The root of an XML file. Raises OSError, ElementTree.ParseError (it is not well formed), and ValueError."""
+    """Return the root of an XML file. Raises OSError, ElementTree.ParseError (not well formed), and ValueError."""
     import xml.etree.ElementTree as ElementTree
 
     depth = 0
@@ -140,7 +140,7 @@ def read_xml(path: Path) -> "Element":
 
 
 def _nodes(node: Any, known: dict[int, int], depth: int) -> int:
-    """How many nodes there are below, each as often as it is meant; 0 stands for one that is being counted."""
+    """Return the number of nodes below this one, aliases counted each time; 0 in `known` marks one in progress."""
     if depth > DEEPEST:
         raise ValueError(f"it is nested deeper than {DEEPEST}")
     if id(node) in known:

@@ -1,4 +1,4 @@
-"""All that a random draw can come to: every way of a function that draws, one after the other."""
+"""Enumeration of all outcomes of a function that makes random draws."""
 
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -9,7 +9,7 @@ Value = TypeVar("Value")
 
 
 class ChoiceEnumerator(random.Random):
-    """A generator whose draws are chosen: the ways that they can go are gone through like a tree, depth first."""
+    """A random generator whose draws are chosen: it walks the tree of possible draws, depth first."""
 
     def __init__(self) -> None:
         super().__init__(0)
@@ -17,7 +17,7 @@ class ChoiceEnumerator(random.Random):
         self._at = 0
 
     def go_on(self) -> bool:
-        """Take the next way; False where there is none left."""
+        """Move to the next sequence of draws, and return False if none is left."""
         self._at = 0
         while self._chosen:
             which, among = self._chosen.pop()
@@ -58,11 +58,11 @@ class ChoiceEnumerator(random.Random):
 
 
 def every_draw(make: Callable[[random.Random], Value]) -> Iterator[Value]:
-    """What a function gives for each way that its draws can go, in one order; some may be equal.
+    """Yield a function's value for each possible sequence of its draws, in a fixed order; values may repeat.
 
     Args:
-        make: draws from the generator by `choice`, `sample`, `randrange` and `randint`, and gives the same wherever
-            these give the same; of a sample the order does not matter to it.
+        make: draws from the generator by `choice`, `sample`, `randrange` and `randint`, depends on nothing else, and
+            ignores the order of a sample.
     """
     ways = ChoiceEnumerator()
     yield make(ways)

@@ -1,4 +1,4 @@
-"""Packages of an extra: imported when they are needed, and named where they are missing."""
+"""Optional packages: imported on demand, with an install hint if they are missing."""
 
 import importlib
 import importlib.util
@@ -12,14 +12,14 @@ INSTALL = "pip install 'pytest-vla[language]'"
 
 
 def required(module: str, install: str = INSTALL) -> Any:
-    """A module of an extra.
+    """Import and return a module of an extra.
 
     Args:
-        module: its name.
-        install: what installs it; left out: the extra ``language``.
+        module: the module's name.
+        install: the command that installs it; by default that of the extra ``language``.
 
     Raises:
-        VlaError: it cannot be imported; says what to install.
+        VlaError: it cannot be imported; the message has the command.
     """
     try:
         found: ModuleType = importlib.import_module(module)
@@ -29,11 +29,11 @@ def required(module: str, install: str = INSTALL) -> Any:
 
 
 def is_installed(module: str) -> bool:
-    """Whether a top-level module is there; it is not imported."""
+    """Whether a top-level module is installed; it is not imported."""
     return importlib.util.find_spec(module) is not None
 
 
-# What to install where an import fails: a package, or the system's libraries behind one that is there.
+# What to install if an import fails: a package, or the system libraries behind an installed one.
 
 DEBIAN = "apt-get install libegl1 libegl-mesa0 libgl1 libgl1-mesa-dri libosmesa6 libglib2.0-0 libxcb1"
 
@@ -44,11 +44,11 @@ _PACKAGES = {"PIL": "pillow", "cv2": "opencv-python"}
 
 
 def what_to_install(error: ImportError) -> str:
-    """What mends a failed import, as a sentence without its full stop."""
+    """Return what fixes a failed import, as a sentence without its full stop."""
     if isinstance(error, ModuleNotFoundError) and error.name:
         module, dot, _ = error.name.partition(".")
         package = _PACKAGES.get(module, module)
         pin = f"=={DEFAULT[package]}" if package in DEFAULT else ""
-        # Of a package that is there a part is not.
+        # A part of an installed package is missing.
         return f"pip install {'--force-reinstall ' if dot else ''}{package}{pin}"
     return f"Where a system library is missing: {DEBIAN} (Fedora: {FEDORA})"

@@ -1,4 +1,4 @@
-"""Files and folders that are written whole or not at all."""
+"""Files and folders that are written whole or not at all, default folders, and a lock."""
 
 import contextlib
 import os
@@ -14,9 +14,9 @@ from pytest_vla.errors import VlaError
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write: its content takes the place of the old one at the block's end, and only if nothing is raised.
+    """Open a file to write, and replace the old content at the block's end, unless the block raises.
 
-    What is no plain file (a pipe, ``/dev/stdout``) is written as it is. Raises VlaError.
+    Anything but a plain file (a pipe, ``/dev/stdout``) is written directly. Raises VlaError.
     """
     try:
         if path.exists() and not path.is_file():
@@ -39,19 +39,19 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """A new folder to write into: at the block's end it is renamed to `path`, and only if nothing is raised.
+    """Make a temporary folder to write into, and rename it to `path` at the block's end, unless the block raises.
 
-    What lies beside it meanwhile begins with a dot, and is gone where something is raised.
+    The temporary folder is beside `path`, with a name that begins with a dot, and is removed if the block raises.
 
     Raises:
-        VlaError: `path` is there and is no empty folder, or the folder cannot be written.
+        VlaError: `path` exists and is not an empty folder, or the folder cannot be written.
     """
     # A link stays one.
     path = path.resolve()
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise VlaError(f"{path} is there already, and nothing is overwritten: name a new folder, or an empty one")
+            raise VlaError(f"{path} exists already, and is not overwritten. Name a new folder, or an empty one")
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary.mkdir()
         try:
@@ -66,14 +66,14 @@ def whole_folder(path: Path) -> Iterator[Path]:
         raise VlaError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-# Folders of this machine that people may lack: a home, a place for caches.
+# Default folders of this machine, which needs a home or a cache folder.
 
 DEFAULT_LIMIT = 5 * 10**9
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
 def expanded(path: str | os.PathLike[str]) -> Path | None:
-    """The path with ``~`` replaced; None where there is no home (a container with a foreign user id)."""
+    """Return the path with ``~`` replaced, or None if there is no home (a container with a foreign user id)."""
     try:
         return Path(path).expanduser()
     except RuntimeError:
@@ -81,23 +81,23 @@ def expanded(path: str | os.PathLike[str]) -> Path | None:
 
 
 def cache_folder() -> Path:
-    """Where compiled scenes are kept, and machine code where numba's own place is not writable. Need not exist yet.
+    """Return the folder of compiled scenes and, if numba's own is not writable, machine code. It may not exist yet.
 
     Raises:
-        VlaError: neither ``PYTEST_VLA_CACHE`` nor ``XDG_CACHE_HOME`` nor a home says where.
+        VlaError: there is neither ``PYTEST_VLA_CACHE`` nor ``XDG_CACHE_HOME`` nor a home.
     """
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     folder = expanded(os.environ.get("PYTEST_VLA_CACHE") or Path(base) / "pytest-vla")
     if folder is None:
-        raise VlaError("there is no home folder for the cache of compiled scenes: set PYTEST_VLA_CACHE or HOME")
+        raise VlaError("there is no home folder for the cache of compiled scenes. Set PYTEST_VLA_CACHE or HOME")
     return folder
 
 
 def fetched_libero() -> Path:
-    """Where `pytest-vla fetch libero` puts LIBERO's data, and where it is looked for. Need not exist.
+    """Return the default folder of LIBERO's data, used by `pytest-vla fetch libero` and by suites. It may not exist.
 
     Raises:
-        VlaError: neither ``XDG_DATA_HOME`` nor a home says where.
+        VlaError: there is neither ``XDG_DATA_HOME`` nor a home.
     """
     folder = expanded(Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share") / "pytest-vla" / "libero")
     if folder is None:
@@ -106,7 +106,7 @@ def fetched_libero() -> Path:
 
 
 def cache_limit() -> int:
-    """The cache's size limit in bytes.
+    """Return the cache's size limit in bytes.
 
     Raises:
         VlaError: ``PYTEST_VLA_CACHE_LIMIT`` is not a size.
@@ -121,21 +121,21 @@ def cache_limit() -> int:
     return int(float(match[1]) * _UNITS[unit])
 
 
-# One process at a time, where several workers would do the same slow thing.
+# A lock, so that only one of several workers does the same slow work.
 
 
 @contextlib.contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Holds a lock on a file (made if absent, and left there) until the block ends, or the process does.
+    """Hold a lock on a file (created if absent, and kept) until the block or the process ends.
 
-    Where files cannot be locked or made, nothing is held: the slow thing is then done more than once.
+    If the file cannot be created or locked, the block runs without a lock, and slow work may be done more than once.
     """
-    # Whoever finds the slow thing done needs no lock, and loads none.
+    # Imported here, because most processes need no lock.
     import filelock
 
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
-            # Its other lock, a file that is there or not, outlives a process that was killed.
+            # filelock's soft lock, a file's existence, would outlive a killed process.
             stack.enter_context(filelock.FileLock(path, fallback_to_soft=False))
         yield

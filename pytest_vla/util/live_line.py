@@ -1,4 +1,4 @@
-"""A line for people who wait: nothing of what takes less than a second."""
+"""A progress line for work that takes more than a second."""
 
 import logging
 import threading
@@ -10,7 +10,7 @@ from typing import TextIO
 from pytest_vla.util.text import printable
 
 PATIENCE = 1.0
-"""Seconds until it is said what is being done."""
+"""Seconds until the work is reported."""
 
 REDRAW_EVERY, LOG_EVERY = 1.0, 30.0
 """Seconds from one line of `progress` to the next, on a terminal and elsewhere."""
@@ -18,13 +18,13 @@ REDRAW_EVERY, LOG_EVERY = 1.0, 30.0
 
 @contextmanager
 def told_when_slow(what: str, stream: TextIO) -> Iterator[None]:
-    """Says what is being done where the block takes longer than `PATIENCE`.
+    """Print what is being done if the block takes longer than `PATIENCE`.
 
-    On a terminal the line counts the seconds and is gone at the block's end; elsewhere it is written once.
+    On a terminal the line counts the seconds and is erased at the block's end; elsewhere it is written once.
 
     Args:
-        what: such as ``comparing 2,352 pairs of texts``.
-        stream: standard error, as results are on standard output.
+        what: the work, such as ``comparing 2,352 pairs of texts``.
+        stream: standard error, since results are on standard output.
     """
     ended = threading.Event()
 
@@ -57,14 +57,14 @@ def told_when_slow(what: str, stream: TextIO) -> Iterator[None]:
 
 @contextmanager
 def progress(stream: TextIO, of_all: bool = False) -> Iterator[Callable[[str], None]]:
-    """Says what is being done where it takes long: rewritten on a terminal, a line now and then elsewhere.
+    """Print what is being done if it takes long: rewritten on a terminal, a line now and then elsewhere.
 
     Args:
-        stream: standard error, as results are on standard output.
-        of_all: whether the seconds that are told are since the block began, and not since the line changed.
+        stream: standard error, since results are on standard output.
+        of_all: whether the printed seconds count from the block's start, and not from the last change of the line.
 
     Yields:
-        Takes what is being done from now on.
+        A function that takes a text about the current work.
     """
     in_place = stream.isatty()
     began = time.monotonic()
@@ -94,18 +94,18 @@ def progress(stream: TextIO, of_all: bool = False) -> Iterator[Callable[[str], N
             stream.flush()
 
 
-# What takes long before an episode can begin, told while it happens: as log records, which whoever runs may show.
+# Slow preparations of an episode, reported as log records, which the runner may show.
 
 LOGGER = logging.getLogger("pytest_vla.preparing")
-"""Its records have `preparing`: what is going on, and `ended`: whether it has come to its end."""
+"""The logger of `preparing`; its records have the attributes `preparing` (the work) and `ended` (whether it ended)."""
 
 
 @contextmanager
 def preparing(what: str) -> Iterator[None]:
-    """A block that takes long.
+    """Log the start and the end of slow work.
 
     Args:
-        what: such as ``compiling the scene of turn_on_the_stove``.
+        what: the work, such as ``compiling the scene of turn_on_the_stove``.
     """
     LOGGER.info("%s", what, extra={"preparing": what, "ended": False})
     began = time.monotonic()

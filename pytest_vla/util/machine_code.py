@@ -1,11 +1,12 @@
-"""Machine code of functions that numba compiles: made once, by one process, and kept by the content of what made it.
+"""Machine code of functions that numba compiles: made once, by one process, and stored under a hash of its inputs.
 
-numba's own cache is kept for one processor and one place of the source, and who finds nothing there compiles: all
-workers of a run at once. Here code is made for a pinned target, any processor of the architecture, by a process of its
-own, while others wait. It is looked for in what was shipped with the package (`SHIPPED`, made when the wheel is built)
-and in the machine's own folder, ``machine_code`` beside the compiled scenes. What does not fit (another Python, numba
-or processor architecture, a changed source) has another name, and is not found. Code is unpickled, as numba's own cache
-is: a folder that others may write is not read. Where none can be made, numba compiles in the process that needs it.
+numba's own cache applies to one processor and one location of the source, and every process that misses it compiles:
+all workers of a run at once. Here code is compiled for a pinned target, any processor of the architecture, by a process
+of its own, while others wait. It is searched for in the code shipped with the package (`SHIPPED`, made when the wheel
+is built) and in the machine's own folder, ``machine_code`` beside the compiled scenes. Code for another Python, numba
+or processor architecture, or from a changed source, has a different name, and is not found. Code is unpickled, as in
+numba's own cache: a folder that other users may write is not read. If none can be made, numba compiles in the process
+that needs it.
 """
 
 import contextlib
@@ -37,13 +38,13 @@ SHIPPED = Path(__file__).parents[1] / "compiled"
 SUFFIX = ".code"
 
 _FORMAT = "pytest-vla machine code 1"
-# Of any processor of the architecture: SSE2 on x86-64. Results do not depend on it, since LLVM neither reorders nor
-# fuses here; Intel's vector functions, which round otherwise, are left out.
+# The target is any processor of the architecture: SSE2 on x86-64. Results do not depend on it, since LLVM neither
+# reorders nor fuses here; Intel's vector functions, which round differently, are disabled.
 _TARGET = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "NUMBA_DISABLE_INTEL_SVML": "1"}
 _COMPILE = "import sys; from pytest_vla.util.machine_code import compile_here; compile_here(*sys.argv[1:])"
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
-# Of one function and signature, in one folder.
+# The most files of one function and signature in one folder.
 _KEPT_AT_MOST = 8
 
 _compiling = False
@@ -55,10 +56,13 @@ class MachineCode:
     """Machine code of one function for one signature.
 
     Attributes:
-        module, function: where the function is asked to be kept, by its dotted name, and its own name.
-        number: of the signature, from 0.
-        about: what the function does, for the line that tells of its compilation.
+        module: the dotted name of the module that called `keep`.
+        function: the function's name.
+        number: the index of the signature, from 0.
+        about: what the function does, for the line about its compilation.
         signature: numba's types of its arguments.
+        sources: the source files that the code is compiled from.
+        dispatcher: numba's dispatcher.
     """
 
     module: str
@@ -71,12 +75,12 @@ class MachineCode:
 
     @property
     def name(self) -> str:
-        """How another process names it."""
+        """The name by which other processes find it."""
         return f"{self.module}:{self.function}:{self.number}"
 
     @cached_property
     def key(self) -> str:
-        """64 hex digits of all that the code depends on. Raises OSError: a source cannot be read."""
+        """A hash (64 hex digits) of everything that the code depends on. Raises OSError if a source cannot be read."""
         import llvmlite
         import numba
         import numpy as np
@@ -84,7 +88,7 @@ class MachineCode:
         parts = [
             *(_FORMAT, self.name, str(self.signature), llvmlite.binding.get_process_triple(), *_TARGET.values()),
             *(str(sys.implementation.cache_tag), str(sysconfig.get_config_var("EXT_SUFFIX"))),
-            # numba's implementation of numpy's functions goes by numpy's minor version.
+            # numba's implementation of numpy's functions depends on numpy's minor version.
             *(numba.__version__, llvmlite.__version__, *np.__version__.split(".")[:2]),
             *(hashlib.sha256(path.read_bytes()).hexdigest() for path in self.sources),
         ]
@@ -92,20 +96,20 @@ class MachineCode:
 
     @property
     def file(self) -> str:
-        """The name of its file. Raises OSError: a source cannot be read."""
+        """The name of its file. Raises OSError if a source cannot be read."""
         return f"{self.function}-{self.number}-{self.key[:32]}{SUFFIX}"
 
 
 def keep(
     module: str, function: Any, signatures: Iterable[Sequence[Any]], *, about: str, uses: Sequence[Any] = ()
 ) -> Any:
-    """A jitted function whose machine code is shipped or made once on a machine; given back as it is.
+    """Return the jitted function unchanged, after registering it so that its machine code is shipped or cached.
 
-    Called with arguments of other types, it is compiled as ever, in the process that calls it.
+    Called with arguments of other types, it is compiled by numba as usual, in the calling process.
 
     Args:
-        module: its own ``__name__`` that calls this.
-        function: a dispatcher of numba, which need not be in that module.
+        module: the caller's own ``__name__``.
+        function: a dispatcher of numba, which may be from another module.
         signatures: for each, numba's types of all arguments.
         about: what it does, such as ``the native step``.
         uses: dispatchers of other modules that are compiled into it.
@@ -113,24 +117,24 @@ def keep(
     if hasattr(function, "_cache"):
         kept = _Kept(module, function, signatures, about, uses)
         function._cache = _kept[f"{module}:{function.py_func.__name__}"] = kept
-    # Without it numba is switched off, or keeps its cache otherwise: there is nothing to be kept, or no way to.
+    # Without _cache numba is disabled, or has a different kind of cache, and code cannot be stored.
     return function
 
 
 def codes(function: Any) -> tuple[MachineCode, ...]:
-    """All that is kept of a function, in the order of its signatures; none where numba is switched off."""
+    """Return the registered codes of a function, in the order of its signatures; empty if numba is disabled."""
     kept = getattr(function, "_cache", None)
     return kept.codes if isinstance(kept, _Kept) else ()
 
 
 def codes_of(module: str) -> tuple[MachineCode, ...]:
-    """All that a module, which is imported now, asks to be kept."""
+    """Import a module, and return all codes that it registers."""
     importlib.import_module(module)
     return tuple(code for kept in _kept.values() for code in kept.codes if code.module == module)
 
 
 def make_ready(wanted: Sequence[MachineCode]) -> None:
-    """Loads code into this process. What is not there is made before, by one process; in vain, by this one."""
+    """Load code into this process; missing code is compiled first, by one process, or by this one if that fails."""
     missing = [code for code in wanted if code.signature not in code.dispatcher.overloads]
     lacking = make(missing)
     with preparing(f"compiling {_about(lacking)} in this process") if lacking else contextlib.nullcontext():
@@ -139,38 +143,37 @@ def make_ready(wanted: Sequence[MachineCode]) -> None:
 
 
 def make(wanted: Sequence[MachineCode]) -> list[MachineCode]:
-    """Has code made that is not there, by a process of its own, and by one at a time on this machine.
+    """Compile missing code in a separate process, one at a time on this machine, and return the code still missing.
 
-    Returns:
-        what is still not there: no process can be started, no folder written, or numba refuses.
+    Code stays missing if no process can be started, no folder can be written, or numba refuses.
     """
     missing = _missing(wanted)
     folder = _folder_to_write() if missing else None
     if folder is None:
         return missing
     began, failure = time.time(), folder / "failed"
-    # Nothing is loaded under the lock: whoever waited would wait for that too, one after the other.
+    # Nothing is loaded under the lock: waiting processes would wait for that too, one after the other.
     with preparing(f"compiling {_about(missing)}, once on this machine"), exclusive(folder / "compiling.lock"):
         still = _missing(missing)
         if still and not _newer(failure, began) and not _start_compiler(folder, still):
-            # Those who wait meanwhile need not try in turn.
+            # Waiting processes need not try again.
             with contextlib.suppress(OSError):
                 failure.touch()
     return _missing(missing)
 
 
 def require(wanted: Sequence[MachineCode]) -> None:
-    """As `make`. Raises VlaError: some cannot be made."""
+    """Compile missing code as `make` does. Raises VlaError if some cannot be compiled."""
     if lacking := make(wanted):
         names = ", ".join(code.name for code in lacking)
         raise VlaError(
-            f"no machine code can be made of {names}: expected that numba compiles it, and that {next(_folders())} can "
-            "be written; PYTEST_VLA_CACHE says another folder"
+            f"cannot compile {names}: numba must work, and {next(_folders())} must be writable. PYTEST_VLA_CACHE sets "
+            "another folder"
         )
 
 
 def ship(wanted: Sequence[MachineCode], folder: Path) -> None:
-    """Copies code into a folder, which has no other then; made before where it is not there. Raises VlaError."""
+    """Copy code into a folder, compiling missing code first, and remove other code from it. Raises VlaError."""
     require(wanted)
     folder.mkdir(parents=True, exist_ok=True)
     for code in wanted:
@@ -183,7 +186,7 @@ def ship(wanted: Sequence[MachineCode], folder: Path) -> None:
 
 
 def held() -> dict[Path, tuple[int, int]]:
-    """Of each of this machine's own folders that has machine code, how many files and how many bytes."""
+    """Return the number of files and of bytes, for each of this machine's folders that has machine code."""
     sizes: dict[Path, list[int]] = {}
     for path in _own_files():
         sizes.setdefault(path.parent, []).append(path.stat().st_size)
@@ -191,7 +194,7 @@ def held() -> dict[Path, tuple[int, int]]:
 
 
 def clear() -> int:
-    """Removes the machine code of this machine's own folders; returns how many bytes were freed."""
+    """Remove the machine code in this machine's folders, and return the number of freed bytes."""
     freed = 0
     for path in _own_files():
         with contextlib.suppress(OSError):
@@ -202,7 +205,7 @@ def clear() -> int:
 
 
 def compile_here(folder: str, *names: str) -> None:
-    """In the process that compiles: compiles code by its names, and writes it into a folder.
+    """Compile code by its names, and write it into a folder; the entry point of the compiling process.
 
     Raises VlaError: the target is not the pinned one, the code cannot be kept, or the folder cannot be written.
     """
@@ -218,14 +221,14 @@ def compile_here(folder: str, *names: str) -> None:
         importlib.import_module(module)
         code = _kept[f"{module}:{function}"].codes[int(number)]
         _write(Path(folder) / code.file, code, _compiled(code))
-        # What older sources and other environments made; each is some 100 kB.
+        # Files of older sources and other environments; each has some 100 kB.
         others = sorted(Path(folder).glob(f"{code.function}-{code.number}-*{SUFFIX}"), key=os.path.getmtime)
         for other in others[:-_KEPT_AT_MOST]:
             other.unlink(missing_ok=True)
 
 
 class _Kept:
-    """In the place of numba's cache of one function (`numba.core.caching._Cache`)."""
+    """The replacement of numba's cache for one function (`numba.core.caching._Cache`)."""
 
     def __init__(
         self, module: str, dispatcher: Any, signatures: Iterable[Sequence[Any]], about: str, uses: Sequence[Any]
@@ -236,7 +239,7 @@ class _Kept:
             MachineCode(module, functions[0].__name__, number, about, tuple(signature), sources, dispatcher)
             for number, signature in enumerate(signatures)
         )
-        # What numba would have done, for other types of arguments.
+        # numba's own cache, for other types of arguments.
         self._others = dispatcher._cache
 
     @property
@@ -244,7 +247,7 @@ class _Kept:
         return self._others.cache_path
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """numba's compile result, or None: numba then compiles."""
+        """Return numba's compile result, or None to let numba compile."""
         code = self._code(sig)
         if code is None:
             return self._others.load_overload(sig, target_context)
@@ -260,11 +263,11 @@ class _Kept:
         try:
             return CompileResult._rebuild(target_context, *pickle.loads(zlib.decompress(payload)))
         except Exception:
-            # Whatever this numba has against it, it can compile.
+            # If this numba rejects the code, it compiles.
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keeps nothing: what a process compiled for itself is for its own processor."""
+        """Save nothing for registered signatures: code compiled here is for this processor only."""
         if self._code(sig) is None:
             self._others.save_overload(sig, data)
 
@@ -303,11 +306,11 @@ def _head(code: MachineCode) -> bytes:
 
 
 def _read(code: MachineCode) -> bytes | None:
-    """What was written after the head and its digest; None where none is there that is whole, trusted, and of this."""
+    """Return the stored code, or None if no whole, trusted file for this code exists."""
     try:
         name, head = code.file, _head(code)
     except OSError:
-        # Without a source nobody can tell what the code is of.
+        # Without a source the code cannot be verified.
         return None
     for folder in (SHIPPED, *_folders()):
         content = _content(folder / name) if folder == SHIPPED or _is_trusted(folder) else b""
@@ -318,13 +321,13 @@ def _read(code: MachineCode) -> bytes | None:
 
 
 def _content(path: Path) -> bytes:
-    """A file's; nothing where it is not there, or others may write it."""
+    """Return a file's content, or nothing if it is missing or writable by other users."""
     shipped = path.parent == SHIPPED
     try:
-        # Of a package's files any may be a link.
+        # A package's files may be links.
         flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | (0 if shipped else getattr(os, "O_NOFOLLOW", 0))
         with open(os.open(path, flags), "rb") as file:
-            # Asked of what is open: a name may change hands.
+            # Checked on the open file, because its name may be reused.
             return file.read() if shipped or _is_safe(os.fstat(file.fileno())) else b""
     except OSError:
         return b""
@@ -339,7 +342,7 @@ def _missing(wanted: Iterable[MachineCode]) -> list[MachineCode]:
 
 
 def _folders() -> Iterator[Path]:
-    """Where a machine keeps its code: a folder that whoever made it shares, one of this user, a temporary one."""
+    """Yield the machine's code folders: the shared one, this user's, and a temporary one."""
     user = os.geteuid() if hasattr(os, "geteuid") else "own"
     with contextlib.suppress(VlaError):
         yield cache_folder() / "machine_code"
@@ -353,7 +356,7 @@ def _own_files() -> list[Path]:
 
 
 def _is_trusted(path: Path) -> bool:
-    """Whether a file or folder is there that nobody may write but this user and root."""
+    """Whether the path exists and only this user and root may write it."""
     try:
         status = path.lstat()
     except OSError:
@@ -368,7 +371,7 @@ def _is_safe(status: os.stat_result) -> bool:
 
 
 def _folder_to_write() -> Path | None:
-    """The first folder that is there or can be made, is trusted, and can be written."""
+    """Return the first folder that exists or can be created, is trusted and is writable, or None."""
     for folder in _folders():
         with contextlib.suppress(OSError):
             folder.parent.mkdir(parents=True, exist_ok=True)
@@ -386,9 +389,9 @@ def _newer(path: Path, moment: float) -> bool:
 
 
 def _start_compiler(folder: Path, wanted: Sequence[MachineCode]) -> bool:
-    """Starts a process that compiles, and waits for it; whether all is there then.
+    """Compile in a new process, wait for it, and return whether it succeeded.
 
-    A process of its own has the pinned target whatever numba was told here, and gives its memory back.
+    A separate process has the pinned target whatever numba's settings are here, and frees its memory.
     """
     environ = {
         name: text for name, text in os.environ.items() if not name.startswith("NUMBA_") and name != "PYTHONWARNINGS"
@@ -396,7 +399,7 @@ def _start_compiler(folder: Path, wanted: Sequence[MachineCode]) -> bool:
     environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     command = [sys.executable, "-P", "-c", _COMPILE, str(folder), *(code.name for code in wanted)]
     with contextlib.suppress(OSError), tempfile.TemporaryDirectory(prefix="pytest-vla-numba-") as private:
-        # Where numba keeps what else it compiles, which nobody else has written. Nothing is drawn.
+        # A private folder for numba's other compilations. Nothing is drawn.
         environ |= _TARGET | {"NUMBA_CACHE_DIR": private, "MUJOCO_GL": "disable"}
         done = subprocess.run(command, env=environ, stdin=subprocess.DEVNULL, capture_output=True, check=False)
         return done.returncode == 0

@@ -1,4 +1,4 @@
-"""Other processes: whether they are stopped, and how long they have been still."""
+"""Other processes, interrupts and available memory."""
 
 import signal
 import threading
@@ -9,27 +9,27 @@ from pathlib import Path
 from typing import Any
 
 MOST_OF_A_LOOK = 2.0
-"""Seconds that count between two looks, however long it was: this process may have been stopped itself."""
+"""The most seconds that count between two looks: this process may have been stopped itself."""
 
 
 class ObservedTime:
-    """Time as it passes for somebody who looks at others now and then.
+    """The time that passes between looks at other processes, each interval bounded.
 
-    A look that comes late, as this process was stopped or the machine was busy, is not held against those.
+    A late look, because this process was stopped or the machine was busy, does not count against the other processes.
     """
 
     def __init__(self) -> None:
         self._last = time.monotonic()
 
     def passed(self) -> float:
-        """Seconds since this was last asked, `MOST_OF_A_LOOK` at most."""
+        """Return the seconds since the last call, at most `MOST_OF_A_LOOK`."""
         now = time.monotonic()
         before, self._last = self._last, now
         return min(now - before, MOST_OF_A_LOOK)
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether a process of this machine is stopped by a signal (SIGSTOP, Ctrl-Z). False where nobody can tell."""
+    """Whether a process of this machine is stopped by a signal (SIGSTOP, Ctrl-Z); False if that is not known."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
@@ -37,12 +37,12 @@ def is_stopped(pid: int) -> bool:
     return state[:1] == ["T"]
 
 
-# Ctrl-C at moments when half of something is written.
+# Ctrl-C while something is half written.
 
 
 @contextmanager
 def ended_as_interrupted() -> Iterator[None]:
-    """SIGTERM is a KeyboardInterrupt, as SIGINT is; afterwards it is as before. In the main thread only."""
+    """Turn SIGTERM into a KeyboardInterrupt, as SIGINT is, within the block. In the main thread only."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -55,7 +55,7 @@ def ended_as_interrupted() -> Iterator[None]:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Ctrl-C waits until the block has ended; then it does what it would have done. In the main thread only."""
+    """Defer Ctrl-C until the block has ended. In the main thread only."""
     earlier = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(earlier):
         yield
@@ -70,16 +70,16 @@ def uninterrupted() -> Iterator[None]:
             earlier(*held[0])
 
 
-# How much memory there is for further processes.
+# Available memory for further processes.
 
-_UNLIMITED = 1 << 60  # Version 1 of cgroups says about 2**63 where there is no limit.
+_UNLIMITED = 1 << 60  # Version 1 of cgroups reports about 2**63 if there is no limit.
 
 
 def available_bytes(root: Path = Path("/")) -> int | None:
-    """What further processes may take without swapping, also within a container; None where nobody can tell.
+    """Return the memory that further processes can use without swapping, also in a container, or None if unknown.
 
     Args:
-        root: of the file system that has ``proc`` and ``sys``.
+        root: the root of the file system with ``proc`` and ``sys``.
     """
     known = [_of_machine(root / "proc" / "meminfo"), *_of_container(root / "sys" / "fs" / "cgroup")]
     return min((each for each in known if each is not None), default=None)
@@ -95,7 +95,7 @@ def _of_machine(file: Path) -> int | None:
 
 
 def _of_container(folder: Path) -> tuple[int | None, ...]:
-    """What the control group leaves, by either version: what it may have, without what it has and cannot give back."""
+    """Return the control group's free memory, by either version: its limit less its usage without reclaimable files."""
     ways = (("memory.max", "memory.current", ""), ("memory.limit_in_bytes", "memory.usage_in_bytes", "memory"))
     return tuple(_left(folder / below, limit, used) for limit, used, below in ways)
 

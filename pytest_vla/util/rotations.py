@@ -11,13 +11,13 @@ VERTICAL = np.array([0.0, 0.0, 1.0])
 
 
 def axis_angle(axis: npt.ArrayLike, angle: float) -> Array:
-    """The rotation by `angle` (rad) about `axis` (3,), of any length but zero, as a quaternion (4,)."""
+    """Return the rotation by `angle` (rad) about `axis` (3,), of any length but zero, as a quaternion (4,)."""
     unit = np.asarray(axis, dtype=np.float64) / np.linalg.norm(axis)
     return np.array([np.cos(angle / 2), *(np.sin(angle / 2) * unit)])
 
 
 def product(first: npt.ArrayLike, second: npt.ArrayLike) -> Array:
-    """The rotation `second`, then `first`, of length 1 again (4,)."""
+    """Return the rotation that applies `second`, then `first`, normalised (4,)."""
     left, right = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     real = left[0] * right[0] - left[1:] @ right[1:]
     imaginary = left[0] * right[1:] + right[0] * left[1:] + np.cross(left[1:], right[1:])
@@ -26,7 +26,7 @@ def product(first: npt.ArrayLike, second: npt.ArrayLike) -> Array:
 
 
 def rotated(quaternion: npt.ArrayLike, vector: npt.ArrayLike) -> Array:
-    """A vector (3,) after a rotation (4,)."""
+    """Return a vector (3,) after a rotation (4,)."""
     unit, before = np.asarray(quaternion, dtype=np.float64), np.asarray(vector, dtype=np.float64)
     unit = unit / float(np.linalg.norm(unit))
     once = np.cross(unit[1:], before)
@@ -35,12 +35,12 @@ def rotated(quaternion: npt.ArrayLike, vector: npt.ArrayLike) -> Array:
 
 
 def view_direction(quaternion: npt.ArrayLike) -> Array:
-    """Where a camera looks, a unit vector (3,)."""
+    """Return a camera's viewing direction, a unit vector (3,)."""
     return rotated(quaternion, [0.0, 0.0, -1.0])
 
 
 def look_at(position: npt.ArrayLike, quaternion: npt.ArrayLike, height: float) -> Array:
-    """Where a camera's optical axis meets a height (m), (3,): the middle of what it sees of a table that high.
+    """Return the point (3,) where a camera's optical axis meets a height (m): the view's centre on a table that high.
 
     Raises:
         VlaError: the camera does not look down on it.
@@ -54,7 +54,7 @@ def look_at(position: npt.ArrayLike, quaternion: npt.ArrayLike, height: float) -
 
 
 def farther(position: npt.ArrayLike, point: npt.ArrayLike, factor: float) -> Array:
-    """A position (3,) so many times as far from a point."""
+    """Return a position (3,) moved to `factor` times its distance from a point."""
     centre = np.asarray(point, dtype=np.float64)
     moved: Array = centre + factor * (np.asarray(position, dtype=np.float64) - centre)
     return moved
@@ -63,7 +63,7 @@ def farther(position: npt.ArrayLike, point: npt.ArrayLike, factor: float) -> Arr
 def turned(
     position: npt.ArrayLike, quaternion: npt.ArrayLike, point: npt.ArrayLike, axis: npt.ArrayLike, angle: float
 ) -> tuple[Array, Array]:
-    """A pose after a rotation by `angle` (rad) about an axis (3,) through a point (3,): it is seen as before."""
+    """Return a pose after a rotation by `angle` (rad) about an axis (3,) through a point (3,), which stays in view."""
     rotation, centre = axis_angle(axis, angle), np.asarray(point, dtype=np.float64)
     return centre + rotated(rotation, np.asarray(position) - centre), product(rotation, quaternion)
 
@@ -71,13 +71,13 @@ def turned(
 def raised(
     position: npt.ArrayLike, quaternion: npt.ArrayLike, point: npt.ArrayLike, angle: float
 ) -> tuple[Array, Array]:
-    """A pose turned upwards by `angle` (rad) about the horizontal axis through a point (3,), across the view."""
+    """Return a pose turned upwards by `angle` (rad) about the horizontal axis through a point (3,), across the view."""
     away = np.asarray(position, dtype=np.float64) - np.asarray(point)
     return turned(position, quaternion, point, np.cross(away, VERTICAL), angle)
 
 
 def reoriented(quaternion: npt.ArrayLike, axis: npt.ArrayLike, angle: float) -> Array:
-    """An orientation (4,) turned in place by `angle` (rad) about an axis in the camera's own frame.
+    """Return an orientation (4,) turned in place by `angle` (rad) about an axis in the camera's own frame.
 
     About x it is pitch, about y yaw, and about z, the optical axis, roll.
     """
@@ -85,7 +85,7 @@ def reoriented(quaternion: npt.ArrayLike, axis: npt.ArrayLike, angle: float) -> 
 
 
 def angle_between(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
-    """The angle (rad) of the rotation that makes one orientation of the other."""
+    """Return the angle (rad) of the rotation between two orientations."""
     inverse = np.asarray(first) * [1, -1, -1, -1]
     w, *vector = product(inverse, second)
     return float(2 * np.arctan2(np.linalg.norm(vector), abs(w)))

@@ -1,4 +1,4 @@
-"""Texts for people, those from outside included: how they may be shown."""
+"""Texts for people: suggestions, plurals, safe printing, and ranges of numbers."""
 
 import re
 from collections.abc import Iterable
@@ -7,12 +7,12 @@ from pytest_vla.errors import VlaError
 
 
 def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
-    """`` Did you mean a, b?`` for the closest of the known names; empty where none is close.
+    """Return `` Did you mean a, b?`` for the closest known names, or an empty text if none is close.
 
     Args:
-        name: what stands there.
-        known: what may stand there.
-        prefix: with which all begin, and which makes none of them alike.
+        name: the given name.
+        known: the known names.
+        prefix: a prefix of all names, ignored in the comparison.
     """
     import difflib
 
@@ -23,17 +23,17 @@ def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """``1 episode``, ``2 episodes``."""
+    """Return a number with its noun: ``1 episode``, ``2 episodes``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def printable(text: str) -> str:
-    """One line with ``?`` in the place of each character that a terminal or a log would obey or cannot write."""
+    """Return a text in one line, with ``?`` for each character that a terminal or a log would obey or cannot write."""
     return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
 
 
 def printable_lines(text: str) -> str:
-    """As `printable`, line by line: line feeds stay."""
+    """Return a text with each line made `printable`."""
     return "\n".join(printable(line.expandtabs()) for line in text.split("\n"))
 
 
@@ -46,7 +46,7 @@ LAST_SEED = 2**32 - 1
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:
-    """Seeds from ``0-9``, ``0,3,7`` or ``0-4,10``: in the order written, each once. Raises VlaError."""
+    """Parse seeds from ``0-9``, ``0,3,7`` or ``0-4,10``: in the order written, each once. Raises VlaError."""
     seeds: dict[int, None] = {}
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d{1,20})\s*(?:-\s*(\d{1,20})\s*)?", part, re.ASCII)
@@ -64,7 +64,7 @@ def parse_seeds(text: str) -> tuple[int, ...]:
 
 
 def ranges_text(numbers: Iterable[int]) -> str:
-    """Whole numbers as a text such as ``1-3,7``, in ascending order, each once."""
+    """Return whole numbers as a text such as ``1-3,7``, in ascending order, each once."""
     found: list[list[int]] = []
     for number in sorted(set(numbers)):
         if found and found[-1][1] == number - 1:

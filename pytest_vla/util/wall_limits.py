@@ -1,6 +1,6 @@
 """Limits of an episode's wall time: one raises inside Python code, one ends a process that hangs in native code.
 
-The hard limit goes around the soft one: ``with hard_limit(...), wall_limit(...):``.
+The hard limit encloses the soft one: ``with hard_limit(...), wall_limit(...):``.
 """
 
 import contextlib
@@ -18,10 +18,10 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 GRACE = 10.0
-"""Seconds beyond a wall limit after which a process is ended that the limit could not be raised in."""
+"""Seconds after a wall limit at which the process is ended if the exception could not be raised."""
 
 REPEAT = 2.0
-"""Seconds after which a wall limit is raised again, where the code that it hit swallowed it."""
+"""Seconds after which a wall limit is raised again if the code swallowed it."""
 
 _RETRY = 0.001
 _SHORTEST = 1e-6  # A timer of zero is none.
@@ -32,7 +32,7 @@ _THREAD = re.compile(r"^(?:Current thread|Thread) 0x[0-9a-f]+.*$", re.MULTILINE)
 _FRAME = re.compile(r'^  File "(.*)", line ([0-9]+|\?\?\?) in (.*)$', re.MULTILINE)
 _ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8}))")
 
-# A policy may change the module's into one that says no number.
+# A copy, because a policy may replace time.monotonic by a function that returns no number.
 _monotonic = time.monotonic
 
 _Place = tuple[str, str, str]
@@ -40,11 +40,12 @@ _Place = tuple[str, str, str]
 
 
 class WallLimitReached(BaseException):
-    """Raised inside a `wall_limit` block; no Exception, so that a policy's own error handling lets it pass.
+    """The exception raised inside a `wall_limit` block; no Exception, so that a policy's error handling does not catch
+    it.
 
     Attributes:
         seconds: the limit.
-        place: where it hit, ``FILE:LINE in FUNCTION``; the user's own innermost line, where there is one.
+        place: the interrupted line, ``FILE:LINE in FUNCTION``; the innermost line of the user's own code, if any.
     """
 
     def __init__(self, seconds: float, place: str) -> None:
@@ -53,24 +54,23 @@ class WallLimitReached(BaseException):
 
 
 def wall_limit(seconds: float | None) -> "WallLimit":
-    """A block that may take so long: afterwards `WallLimitReached` is raised in whatever Python code runs in it.
+    """Return a context manager that raises `WallLimitReached` in the block's Python code after so many seconds.
 
-    Raised again every `REPEAT` seconds while the block goes on, and never after it was left. Native code is interrupted
-    when it returns. An earlier SIGALRM handler and timer (pytest-timeout's) stay in force in the block and after it;
-    code in the block that sets a SIGALRM timer of its own (``signal.alarm``) switches the limit off.
+    It is raised again every `REPEAT` seconds while the block runs, and never after the block. Native code is
+    interrupted when it returns. An earlier SIGALRM handler and timer (pytest-timeout's) stay in force in the block and
+    after it; code in the block that sets a SIGALRM timer of its own (``signal.alarm``) disables the limit.
 
     Args:
-        seconds: more than zero. None: no limit. Off the main thread, and where there is no SIGALRM, there is none
-            either.
+        seconds: more than zero, or None for no limit. There is no limit outside the main thread or without SIGALRM.
     """
     return WallLimit(seconds)
 
 
 class WallLimit:
-    """What `wall_limit` gives.
+    """The context manager of `wall_limit`.
 
     Attributes:
-        reached: what the first `WallLimitReached` of the block said, also where it was swallowed; None: not reached.
+        reached: the text of the block's first `WallLimitReached`, even if it was swallowed, or None.
     """
 
     def __init__(self, seconds: float | None) -> None:
@@ -128,7 +128,7 @@ class WallLimit:
             raise error
 
     def _is_earliers(self, now: float) -> bool:
-        """Whether an alarm is none of ours: on a busy machine an earlier timer's may come when it reads zero."""
+        """Whether an alarm is the earlier timer's: on a busy machine it may come when that timer reads zero."""
         return self._earlier_due is None and now < self._due and not self._earlier_ran and callable(self._earlier)
 
     def _set_timer(self) -> None:
@@ -146,7 +146,7 @@ class WallLimit:
         self._earlier_fired = False
 
     def _run_earlier(self, signum: int, frame: FrameType) -> None:
-        """The earlier handler, with the timer as it would find it; it may set another one, and it may raise."""
+        """Run the earlier handler with its own timer restored; it may set another timer, and it may raise."""
         self._armed, self._earlier_ran = False, True
         signal.setitimer(signal.ITIMER_REAL, self._earlier_interval, self._earlier_interval)
         try:
@@ -182,15 +182,15 @@ def _can_raise() -> bool:
 
 @contextlib.contextmanager
 def hard_limit(seconds: float | None, grace: float, stream: int) -> Iterator[None]:
-    """A block after whose time this process ends with code 1, whatever it is doing, a hang with the GIL held included.
+    """End this process with code 1 if the block takes too long, even if native code hangs with the GIL held.
 
-    Nothing is cleaned up. pytest's own ``faulthandler_timeout`` uses the one watchdog that there is: where both are
-    set, this one takes its place, and pytest's is back with the next test.
+    Nothing is cleaned up. pytest's own ``faulthandler_timeout`` uses the same single watchdog: if both are set, this
+    one replaces it, and pytest's is restored with the next test.
 
     Args:
-        seconds: the wall limit. None: no limit.
-        grace: seconds more, for the soft limit to be enough.
-        stream: descriptor to which all threads' tracebacks are written, from `hang_log` or `terminal_stderr`.
+        seconds: the wall limit, or None for no limit.
+        grace: further seconds, in which the soft limit should suffice.
+        stream: the descriptor for all threads' tracebacks, from `hang_log` or `terminal_stderr`.
     """
     if not seconds:
         yield
@@ -203,7 +203,7 @@ def hard_limit(seconds: float | None, grace: float, stream: int) -> Iterator[Non
 
 
 def lift_limits() -> None:
-    """Switch off the limits in force, so that a debugger's session is not interrupted."""
+    """Disable the limits in force, so that a debugger's session is not interrupted."""
     faulthandler.cancel_dump_traceback_later()
     handler = signal.getsignal(signal.SIGALRM) if hasattr(signal, "SIGALRM") else None
     if isinstance(getattr(handler, "__self__", None), WallLimit):
@@ -211,7 +211,7 @@ def lift_limits() -> None:
 
 
 def terminal_stderr() -> int:
-    """A duplicate of stderr's descriptor, for the caller to close. Take it while pytest does not capture."""
+    """Return a duplicate of stderr's descriptor, which the caller closes. Call it while pytest does not capture."""
     try:
         return os.dup(sys.stderr.fileno())
     except (AttributeError, OSError, ValueError):
@@ -221,10 +221,10 @@ def terminal_stderr() -> int:
 
 @contextlib.contextmanager
 def hang_log(folder: Path, worker: str) -> Iterator[int]:
-    """The file, open, that a worker's hang is written to; once a worker, and nothing remains where nothing hung.
+    """Open the file for a worker's hang traceback, and delete it at the block's end; call it once a worker.
 
     Args:
-        folder: the run's; made where it is absent.
+        folder: the run's folder, created if absent.
         worker: the worker's id.
 
     Raises:
@@ -241,7 +241,7 @@ def hang_log(folder: Path, worker: str) -> Iterator[int]:
 
 
 def hung_traceback(folder: Path, worker: str) -> str | None:
-    """What a dead worker's `hard_limit` wrote, 256 KiB at most; None: it died of something else. Removes the file."""
+    """Return and delete the traceback of a dead worker's `hard_limit`, 256 KiB at most, or None if it did not hang."""
     file = _hang_log_file(folder, worker)
     try:
         with file.open("rb") as stream:
@@ -254,7 +254,7 @@ def hung_traceback(folder: Path, worker: str) -> str | None:
 
 
 def hung_place(dump: str) -> str:
-    """Where a faulthandler's dump says that the episode hung, in one line; the user's own innermost line, if any."""
+    """Return the place in which faulthandler's dump shows a hang, in one line; the user's innermost line, if any."""
     threads = [_frames(thread) for thread in _THREAD.split(dump)]
     # The newest thread comes first, so the main thread last.
     busy = [frames for frames in threads if any(_is_ours(file) for file, _, _ in frames)] or [*filter(None, threads)]
@@ -262,7 +262,7 @@ def hung_place(dump: str) -> str:
 
 
 def is_users_own(file: str) -> bool:
-    """Whether a file of source is neither ours nor Python's nor an installed package's."""
+    """Whether a source file is neither ours nor Python's nor an installed package's."""
     path = Path(file)
     installed = {"site-packages", "dist-packages"} & set(path.parts)
     return not (file.startswith("<") or installed or _is_ours(file) or path.is_relative_to(_STANDARD_LIBRARY))
@@ -287,12 +287,12 @@ def _frames(thread: str) -> list[_Place]:
 
 
 def _unescaped(text: str) -> str:
-    """faulthandler writes what is not ASCII as escapes."""
+    """Replace the escapes that faulthandler writes for non-ASCII characters."""
     return _ESCAPE.sub(lambda match: chr(min(int(match[1] or match[2] or match[3], 16), sys.maxunicode)), text)
 
 
 def _place_of(frames: Sequence[_Place]) -> str:
-    """Of frames, the innermost first: the first of the user's own that we called, otherwise the first of all."""
+    """Return the first frame of the user's own code that we called, or the first frame; the innermost is first."""
     outermost = max((index for index, (file, _, _) in enumerate(frames) if _is_ours(file)), default=len(frames))
     file, line, function = next((place for place in frames[:outermost] if is_users_own(place[0])), frames[0])
     return f"{file}:{line} in {function}"

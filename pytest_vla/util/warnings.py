@@ -1,4 +1,4 @@
-"""Warnings about what went wrong beside an episode, which has its outcome."""
+"""Warnings about problems that do not affect an episode's outcome, and descriptions of exceptions."""
 
 import sys
 import traceback
@@ -9,7 +9,7 @@ from pytest_vla.util.wall_limits import WallLimitReached, is_users_own
 
 
 def warn(text: str) -> None:
-    """Warn. Where warnings are errors (``-W error``), too, an episode is neither lost nor run again for it."""
+    """Emit a warning that never raises, even under ``-W error``."""
     try:
         warnings.warn(printable_lines(text), stacklevel=2)
     except UserWarning:
@@ -18,29 +18,29 @@ def warn(text: str) -> None:
             warnings.warn(printable_lines(text), stacklevel=2)
 
 
-# What broke an episode, in words: whose exception it is, and where in the user's own code it came from.
+# Descriptions of exceptions that end an episode, with the place in the user's own code.
 
 
 class ServerTraceback(Exception):
-    """The cause of an EpisodeError: what another process said, shown with the item."""
+    """The cause of an EpisodeError: another process's traceback, shown with the item."""
 
     def __str__(self) -> str:
         return printable_lines(f"\n{self.args[0]}")
 
 
 def ends_episode(error: BaseException) -> bool:
-    """Whether an exception is the policy's or the world's own; an interrupt, ``pytest.exit`` and a wall limit are not.
+    """Whether an exception ends the episode as an error; an interrupt, ``pytest.exit`` and a wall limit do not.
 
-    ``sys.exit``, ``pytest.skip`` and ``pytest.fail`` (which pytest-timeout calls) in a policy are: an episode that ends
+    ``sys.exit``, ``pytest.skip`` and ``pytest.fail`` (which pytest-timeout calls) in a policy do: an episode that ends
     without a record would be missing from every rate.
     """
-    # Where pytest is not loaded, nobody has left by its exit.
+    # If pytest is not loaded, pytest.exit was not called.
     leaves = getattr(sys.modules.get("_pytest.outcomes"), "Exit", KeyboardInterrupt)
     return not isinstance(error, (KeyboardInterrupt, GeneratorExit, WallLimitReached, leaves))
 
 
 def describe(error: BaseException) -> str:
-    """Type, text and place; the place is the innermost line of the user's own code, or of all where there is none."""
+    """Return an exception's type, text and place: the innermost line of the user's own code, or else of all code."""
     try:
         text = str(error)
     except Exception as broken:
@@ -52,5 +52,5 @@ def describe(error: BaseException) -> str:
 
 
 def full_traceback(error: BaseException) -> str:
-    """The whole traceback, for whoever has to mend the policy."""
+    """Return the whole traceback, for the policy's author."""
     return "".join(traceback.format_exception(error))

@@ -20,7 +20,7 @@ from pytest_vla.plan.case import (
     parts_of,
     upstreams,
 )
-from pytest_vla.plan.task import Task
+from pytest_vla.plan.task import Task, check_unvaried
 from pytest_vla.scene.variation import Variation, changed_problem, joined
 from pytest_vla.util.text import did_you_mean
 from pytest_vla.vary.chosen import chosen_variation, is_chosen
@@ -77,7 +77,7 @@ def labels_of(task: Task, vary: Sequence[str] = (), protocol: str = OURS) -> tup
     if not task.varied:
         return tuple(dict.fromkeys(_by_protocol(label, protocol) for label in vary)) or ("",)
     if vary:
-        raise VlaError(f"--vla-vary: {task.suite} is varied by itself; take the suite {task.files} for others")
+        check_unvaried(task, "--vla-vary")
     of_suite = listing(task.varied)
     labels = tuple(of_suite.variations(task, PAPER))
     return tuple(map(upstreams, labels)) if protocol == UPSTREAM and of_suite.two_protocols else labels

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from pytest_vla.fuzz.amounts import Component, components, scaled_components, value_at
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.fuzz.causes import space_of
-from pytest_vla.fuzz.found import Found, Searched, often_text, params_text, rival_text
+from pytest_vla.fuzz.found import Found, Searched, left_out_text, often_text, params_text, rival_text
 from pytest_vla.fuzz.journal import ReplayedSearch, Retold, read_head, read_lines, retell
 from pytest_vla.fuzz.sampler import CROWDED, EVEN, FORESEEN, NEIGHBOUR, SOURCES
 from pytest_vla.fuzz.shares import Axis, Both, Coverage, CoverageTally, DimensionShare, amount_of
@@ -453,9 +453,7 @@ def _rates(search: FoundSearch) -> PageBlock:
     )
     head = ("task", "fail, drawn evenly", "fail, %", "interval", "aside", "fail, guided")
     left_out = [
-        f"{task}: seed {seed} is left out: without any change {why}"
-        for task, seen in search.seen.items()
-        for seed, why in seen.left_out
+        f"{task}: {left_out_text(seed, why)}" for task, seen in search.seen.items() for seed, why in seen.left_out
     ]
     return block_of(tables=(table_of(caption, head, tuple(rows)),), notes=tuple(left_out), is_wide=True)
 

@@ -10,7 +10,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.gate.baseline import Baseline, baseline_of
 from pytest_vla.gate.choices import ALPHA, BY, MARGIN
 from pytest_vla.gate.losses import Flip
-from pytest_vla.gate.manifest import Manifest, manifest_text, read_manifest
+from pytest_vla.gate.manifest import Manifest, change_text, manifest_details, manifest_text, read_manifest
 from pytest_vla.gate.manifest import baseline_digest as digest_of
 from pytest_vla.gate.measures import GatedMetric
 from pytest_vla.gate.verdicts import GateJudgement, Terms, judge
@@ -207,7 +207,7 @@ def gates_told(texts: Sequence[str], results: Path) -> tuple[GateTold, ...]:
 
 
 def _told(run: str, manifest: Manifest, nodes: Sequence[str], results: Path) -> GateTold:
-    about = f"gate plan: {manifest_text(manifest, Path(manifest.baseline).name)}"
+    about = f"{manifest_text(manifest, Path(manifest.baseline).name)}; {manifest_details(manifest)}"
     try:
         baseline = baseline_named(manifest.baseline, results)
         new, _ = baseline_of_runs(
@@ -218,7 +218,7 @@ def _told(run: str, manifest: Manifest, nodes: Sequence[str], results: Path) -> 
         return GateTold(run, f"{run}: gate: not judged: {error}", about, False)
     # Terms, rule and measures come from the manifest, so only the baseline can have changed.
     if (digest := digest_of(baseline)) != manifest.baseline_digest:
-        about += f"; the baseline has changed since: its digest is {digest[:8]} now"
+        about += f"; {change_text('baseline content', digest[:8], manifest.baseline_digest[:8])}"
     verdict = verdict_line(judged.judgement).removeprefix("gate: ")
     line = f"{run}: gate {'failed' if judged.against else 'passed'}: {verdict}"
     # The verdict has its own reason; gated measures are named here.

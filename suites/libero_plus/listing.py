@@ -65,7 +65,7 @@ def find_checkout(data: Path | None) -> Given:
         )
     looked = ", ".join(map(str, folders))
     raise VlaError(
-        f"LIBERO-Plus's libero/libero/{LIST} is nowhere: give a checkout of LIBERO-Plus, with its BDDL files, by "
+        f"LIBERO-Plus's libero/libero/{LIST} was not found: give a checkout of LIBERO-Plus, with its BDDL files, by "
         f"--vla-data or PYTEST_VLA_DATA.{f' Looked in {looked}.' if looked else ''}"
     )
 

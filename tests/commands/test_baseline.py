@@ -99,16 +99,16 @@ def test_nothing_is_overwritten_and_update_says_what_changes(alone: None, capsys
         "removed: 1 case: libero_goal/turn_on_the_stove[seed0]",
         "succeed now: 1 case: libero_goal/turn_on_the_stove[seed8]",
         "same outcome, different trajectory: 8 cases",
-        "differs: replan length (replan): not said in the baseline, 5 in the run, 9 cases",
+        "replan length differs (baseline not recorded, run 5; 9 cases): querying",
         "libero_goal: 8/10 = 80.0% before, none now",
     ):
         assert part in told
     assert "fail now" not in told
-    assert "say yes with --yes" in err
+    assert "not a terminal, so the command cannot ask. Use --yes" in err
     assert FILE.read_bytes() == before
     assert call(capsys, "update", str(FILE), "two", "--yes").splitlines()[-1] == "updated: baseline.vla.json"
     assert [case.case[-7:] for case in read_baseline(FILE).cases][-1] == "[seed9]"
-    assert call(capsys, "update", str(FILE)) == "baseline.vla.json: nothing changes\n"
+    assert call(capsys, "update", str(FILE)) == "baseline.vla.json: no changes\n"
     assert sorted(path.name for path in Path().iterdir()) == [".vla", "baseline.vla.json"]
 
 
@@ -156,7 +156,7 @@ def test_what_would_mislead_is_refused(alone: None, capsys: pytest.CaptureFixtur
 def test_of_several_models_one_is_named(alone: None, capsys: pytest.CaptureFixture[str]) -> None:
     write("one", ten(8, policy="one"))
     write("two", ten(7, policy="two"))
-    assert "of 2 models: one, two; a baseline is of one: --model=NAME" in call(capsys, "save", "all", code=1)
+    assert "2 models: one, two. A baseline needs one: --model=NAME" in call(capsys, "save", "all", code=1)
     call(capsys, "save", "all", "--model=two")
     baseline = read_baseline(FILE)
     assert (baseline.model, baseline.runs, len(baseline.cases)) == ("two", ("two",), 10)
@@ -175,7 +175,7 @@ def test_what_is_not_there_is_told(alone: None, capsys: pytest.CaptureFixture[st
     write("one", ten())
     assert "there is no run 'nothing'" in call(capsys, "save", "nothing", code=1)
     assert "there is no baseline x" in call(capsys, "update", "x", "one", code=1)
-    assert "is a folder: give a file, such as .vla/baseline.vla.json" in call(capsys, "save", "-o", ".vla", code=1)
+    assert "is a folder; give a file, such as .vla/baseline.vla.json" in call(capsys, "save", "-o", ".vla", code=1)
     assert "cannot write" in call(capsys, "save", "-o", "nowhere/x.json", code=1)
     FILE.write_text("{}")
     assert "baseline.vla.json: not a baseline: expected schema 1" in call(capsys, "show", code=1)
@@ -208,7 +208,7 @@ def test_a_real_run_is_saved_shown_and_the_same_again(
     assert (first.steps, first.costs) == (5, {"": {"sideways": 0.125}})
     point(*arguments, "-n2").assert_outcomes(passed=6)
     assert call(capsys, "update", str(FILE), "--yes").splitlines() == [
-        "no case changes: only the runs' names and times",
+        "no case changes; only the runs' names and times do",
         "updated: baseline.vla.json",
     ]
     point("--vla-suite=point", "--vla-seeds=0-2", "--vla-model=pushing:aside").assert_outcomes(failed=6)

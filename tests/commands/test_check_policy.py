@@ -91,12 +91,14 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str, refused: str | Non
 
 def test_a_good_policy_fits_and_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
     says, blank, fits, _, head, row, last, _, *hourly = told(capsys, f"--vla-model={MODULE}:good").splitlines()
-    assert says == f"{MODULE}:good says of itself: action_size 7, gripper '-1 opens, 1 closes', language True"
+    assert says == f"{MODULE}:good declares: action_size 7, gripper '-1 opens, 1 closes', language True"
     assert (blank, fits) == ("", "tabletop: no findings")
     assert head.split() == ["at", "once", "median", "slowest", "actions/s"]
     assert row.split()[0] == "1"
-    assert last == "It takes one question at a time."
-    assert hourly[0].startswith("tabletop: episodes an hour, foreseen for 300 steps, 75 questions, 2 pictures each; ")
+    assert last == "The policy answers one question at a time."
+    assert hourly[0].startswith(
+        "tabletop: forecast of episodes per hour, for 300 steps, 75 questions, 2 pictures each; "
+    )
     assert [line.split()[0] for line in hourly[3:7]] == ["1", "8", "16", "32"]
 
 
@@ -115,13 +117,13 @@ def test_findings_of_each_suite_and_the_exit_by_errors_alone(capsys: pytest.Capt
     ).splitlines()
     for suite in ("tabletop", "libero_goal"):
         start = lines.index(f"{suite}: 1 error, 1 warning")
-        assert lines[start + 1].startswith("  error    VLA-P003: the policy gives rotations as euler, ")
-        assert lines[start + 2].startswith("  warning  VLA-P009: the policy was trained at 10 Hz, ")
+        assert lines[start + 1].startswith("  error    VLA-P003: the policy's rotations are euler, ")
+        assert lines[start + 2].startswith("  warning  VLA-P009: the policy was trained at 10 Hz, but ")
 
 
 def test_warnings_alone_are_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
     out = told(capsys, "--vla-model=random")
-    assert "random says of itself: nothing, so that only a trial can show what does not fit" in out
+    assert "random declares: nothing, so only the trial can find mismatches" in out
     assert "tabletop: 2 warnings" in out
     assert [line.split()[1] for line in out.splitlines() if line.startswith("  warning")] == ["VLA-P107:", "VLA-P108:"]
 
@@ -129,7 +131,7 @@ def test_warnings_alone_are_no_failure(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(
     ("model", "code", "text"),
     [
-        ("blind", "VLA-P005", "  no trial: it would miss what it reads"),
+        ("blind", "VLA-P005", "  no trial: the suite lacks observations that the policy reads"),
         ("broken", "VLA-P110", f"RuntimeError: no weights?[2J ({Path(MODULE).name}"),
     ],
 )
@@ -143,7 +145,7 @@ def test_a_policy_that_cannot_answer_is_not_measured(
 
 def test_a_policy_that_batches_is_measured_at_each_size_until_it_breaks(capsys: pytest.CaptureFixture[str]) -> None:
     out = told(capsys, f"--vla-model={MODULE}:batching", "--batch=4,2,1,16")
-    latencies, _, hourly = out.partition("\n\ntabletop: episodes an hour")
+    latencies, _, hourly = out.partition("\n\ntabletop: forecast of episodes per hour")
     rows = [line.split()[0] for line in latencies.splitlines() if "ms" in line]
     assert "questions, 2 pictures each" in hourly
     assert rows == ["1", "2", "4"], "16 is more than it takes"
@@ -181,7 +183,7 @@ def test_for_programs_there_is_all_of_it(capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.parametrize(
     ("model", "reason"),
     [
-        ("expert", "the policy looks at the simulator itself, which is not here"),
+        ("expert", "the policy reads the simulator's state, which does not exist here"),
         ("replay:a.npz", "recorded actions belong to their episodes"),
     ],
 )
@@ -223,8 +225,8 @@ def test_a_policy_on_a_server_is_tried_there(
 def test_the_codes_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     lines = told(capsys, "--codes").splitlines()
     assert [line.split()[0] for line in lines[::2]] == list(CODES)
-    assert lines[2] == "VLA-P002  error    Actions are poses where the suite takes changes of the pose."
-    assert lines[3].startswith(" " * 19 + "Give the change of the end effector's pose")
+    assert lines[2] == "VLA-P002  error    Actions are absolute poses, but the suite takes relative ones."
+    assert lines[3].startswith(" " * 19 + "Return the change of the end effector's pose")
     table = json.loads(told(capsys, "--codes", "--json"))
     assert [code["name"] for code in table] == list(CODES)
     assert set(table[0]) == {"name", "severity", "meaning", "mend"}

@@ -55,7 +55,7 @@ def test_a_command_that_is_nearly_one_is_guessed(typed: str, meant: str, capfd: 
 def test_a_command_that_is_like_none_gets_the_list(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["\x1b[2Jfly"])
-    assert "no command '\\x1b[2Jfly'. Commands: show, view, check-policy, " in capfd.readouterr().err
+    assert "no command '\\x1b[2Jfly'. Commands: runs, merge, durations, " in capfd.readouterr().err
 
 
 def module(*arguments: str, **options: Any) -> "subprocess.Popen[str]":
@@ -231,7 +231,7 @@ def test_minus_p_after_the_command_is_told_its_place(
     with pytest.raises(SystemExit) as left:
         main(typed)
     assert left.value.code == 2
-    assert f". -p goes before the command: {meant}\n" in capsys.readouterr().err
+    assert f". put -p before the command: {meant}\n" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["runs", "--fly"])
     assert capsys.readouterr().err.endswith("error: unrecognized arguments: --fly\n")
@@ -286,7 +286,7 @@ def test_what_a_conftest_may_have_is_told_until_minus_p_names_it(
     typed: list[str], tmp_path: Path, pytest_vla: Any
 ) -> None:
     (tmp_path / "conftest.py").write_text(POINT)
-    assert ". The conftest.py of this folder may have it: it is read where you say so, pytest-vla -p conftest ..." in (
+    assert ". The conftest.py of this folder may define it; load it with pytest-vla -p conftest ..." in (
         pytest_vla(*typed).stderr
     )
     done = pytest_vla("-p", "conftest", *typed)

@@ -51,7 +51,7 @@ def test_the_file_s_ending_says_the_format_where_nothing_else_does(
 
 
 def test_parquet_does_not_go_to_a_terminal(results: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert "give a file with -o FILE.parquet" in said(capfd, "export", "--format=parquet", code=1)
+    assert "Use -o FILE.parquet" in said(capfd, "export", "--format=parquet", code=1)
     assert "\n" in said(capfd, "export", "-o", "-"), "- is standard output"
 
 

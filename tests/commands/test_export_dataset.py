@@ -52,7 +52,7 @@ def info(folder: str) -> dict[str, Any]:
 def test_the_last_run_becomes_a_folder(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
     said = told(capfd, FORMAT, "-o", "new/folder")
     assert said == (
-        "2 episodes (1 succeeded), 6 control steps; left out: 1 error; states repeat bit for bit\nnew/folder\n"
+        "2 episodes (1 succeeded), 6 control steps; left out: 1 error; states were reproduced bit for bit\nnew/folder\n"
     )
     assert (info("new/folder")["total_episodes"], info("new/folder")["fps"]) == (2, 20)
     assert len(list(Path("new/folder").rglob("*.mp4"))) == 2
@@ -62,7 +62,9 @@ def test_the_last_run_becomes_a_folder(here: Path, capfd: pytest.CaptureFixture[
 def test_of_successes_without_pictures_into_an_empty_folder(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
     Path("empty").mkdir()
     said = told(capfd, RUN, FORMAT, "-o", "empty", "--only=success", "--pictures=none")
-    assert said.startswith("1 episode (1 succeeded), 3 control steps; left out: 1 failed, 1 error; states repeat bit")
+    assert said.startswith(
+        "1 episode (1 succeeded), 3 control steps; left out: 1 failed, 1 error; states were reproduced bit"
+    )
     assert info("empty")["video_path"] is None
     assert not [name for name in info("empty")["features"] if "image" in name]
     assert not list(Path("empty").rglob("*.mp4"))
@@ -73,18 +75,18 @@ def test_nothing_is_overwritten(here: Path, capfd: pytest.CaptureFixture[str]) -
     Path("full", "mine").touch()
     Path("file").touch()
     for name in ("full", "file"):
-        assert f"{name} is there already, and nothing is overwritten" in told(capfd, FORMAT, "-o", name, code=1)
+        assert f"{name} exists already, and is not overwritten" in told(capfd, FORMAT, "-o", name, code=1)
     assert os.listdir("full") == ["mine"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([FORMAT], "a data set is a folder: name a new one with -o FOLDER"),
-        ([FORMAT, "-o", "-"], "a data set is a folder"),
-        (["--pictures=none"], "are of data sets: --format=lerobot"),
-        (["--only=all", "-o", "x.csv"], "--pictures, --only, --data and --allow-versions are of data sets"),
-        (["--data=."], "are of data sets: --format=lerobot"),
+        ([FORMAT], "lerobot writes a folder. Name a new one with -o FOLDER"),
+        ([FORMAT, "-o", "-"], "lerobot writes a folder"),
+        (["--pictures=none"], "require --format=lerobot"),
+        (["--only=all", "-o", "x.csv"], "--pictures, --only, --data and --allow-versions require --format=lerobot"),
+        (["--data=."], "require --format=lerobot"),
         (["nobody", FORMAT, "-o", "x"], "no run 'nobody'"),
     ],
 )

@@ -157,6 +157,6 @@ def test_without_a_network_it_says_what_else_there_is(
     result = fetching(port)
     assert result.returncode == 1
     last = result.stderr.splitlines()[-1]
-    assert f"http://127.0.0.1:{port} cannot be asked what there is: " in last
-    assert "Without a network: a checkout of LIBERO (its folder libero/libero has all of it)" in last
+    assert f"http://127.0.0.1:{port}: its files cannot be listed: " in last
+    assert "Without a network, set --vla-data or PYTEST_VLA_DATA to libero/libero in a checkout of LIBERO" in last
     assert os.listdir(tmp_path) == ["made"]

@@ -60,13 +60,16 @@ def fuzz(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str,
     ("arguments", "said"),
     [
         ((), "which policy? Add --vla-model=POLICY"),
-        (("--vla-model=random", "--vla-suite=libero_plus_goal"), "is varied by itself; take the suite libero_goal"),
+        (("--vla-model=random", "--vla-suite=libero_plus_goal"), "is already varied; use the suite libero_goal"),
         (("--vla-model=random", "--dimensions=camra"), "no dimension 'camra' can be searched. Did you mean camera"),
         (("--vla-model=random", "--vla-tasks=nothing_like_it"), "no task of tabletop is 'nothing_like_it'"),
-        (("--vla-model=random", "-o", "."), "expected a file in a folder that is there"),
-        (("--vla-model=random", "-o", "nowhere/cases.toml"), "expected a file in a folder that is there"),
+        (("--vla-model=random", "-o", "."), "expected a file in an existing folder"),
+        (("--vla-model=random", "-o", "nowhere/cases.toml"), "expected a file in an existing folder"),
         (("--vla-model=random", "--report=search.toml"), "--report=search.toml: a page is written"),
-        (("--vla-model=random", "--report=nowhere/search.html"), "expected a file, such as report.html, in a folder"),
+        (
+            ("--vla-model=random", "--report=nowhere/search.html"),
+            "expected a file, such as report.html, in an existing folder",
+        ),
         (("--vla-model=no_such_module:policy", "--vla-tasks=stove"), "no_such_module"),
     ],
 )
@@ -86,8 +89,8 @@ def test_a_planted_bug_is_found_at_its_smallest_and_written(capsys: pytest.Captu
     assert code == 0
     (case,) = read_cases(here / "fuzz_cases.toml")
     assert case.candidate.changes[0].params == {"steps": 3}
-    assert case.about.startswith("action.delay steps=3 (does it at steps=2); planted:policy ")
-    assert "fails under 4 of 4 run seeds: action.delay steps=3 (does it at steps=2), seed 0" in out
+    assert case.about.startswith("action.delay steps=3 (succeeds at steps=2); planted:policy ")
+    assert "fails under 4 of 4 run seeds: action.delay steps=3 (succeeds at steps=2), seed 0" in out
     assert "fuzz_cases.toml: 1 case: `pytest --vla-cases=fuzz_cases.toml --vla-model=planted:policy` runs it" in out
     first = (here / "fuzz_cases.toml").read_bytes()
     code, out, _ = fuzz(capsys, *options, "--json")
@@ -105,8 +108,8 @@ def test_where_nothing_is_found_nothing_is_written(capsys: pytest.CaptureFixture
     options = ("--vla-model=planted:policy", "--vla-tasks=turn_on_the_stove", "--dimensions=action", "--scenes=3")
     code, out, _ = fuzz(capsys, *options)
     assert code == 0
-    assert "0 of 1 scenes drawn evenly fail = 0.0%" in out
-    assert "; beside them 0 of 2 that were looked for" in out
+    assert "0 of 1 evenly drawn scenes fail = 0.0%" in out
+    assert "; guided: 0 of 2 fail" in out
     assert "no file was written" in out
     assert not (here / "fuzz_cases.toml").exists()
 
@@ -118,7 +121,7 @@ def test_a_task_whose_twin_fails_is_told(capsys: pytest.CaptureFixture[str], her
     code, out, _ = fuzz(capsys, *options)
     assert code == 1, "it looks like no policy that nothing breaks"
     assert "tabletop/turn_on_the_stove: no scene was tried" in out
-    assert "  seed 2 is left out: without any change the policy does not do it" in out
+    assert "  seed 2 skipped: without any change the policy fails" in out
 
 
 def test_what_was_found_until_it_is_stopped_is_kept(
@@ -178,13 +181,15 @@ def test_what_cannot_be_gone_on_with_is_said(
     options = ("--vla-model=planted:policy", "--vla-tasks=turn_on_the_stove", "--dimensions=action", "--scenes=2")
     assert fuzz(capsys, *options)[0] == 0
     (folder,) = (here / ".vla" / "searches").iterdir()
-    assert "no search in .vla/searches is called so" in fuzz(capsys, "--resume=no_such")[2].replace(str(here) + "/", "")
+    assert "there is no such search in .vla/searches" in fuzz(capsys, "--resume=no_such")[2].replace(
+        str(here) + "/", ""
+    )
     code, _, err = fuzz(capsys, "--resume", "--vla-model=random")
     assert code == 1
-    assert f"--resume={folder.name}: that search has --vla-model 'planted:policy'; leave it out" in err
+    assert f"--resume={folder.name}: that search has --vla-model 'planted:policy'. Leave the option out" in err
     (here / "planted.py").write_text(POLICY + "# another one")
     monkeypatch.delitem(sys.modules, "planted", raising=False)
-    assert "the policy is not what it was when the search began" in fuzz(capsys, "--resume")[2]
+    assert "the policy changed since the search began" in fuzz(capsys, "--resume")[2]
 
 
 def test_which_of_two_policies_has_a_failure_is_told(capsys: pytest.CaptureFixture[str], here: Path) -> None:
@@ -192,7 +197,7 @@ def test_which_of_two_policies_has_a_failure_is_told(capsys: pytest.CaptureFixtu
     (here / "better.py").write_text("from tests.commands.test_fuzz import straight as policy")
     options = ("--vla-model=planted:policy", "--vla-tasks=turn_on_the_stove", "--dimensions=action", "--scenes=20")
     _, out, _ = fuzz(capsys, *options, "--against=better:policy")
-    assert "(does it at steps=2), seed 0; better:policy does it" in out
+    assert "(succeeds at steps=2), seed 0; better:policy succeeds" in out
     _, out, _ = fuzz(capsys, *options, "--against=planted:policy")
     assert "; planted:policy fails too" in out
 
@@ -229,4 +234,4 @@ def test_a_page_is_written_also_of_a_search_that_is_over(
     assert (here / "again.html").read_text() == page
     (task,) = json.loads(out)["tasks"]
     assert task["coverage"]["kinds"]["action.delay"]["amount"] == "steps"
-    assert "what matters can be told of 30 scenes" in task["shares"]["why"]
+    assert "at least 30 are needed" in task["shares"]["why"]

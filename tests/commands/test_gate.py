@@ -245,7 +245,7 @@ def test_errors_are_judged_and_not_refused(capsys: pytest.CaptureFixture[str]) -
     write("new", [*episodes(0, number=90), *broken])
     out, _ = call(capsys)
     assert out.splitlines()[-1].startswith("gate: undecided")
-    told = "errors: undecided if all that broke had failed, no worse if all of it had succeeded"
+    told = "errors: undecided if they count as failures, no worse if they count as successes"
     assert told in " ".join(out.split())
     assert "not counted (errors, invalid): 10 in the run, 0 in the baseline" in out
 
@@ -314,7 +314,7 @@ def test_measures_beside_success_fail_a_gate_too(capsys: pytest.CaptureFixture[s
     _, err = call(capsys, "--measure=steps", "--require=no-worse", code=2)
     assert "expected a margin for each --measure" in err
     _, err = call(capsys, "--measure=cost.collisions", code=2)
-    assert "measure cost.collisions: no case that both have says it; there are none" in err
+    assert "measure cost.collisions: no common case has a value for it; none is recorded" in err
     _, err = call(capsys, "--measure=speed", code=2)
     assert "measure 'speed': expected steps, cost" in err
 

@@ -87,7 +87,7 @@ def test_a_log_is_imported_once(tmp_path: Path, capsys: pytest.CaptureFixture[st
     import_log(folder)
     assert "texts not checked: no CSV was given (--data)" in capsys.readouterr().out
     copy = shutil.copytree(folder, tmp_path / "copy-seed9")
-    with pytest.raises(VlaError, match=r"copy-seed9 is in \.vla already, as run .* of some-model: `pytest-vla report"):
+    with pytest.raises(VlaError, match=r"copy-seed9 is already in \.vla, as run .* of some-model: `pytest-vla report"):
         import_log(copy, "--model=other")
     assert len(run_names(Path(".vla"))) == 1
     # Another folder of results, and another log, are another matter.
@@ -175,10 +175,10 @@ def test_a_folder_of_logs_is_a_run_each(tmp_path: Path, capsys: pytest.CaptureFi
     log(logs / "m_seed11", {"num_steps": 13})
     import_log(logs)
     said = capsys.readouterr().out
-    assert said.count("left as it is") == 3
+    assert said.count("; skipped") == 3
     assert "by m, seed 11, 1 successes" in said
     assert len(run_names(Path(".vla"))) == 4
-    with pytest.raises(VlaError, match=r"logs is in \.vla already, as run"):
+    with pytest.raises(VlaError, match=r"logs is already in \.vla, as run"):
         import_log(logs)
     assert len(run_names(Path(".vla"))) == 4
 
@@ -193,7 +193,7 @@ def test_a_folder_of_logs_is_imported_whole_or_not_at_all(tmp_path: Path) -> Non
     with pytest.raises(VlaError, match=r"n_seed7 is a copy of .*m_seed7"):
         import_log(logs)
     log(logs / "n_seed7", {"num_steps": 1})
-    with pytest.raises(VlaError, match="are both of one, seed 7: of the same episodes only one counts"):
+    with pytest.raises(VlaError, match="are both one, seed 7, and only one of equal episodes counts"):
         import_log(logs, "--model=one")
     (logs / "n_seed7" / "eval1.json").write_text("{")
     with pytest.raises(VlaError, match=r"n_seed7/eval1\.json cannot be read"):
@@ -220,7 +220,7 @@ def test_all_episodes_of_a_paraphrase_count(tmp_path: Path, capsys: pytest.Captu
     # Two of six, and nothing left out.
     assert [record.outcome for record in subject.paraphrases].count("success") == 2
     assert (len(subject.paraphrases), subject.left_out) == (6, ())
-    with pytest.raises(VlaError, match="already, as run"):
+    with pytest.raises(VlaError, match=r"is already in .*, as run"):
         import_log(tmp_path / "m_seed7")
 
 
@@ -245,7 +245,7 @@ def test_a_seed_is_one(tmp_path: Path, seed: str, capsys: pytest.CaptureFixture[
 def test_an_empty_name_of_the_model_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         import_log(log(tmp_path / "m_seed7", {}), "--model=")
-    assert "argument --model: nothing is given" in capsys.readouterr().err
+    assert "argument --model: a value is missing" in capsys.readouterr().err
     assert not Path(".vla").exists()
 
 
@@ -259,7 +259,7 @@ def test_control_characters_of_a_folders_name_reach_no_terminal(
     said = capsys.readouterr().out
     assert f"{tmp_path}/n?]0;x?: its name says no seed" in said
     assert [record.policy for record in records_of(Path(".vla"))] == ["n?]0;x?"]
-    with pytest.raises(VlaError, match=r"m\?\[31m\?_seed7 is in \.vla already"):
+    with pytest.raises(VlaError, match=r"m\?\[31m\?_seed7 is already in \.vla"):
         import_log(folder)
     with pytest.raises(VlaError, match=r"no\?such"):
         import_log(tmp_path / "no\x1bsuch")

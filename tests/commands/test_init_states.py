@@ -28,7 +28,7 @@ def test_further_states_come_behind_those_that_are_there_and_are_run(tmp_path: P
 
 
 def test_as_many_as_there_are_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(VlaError, match=rf"tabletop/turn_on_the_stove: has {HAS} init states; give a larger --count"):
+    with pytest.raises(VlaError, match=rf"tabletop/turn_on_the_stove: has {HAS} init states. Give a --count above"):
         write_init_states(TASK, tmp_path, HAS, 0.0, add=True)
     assert not [*tmp_path.iterdir()]
 

@@ -42,7 +42,7 @@ def test_it_shows_successes_and_says_where_until_it_is_interrupted(capsys: pytes
     called("last", "--by=me")
     address, told = capsys.readouterr().out.splitlines()
     assert address.startswith("http://127.0.0.1:")
-    assert told == "2 successes, labels in a-run-labels.csv; Ctrl-C ends it"
+    assert told == "2 successes; labels are saved in a-run-labels.csv; Ctrl-C ends it"
 
 
 def test_what_cannot_be_labelled_is_said() -> None:

@@ -139,7 +139,7 @@ def test_scenes_are_settled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ([], "nothing to look at: give task files"),
+        ([], "no task files: give files"),
         (["gone"], "gone: there is no such file or folder"),
         (["empty"], "empty: no task file (.bddl or .cbddl) in this folder"),
         (["--suite=tabletopp"], "there is no suite 'tabletopp'. Did you mean tabletop"),

@@ -43,7 +43,7 @@ def test_all_that_is_missing_is_named_with_its_command(here: Path, capsys: pytes
         "  pytest --vla-suite=libero_goal --vla-shard=2/3",
         "missing: shard 3: 3 of 3 items not run",
         "  pytest --vla-suite=libero_goal --vla-shard=3/3",
-        "then merge again; or run what is left on this machine:",
+        "then merge again; or run the rest on this machine:",
         f"  pytest --vla-resume={name} --vla-results=all",
     ]
 
@@ -69,7 +69,7 @@ def test_what_was_not_collected_is_named_once(here: Path, capsys: pytest.Capture
     assert code == 3
     assert said[2:] == [
         "not collected: test_own.py: NameError: name 'boom' is not defined (shard 1-2)",
-        "tests of these are in no shard. Mend them and run the shards again, without --vla-resume; then merge again:",
+        "these files' tests are in no shard. Fix them, run the shards again without --vla-resume, then merge again:",
         "  pytest --vla-suite=libero_goal --vla-shard=1/3 --vla-results=out/1",
         "  pytest --vla-suite=libero_goal --vla-shard=2/3 --vla-results=out/2",
     ]
@@ -86,7 +86,7 @@ def test_who_still_runs_is_named(here: Path, capsys: pytest.CaptureFixture[str],
     (alive,) = [line for line in said if line.startswith("still running: shard 1 in ")]
     assert "process" in alive
     (unsure,) = [line for line in said if line.startswith("left: shard 2 in ")]
-    assert unsure.endswith("2 of 3 items not run; it still runs on node12, or was killed there")
+    assert unsure.endswith("2 of 3 items not run; it may still run on node12")
 
 
 def test_of_thousands_that_are_missing_some_are_told(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,7 +104,7 @@ def test_of_thousands_that_are_missing_some_are_told(here: Path, capsys: pytest.
 def test_what_cannot_be_merged_is_an_error(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, said = merge(capsys)
     assert code == 1
-    assert "is no folder" in said[0]
+    assert "is not a folder" in said[0]
 
 
 def test_what_else_is_in_a_folder_is_named_once(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,8 +119,8 @@ def test_what_else_is_in_a_folder_is_named_once(here: Path, capsys: pytest.Captu
     code, said = merge(capsys, "out", "-o", "all")
     assert code == 0
     assert [line for line in said if line.startswith("note: ")] == [
-        "note: out/1 also has run a of another selection (8 items), run b of another policy (tiny), run c of this "
-        "selection shared out otherwise (shard 1 of 4), not merged: their results stay there "
+        "note: out/1 also has run a of another selection (8 items), run b of another policy (tiny), run c of a "
+        "different partition of this selection (shard 1 of 4), not merged: their results stay there "
         "(pytest-vla runs --results=out/1)",
         "note: out/2 also has run d of another selection (8 items), which is not merged: its results stay there "
         "(pytest-vla runs --results=out/2)",
@@ -130,6 +130,6 @@ def test_what_else_is_in_a_folder_is_named_once(here: Path, capsys: pytest.Captu
             store.begin(name, [], command="pytest", model="random")
             store.end(name, "finished")
     assert merge(capsys, "out", "-o", "all")[1][-2].endswith(
-        "shared out otherwise (shard 1 of 4) and 2 runs more, not merged: their results stay there "
+        "different partition of this selection (shard 1 of 4) and 2 runs more, not merged: their results stay there "
         "(pytest-vla runs --results=out/1)"
     )

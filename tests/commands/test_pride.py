@@ -161,7 +161,7 @@ def test_published_values_stand_beside_the_parts_of_another_backend(
 def test_a_backend_by_name_is_the_only_one(capsys: pytest.CaptureFixture[str], data: Path) -> None:
     pride("open it", "gently open it", "--data", str(data), "--backend=published")
     said = capsys.readouterr().out
-    assert "Published are the values alone; without --backend=published the parts are shown as well" in said
+    assert "Only the values are published. Without --backend=published the parts are shown too" in said
     assert "edit distance" not in said
     pride("open it", "gently open it", "--data", str(data), "--backend=template", "--json")
     found = json.loads(capsys.readouterr().out)

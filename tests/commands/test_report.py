@@ -96,7 +96,9 @@ def test_runs_are_named_and_folders_too(capsys: pytest.CaptureFixture[str]) -> N
         report("nothing")
     Path("empty").mkdir()
     for arguments in (["empty"], ["empty", "--results=nowhere"]):
-        with pytest.raises(VlaError, match=r"the folder empty has no results: there is no results.sqlite in it"):
+        with pytest.raises(
+            VlaError, match=r"the folder empty has no results: neither it nor its parent has results.sqlite"
+        ):
             report(*arguments)
 
 
@@ -324,13 +326,13 @@ def never(loaded: object, options: object) -> None:
     ("arguments", "why"),
     [
         (["-o", "nowhere/out.json"], "cannot write nowhere/out.json: there is no folder nowhere"),
-        (["-o", "out.pdf"], r"-o out.pdf: nothing is known to be written as .pdf: expected .json, .txt, .html,"),
-        (["-o", "x.png"], r"-o x.png: the pictures are several: give their folder, --format=png -o FOLDER"),
-        (["--format=png", "-o", "x.PNG"], r"the pictures are several"),
-        (["-o", "folder"], r"-o folder is a folder: give a file, or --format=png for pictures in it"),
-        (["--format=terminal", "--videos=all:1"], r"--videos: a page has them, and terminal has none: --format=html"),
-        (["-o", "out.json", "--pictures=3"], r"--pictures: a page has them, and json has none"),
-        (["--format=png", "-o", "file/pictures"], r"png are written into a folder: \S*file is no folder"),
+        (["-o", "out.pdf"], r"-o out.pdf: unknown ending .pdf. Expected .json, .txt, .html,"),
+        (["-o", "x.png"], r"-o x.png: there are several pictures. Give a folder: --format=png -o FOLDER"),
+        (["--format=png", "-o", "x.PNG"], r"there are several pictures"),
+        (["-o", "folder"], r"-o folder is a folder. Give a file, or --format=png to write pictures into it"),
+        (["--format=terminal", "--videos=all:1"], r"--videos requires --format=html -o report.html; found terminal"),
+        (["-o", "out.json", "--pictures=3"], r"--pictures requires --format=html -o report.html; found json"),
+        (["--format=png", "-o", "file/pictures"], r"pictures are written into a folder: \S*file is no folder"),
     ],
 )
 def test_an_output_that_cannot_be_is_refused_at_once(

@@ -44,9 +44,9 @@ def reword(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, st
     ("arguments", "said"),
     [
         ((), "which policy? Add --vla-model=POLICY"),
-        (("--vla-model=random", "--vla-suite=libero_plus_goal"), "is varied by itself; take the suite libero_goal"),
+        (("--vla-model=random", "--vla-suite=libero_plus_goal"), "is already varied; use the suite libero_goal"),
         (("--vla-model=random", "--vla-tasks=nothing_like_it"), "no task of tabletop is 'nothing_like_it'"),
-        (("--vla-model=random", "-o", "."), "expected a file in a folder that is there"),
+        (("--vla-model=random", "-o", "."), "expected a file in an existing folder"),
         (("--vla-model=random", "--backend=templates"), "there is no backend 'templates'"),
         (("--vla-model=no_such_module:policy", "--vla-tasks=stove"), "no_such_module"),
     ],
@@ -95,7 +95,7 @@ def test_where_no_words_break_it_the_distance_is_told(capsys: pytest.CaptureFixt
     (here / "worded.py").write_text(DEAF)
     code, out, _ = reword(capsys, *ON_STOVE, "--tries=10")
     assert code == 0
-    assert "no rewording nearer than PD 0.0556 always breaks it, nor any other of 10 tried, of 721" in out
+    assert "no rewording closer than PD 0.0556 always fails, nor any other of 10 tried, of 721" in out
     assert "0 of 5" in out
     assert "no file was written" in out
     assert not (here / "reworded_cases.toml").exists()
@@ -105,7 +105,7 @@ def test_a_policy_that_does_nothing_is_told(capsys: pytest.CaptureFixture[str], 
     (here / "worded.py").write_text(IDLE)
     code, out, _ = reword(capsys, *ON_STOVE, "--vla-seeds=2")
     assert code == 1
-    assert "seed 2 is left out: without any change the policy does not do it" in out
+    assert "seed 2 skipped: without any change the policy fails" in out
     assert "tabletop/turn_on_the_stove: no rewording was tried" in out
 
 
@@ -123,7 +123,7 @@ def test_what_was_found_until_it_is_stopped_is_kept(
     monkeypatch.setattr(Trials, "__call__", interrupted)
     code, out, _ = reword(capsys, *ON_STOVE, "--tries=100")
     assert code == 130
-    assert "stopped: what was found until then is here" in out
+    assert "stopped; the results so far are here" in out
     assert "1 case: " in out
     assert len(read_cases(here / "reworded_cases.toml")) == 1
 

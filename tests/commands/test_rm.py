@@ -85,7 +85,7 @@ def test_it_says_what_is_freed_of_files_and_store(capsys: pytest.CaptureFixture[
     (freed,) = (line for line in call(capsys, "rm", "20260101", "--yes").splitlines() if line.startswith("removed"))
     really = before - sum(path.stat().st_size for path in VLA.rglob("*") if path.is_file())
     assert really > 41_000, "the store's file is smaller too"
-    assert freed == f"{would.replace('would remove', 'removed')}: the results folder takes {really / 1000:.1f} kB less"
+    assert freed == f"{would.replace('would remove', 'removed')}; the results folder is {really / 1000:.1f} kB smaller"
 
 
 @pytest.mark.parametrize("command", [["rm", "last"], ["prune", "--keep=0"]])
@@ -93,7 +93,7 @@ def test_nothing_goes_unasked(
     command: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make("20260101-one")
-    assert "no terminal: say yes with --yes" in call(capsys, *command, code=1)
+    assert "not a terminal, so the command cannot ask. Use --yes" in call(capsys, *command, code=1)
     assert call(capsys, *command, "--dry-run").splitlines()[-1].startswith("would remove 1 run, about 1")
     asked: list[str] = []
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
@@ -142,7 +142,7 @@ def test_a_run_that_is_gone_on_with_meanwhile_stays(
 def test_a_run_of_another_machine_goes_only_when_that_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     make("20260101-one", end="")
     change("20260101-one", host="elsewhere")
-    assert "nobody here can tell whether it still runs on elsewhere" in call(capsys, "rm", "last", "--yes", code=1)
+    assert "it may still run on elsewhere" in call(capsys, "rm", "last", "--yes", code=1)
     assert "removed 1 run" in call(capsys, "rm", "last", "--yes", "--elsewhere")
 
 
@@ -152,7 +152,7 @@ def test_a_run_whose_records_another_one_counts_goes_with_it_only(capsys: pytest
     with open_store(VLA, create=False) as store:
         assert [each.record.outcome for each in store.earlier("20260102-two")] == ["failure"], "what is to be kept true"
     err = call(capsys, "rm", "20260101", "--yes", code=1)
-    assert "'20260101-one': run 20260102-two had --lf or the like pick episodes of it, and counts its records" in err
+    assert "'20260101-one': run 20260102-two selected episodes from it (such as by --lf) and counts its records" in err
     assert "kept: 20260101-one: " in call(capsys, "prune", "--older-than=0m", "--keep=1", "--yes")
     assert "removed 2 runs" in call(capsys, "rm", "20260101", "20260102", "20260102-two", "--yes")
     assert rows() == {"runs": 0, "items": 0, "episodes": 0, "records": 0}
@@ -184,7 +184,7 @@ def test_what_a_link_leads_to_stays(tmp_path: Path, capsys: pytest.CaptureFixtur
     (VLA / "20260101-one").rename(outside)
     (VLA / "20260101-one").symlink_to(outside)
     (VLA / "20260102-two" / "shared").symlink_to(outside)
-    assert "is no folder of its own but a link" in call(capsys, "rm", "20260101", "--yes", code=1)
+    assert "is a link or a file, not a folder" in call(capsys, "rm", "20260101", "--yes", code=1)
     call(capsys, "rm", "20260102", "--yes")
     assert (outside / "libero_goal" / "a.npz").exists()
     assert run_names(VLA) == ["20260101-one"]
@@ -208,7 +208,7 @@ def test_a_folder_that_cannot_be_removed_is_named(
 
     monkeypatch.setattr("shutil.rmtree", full_of_holes)
     err = call(capsys, "rm", "last", "--yes", code=1)
-    assert ".vla/20260101-one/a.npz: Permission denied; delete these yourself" in err
+    assert ".vla/20260101-one/a.npz: Permission denied. Delete these yourself" in err
     assert rows()["runs"] == 0
 
 
@@ -216,7 +216,7 @@ def test_no_run_is_named_in_vain(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no runs in .vla yet" in call(capsys, "rm", "last", "--yes", code=1)
     make("20260101-one")
     assert "there is no run 'fly'" in call(capsys, "rm", "20260101", "fly", "--yes", code=1)
-    assert "prune what? Give at least one of --keep=N" in call(capsys, "prune", "--yes", code=1)
+    assert "which runs? Give at least one of --keep=N" in call(capsys, "prune", "--yes", code=1)
     assert run_names(VLA) == ["20260101-one"]
     for wrong in ("--keep=-1", "--older-than=30", "--older-than=soon"):
         with pytest.raises(SystemExit):

@@ -94,7 +94,7 @@ def test_a_folder_without_runs_is_told(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (line,) = said(capfd, *command, code=1).splitlines()
-    assert line.startswith(f"pytest-vla: no runs in {DEFAULT_RESULTS} yet: run pytest with --vla-suite and --vla-model")
+    assert line.startswith(f"pytest-vla: no runs in {DEFAULT_RESULTS} yet. Run pytest with --vla-suite and --vla-model")
     (line,) = said(capfd, *command, "--results=elsewhere", code=1).splitlines()
     assert "no runs in elsewhere" in line
     assert os.listdir(tmp_path) == []

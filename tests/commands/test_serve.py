@@ -124,7 +124,7 @@ def test_it_says_what_it_serves_where_and_ends_when_it_is_told_to(number: int) -
         loading, loaded, listening, typed = command.said
         assert loading == "pytest-vla: loading my_served:moving"
         assert re.fullmatch(
-            r"pytest-vla: my_served:moving is loaded on cuda:7 in \d+\.\d s; it answers 3 at once, at most", loaded
+            r"pytest-vla: my_served:moving is loaded on cuda:7 in \d+\.\d s; it answers up to 3 at once", loaded
         )
         host, _, port = command.where.partition(":")
         assert host == "127.0.0.1"
@@ -135,7 +135,7 @@ def test_it_says_what_it_serves_where_and_ends_when_it_is_told_to(number: int) -
         answer: Any = policy(episode())(STATE)
         assert np.array_equal(answer.actions, np.full((4, 7), episode().rng.normal()))
         code, last = command.ends(number)
-    assert (code, last.splitlines()) == (0, ["asked", "pytest-vla: ends"])
+    assert (code, last.splitlines()) == (0, ["asked", "pytest-vla: stopped"])
 
 
 def test_records_can_name_the_content_of_what_is_served(folder: Path) -> None:
@@ -181,14 +181,14 @@ def test_the_key_of_the_environment_is_what_clients_need(monkeypatch: pytest.Mon
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
 def test_other_machines_are_served_with_a_key_only(host: str) -> None:
     text = refused("--vla-model=my_served:plain", "--port=0", f"--host={host}")
-    assert text.startswith(f"--host={host} serves other machines: set a key in the environment variable {KEY}")
+    assert text.startswith(f"--host={host} serves other machines. Set the same key in the environment variable {KEY}")
 
 
 def test_a_port_that_is_in_use_is_told_before_anything_is_loaded() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         text = refused("--vla-model=my_broken:policy", f"--port={port}")
-    assert text == f"--port={port} is in use on 127.0.0.1: take another; 0 is a free one"
+    assert text == f"--port={port} is in use on 127.0.0.1. Use another, or 0 for any free one"
 
 
 def test_nobody_is_let_in_before_the_policy_is_loaded(folder: Path) -> None:
@@ -227,8 +227,8 @@ def test_nobody_is_let_in_before_the_policy_is_loaded(folder: Path) -> None:
         (["--vla-model=expertt"], "no such policy. Did you mean"),
         (["--vla-model=my_served:nobody"], "has no 'nobody'"),
         (["--vla-model=my_broken:policy"], "importing my_broken raised RuntimeError: weights are missing"),
-        (["--vla-model=my_served:watching"], "looks into the simulator, which is in another process"),
-        (["--vla-model=expert"], "looks into the simulator, which is in another process"),
+        (["--vla-model=my_served:watching"], "reads the simulator's state, so it cannot be served"),
+        (["--vla-model=expert"], "reads the simulator's state, so it cannot be served"),
         (["--vla-model=my_served:plain", "--host=no.such.host.invalid"], "--host=no.such.host.invalid: "),
         (["--vla-model=my_served:plain", "--host=192.0.2.1"], "--host=192.0.2.1 --port=0: Cannot assign"),
     ],
@@ -282,5 +282,5 @@ def test_a_line_now_and_then_tells_how_it_goes_where_something_happened(
         serve._report(server)  # type: ignore[arg-type]
     assert capsys.readouterr().out.splitlines() == [
         "pytest-vla: 9:00 2 connections, 1.0 questions/s, 2.0 in a batch",
-        "pytest-vla: 9:00 2 connections, 0.0 questions/s; the policy has been at one call for 150 s",
+        "pytest-vla: 9:00 2 connections, 0.0 questions/s; the current call of the policy has taken 150 s",
     ]

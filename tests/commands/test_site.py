@@ -106,7 +106,7 @@ def test_a_site_grows_from_job_to_job(capsys: pytest.CaptureFixture[str]) -> Non
     lost()
     a_run("20260102-second", policy_digest="ab12cd34")
     out, _ = site(capsys, "--title=Our policies")
-    assert out == "public/index.html: 2 runs; pages: 1 made, 0 unchanged, 1 of runs whose records are not here\n"
+    assert out == "public/index.html: 2 runs; pages: 1 made, 0 unchanged, 1 of runs without records\n"
     assert page_of("20260101-first").read_bytes() == before
     text = INDEX.read_text()
     assert text.index("20260102-second") < text.index("20260101-first")
@@ -115,7 +115,7 @@ def test_a_site_grows_from_job_to_job(capsys: pytest.CaptureFixture[str]) -> Non
     # A third job without any run makes the index again of what is listed.
     lost()
     out, _ = site(capsys)
-    assert "2 of runs whose records are not here" in out
+    assert "2 of runs without records" in out
     assert ".vla has no run: the index is of runs that were listed before" in INDEX.read_text()
     # A page that is gone is no dead link.
     page_of("20260101-first").unlink()
@@ -245,7 +245,7 @@ def test_runs_of_one_name_are_one_only_where_they_are_equal(capsys: pytest.Captu
         ((), "no runs in .vla yet"),
         (("20260101-none",), "no runs in .vla yet"),
         (("--limit=0",), "'0' is not a number of runs, 1 or more"),
-        (("--output=",), "nothing is given"),
+        (("--output=",), "a value is missing"),
         (("--videos=some",), "expected none, failed, all"),
     ],
 )

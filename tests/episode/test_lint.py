@@ -155,7 +155,7 @@ def test_costs_of_an_arm_that_does_nothing(home: Path) -> None:
     on, apart = "(on bowl_1 main_table_bowl_region", "(checkdistance box_1 bowl_1 1"
     assert set(told) == {on, apart, "(noton box_1 plate_1"}
     assert "is charged in 30 of the first 30 control steps" in told[apart]
-    assert "would be charged of any success" in told["(noton box_1 plate_1"]
+    assert "would be charged for any success" in told["(noton box_1 plate_1"]
 
 
 def test_a_scene_that_cannot_be_built(home: Path, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -113,7 +113,9 @@ def test_where_nothing_is_chosen_nothing_is_done() -> None:
 def test_what_is_missing_is_named_and_not_zero() -> None:
     found, told = measured(run(lambda episode: lambda seen: SLOW, wishes=WISHED), *ALL)
     tokens_told, samples_told, goal_told, joints_told = told
-    assert tokens_told.startswith(f"metrics {', '.join(TOKEN_METRICS)}: nothing is kept of them. Expected token prob")
+    assert tokens_told.startswith(
+        f"metrics {', '.join(TOKEN_METRICS)}: no value could be computed. Expected token prob"
+    )
     assert "flow-matching" in tokens_told
     assert "Expected samples: further draws of each action" in samples_told
     assert "Expected one object that is to be brought to one place" in goal_told
@@ -139,9 +141,9 @@ def test_why_a_series_is_not_there_is_said_with_what_to_add() -> None:
     assert found.uncertainty.get("token_pcs") is None
     with pytest.raises(VlaError, match="the run did not ask for it: add --vla-metrics=token_deepgini"):
         found.uncertainty["TB-D"]
-    with pytest.raises(VlaError, match=r"no metric of answers or actions is called so\. Did you mean token_entropy"):
+    with pytest.raises(VlaError, match=r"no metric of answers or actions has this name\. Did you mean token_entropy"):
         found.uncertainty["token_entrpy"]
-    with pytest.raises(VlaError, match=r"of token_entropy there are token_entropy, token_entropy\.paper"):
+    with pytest.raises(VlaError, match=r"token_entropy has the series token_entropy, token_entropy\.paper"):
         found.uncertainty["token_entropy.arm"]
     bare, _ = measured(run(lambda episode: lambda seen: SLOW, wishes=WISHED), "token_entropy")
     with pytest.raises(VlaError, match="it needs token probabilities, which this policy did not give"):
@@ -158,10 +160,10 @@ def test_of_probabilities_alone_the_papers_first_metric_is_kept() -> None:
     }
     first, others = told
     assert first.startswith(
-        "metrics token_probability: token_probability.paper alone is kept. Expected more of the tok"
+        "metrics token_probability: only token_probability.paper could be computed. Expected more of the tok"
     )
     assert others.startswith(
-        "metrics token_pcs, token_deepgini, token_entropy: nothing is kept of them. Expected more of"
+        "metrics token_pcs, token_deepgini, token_entropy: no value could be computed. Expected more of"
     )
 
 
@@ -174,7 +176,7 @@ def test_of_one_further_draw_there_is_no_spread() -> None:
     found, told = measured(run(policy(1), wishes=WISHED), "execution_variability")
     assert "execution_variability" not in found.record.metrics
     (line,) = told
-    assert "nothing is kept of them. Expected 2 samples or more of each action" in line
+    assert "no value could be computed. Expected 2 samples or more of each action" in line
     found, told = measured(run(policy(2), wishes=WISHED), "execution_variability")
     assert told == []
     assert found.record.metrics["execution_variability"] > 0
@@ -187,7 +189,7 @@ def test_of_few_steps_the_papers_jerk_alone_is_kept() -> None:
     assert 4 <= found.steps < 7, "quickly done"
     (line,) = told
     assert line.startswith(
-        "metrics trajectory_instability: trajectory_instability.paper alone is kept. Expected 7 control"
+        "metrics trajectory_instability: only trajectory_instability.paper could be computed. Expected 7 control"
     )
     assert "trajectory_instability.paper" in found.record.metrics
 
@@ -239,12 +241,12 @@ def test_other_packages_may_say_more_than_a_number(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("said", "complaint"),
     [
-        (True, "gave True, no finite number"),
-        (MetricResult(float("nan")), "gave nan, no finite number"),
-        (MetricResult(1.0, {"more": "much"}), "metric Mine-1.more, of a test, gave 'much'"),  # type: ignore[dict-item]
+        (True, "gave True, expected a finite number"),
+        (MetricResult(float("nan")), "gave nan, expected a finite number"),
+        (MetricResult(1.0, {"more": "much"}), "metric Mine-1.more (a test) gave 'much'"),  # type: ignore[dict-item]
         (
             MetricResult(1.0, series={"": np.zeros(3)}),
-            "expected (9, ...): a row a control step: its series are left out",
+            "expected (9, ...): a row a control step; its series are left out",
         ),
         (MetricResult(1.0, series={"A b": np.zeros(9)}), "is no name of a series"),
     ],

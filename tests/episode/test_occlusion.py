@@ -75,7 +75,7 @@ def test_noise_from_elsewhere_is_measured() -> None:
 def test_what_cannot_be_asked_is_refused() -> None:
     policy = looking((slice(0, 8), slice(0, 8)))
     policy.privileged = True
-    with pytest.raises(VlaError, match="looks at the simulator itself"):
+    with pytest.raises(VlaError, match="reads the simulator's state"):
         occlusions(policy, a_task(), episode(), shown())
     with pytest.raises(EpisodeError, match="policy-shape"):
         occlusions(lambda episode: lambda seen: np.zeros(3), a_task(), episode(), shown())

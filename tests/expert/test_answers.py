@@ -161,5 +161,5 @@ def test_where_no_skill_is_for_the_goal_it_is_said() -> None:
     joint = world.model.body("box_1_main").jntadr[0]
     world.data.qpos[world.model.jnt_qposadr[joint] + 2] = 0.2
     mujoco.mj_forward(world.model, world.data)
-    with pytest.raises(VlaError, match="no steady skill is for"):
+    with pytest.raises(VlaError, match="the expert has no skill for"):
         Answers(world)()

@@ -78,10 +78,10 @@ def test_a_case_is_an_item_whose_variation_is_known(tmp_path: Path) -> None:
     ("old", "new", "line", "said"),
     [
         ("schema = 1\n", "", 0, "expected schema = 1 before the first [[case]], found none"),
-        ("schema = 1", "schema = 2", 0, "expected schema = 1, found 2: of another version"),
+        ("schema = 1", "schema = 2", 0, "expected schema = 1, found 2, of another version"),
         ("schema = 1", "schema = 1\nmore = 2", 0, "unknown key 'more'"),
         ("[[case]]", "[[cases]]", 0, "unknown key 'cases'"),
-        ("[[case]]\n", "case = [\n", 0, "no valid TOML"),
+        ("[[case]]\n", "case = [\n", 0, "not valid TOML"),
         ('"tabletop"', '"tabeltop"', 4, "there is no suite 'tabeltop'. Did you mean tabletop"),
         ('"tabletop"', "3", 4, "expected suite = a text, found 3"),
         ('"turn_on_the_stove"', '"turn_on_the_stov"', 5, "Did you mean turn_on_the_stove"),
@@ -91,7 +91,7 @@ def test_a_case_is_an_item_whose_variation_is_known(tmp_path: Path) -> None:
         ("seed = 3", "seed = 3\nabout = 4", 7, "expected a text, found 4"),
         ("camera.azimuth", "camera.azimut", 3, "there is no kind of variation 'camera.azimut'. Did you mean camera"),
         ("23.5", "99.0", 3, "camera.azimuth: azimuth_deg: expected -75 to 75 deg, found 99.0"),
-        ("azimuth_deg", "azimut", 3, "azimuth_deg is missing; azimuth_deg are its parameters; azimut is none of them"),
+        ("azimuth_deg", "azimut", 3, "azimuth_deg is missing; parameters: azimuth_deg; unknown: azimut"),
         ("23.5", "nan", 3, "azimuth_deg: expected a number, found nan"),
         (
             "azimuth_deg = 23.5",
@@ -122,7 +122,7 @@ def test_a_file_that_is_not_there_or_holds_nothing(tmp_path: Path) -> None:
     with pytest.raises(VlaError, match="expected one \\[\\[case\\]\\] table or more"):
         read_cases(tmp_path / "empty.toml")
     (tmp_path / "twice.toml").write_text(GOOD + GOOD.removeprefix("schema = 1\n"))
-    with pytest.raises(VlaError, match=r"twice\.toml:11: case\[1\]: it is case\[0\] once more"):
+    with pytest.raises(VlaError, match=r"twice\.toml:11: case\[1\]: duplicate of case\[0\]"):
         read_cases(tmp_path / "twice.toml")
 
 

@@ -75,7 +75,7 @@ def test_what_is_torn_is_left_out_and_the_next_line_is_whole(tmp_path: Path) -> 
 
 def test_a_second_process_is_refused(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "search.jsonl", {})
-    with pytest.raises(VlaError, match="another process goes on with this search"):
+    with pytest.raises(VlaError, match="another process runs this search"):
         Journal(tmp_path / "search.jsonl", {})
     journal.close()
     Journal(tmp_path / "search.jsonl", {}).close()
@@ -84,7 +84,7 @@ def test_a_second_process_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "nothing is in it; begin a new search"),
+        ("", "it is empty; start a new search"),
         ('{"schema": 99}\n', "search.jsonl:1: expected a search with schema 1, found 99"),
         ("hello\n", "search.jsonl:1: expected a line of JSON"),
         ("[1]\n", "search.jsonl:1: expected a line of JSON: no table"),
@@ -101,11 +101,11 @@ def test_a_line_of_something_else_is_named(tmp_path: Path) -> None:
     file = written(tmp_path / "search.jsonl")
     with file.open("a") as stream:
         stream.write('{"task": "no/such", "what": "scene"}\n')
-    with pytest.raises(VlaError, match=r"search.jsonl:5: this is no line of a search"):
+    with pytest.raises(VlaError, match=r"search.jsonl:5: not a line of a search"):
         list(read_lines(file, TASKS))
 
 
 def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(VlaError, match="the search cannot be kept"):
+    with pytest.raises(VlaError, match="the search cannot be written"):
         Journal(tmp_path / "file" / "search.jsonl", {})

@@ -37,7 +37,7 @@ def test_it_may_be_told_otherwise() -> None:
         (Scene("tabletop", STOVE.task, changes={"camera.azimut": {}}), "Did you mean camera.azimuth"),
         (Scene("tabletop", STOVE.task, changes={"camera.azimuth": {}}), "azimuth_deg is missing"),
         (Scene("tabletop", STOVE.task, changes={"action.delay": {"steps": 9}}), "expected 0 to 5"),
-        (Scene("libero_plus_goal", STOVE.task, changes={"action.delay": {"steps": 1}}), "is varied by itself"),
+        (Scene("libero_plus_goal", STOVE.task, changes={"action.delay": {"steps": 1}}), "is already varied"),
     ],
 )
 def test_what_no_task_can_have_is_refused(scene: Scene, said: str) -> None:

@@ -68,12 +68,12 @@ def test_both_at_once_is_more_than_the_sum() -> None:
 
 def test_too_few_are_said_to_be_too_few() -> None:
     few = told(counted(*((there, "A" in there) for there in EVERY * 3)))
-    assert "of 24 scenes that were drawn evenly and told something the policy fails 12" in few.why
+    assert "the policy fails 12 of 24 conclusive evenly drawn scenes" in few.why
     assert few.single == few.pairs == ()
     none = told(counted(*((there, False) for there in EVERY * 20)))
     assert "the policy fails 0" in none.why
     rare = told(counted(*((there, "A" in there) for there in ["", "A", "B", "C"] * 20)))
-    assert {each.why for each in rare.pairs} == {"0 scenes change both, 10 are needed, also of neither"}
+    assert {each.why for each in rare.pairs} == {"0 scenes change both: 10 are needed, also with one alone and neither"}
     assert rare.why == ""
     never = told(counted(*((there, "A" in there) for there in ["", "A", "B", "AB"] * 20)))
     assert [each.why for each in never.single if each.of == ("C",)] == ["no scene changes it, or all do"]

@@ -99,16 +99,16 @@ def test_an_error_of_the_policys_is_a_failure_where_that_is_asked(ran: list[Reco
     attempt = trials(broken, ran)
     attempt.wanted = Property(errors=True)
     found = attempt(Candidate(STOVE, 1, (TURNED,)))
-    assert (found.outcome, found.why) == ("fails", "only what is seen or told is changed, and the policy breaks")
+    assert (found.outcome, found.why) == ("fails", "only images or the instruction are changed, and the policy breaks")
 
 
 @pytest.mark.parametrize(
     ("policy", "solver", "most", "outcome", "why"),
     [
-        (2.0, 0.5, 1.0, "fails", "the expert does it, and it costs 2, more than 1"),
-        (2.0, 0.5, 2.0, "passes", "the policy does it"),
-        (2.0, 1.5, 1.0, "aside", "the expert costs too much too"),
-        (2.0, 0.5, None, "passes", "the policy does it"),
+        (2.0, 0.5, 1.0, "fails", "the expert succeeds, and it costs 2, more than 1"),
+        (2.0, 0.5, 2.0, "passes", "the policy succeeds"),
+        (2.0, 1.5, 1.0, "aside", "the expert costs too much, too"),
+        (2.0, 0.5, None, "passes", "the policy succeeds"),
     ],
 )
 def test_what_costs_too_much_is_a_failure_where_that_is_asked(

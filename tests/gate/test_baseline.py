@@ -166,25 +166,25 @@ def test_any_conditions_are_kept_case_by_case(records: list[Record]) -> None:
 
 def test_several_models_are_named_and_one_can_be_meant() -> None:
     records = [record_of(0, policy="one"), record_of(1, "success", policy="other")]
-    with pytest.raises(VlaError, match=r"of 2 models: one, other; a baseline is of one: --model=NAME"):
+    with pytest.raises(VlaError, match=r"2 models: one, other. A baseline needs one: --model=NAME"):
         baseline_of(records)
     assert [case.outcome for case in baseline_of(records, "other").cases] == ["success"]
-    with pytest.raises(VlaError, match=r"no episode is of the model 'othr': there are one, other. Did you mean other"):
+    with pytest.raises(VlaError, match=r"no episode of the model 'othr'\. Models: one, other\. Did you mean other"):
         baseline_of(records, "othr")
-    with pytest.raises(VlaError, match="there is no episode: a baseline"):
+    with pytest.raises(VlaError, match="no episode: a baseline"):
         baseline_of([])
 
 
 def test_versions_of_a_policy_and_simulators_are_not_of_one_baseline() -> None:
     of = [record_of(seed, policy_digest=f"{seed}" * 64) for seed in range(2)]
-    with pytest.raises(VlaError, match=r"of 2 versions of the policy random \(00000000, 11111111\)"):
+    with pytest.raises(VlaError, match=r"2 versions of the policy random \(00000000, 11111111\)"):
         baseline_of(of)
     same_case = [record_of(0, run=f"run-{of}", policy_digest=f"{of}" * 64) for of in range(2)]
-    with pytest.raises(VlaError, match=r"of 2 models: random \(policy 00000000\), random \(policy 11111111\)"):
+    with pytest.raises(VlaError, match=r"2 models: random \(policy 00000000\), random \(policy 11111111\)"):
         baseline_of(same_case)
     assert baseline_of(same_case, "random (policy 11111111)").policy_digest == "1" * 64
     with pytest.raises(
-        VlaError, match=r"several simulators: mujoco 3\.3\.7 and mujoco 3\.8\.1: no baseline is of both"
+        VlaError, match=r"several simulators: mujoco 3\.3\.7 and mujoco 3\.8\.1: a baseline cannot combine them"
     ):
         baseline_of([record_of(0), record_of(1, provenance={"mujoco": "3.3.7"})])
 
@@ -216,7 +216,7 @@ ODD: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "list": (lambda table: [], "expected a table, found list"),
     "later": (
         lambda table: table.update(schema=9, made_by="pytest-vla 7"),
-        "found 9, of pytest-vla 7: upgrade pytest-vla",
+        "found 9, written by pytest-vla 7: upgrade pytest-vla",
     ),
     "no schema": (lambda table: table.pop("schema") and None, "expected schema 1, found None"),
     "truth": (lambda table: table.update(schema=True), "expected schema 1, found True"),
@@ -239,7 +239,7 @@ ODD: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "deep": (case_0(but={"x": eval("[" * 30 + "]" * 30)}), "but: expected a table of conditions"),
     "no table": (lambda table: table["cases"].append(3), "expected a table, found int"),
     "missing": (lambda table: table["cases"][0].pop("steps") and None, "fields missing: steps"),
-    "twice": (lambda table: table["cases"].append(table["cases"][0]), "the case was there already: .*keep one of"),
+    "twice": (lambda table: table["cases"].append(table["cases"][0]), "duplicate of .*keep one of"),
     "many": (
         lambda table: table["common"].update({f"x{number}": 0 for number in range(1001)}),
         "expected up to 1000 conditions",
@@ -296,7 +296,7 @@ def test_what_is_no_text_or_no_file_is_told(tmp_path: Path) -> None:
     with pytest.raises(VlaError, match=r"there is no baseline .*: make one with pytest-vla baseline save"):
         read_baseline(file)
     file.write_bytes(b"\xff\xfe")
-    with pytest.raises(VlaError, match="it is no text"):
+    with pytest.raises(VlaError, match="it is not text"):
         read_baseline(file)
     with pytest.raises(VlaError, match="Is a directory"):
         read_baseline(tmp_path)
@@ -314,7 +314,7 @@ def test_a_cut_file_is_refused_wherever_it_is_cut(tmp_path: Path) -> None:
 def test_a_conflict_of_git_is_told(tmp_path: Path) -> None:
     file = saved(some(), tmp_path)
     file.write_text("{\n<<<<<<< HEAD\n" + file.read_text()[2:])
-    with pytest.raises(VlaError, match=r":2: not a baseline: there are git's conflict markers"):
+    with pytest.raises(VlaError, match=r":2: not a baseline: it has git conflict markers"):
         read_baseline(file)
 
 

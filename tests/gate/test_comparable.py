@@ -96,7 +96,9 @@ def test_each_condition_that_differs_has_its_effect(name: str) -> None:
         found = paired(side(of=[0], **one), side(of=[0], **other)).agreement
         assert [(each.name, each.effect) for each in found.disagreements] == [(name, effect)]
         assert found.of(effect)[0].cases == ("libero_goal/turn_on_the_stove[seed0]",)
-        assert name in lines_of(found.disagreements)[0]
+        (line,), row = lines_of(found.disagreements), row_of(name)
+        assert line.startswith(f"{row.about} ")
+        assert line.endswith(f": {row.why}")
     if name != "init_state":
         strata = unpaired(side(of=[0, 1], **before), side(of=[2, 3], **after)).agreement
         assert [(each.name, each.effect) for each in strata.disagreements] == [(name, effect)]
@@ -145,7 +147,10 @@ def test_the_policy_is_what_is_compared() -> None:
     assert paired(one, other).agreement.disagreements == ()
     assert paired(one, other).agreement.same_policy is False
     assert paired(one, one).agreement.same_policy is True
-    assert "the same policy: nothing can differ but its draws" in paired(one, one).agreement.notes
+    note = "Both runs used the same policy (same digest)"
+    assert f"{note}, so any difference comes from its random draws." in paired(one, one).agreement.notes
+    rounded = side(policy="a", policy_digest="1" * 64, provenance={"kernels": "another"})
+    assert f"{note}." in paired(one, rounded).agreement.notes, "so is a difference in rounding a cause"
     assert paired(one, side(policy="a")).agreement.same_policy is None
 
 
@@ -153,8 +158,7 @@ def test_a_missing_simulator_is_told_and_a_later_condition_is_not() -> None:
     (found,) = paired(side(provenance={}), side()).agreement.disagreements
     assert (found.name, found.effect, found.baseline, found.new) == ("provenance.mujoco", "warns", None, "3.8.1")
     assert found.text == (
-        "MuJoCo (provenance.mujoco): not said in the baseline, 3.8.1 in the run, 3 cases: another version moves "
-        "otherwise"
+        "MuJoCo differs (baseline not recorded, run 3.8.1; 3 cases): MuJoCo versions give different physics"
     )
     one = side()
     later = dataclasses.replace(one.cases[0], shared={**one.cases[0].shared, "later": 1})
@@ -226,7 +230,7 @@ def test_probes_and_given_cases_are_counted_and_not_compared() -> None:
     both = baseline_of([probe, varied("", True), chosen])
     found = paired(both, both)
     assert [pair.case for pair in found.pairs] == ["libero_goal/turn_on_the_stove[seed0]"]
-    assert found.agreement.notes[0] == "2 probe or given cases not compared: they are in no rate"
+    assert found.agreement.notes[0] == "2 probe or given cases not compared: not part of any rate"
     assert [stratum.labels["dimension"] for stratum in unpaired(both, both).strata] == ["benign"]
 
 
@@ -316,7 +320,7 @@ def test_many_differences_of_one_condition_are_a_few_lines() -> None:
     one = [Disagreement("scene", "refuses", f"a{number}", f"b{number}", (f"case {number}",)) for number in range(9)]
     lines = lines_of(one)
     assert len(lines) == 4
-    assert lines[-1] == "scene (scene): 6 more such differences, 6 cases"
+    assert lines[-1] == "scene differs in 6 more ways (6 cases)"
     long = Disagreement("replan", "refuses", "\x1b[31m" + "x" * 500, 1, ("a",))
     assert len(long.text) < 300
     assert "\x1b" not in long.text

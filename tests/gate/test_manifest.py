@@ -15,6 +15,7 @@ from pytest_vla.gate.manifest import (
     cases_digest,
     changes,
     looks_at,
+    manifest_details,
     manifest_table,
     manifest_text,
     manifests_of,
@@ -59,16 +60,16 @@ def test_nothing_in_common_is_refused() -> None:
 def test_another_simulator_is_refused() -> None:
     elsewhere = baseline_of(dataclasses.replace(record, provenance={"mujoco": "1.0"}) for record in RECORDS)
     for planned in (cases(0, 1), cases(7, 8)):
-        with pytest.raises(VlaError, match=r"MuJoCo \(provenance\.mujoco\): 1\.0 in the baseline"):
+        with pytest.raises(VlaError, match=r"MuJoCo differs \(baseline 1\.0, run "):
             planned_groups(elsewhere, planned, 0, ("suite",))
 
 
 def test_measures_are_agreed_on() -> None:
     agreed = dataclasses.replace(AGREED, measures=("steps=10", "lower:jerk"))
     assert read_manifest(json.loads(json.dumps({MANIFEST: manifest_table(agreed)}))) == agreed
-    assert manifest_text(agreed, "b").endswith(", and judged beside success: steps=10, lower:jerk")
+    assert manifest_text(agreed, "b").endswith("; also judged: steps=10, lower:jerk")
     told = changes(agreed, Terms(5.0, 0.05, ("suite",)), "no-regression", "b" * 16, parse_measures(["steps=10"]))
-    assert told == ["measures steps=10, steps=10, lower:jerk were agreed"]
+    assert told == ["set of measures differs from the run's gate plan: using steps=10; planned steps=10, lower:jerk"]
     same = changes(agreed, Terms(5.0, 0.05, ("suite",)), "no-regression", "b" * 16, parse_measures(agreed.measures))
     assert same == []
 
@@ -92,7 +93,7 @@ def test_it_is_read_as_it_was_written() -> None:
     ],
 )
 def test_what_is_damaged_is_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(VlaError, match="what the run agreed on before its first episode cannot be read"):
+    with pytest.raises(VlaError, match="the run's gate plan cannot be read"):
         read_manifest({MANIFEST: manifest_table(AGREED) | wrong})
     with pytest.raises(VlaError, match="cannot be read"):
         read_manifest({MANIFEST: "all of it"})
@@ -106,20 +107,23 @@ def test_digests_name_what_is_in_it() -> None:
 
 def test_a_line_says_all_of_it() -> None:
     assert manifest_text(AGREED, "base.json") == (
-        "6 cases (cccccccc) against base.json (bbbbbbbb); 1 group: s 6; margin 5 points, alpha 5% each way, fixed, "
-        "no-regression required"
+        "gate plan: 6 cases vs base.json; margin 5 points, alpha 5% per side; fixed; fails on regression"
     )
+    assert manifest_details(AGREED) == "gate plan details: cases cccccccc, baseline bbbbbbbb; cases by group: s 6"
 
 
 def test_what_is_not_as_agreed_is_named() -> None:
     terms = Terms(5.0, 0.05, ("suite",))
     assert changes(AGREED, terms, "no-regression", "b" * 16) == []
     assert changes(AGREED, Terms(10.0, 0.1, ("task",)), "better", "d" * 16) == [
-        "margin 10 points, 5 were agreed",
-        "alpha 0.1, 0.05 was agreed",
-        "groups by task, by suite was agreed",
-        "better required, no-regression was agreed",
-        "the baseline's content dddddddd, bbbbbbbb was agreed",
+        f"{what} differs from the run's gate plan: using {used}; planned {planned}"
+        for what, used, planned in (
+            ("margin", "10 points", "5 points"),
+            ("alpha", "0.1", "0.05"),
+            ("grouping", "task", "suite"),
+            ("requirement", "better", "no-regression"),
+            ("baseline content", "dddddddd", "bbbbbbbb"),
+        )
     ]
 
 
@@ -130,9 +134,10 @@ def test_a_sequential_gate_has_its_order() -> None:
     assert table[MANIFEST].items() >= rule.items()
     assert read_manifest(table) == sequential
     assert not rule.keys() - {"rule"} & manifest_table(AGREED).keys(), "of fixed gates there is nothing of it"
-    assert manifest_text(sequential, "base.json").endswith(
-        "alpha 5% each way, sequential, no-regression required; a group stops after the round that shows regression, "
-        "no worse or better, in order dddddddd of run seed 3; rounds: s 3"
+    assert manifest_text(sequential, "base.json").endswith("; sequential, 3 rounds; fails on regression")
+    assert manifest_details(sequential).endswith(
+        "s 6; rounds: s 3; a group stops after the round that shows regression, no worse or better; order dddddddd "
+        "from run seed 3"
     )
     for wrong in ({"rule": "soon"}, {"rounds": []}, {"order": None, "run_seed": "x"}, {"required": "much"}):
         with pytest.raises(VlaError, match="cannot be read"):

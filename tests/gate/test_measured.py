@@ -78,8 +78,8 @@ def test_a_number_of_others_has_the_way_that_the_user_says() -> None:
     assert judged(before, rough, "higher:jerk")[0].verdict == "better"
     equal = judged(before, before, "lower:jerk=1")[0]
     assert (equal.verdict, equal.reason) == ("undecided", "all pairs are equal")
-    assert judged(before, now, "lower:jerk")[0].reason.startswith("all pairs differ alike")
-    with pytest.raises(VlaError, match="measure smooth: no case that both have says it; there are jerk"):
+    assert judged(before, now, "lower:jerk")[0].reason.startswith("all pairs differ by the same amount")
+    with pytest.raises(VlaError, match="measure smooth: no common case has a value for it; known: jerk"):
         judged(before, now, "higher:smooth")
 
 
@@ -122,7 +122,7 @@ def test_pride_weighs_each_paraphrase_by_its_distance() -> None:
     assert found.baseline == pytest.approx(100.0)
     assert found.new == pytest.approx(100 * (1 - sum(far[place] for place in lost) / sum(far.values())))
     assert found.verdict == "regression"
-    with pytest.raises(VlaError, match="paraphrases alone have it"):
+    with pytest.raises(VlaError, match="only paraphrases have it"):
         judged(before, now, "pride")
 
 
@@ -133,7 +133,7 @@ def test_what_broke_leaves_a_good_verdict_undecided() -> None:
     with_error = dataclasses.replace(now, cases=(*now.cases[:3], broken, *now.cases[4:]))
     assert judged(steps(before), now, "steps")[0].verdict == "better"
     found = judged(steps(before), with_error, "steps")[0]
-    assert (found.verdict, found.reason) == ("undecided", "1 pair broke or is invalid: better without them")
+    assert (found.verdict, found.reason) == ("undecided", "1 pair not counted (errors, invalid): better without them")
 
 
 @settings(max_examples=scaled(40))
@@ -178,7 +178,7 @@ def test_what_one_side_alone_says_is_not_comparable_and_what_nobody_says_is_an_e
     with_costs, without = side(*({"costs": costs} for _ in range(10))), side(*({} for _ in range(10)))
     row, success_like = judged(with_costs, without, "cost.collisions", "steps")
     assert (row.verdict, row.pairs) == ("not comparable", 0)
-    assert row.reason.startswith("costs that were watched (charged)")
+    assert row.reason.startswith("costs that were watched differs (")
     assert success_like.verdict != "not comparable"
-    with pytest.raises(VlaError, match=r"cost\.declared: no case that both have says it"):
+    with pytest.raises(VlaError, match=r"cost\.declared: no common case has a value for it"):
         judged(with_costs, without, "cost.declared")

@@ -25,8 +25,8 @@ def test_benign_and_varied_episodes_are_judged_apart() -> None:
     assert lines == (
         "libero_goal, benign: 9/10 = 90.0% [59.6%, 98.2%] >= 50%",
         "libero_goal, varied: 1/10 = 10.0% [1.8%, 40.4%] < 50%",
-        "by luck: a policy 20 points worse, of 30%, passes 15% of such runs of 10 episodes",
-        "vla: failed (--vla-min-success=50%): libero_goal, varied below it",
+        "for reference: a policy with a true rate of 30% passes this check 15% of the time (10 episodes)",
+        "vla: failed (--vla-min-success=50%): libero_goal, varied below 50%",
     )
     assert judge([*of("", 9, 1), *of("camera.distance-L5", 5, 5)], 0.5, 0, False)[1]
     assert not judge([*of("", 4, 6), *of("camera.distance-L5", 10, 0)], 0.5, 0, False)[1]
@@ -42,8 +42,8 @@ def test_probes_are_in_no_rate() -> None:
     assert passed
     assert lines == (
         "libero_goal, benign: 2/2 = 100.0% [34.2%, 100.0%] >= 100%",
-        "by luck: a policy 20 points worse, of 80%, passes 64% of such runs of 2 episodes",
-        "not judged: 2 probes (of whether it listens or looks), which are in no rate",
+        "for reference: a policy with a true rate of 80% passes this check 64% of the time (2 episodes)",
+        "not judged: 2 probes (language and vision checks), not part of any rate",
         "vla: passed (--vla-min-success=100%)",
     )
     lines, passed = judge([probe(True)], 0.5, 0, False)
@@ -60,7 +60,7 @@ def test_given_cases_are_in_no_rate() -> None:
     alone, _ = judge(ordinary, 0.8, 0, False)
     assert passed
     assert [line for line in lines if line not in alone] == [
-        "not judged: 24 given cases (--vla-cases), which are counted and in no rate"
+        "not judged: 24 given cases (--vla-cases), not part of any rate"
     ]
     lines, passed = judge(chosen, 0.5, 0, False)
     assert (lines[-1], passed) == ("vla: failed (--vla-min-success=50%): no episode of a suite was judged", False)
@@ -69,8 +69,8 @@ def test_given_cases_are_in_no_rate() -> None:
 def test_a_group_of_errors_was_not_measured() -> None:
     lines, passed = judge([*of("", 2, 0), varied("camera.distance-L5", "error")], 0.5, 0, False)
     assert not passed
-    assert lines[1] == "libero_goal, varied: nothing was measured, 50% was wanted"
-    assert lines[-1] == "vla: failed (--vla-min-success=50%): nothing was measured of libero_goal, varied"
+    assert lines[1] == "libero_goal, varied: no episode counted, 50% required"
+    assert lines[-1] == "vla: failed (--vla-min-success=50%): no episode of libero_goal, varied counted"
 
 
 def test_what_errors_could_have_made_of_the_rate_is_said() -> None:
@@ -92,15 +92,15 @@ def test_the_lower_end_of_the_interval_can_be_what_counts() -> None:
     assert passed
     assert lines == (
         "libero_goal: 9/10 = 90.0% [59.6%, 98.2%], lower end >= 50%",
-        "by luck: a policy 20 points worse, of 30%, passes less than 1% of such runs of 10 episodes",
+        "for reference: a policy with a true rate of 30% passes this check less than 1% of the time (10 episodes)",
         "vla: passed (--vla-min-success=50%:lower)",
     )
     lines, passed = judge(of("", 9, 1), 0.8, 0, False, by_lower_end=True)
     assert not passed
     assert lines == (
         "libero_goal: 9/10 = 90.0% [59.6%, 98.2%], lower end < 80%",
-        "by luck: the lower end cannot reach 80% in 10 episodes; it takes 16",
-        "vla: failed (--vla-min-success=80%:lower): libero_goal below it",
+        "for reference: the lower end cannot reach 80% with 10 episodes; at least 16 episodes are needed",
+        "vla: failed (--vla-min-success=80%:lower): libero_goal below 80% at the lower end",
     )
 
 
@@ -116,8 +116,8 @@ def test_where_any_policy_passes_luck_is_no_matter() -> None:
 def test_one_line_at_the_end_says_passed_or_failed_and_why(others: int, stopped: bool, successes: int) -> None:
     lines, passed = judge(of("", successes, 2 - successes), 0.5, others, stopped)
     assert [line for line in lines if "passed" in line or "failed" in line] == [lines[-1]]
-    why = ["libero_goal below it"] * (not successes)
-    why += ["2 items failed for another reason (errors, costs, other tests)"] * (others > 0)
+    why = ["libero_goal below 50%"] * (not successes)
+    why += ["2 items failed for other reasons (errors, costs, other tests)"] * (others > 0)
     why += ["the run was stopped before its end"] * stopped
     assert passed == (not why)
     expected = f"failed (--vla-min-success=50%): {'; '.join(why)}" if why else "passed (--vla-min-success=50%)"
@@ -139,9 +139,11 @@ def test_episodes_that_share_a_seed_may_pass_by_luck_together() -> None:
     lines, passed = judge([record for label in labels for record in of(label, 3, 1)], 0.75, 0, False)
     assert passed
     assert lines[1] == (
-        "by luck: a policy 20 points worse, of 55%, passes 4% (if no two episodes have anything in common) to 39% of "
-        "such runs of 24 episodes from 4 starts"
+        "for reference: a policy with a true rate of 55% passes this check 4% (if all episodes are independent) to 39% "
+        "of the time (24 episodes from 4 starts)"
     )
     lines, passed = judge([record for label in labels for record in of(label, 4, 0)], 0.8, 0, False, by_lower_end=True)
     assert not passed
-    assert lines[1] == ("by luck: the lower end cannot reach 80% in 24 episodes from 4 starts; it takes 16 starts")
+    assert lines[1] == (
+        "for reference: the lower end cannot reach 80% with 24 episodes from 4 starts; at least 16 starts are needed"
+    )

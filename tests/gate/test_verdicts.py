@@ -145,7 +145,7 @@ def test_errors_cannot_hide_what_they_would_change() -> None:
     assert few.uncounted == (1, 0)
     many = only(judged(outcomes, [True] * 160 + ["error"] * 40))
     assert many.verdict == "undecided"
-    assert many.reason == "errors: regression if all that broke had failed, no worse if all of it had succeeded"
+    assert many.reason == "errors: regression if they count as failures, no worse if they count as successes"
     assert many.sample is None
     of_baseline = only(judged([True] * 160 + ["error"] * 40, [True] * 160 + [False] * 40))
     assert of_baseline.verdict == "undecided"
@@ -224,7 +224,7 @@ def test_no_common_task_is_refused() -> None:
         ({"by": ("suite", "dimensions")}, "Did you mean dimension"),
         ({"by": ()}, "grouped by nothing"),
         ({"regression": "all"}, "regression 'all': expected margin or any"),
-        ({"by": ("suite", "suite")}, "none of them twice"),
+        ({"by": ("suite", "suite")}, "each at most once"),
     ],
 )
 def test_terms_that_make_no_sense_are_refused(changes: dict[str, Any], told: str) -> None:
@@ -284,7 +284,7 @@ def test_groups_of_too_few_starts_are_judged_together_so_that_a_total_loss_is_fo
     ]
     assert lost.verdict == "regression"
     assert lost.agreement.together == 2
-    assert any("2 groups are a regression together" in note for note in lost.agreement.notes)
+    assert any("2 groups are a regression only together" in note for note in lost.agreement.notes)
     six = judge(made(of(True, 6)), made(of(False, 6)), Terms())
     assert [group.verdict for group in six.groups] == ["regression"] * 2
     assert six.agreement.together == 0

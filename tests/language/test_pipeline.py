@@ -21,7 +21,7 @@ def test_without_spacy_the_error_says_what_to_install(monkeypatch: pytest.Monkey
 
 def test_without_the_model_the_error_says_how_to_come_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(models, "_version", lambda package: "3.8.0")
-    monkeypatch.setattr(models, "NAME", "no_such_pipeline")
+    monkeypatch.setattr(models, "SPACY_NAME", "no_such_pipeline")
     monkeypatch.setattr(models, "_COPY", "no_such_copy")
     with pytest.raises(VlaError, match="no_such_pipeline is not installed: python -m spacy download"):
         english_parser()
@@ -33,7 +33,7 @@ def test_a_copy_that_is_not_the_same_is_refused(tmp_path: Path, monkeypatch: pyt
         (tmp_path / name).write_bytes(b"other weights")
     assert hashlib.sha256(b"other weights").hexdigest() not in models._COPY_SHA256.values()
     monkeypatch.setattr(models, "_version", lambda package: "3.8.0")
-    monkeypatch.setattr(models, "NAME", "no_such_pipeline")
+    monkeypatch.setattr(models, "SPACY_NAME", "no_such_pipeline")
     monkeypatch.setattr(models, "_copied", lambda: tmp_path)
     with pytest.raises(VlaError, match="tokenizer is not no_such_pipeline's"):
         english_parser()

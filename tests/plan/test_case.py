@@ -183,9 +183,9 @@ def test_a_plan_of_levels_leaves_suites_without_levels_out() -> None:
     assert cases == tuple(Case(ARENA.name, LEMON, 0, task_level=level) for level in ("L0", "L2"))
     assert [case.task_level for case in narrow(cases, [], ("L2",))] == ["L2"]
     assert narrow(cases, ["L0-*"]) == cases[:1]
-    with pytest.raises(VlaError, match="is of level L7: their levels are L0, L1, L2"):
+    with pytest.raises(VlaError, match="has level L7: their levels are L0, L1, L2"):
         plan([GOAL, ARENA], task_levels=("L7",))
-    with pytest.raises(VlaError, match="of libero_goal is of level L0: their tasks come in no levels"):
+    with pytest.raises(VlaError, match="of libero_goal has level L0: their tasks have no levels"):
         plan([GOAL], task_levels=("L0",))
 
 

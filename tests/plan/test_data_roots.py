@@ -80,7 +80,7 @@ def test_a_missing_file_names_what_for_and_where(tmp_path: Path) -> None:
     with pytest.raises(SceneError) as caught:
         find_file(roots, "assets", "turbosquid_objects/moka_pot/moka_pot.xml", "object moka_pot_1")
     message = str(caught.value)
-    assert "assets/turbosquid_objects/moka_pot/moka_pot.xml: not found, wanted for object moka_pot_1" in message
+    assert "assets/turbosquid_objects/moka_pot/moka_pot.xml: not found, needed for object moka_pot_1" in message
     assert f"{tmp_path / 'data' / 'assets'} (--vla-data)" in message
     assert "PYTEST_VLA_DATA" in message
 
@@ -102,7 +102,7 @@ def test_an_error_does_not_send_anyone_to_a_suites_own_folder(tmp_path: Path) ->
 
 
 def test_without_any_root_the_error_says_how_to_give_one() -> None:
-    with pytest.raises(SceneError, match=r"no folder, as none was given or found.*--vla-data.*hf-libero"):
+    with pytest.raises(SceneError, match=r"nothing, since no data folder was given or found.*--vla-data.*hf-libero"):
         find_file(data_roots(), "bddl_files", "libero_goal/x.bddl", "task x")
 
 

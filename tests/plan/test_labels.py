@@ -99,11 +99,11 @@ def test_levels_of_tasks(text: str, levels: str) -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("", "'' is no level and no range; write L1, L0,L2 or L0-L2"),
-        ("easy", "'easy' is no level"),
-        ("L-1", "'L-1' is no level"),
-        ("1-2-3", "is no level"),
-        ("L100", "is no level"),
+        ("", "'' is not a level or range; write L1, L0,L2 or L0-L2"),
+        ("easy", "'easy' is not a level"),
+        ("L-1", "'L-1' is not a level"),
+        ("1-2-3", "is not a level"),
+        ("L100", "is not a level"),
         ("2-0", "2-0 runs backwards; write L0-L2"),
     ],
 )

@@ -258,9 +258,9 @@ def test_a_manifest_overrides_what_it_extends(tmp_path: Path, monkeypatch: pytes
         (GOOD + "max_steps = 6", BASE, "cannot be read as TOML"),
         (GOOD.replace("base.toml", "other.toml"), BASE, "other.toml: cannot be read"),
         (GOOD.replace('"two"', '"one"'), BASE, "two tasks are called one; give each a name of its own"),
-        (GOOD.replace('"two"', '"../two"'), BASE, "'../two' is no name of a task"),
-        (GOOD.replace('"two"', '"L2"'), BASE, "L2 is what ids call a level of tasks"),
-        (LEVELS.replace("L1", "easy", 1), BASE, "[tasks]: 'easy' is no level: expected L0, L1 and so on"),
+        (GOOD.replace('"two"', '"../two"'), BASE, "'../two' is not a task name"),
+        (GOOD.replace('"two"', '"L2"'), BASE, "L2 is reserved for task levels"),
+        (LEVELS.replace("L1", "easy", 1), BASE, "[tasks]: 'easy' is not a level: expected L0, L1 and so on"),
         (LEVELS.replace('"push"', '"push", "pu,sh"'), BASE, "two tasks are called L1-push"),
         (LEVELS + "[levels.L1]\nfps = 3\n", BASE, "unknown fps"),
     ],
@@ -339,7 +339,7 @@ def test_two_tasks_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_made_tasks_name_that_cannot_stand_in_an_id_is_refused(monkeypatch: pytest.MonkeyPatch, name: object) -> None:
     with pytest.raises(VlaError) as refused:
         load_made(monkeypatch, renamed("push", name))
-    expected = "is no name of a task: expected letters (a-z, A-Z), digits and _. Rename it"
+    expected = "is not a task name: expected letters (a-z, A-Z), digits and _. Rename it"
     assert str(refused.value) == f"suite odd: the test: a_module:make: {printable(repr(name))} {expected}"
 
 

@@ -60,15 +60,15 @@ def test_broken_is_what_holds_under_the_default_version_and_not_under_this_one()
 @pytest.mark.usefixtures("table")
 def test_a_run_says_before_its_first_episode_what_is_broken() -> None:
     starts = [(RAMEKIN, state) for state in range(8)] + [(OTHER, state) for state in range(8)]
-    slips = f"mujoco 3.8.1: {ON_RAMEKIN} does not hold in 8 episodes of {RAMEKIN.name}, and does under 3.3.7: "
-    thrown = "mujoco 3.8.1: in 1 episode more things are thrown about at the start that rest under 3.3.7"
-    cure = "published numbers are of scenes as mujoco 3.3.7 settles them: pip install mujoco==3.3.7"
+    slips = f"mujoco 3.8.1: {ON_RAMEKIN} does not hold in 8 episodes of {RAMEKIN.name}, but does with 3.3.7: "
+    thrown = "mujoco 3.8.1: in 1 episode more things jump at the start that rest with 3.3.7"
+    cure = "published results use mujoco 3.3.7: pip install mujoco==3.3.7"
     invalid = "they end as invalid (premise-broken)"
     assert premises.notes_before(starts, "3.8.1", CHECK) == (slips + invalid, thrown, cure)
-    assert premises.notes_before(starts, "3.8.1", IGNORE)[0] == f"{slips}they count all the same"
+    assert premises.notes_before(starts, "3.8.1", IGNORE)[0] == f"{slips}they still count"
     assert premises.notes_before([(OTHER, 1)], "3.8.1", CHECK) == ()
     assert premises.notes_before([(OTHER, 6)], "3.8.1", CHECK) == (thrown.replace(" more", ""), cure)
-    unmeasured = "mujoco 3.5.0: whether things stand as tasks say was not measured; each episode is checked"
+    unmeasured = "mujoco 3.5.0: the tasks' premises were not measured with this version; each episode is checked"
     assert premises.notes_before(starts, "3.5.0", CHECK) == (unmeasured, cure)
     stove = load_suite("tabletop").task("turn_on_the_stove")
     assert premises.notes_before([(stove, 0)], "3.5.0", CHECK) == ()
@@ -83,11 +83,11 @@ def began(task: Task, init_state: int, **changes: Any) -> Record:
 @pytest.mark.usefixtures("table")
 def test_a_report_names_the_benchmarks_own_defects() -> None:
     false, thrown = notes_after([began(RAMEKIN, state) for state in range(5)])
-    assert false.startswith("1 episode of tasks whose file says that something lies where")
-    assert thrown.startswith("1 episode from init states in which things overlap")
+    assert false.startswith("1 episode of tasks whose file states a position")
+    assert thrown.startswith("1 episode from init states in which objects overlap")
     other = {"mujoco": "3.8.1"}
     (line,) = notes_after([began(RAMEKIN, 0, provenance=other), began(OTHER, 6, provenance=other)])
-    assert line.startswith("2 episodes that began otherwise than under mujoco 3.3.7")
+    assert line.startswith("2 episodes that started differently than under mujoco 3.3.7")
     moved = {"dimension": "camera+layout", "kind": "fov+move", "label": "x"}
     others = [
         began(OTHER, 4),

@@ -49,9 +49,8 @@ def test_two_a_core_where_the_policy_answers_in_batches(vla: Run, project: pytes
     assert workers_of(result) == 4
     result.stdout.fnmatch_lines(
         [
-            "vla: loaded batched:policy in *",
-            "vla: -n auto: 4 workers on 2 cores: a core has nothing to do while its worker waits for the policy",
-            "vla: 16 episodes of libero_goal with batched:policy on 4 workers",
+            "vla: -n auto: 4 workers on 2 cores: a core is idle while its worker waits for the policy",
+            "vla: 16 episodes of libero_goal with batched:policy on 4 workers, 16 distinct starts",
         ]
     )
     found = digests(project.path / ".vla")
@@ -63,7 +62,7 @@ def test_two_a_core_where_the_policy_answers_in_batches(vla: Run, project: pytes
 def test_as_many_as_there_is_work_for(vla: Run) -> None:
     result = vla("-p", "cores", *GOAL, "--vla-model=batched:policy", "--vla-seeds=0-11")
     assert workers_of(result) == 3
-    assert "vla: -n auto: 3 workers on 2 cores: 12 episodes are no work for more" in result.stdout.str()
+    assert "vla: -n auto: 3 workers on 2 cores: 12 episodes do not need more" in result.stdout.str()
     result = vla("-p", "cores", *GOAL, "--vla-model=batched:policy", "--vla-seeds=0-7")
     assert workers_of(result) == 2
     assert "-n auto:" not in result.stdout.str()
@@ -74,7 +73,7 @@ def test_as_many_as_the_memory_holds(vla: Run, project: pytest.Pytester) -> None
     project.makepyfile(cores=CORES.format(memory="3 * 10**9"))
     result = vla("-p", "cores", *GOAL, "--vla-model=batched:policy", "--vla-seeds=0-15")
     assert workers_of(result) == 3
-    assert "vla: -n auto: 3 workers on 2 cores: the memory holds no more" in result.stdout.str()
+    assert "vla: -n auto: 3 workers on 2 cores: more do not fit into the memory" in result.stdout.str()
 
 
 @pytest.mark.usefixtures("cores")

@@ -109,7 +109,7 @@ def test_a_search_that_was_stopped_goes_on(project: pytest.Pytester, capfd: pyte
     )
     (project.path / "stop").touch()
     told = call(capfd, *typed, code=2)
-    assert f"{model(250)}: pytest ended with 2" in told
+    assert f"{model(250)}: pytest exited with code 2" in told
     (project.path / "stop").unlink()
     out = call(capfd, *typed)
     assert "bisect: $ pytest --vla-resume -p pytest_vla.testing -q" in out
@@ -130,7 +130,7 @@ def test_a_good_one_that_broke_is_no_baseline_before_it_is_mended(
     )
     (project.path / "broken").touch()
     told = call(capfd, *typed, code=2)
-    assert "1 of its 10 episodes broke (policy-raised); type the same command again to go on" in told
+    assert "1 of its 10 episodes ended as errors (policy-raised). Run the same command again to resume" in told
     assert runs(project) == 1
     (project.path / "broken").unlink()
     assert f"first bad: {model(300)}" in call(capfd, *typed)
@@ -139,17 +139,17 @@ def test_a_good_one_that_broke_is_no_baseline_before_it_is_mended(
 
 def test_a_bad_one_that_is_not_worse_is_refused(capfd: pytest.CaptureFixture[str]) -> None:
     told = call(capfd, f"--good={model(50)}", f"--bad={model(200)}", f"--models={MODELS}", "--gate=fixed", *TEN, code=2)
-    assert f"--bad={model(200)} is not shown to be worse than {model(50)}" in told
+    assert f"--bad={model(200)} is worse than {model(50)}" in told
 
 
 def test_bad_input(capfd: pytest.CaptureFixture[str]) -> None:
     ends = (f"--good={model(50)}", f"--bad={model(400)}")
-    assert "there is no such file; expected a pattern" in call(capfd, *ends, "--models=tiny:nothing/*", *TEN, code=2)
+    assert "no such file. Expected a pattern" in call(capfd, *ends, "--models=tiny:nothing/*", *TEN, code=2)
     assert "expected pytest's options after --" in call(capfd, *ends, f"--models={MODELS}", code=2)
     told = call(capfd, *ends, f"--models={MODELS}", *TEN, "--vla-model=tiny", code=2)
-    assert "--vla-model: this command gives it to each of its runs" in told
+    assert "--vla-model is set by bisect for each run" in told
     turned = (f"--good={model(400)}", f"--bad={model(50)}")
-    assert "expected the good one before the bad one" in call(capfd, *turned, f"--models={MODELS}", *TEN, code=2)
+    assert "the good one must come before the bad one" in call(capfd, *turned, f"--models={MODELS}", *TEN, code=2)
     assert "margin 0: expected points of success" in call(
         capfd, *ends, f"--models={MODELS}", "--margin=0", *TEN, code=2
     )

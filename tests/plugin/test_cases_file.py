@@ -86,7 +86,7 @@ def test_what_the_file_names_as_it_is_is_in_no_rate_but_of_a_suite_beside_it(
     result.stdout.fnmatch_lines(
         [
             "  given: benign *2      2/2  given *",
-            "not judged: 5 given cases (--vla-cases), which are counted and in no rate",
+            "not judged: 5 given cases (--vla-cases), not part of any rate",
             "vla: failed (--vla-min-success=90%): no episode of a suite was judged",
         ]
     )

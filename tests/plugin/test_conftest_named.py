@@ -73,7 +73,7 @@ def test_what_a_policy_lacks_is_told_once(point: Run, pytester: pytest.Pytester)
     result = point(*PUSH, "--vla-model=conftest:needs", "--vla-episodes=3")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
-        ["*which lacks the arguments speed, place; write --vla-model='conftest:needs[?]speed=...&place=...'*"]
+        ["*: needs requires the arguments speed, place; write --vla-model='conftest:needs[?]speed=...&place=...'*"]
     )
     assert run_names(pytester.path / ".vla") == [], "no episode began"
 
@@ -107,8 +107,8 @@ def test_numpy_before_the_kernels_is_told_with_what_pins_them(
     found, said = kernels_of()
     assert found == {kernels.TOO_LATE}
     assert said == (
-        "vla: kernels are native: numpy was imported first; records may differ from another machine's. Where a -p or "
-        f"a plugin imports it, begin the command with {kernels.how_to_pin()}, or use workers (-n 1)"
+        "vla: kernels are native: numpy was imported first; records may differ between machines. If "
+        f"a plugin imports it, put {kernels.how_to_pin()} before the command, or use workers (-n 1)"
     )
     assert kernels_of("-n1") == ({"pinned"}, ""), "workers begin with the environment"
     for setting in shlex.split(kernels.how_to_pin()):

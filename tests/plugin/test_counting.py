@@ -71,7 +71,7 @@ def test_reruns_turn_no_failure_into_a_success(
             "2 episodes failed at first and passed when run again; the first result counts",
             "3 repeats of 2 episodes, whose first record counts: 2 (66.7%) ended otherwise, 3 (100.0%) with another *",
             "libero_goal: 2/4 = 50.0% * < 90%",
-            "vla: failed (--vla-min-success=90%): libero_goal below it",
+            "vla: failed (--vla-min-success=90%): libero_goal below 90%",
         ]
     )
     records = records_of(project.path / ".vla")
@@ -86,7 +86,7 @@ def test_reruns_turn_no_failure_into_a_success(
     # The run's end says the same when it is asked again, and there is nothing left of it.
     result = again("--vla-resume", workers)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["libero_goal: 2/4 = 50.0% * < 90%", "vla: failed (*): libero_goal below it"])
+    result.stdout.fnmatch_lines(["libero_goal: 2/4 = 50.0% * < 90%", "vla: failed (*): libero_goal below 90%"])
 
 
 def test_a_run_of_which_everything_passed_in_the_end_fails_where_something_failed_at_first(
@@ -117,7 +117,7 @@ def test_errors_are_what_reruns_are_for(
         ["* 1/2 *50.0%*", "*33.3% to 66.7% with errors: 1 policy-raised", "libero_goal: 1/2 = 50.0% * (1 error: *"]
     )
     # A failure is run once more, and an error that was mended is no repeat.
-    result.stdout.fnmatch_lines(["vla: failed (*): 1 item failed for another reason*"])
+    result.stdout.fnmatch_lines(["vla: failed (*): 1 item failed for other reasons*"])
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert again("--vla-resume", workers).ret == 0, "what is left is the error, and it is mended now"
 
@@ -155,7 +155,7 @@ def test_of_the_users_own_tests_the_first_counts_too(
     result.stdout.fnmatch_lines(
         [
             "libero_goal: 1/1 = 100.0% * >= 100%",
-            "vla: failed (*): 1 item failed for another reason (errors, costs, other tests)",
+            "vla: failed (*): 1 item failed for other reasons (errors, costs, other tests)",
         ]
     )
 
@@ -206,7 +206,7 @@ def test_repeated_episodes_are_the_suites_and_count_once(
                 "libero_goal * 3 * 2/3 *66.7%*",
                 "5 repeats of 3 episodes, whose first record counts: 4 (80.0%) ended otherwise, 5 (100.0%) with *",
                 "libero_goal: 2/3 = 66.7% * >= 60%",
-                "vla: failed (*): 1 item failed for another reason*",
+                "vla: failed (*): 1 item failed for other reasons*",
             ]
         )
     else:

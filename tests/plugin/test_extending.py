@@ -63,7 +63,7 @@ def test_a_conftest_adds_to_a_run(vla: Run, project: pytest.Pytester, workers: t
     result.assert_outcomes(passed=2, warnings=2)
     result.stdout.fnmatch_lines(["*vla: *conftest.py: pytest_vla_episode_finished raised OSError: the server is gone*"])
     assert str(result.stdout).count("the server is gone") == 1
-    result.stdout.fnmatch_lines(["*metric broken, of *conftest.py, raised KeyError*"])
+    result.stdout.fnmatch_lines(["*metric broken (*conftest.py) raised KeyError*"])
     twin, varied = sorted(records_of(project.path / ".vla"), key=lambda record: len(record.case))
     assert (twin.suite, twin.policy, varied.instruction) == ("mine", "pusher?speed=0.5", "please turn on the stove")
     assert [record.metrics["first_push"] for record in (twin, varied)] == [0.5, 0.5]
@@ -137,7 +137,7 @@ def test_a_hook_that_is_misspelt_stops_pytest(
     project.makeconftest(f"def {name}(): return []\n")
     result = vla(*arguments)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: *conftest.py: {name} is no hook of pytest-vla. {meant}"])
+    result.stderr.fnmatch_lines([f"ERROR: *conftest.py: {name} is not a hook of pytest-vla. {meant}"])
 
 
 def test_a_misspelt_hook_is_found_while_tests_are_collected(vla: Run, project: pytest.Pytester) -> None:
@@ -147,7 +147,7 @@ def test_a_misspelt_hook_is_found_while_tests_are_collected(vla: Run, project: p
     result = vla()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert "INTERNALERROR" not in result.stdout.str()
-    result.stderr.fnmatch_lines(["ERROR: *conftest.py: pytest_vla_sutes is no hook of *mean pytest_vla_suites?"])
+    result.stderr.fnmatch_lines(["ERROR: *conftest.py: pytest_vla_sutes is not a hook of *mean pytest_vla_suites?"])
 
 
 def test_a_hook_of_a_later_version_may_be_optional(vla: Run, project: pytest.Pytester) -> None:

@@ -234,7 +234,7 @@ def test_a_full_disk_stops_the_run_with_what_ended(vla: Run, project: pytest.Pyt
     said = result.stdout.str() + result.stderr.str()
     assert "results.sqlite" in said
     assert "full" in said
-    assert "make room" in said
+    assert "free space" in said
     assert "INTERNALERROR" not in said
     kept = records_of(project.path / ".vla")
     assert 0 < len(kept) < 900

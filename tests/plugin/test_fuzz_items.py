@@ -40,12 +40,12 @@ def test_what_is_found_fails_the_item_and_is_a_file_to_run_again(vla: Run, here:
         [
             "vla: 2 searches of 6 scenes each with policies:impatient",
             f"tabletop/{STOVE}: 1 distinct failure that the policy should not have",
-            "  * of 2 scenes drawn evenly fail = *% [[]*%, *%[]]; beside them * of 4 that were looked for",
-            "  fails under 4 of 4 run seeds: action.delay steps=3 (does it at steps=2), seed 0",
+            "  * of 2 evenly drawn scenes fail = *% [[]*%, *%[]]; guided: * of 4 fail",
+            "  fails under 4 of 4 run seeds: action.delay steps=3 (succeeds at steps=2), seed 0",
             f"  run it: *pytest --vla-cases={shown} --vla-tasks={STOVE} {IMPATIENT} -p pytest_vla.testing",
             "*= vla: searches =*",
-            f"tabletop/{STOVE}: * of 2 scenes drawn evenly fail = *",
-            f"2 cases: `*pytest --vla-cases={shown} {IMPATIENT} -p pytest_vla.testing` runs them",
+            f"tabletop/{STOVE}: * of 2 evenly drawn scenes fail = *",
+            f"2 cases found; run again with `*pytest --vla-cases={shown} {IMPATIENT} -p pytest_vla.testing`",
             f"FAILED tabletop::test_fuzz[[]{STOVE}[]]*",
         ]
     )
@@ -68,8 +68,8 @@ def test_what_is_found_fails_the_item_and_is_a_file_to_run_again(vla: Run, here:
 def test_where_nothing_is_found_it_passes_and_writes_nothing(vla: Run, here: Path) -> None:
     result = vla(*SEARCH, STRAIGHT)
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines([f"tabletop/{STOVE}: 0 of 2 scenes drawn evenly fail = 0.0% *"])
-    result.stdout.no_fnmatch_line("*runs them*")
+    result.stdout.fnmatch_lines([f"tabletop/{STOVE}: 0 of 2 evenly drawn scenes fail = 0.0% *"])
+    result.stdout.no_fnmatch_line("*run again with*")
     assert not list(here.glob(".vla/**/*.toml"))
 
 
@@ -80,7 +80,7 @@ def test_where_no_scene_can_be_tried_it_is_an_error(vla: Run) -> None:
         [
             f"tabletop/{STOVE}: nothing could be searched",
             "  no scene was tried",
-            "  seed 2 is left out: without any change the policy does not do it",
+            "  seed 2 skipped: without any change the policy fails",
         ]
     )
 
@@ -94,7 +94,7 @@ def test_what_was_found_before_is_tried_first_and_in_no_rate(vla: Run, here: Pat
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "  0 of 1 scenes drawn evenly fail = 0.0% *",
+            "  0 of 1 evenly drawn scenes fail = 0.0% *",
             "  fails under 4 of 4 run seeds: action.delay steps=3, seed 0 (found before)",
         ]
     )
@@ -105,7 +105,7 @@ def test_what_was_found_before_is_tried_first_and_in_no_rate(vla: Run, here: Pat
     known.write_text("schema = 99\n")
     spoilt = vla(*SEARCH, STRAIGHT)
     spoilt.assert_outcomes(passed=1, warnings=1)
-    spoilt.stdout.fnmatch_lines(["*expected schema = 1, found 99*no failure that was found before is tried first"])
+    spoilt.stdout.fnmatch_lines(["*expected schema = 1, found 99*known failures of this task are not tried first"])
 
 
 def test_cases_ids_and_tests_of_the_users_own_run_beside(vla: Run, here: Path) -> None:
@@ -169,22 +169,25 @@ search.remember_failures = interrupted
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--vla-fuzz=3", STRAIGHT), "*--vla-fuzz: which suite is to be searched? Add --vla-suite=tabletop*"),
+        (("--vla-fuzz=3", STRAIGHT), "*--vla-fuzz needs a suite: add --vla-suite=tabletop*"),
         (("--vla-fuzz=0", "--vla-suite=tabletop", STRAIGHT), "*'0' is not a number of scenes, 1 to 1000000*"),
-        (("--vla-fuzz=3", "--vla-suite=tabletop"), "*tabletop: which policy? Add --vla-model=*"),
+        (("--vla-fuzz=3", "--vla-suite=tabletop"), "*tabletop: no policy is given. Add --vla-model=*"),
         ((*SEARCH, STRAIGHT, "--vla-vary=camera"), "*--vla-fuzz draws the changes by itself: leave --vla-vary out*"),
         (
             (f"tabletop::test_fuzz[{STOVE}]", STRAIGHT),
             f"*tabletop::test_fuzz[[]{STOVE}[]] is a search: add --vla-fuzz=N*",
         ),
-        (("--vla-suite=tabletop", "--vla-fuzz-dimensions=camera", STRAIGHT), "*is of searches: add --vla-fuzz=N*"),
+        (
+            ("--vla-suite=tabletop", "--vla-fuzz-dimensions=camera", STRAIGHT),
+            "*--vla-fuzz-dimensions needs --vla-fuzz=N*",
+        ),
         (
             ("--vla-suite=tabletop", "--vla-fuzz=3", "--vla-fuzz-dimensions=camra", STRAIGHT),
             "*--vla-fuzz-dimensions: no dimension 'camra' can be searched. Did you mean camera?*",
         ),
         (
             ("--vla-suite=libero_plus_goal", "--vla-fuzz=3", STRAIGHT),
-            "*libero_plus_goal is varied by itself; take the suite libero_goal for others*",
+            "*libero_plus_goal is already varied; use the suite libero_goal for your own changes*",
         ),
     ],
 )

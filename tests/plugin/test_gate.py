@@ -163,7 +163,7 @@ def test_a_summary_is_written_in_the_gates_words(
     text = (project.path / "out.md").read_text()
     assert text.startswith("before\n### gate: regression")
     assert "- vla: failed (--vla-baseline=base.json): the gate says regression" in text
-    assert "- agreed before the first episode: 10 cases" in text
+    assert "- gate plan: 10 cases" in text
     assert text.count("# lost libero_goal/turn") == 6
     found = json.loads((project.path / "gate.json").read_text())
     assert found.pop("line") == "vla: failed (--vla-baseline=base.json): the gate says regression"
@@ -199,7 +199,7 @@ def test_errors_stay_errors(vla: Run) -> None:
     result = vla(*STOVE[:2], ALL, BASELINE, WIDE, "--vla-seeds=0-9,20")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(passed=11, errors=1)
-    result.stdout.fnmatch_lines(["gate: no worse *", "vla: failed (*): 1 item failed for another reason *"])
+    result.stdout.fnmatch_lines(["gate: no worse *", "vla: failed (*): 1 item failed for other reasons *"])
 
 
 @pytest.mark.usefixtures("base")
@@ -216,18 +216,18 @@ def test_a_gate_and_a_rate_both_have_to_hold(vla: Run) -> None:
     )
     result = vla(*STOVE, FOUR, *both)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    told = "the gate says regression; --vla-min-success=70%: libero_goal below it"
+    told = "the gate says regression; --vla-min-success=70%: libero_goal below 70%"
     result.stdout.fnmatch_lines([f"vla: failed (--vla-baseline=base.json, --vla-min-success=70%): {told}"])
     result = vla(*STOVE, EIGHT, BASELINE, "--vla-min-success=0.9")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["vla: failed (*): --vla-min-success=90%: libero_goal below it"])
+    result.stdout.fnmatch_lines(["vla: failed (*): --vla-min-success=90%: libero_goal below 90%"])
 
 
 def test_your_own_failed_test_still_fails(vla: Run, project: pytest.Pytester, base: Path) -> None:
     project.makepyfile(test_mine="def test_it(): assert False\n")
     result = vla("test_mine.py", *STOVE, EIGHT, BASELINE)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["vla: failed (*): 1 item failed for another reason *"])
+    result.stdout.fnmatch_lines(["vla: failed (*): 1 item failed for other reasons *"])
 
 
 @ALONE
@@ -248,7 +248,7 @@ def test_a_run_that_was_stopped_is_not_judged_before_it_is_resumed(vla: Run, pro
     project.makepyfile(upto=POLICIES.replace("== 20", "== 21"))
     result = vla("--vla-resume", "-n2")
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["vla: agreed before the first episode: 11 cases * margin 60 points, *"])
+    result.stdout.fnmatch_lines(["vla: gate plan: 11 cases * margin 60 points, *"])
     result.stdout.fnmatch_lines(["gate: no worse (margin 60 *)", "vla: passed (--vla-baseline=base.json)"])
     # Once more: nothing is left, and the verdict is the same.
     result = vla("--vla-resume")

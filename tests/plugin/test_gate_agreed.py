@@ -74,11 +74,7 @@ def test_what_was_agreed_is_written_before_the_first_episode(vla: Run, project: 
         "regression": "margin",
         "looks": [],
     }
-    line = (
-        f"agreed before the first episode: 10 cases ({agreed['cases_digest'][:8]}) against base.json "
-        f"({agreed['baseline_digest'][:8]}); 1 group: libero_goal[benign] 10; margin 60 points, alpha 5% each way, "
-        "fixed, no-regression required"
-    )
+    line = "gate plan: 10 cases vs base.json; margin 60 points, alpha 5% per side; fixed; fails on regression"
     said = " ".join(result.stdout.str().split())
     assert said.count(line) == 1, "when the run begins"
 
@@ -87,14 +83,15 @@ def test_what_was_agreed_is_written_before_the_first_episode(vla: Run, project: 
 def test_afterwards_it_is_said_what_is_not_as_agreed(vla: Run, capsys: pytest.CaptureFixture[str]) -> None:
     vla(*STOVE, EIGHT, BASELINE)
     _, told = afterwards(capsys)
-    assert "not as agreed" not in told
-    assert "agreed before the first episode: 10 cases" in told
+    assert "differs from the run's gate plan" not in told
+    assert "gate plan: 10 cases vs " in told
     _, told = afterwards(capsys, "--margin=60", "--by=suite", "--require=no-worse", "--alpha=.1")
-    assert [line.removeprefix("note: not as agreed: ") for line in told.splitlines() if "not as agreed" in line] == [
-        "margin 60 points, 5 were agreed",
-        "alpha 0.1, 0.05 was agreed",
-        "groups by suite, by suite, dimension was agreed",
-        "no-worse required, no-regression was agreed",
+    lines = " ".join(told.partition("\nrun: ")[0].split()).split("note: ")[1:]
+    assert [line.strip().partition(" differs from the run's gate plan: using ")[::2] for line in lines] == [
+        ("margin", "60 points; planned 5 points"),
+        ("alpha", "0.1; planned 0.05"),
+        ("grouping", "suite; planned suite,dimension"),
+        ("requirement", "no-worse; planned no-regression"),
     ]
 
 
@@ -104,13 +101,13 @@ def test_a_resumed_run_keeps_what_was_agreed(vla: Run, project: pytest.Pytester,
     for option, before, now in (("margin", "5", "10"), ("gate-by", "suite,dimension", "suite")):
         result = vla("--vla-resume", f"--vla-{option}={now}")
         assert result.ret == pytest.ExitCode.USAGE_ERROR
-        result.stderr.fnmatch_lines([f"*run {run} was started with --vla-{option}={before}, and not with {now}: *"])
+        result.stderr.fnmatch_lines([f"*run {run} was started with --vla-{option}={before}, not with {now}: *"])
     changed = base.read_text().replace('"seed9]"', '"seed8]"').replace('"outcome": "success"', '"outcome": "failure"')
     kept = base.read_text()
     base.write_text(changed)
     result = vla("--vla-resume")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: --vla-resume: run {run} is compared with base.json as that was when *"])
+    result.stderr.fnmatch_lines([f"ERROR: --vla-resume: the baseline base.json has changed since run {run} began: *"])
     base.write_text(kept)
     assert vla("--vla-resume").ret == pytest.ExitCode.TESTS_FAILED, "the same error again"
 
@@ -119,7 +116,7 @@ def test_a_run_may_be_the_baseline_and_last_stays_the_same_one(vla: Run, project
     vla(*STOVE, ALL)
     result = vla(*STOVE[:2], "--vla-seeds=20,0-9", ALL, "--vla-baseline=last", WIDE, "-x")
     first = run_names(project.path / ".vla")[0]
-    result.stdout.fnmatch_lines([f"vla: agreed before the first episode: 11 cases * against {first} *"])
+    result.stdout.fnmatch_lines([f"vla: gate plan: 11 cases vs {first}; *"])
     result = vla("--vla-resume")
     result.stdout.fnmatch_lines([f"*against* of {first}", "gate: no worse *"])
 
@@ -174,7 +171,7 @@ def test_the_smallest_drop_that_is_found_is_told_before_the_first_episode(vla: R
     # Five of ten have to be lost for p = 1/32: of 55 to 65% lost that is seen in four of five runs.
     assert 50 <= int(drop[1]) <= 70
     assert result.stdout.lines.index(line) == 1 + next(
-        place for place, each in enumerate(result.stdout.lines) if each.startswith("vla: agreed")
+        place for place, each in enumerate(result.stdout.lines) if each.startswith("vla: gate plan: ")
     )
     few = vla(*STOVE[:2], "--vla-episodes=4", ALL, BASELINE)
     few.stdout.fnmatch_lines([f"{about} no drop (80% power, simulated from the baseline)"])
@@ -185,8 +182,10 @@ def test_the_smallest_drop_that_is_found_is_told_before_the_first_episode(vla: R
 
 @pytest.mark.usefixtures("base")
 def test_other_seeds_are_compared_by_task(vla: Run) -> None:
-    result = vla(*STOVE[:2], "--vla-seeds=30-39", ALL, BASELINE, "--vla-margin=90")
-    result.stdout.fnmatch_lines(["vla: agreed *, the same tasks from other seeds; 1 group: libero_goal[[]benign[]] *"])
+    result = vla(*STOVE[:2], "--vla-seeds=30-39", ALL, BASELINE, "--vla-margin=90", "-v")
+    result.stdout.fnmatch_lines(
+        ["vla: gate plan: * (the same tasks, other seeds); *", "*; cases by group: libero_goal[[]benign[]] *"]
+    )
     result.stdout.fnmatch_lines(["compared: the same tasks from other seeds (no case is in both)*", "gate: *"])
 
 
@@ -239,7 +238,7 @@ def test_measures_beside_success_fail_the_run_too(
     files = ("--vla-gate-summary=out.md,gate.json", "--vla-gate-alpha=.04")
     result = vla(*asked, "--vla-model=slower:policy", *files)
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["vla: agreed *alpha 4% each way*, and judged beside success: steps=100"])
+    result.stdout.fnmatch_lines(["vla: gate plan: *alpha 4% per side*; also judged: steps=100"])
     result.stdout.fnmatch_lines(["gate: no worse *", "steps (margin 100)*no worse", "vla: passed (*)"])
     strict = ("--vla-gate-measure=steps", "--vla-gate-summary=out.md,gate.json")
     result = vla(*asked[:-1], "--vla-model=slower:policy", *strict)
@@ -257,7 +256,8 @@ def test_measures_beside_success_fail_the_run_too(
     code, told = afterwards(capsys, "--margin=60", "--measure=steps", "--json")
     assert code == 1
     assert json.loads(told) == {name: value for name, value in found.items() if name != "line"}
-    assert "note: not as agreed: measures none, steps were agreed" in afterwards(capsys, "--margin=60")[1]
+    told = "note: set of measures differs from the run's gate plan: using none; planned steps"
+    assert told in " ".join(afterwards(capsys, "--margin=60")[1].split())
 
 
 def test_tests_of_the_users_are_pairs_of_their_own_and_may_be_grouped(vla: Run, project: pytest.Pytester) -> None:
@@ -276,16 +276,14 @@ def test_tests_of_the_users_are_pairs_of_their_own_and_may_be_grouped(vla: Run, 
     )
     assert vla("test_mine.py", ALL, "--vla-results=first").ret == 0
     write_baseline(baseline_of(records_of(project.path / "first")), project.path / "base.json")
-    result = vla("test_mine.py", ALL, BASELINE, WIDE, "--vla-gate-by=group,test")
+    result = vla("test_mine.py", ALL, BASELINE, WIDE, "--vla-gate-by=group,test", "-v")
     said = " ".join(result.stdout.str().split())
-    assert "2 groups: -,test_mine.py::test_other 10, heat,test_mine.py::test_hot 10;" in said
+    assert "cases by group: -,test_mine.py::test_other 10, heat,test_mine.py::test_hot 10 " in said
     result.stdout.fnmatch_lines(["heat,test_mine.py::test_hot*", "gate: no worse *"])
     # Three items run each episode (--vla-episodes is for the user's tests too): no pair is counted twice.
-    result = vla(*STOVE, "test_mine.py", ALL, BASELINE, WIDE)
+    result = vla(*STOVE, "test_mine.py", ALL, BASELINE, WIDE, "-v")
     assert "30 cases" in result.stdout.str()
-    result.stdout.fnmatch_lines(
-        ["vla: agreed *1 group: libero_goal[[]benign[]] 10;*", "libero_goal[[]benign[]]*0/10 *"]
-    )
+    result.stdout.fnmatch_lines(["*cases by group: libero_goal[[]benign[]] 10", "libero_goal[[]benign[]]*0/10 *"])
     project.makepyfile(
         test_mine="""
         import pytest
@@ -311,9 +309,9 @@ def test_what_cannot_be_compared_is_told_before_the_first_episode(vla: Run, proj
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
         [
-            "ERROR: --vla-baseline=base.json: not comparable, whatever the episodes will do:",
-            "MuJoCo (provenance.mujoco): 3.0.1 in the baseline, *10 cases: another version moves otherwise",
-            "Install what the baseline ran under, or make a new baseline under this: *",
+            "ERROR: --vla-baseline=base.json: not comparable, whatever the outcomes:",
+            "MuJoCo differs (baseline 3.0.1, run *; 10 cases): MuJoCo versions give different physics",
+            "Install the versions of the baseline, or save a new baseline: *",
         ]
     )
 
@@ -324,7 +322,7 @@ def test_what_earlier_outcomes_picked_is_not_compared(vla: Run, project: pytest.
     vla(*STOVE, FOUR)
     result = vla(*STOVE, ALL, BASELINE, "--lf", workers)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert "--lf runs what an earlier run picked by how it ended" in result.stderr.str() + result.stdout.str()
+    assert "--lf selects items by their earlier outcomes" in result.stderr.str() + result.stdout.str()
     assert len(run_names(project.path / ".vla")) == 1
 
 
@@ -332,19 +330,22 @@ def test_what_earlier_outcomes_picked_is_not_compared(vla: Run, project: pytest.
     ("options", "told"),
     [
         (["--vla-baseline=nowhere.json"], "ERROR: --vla-baseline: there is no baseline *nowhere.json: make one with *"),
-        (["--vla-baseline=nowhere"], "ERROR: --vla-baseline: nowhere is neither a file, *, nor a run: *"),
+        (["--vla-baseline=nowhere"], "ERROR: --vla-baseline: nowhere is neither a baseline file *) nor a run: *"),
         (["--vla-baseline=cut.json"], "ERROR: --vla-baseline: *cut.json: not a baseline: *cut off?*; save it again *"),
         (["--vla-baseline=later.json"], "ERROR: --vla-baseline: *later.json: not a baseline: *schema*"),
-        ([BASELINE, "--vla-margin=0"], "*--vla-margin: '0': expected points of success above 0, at most 100; write *"),
-        ([BASELINE, "--vla-margin=100.1"], "*--vla-margin: '100.1': expected points of success above 0, at most 100*"),
-        ([BASELINE, "--vla-gate-by=suite,dimensions"], "*nothing is grouped by 'dimensions': *Did you mean dimension*"),
+        ([BASELINE, "--vla-margin=0"], "*--vla-margin: '0': expected percentage points above 0, at most 100*"),
+        ([BASELINE, "--vla-margin=100.1"], "*--vla-margin: '100.1': expected percentage points above 0, at most 100*"),
+        ([BASELINE, "--vla-gate-by=suite,dimensions"], "*cannot group by 'dimensions': *Did you mean dimension*"),
         ([BASELINE, "--vla-gate-alpha=.5"], "*--vla-gate-alpha: '.5': expected a share of runs above 0, below .5, *"),
         (
             [BASELINE, "--vla-gate-measure=speed"],
             "ERROR: --vla-gate-measure=speed: measure 'speed': expected steps, *",
         ),
-        ([BASELINE, "--vla-gate-measure=steps,steps=2"], "*measure steps: it is asked for twice*"),
-        ([BASELINE, "--vla-gate-measure=cost.no"], "*measure cost.no: no case of the baseline says it; there are *"),
+        ([BASELINE, "--vla-gate-measure=steps,steps=2"], "*measure steps: given twice*"),
+        (
+            [BASELINE, "--vla-gate-measure=cost.no"],
+            "*measure cost.no: no baseline case has a value for it; none is recorded*",
+        ),
         (
             [BASELINE, "--vla-gate-require=no-worse", "--vla-gate-measure=steps"],
             "ERROR: --vla-gate-measure=steps: expected a margin for each with --vla-gate-require=no-worse, *steps=10",
@@ -354,9 +355,9 @@ def test_what_earlier_outcomes_picked_is_not_compared(vla: Run, project: pytest.
             "ERROR: --vla-gate-measure=steps: a sequential gate stops by successes*",
         ),
         ([BASELINE, "--vla-gate=soon"], "*--vla-gate: 'soon': expected 'fixed'*"),
-        (["--vla-margin=5"], "ERROR: --vla-margin: there is nothing to compare the run with; add --vla-baseline=FILE*"),
-        (["--vla-gate-summary=out.md"], "ERROR: --vla-gate-summary: there is nothing to compare the run with; add *"),
-        ([BASELINE, "--vla-gate-summary=no/such.md"], "ERROR: --vla-gate-summary=*no/such.md: expected a file, in *"),
+        (["--vla-margin=5"], "ERROR: --vla-margin: a baseline is required; add --vla-baseline=FILE*"),
+        (["--vla-gate-summary=out.md"], "ERROR: --vla-gate-summary: a baseline is required; add *"),
+        ([BASELINE, "--vla-gate-summary=no/such.md"], "ERROR: --vla-gate-summary=*no/such.md: expected a file in *"),
         ([BASELINE, "--vla-tasks=open_the_middle_drawer"], "ERROR: --vla-baseline=base.json: no task under the same *"),
     ],
     ids=lambda each: each[-1] if isinstance(each, list) else "",

@@ -61,7 +61,7 @@ def test_where_numpy_came_first_it_is_told(project: pytest.Pytester, vla: Run) -
     result = vla("-p", "early", *EPISODE)
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
-        ["vla: kernels are native: numpy was imported first; records may differ from another machine's. Where *"]
+        ["vla: kernels are native: numpy was imported first; records may differ between machines. If *"]
     )
     assert {how for how, _ in said(project)} == {kernels.TOO_LATE}
 

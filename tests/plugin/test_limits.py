@@ -85,9 +85,9 @@ def test_a_run_ends_in_time_and_goes_on_in_the_same_order(
     share = len(first) / 20
     result.stdout.fnmatch_lines(
         [
-            "vla: ends in 3:00 (--vla-max-hours=3m), in an order that is balanced at any time",
-            f"vla: time was up (--vla-max-hours=3m): {len(first)} of 20 episodes ran, few for 1 worker: the rate of so "
-            f"short a run may be off by points; go on with `pytest --vla-resume={name}*`",
+            "vla: stops after 3:00 (--vla-max-hours=3m); episodes run in an order that is balanced at any time",
+            f"vla: time limit reached (--vla-max-hours=3m): {len(first)} of 20 episodes ran, few for 1 worker: the "
+            f"rate of so short a run can be off by points; resume with `pytest --vla-resume={name}*`",
         ]
     )
     capsys.readouterr()
@@ -134,7 +134,7 @@ def test_workers_share_a_budget(vla: Run, project: pytest.Pytester) -> None:
     assert result.ret == 0
     result.assert_outcomes(passed=len(ran))
     result.stdout.fnmatch_lines(
-        [f"vla: time was up (--vla-worker-hours=4m): {len(ran)} of 20 episodes ran, few for 2 workers: *"]
+        [f"vla: time limit reached (--vla-worker-hours=4m): {len(ran)} of 20 episodes ran, few for 2 workers: *"]
     )
     assert max(by_task(ran).values()) - min(by_task(ran).values()) <= 2
 
@@ -156,7 +156,7 @@ def test_nothing_is_begun_that_cannot_end(vla: Run, project: pytest.Pytester) ->
     assert result.ret == 1
     result.stdout.fnmatch_lines(
         [
-            "vla: no episode was run: time was up (--vla-max-hours=90s) before the first could begin: starting took "
+            "vla: no episode was run: the time limit (--vla-max-hours=90s) was reached first: starting took "
             "0:00, and an episode may take 1:40; give more time"
         ]
     )
@@ -174,7 +174,11 @@ def test_gates_are_not_judged_or_undecided(vla: Run, project: pytest.Pytester) -
     start_clock(project)
     sequential = vla(*TEN, ALL, *gate, "--vla-gate=sequential")
     sequential.stdout.fnmatch_lines(
-        ["vla: ends in 1:05 *, in the gate's order", "vla: time was up *, in the gate's order; *", "gate: undecided *"]
+        [
+            "vla: stops after 1:05 * in the gate's order",
+            "vla: time limit reached *, in the gate's order; *",
+            "gate: undecided *",
+        ]
     )
     assert sequential.ret == 0, "undecided is no regression"
 

@@ -259,7 +259,7 @@ def test_a_model_of_the_ini_file_leaves_other_tests_in(vla: Run, own: Callable[[
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ("", "which suite? Expected, for example, @pytest.mark.vla(suite="),
+        ("", "no suite is named: expected, for example, @pytest.mark.vla(suite="),
         ('"libero_goal"', "expected keywords, not 'libero_goal'"),
         ('suite="libero_gaol"', "there is no suite 'libero_gaol'. Did you mean libero_goal"),
         ('suite="libero_goal", tasks="stoev"', "no task of libero_goal is 'stoev' or contains it. Did you mean stove"),
@@ -270,7 +270,7 @@ def test_a_model_of_the_ini_file_leaves_other_tests_in(vla: Run, own: Callable[[
         ('suite="libero_goal", seeds=-1', "seeds=-1: expected a number (0 to 4294967295)"),
         ('suite="libero_goal", seeds=True', "seeds=True: expected a number (0 to 4294967295)"),
         ('suite="libero_goal", seeds=1.0', "seeds=1.0: expected a number (0 to 4294967295)"),
-        ('suite="libero_goal", seeds=[]', "seeds=[]: there is none in it"),
+        ('suite="libero_goal", seeds=[]', "seeds=[]: it has no seed"),
         ('suite="libero_goal", seeds="9-2"', "9-2 runs backwards; write 2-9"),
         ('suite="libero_goal", seeds=(n for n in (1, 2))', "it can be read only once, by one test"),
         ('suite="libero_goal", seeds=range(10**9)', "more than 1000000 seeds"),

@@ -63,7 +63,7 @@ def _unsure(project: pytest.Pytester) -> None:
 def test_they_are_kept_with_every_episode(vla: Run, project: pytest.Pytester, workers: tuple[str, ...]) -> None:
     result = vla(*STOVE, "--vla-seeds=0-1", "--vla-metrics=all", *workers)
     result.assert_outcomes(passed=2, warnings=4)
-    result.stdout.fnmatch_lines(["*metrics optimal_trajectory: nothing is kept of them. Expected one object *"])
+    result.stdout.fnmatch_lines(["*metrics optimal_trajectory: no value could be computed. Expected one object *"])
     result.stdout.fnmatch_lines(["token_entropy *"])
     for record in records_of(project.path / ".vla"):
         assert 0 < record.metrics["token_entropy"] < 1
@@ -100,7 +100,7 @@ def test_an_unknown_name_ends_the_run_before_its_first_episode(vla: Run, project
     assert not (project.path / "wishes.txt").exists()
     result = vla(*STOVE, "--vla-metrics=a b")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*'a b' is no name of a metric*"])
+    result.stderr.fnmatch_lines(["*'a b' is not the name of a metric*"])
 
 
 def test_the_list_needs_no_run(vla: Run) -> None:

@@ -73,7 +73,7 @@ def test_one_entry_is_enough(vla: Run, project: pytest.Pytester) -> None:
     # A resumed run is the same, but for what may be said anew.
     result = vla("--vla-resume", "--vla-shake=4")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"*run {run} was started with --vla-shake=3, and not with 4: leave --vla-shake out*"])
+    result.stderr.fnmatch_lines([f"*run {run} was started with --vla-shake=3, not with 4: leave --vla-shake out*"])
     # 0 is something.
     assert vla("--vla-resume", "--vla-run-seed=0").ret == pytest.ExitCode.USAGE_ERROR
     vla("--vla-resume", "--vla-hush=7").stdout.fnmatch_lines(["shakes 3, hushed 7"])
@@ -85,7 +85,7 @@ def test_one_entry_is_enough(vla: Run, project: pytest.Pytester) -> None:
 
 def test_where_no_episode_is_collected_it_changed_nothing(vla: Run) -> None:
     result = vla("test_mine.py", "--vla-shake=3")
-    result.stdout.fnmatch_lines(["vla: --vla-shake changed nothing, as no episode was collected: *"])
+    result.stdout.fnmatch_lines(["vla: --vla-shake had no effect: no episode was collected. *"])
 
 
 def test_it_is_on_the_reference_page(site: Path, tmp_path: Path) -> None:

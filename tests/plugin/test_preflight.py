@@ -32,14 +32,14 @@ def stops_with(result: pytest.RunResult, complaint: str) -> None:
 @BOTH
 def test_no_data(no_data: Run, workers: str) -> None:
     result = no_data(*STOVE, "--vla-model=random", workers)
-    stops_with(result, "ERROR: LIBERO's assets are nowhere. *--vla-data or PYTEST_VLA_DATA*")
+    stops_with(result, "ERROR: LIBERO's assets were not found. *--vla-data or PYTEST_VLA_DATA*")
 
 
 def test_a_data_folder_without_a_kind(no_data: Run, tmp_path: Path) -> None:
     (tmp_path / "data" / "assets").mkdir(parents=True)
     (tmp_path / "data" / "bddl_files").mkdir()
     result = no_data(*STOVE, "--vla-model=random", f"--vla-data={tmp_path / 'data'}")
-    stops_with(result, "ERROR: LIBERO's init_files are nowhere.*")
+    stops_with(result, "ERROR: LIBERO's init_files were not found.*")
 
 
 def test_a_suite_that_brings_its_own_data_wants_none(no_data: Run) -> None:
@@ -62,15 +62,13 @@ def test_a_suite_in_an_example_needs_no_data(no_data: Run, suite: str) -> None:
 
 def test_its_data_is_not_taken_for_liberos(no_data: Run) -> None:
     result = no_data("--vla-suite=tabletop,libero_goal", "--vla-tasks=turn_on_the_stove", "--vla-model=random")
-    stops_with(result, "ERROR: LIBERO's assets are nowhere. Searched: no folder, *--vla-data or PYTEST_VLA_DATA*")
+    stops_with(result, "ERROR: LIBERO's assets were not found. Searched: no folder, *--vla-data or PYTEST_VLA_DATA*")
 
 
 def test_data_of_another_benchmark_is_not_liberos(no_data: Run, tmp_path: Path) -> None:
     (tmp_path / "libero_para_metadata.csv").touch()
     result = no_data(*STOVE, "--vla-model=random", f"--vla-data={tmp_path}")
-    stops_with(
-        result, "ERROR: LIBERO's assets are nowhere. *, and not LIBERO's own data: give that by PYTEST_VLA_DATA*"
-    )
+    stops_with(result, "ERROR: LIBERO's assets were not found. *, not LIBERO's own data: give that by PYTEST_VLA_DATA*")
 
 
 def test_a_data_folder_that_is_none(vla: Run) -> None:

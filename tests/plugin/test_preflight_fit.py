@@ -49,8 +49,8 @@ def test_a_policy_that_does_not_fit_stops_the_run(vla: Run, project: pytest.Pyte
     told = result.stdout.str() + result.stderr.str()
     assert result.ret in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED)
     assert "the policy does not fit: --vla-model=fitting:bad and libero_goal" in told
-    assert "\n  VLA-P001: the policy gives 8 numbers an action, libero_goal takes 7; " in told.replace("\nE ", "\n")
-    assert "VLA-P005: the policy reads third_eye_image, libero_goal has " in told
+    assert "\n  VLA-P001: the policy's actions have 8 values, but libero_goal takes 7; " in told.replace("\nE ", "\n")
+    assert "VLA-P005: the policy reads third_eye_image, but libero_goal has " in told
     assert told.count("VLA-P001") <= 3, "not one error an episode"
     assert run_names(project.path / ".vla") == []
 
@@ -60,7 +60,7 @@ def test_more_steps_than_a_chunk_has_stop_the_run(vla: Run, project: pytest.Pyte
     result = vla(*GOAL, "--vla-model=fitting:short", "--vla-replan=2", workers)
     assert result.ret != 0
     assert (
-        "VLA-P013: --vla-replan=2 of a policy whose chunks have 1 action; " in result.stdout.str() + result.stderr.str()
+        "VLA-P013: --vla-replan=2, but the policy's chunks have 1 action; " in result.stdout.str() + result.stderr.str()
     )
     assert run_names(project.path / ".vla") == []
     assert vla(*GOAL, "--vla-model=fitting:short", "--vla-replan=1", workers).ret == 0
@@ -70,7 +70,7 @@ def test_a_plain_policy_says_it_in_each_worker(vla: Run, project: pytest.Pyteste
     result = vla(*GOAL, "--vla-model=fitting:plain", "--vla-seeds=0-9", "-n2")
     assert result.ret != 0
     result.stdout.fnmatch_lines(
-        ["*VLA-P002: the policy gives absolute actions, *", "*VLA-P004: the policy's gripper is*"]
+        ["*VLA-P002: the policy's actions are absolute, *", "*VLA-P004: the policy's gripper is*"]
     )
     assert result.parseoutcomes()["errors"] <= 4, "not one error an episode"
     assert run_names(project.path / ".vla") == []
@@ -81,7 +81,7 @@ def test_a_plain_policy_says_it_in_each_worker(vla: Run, project: pytest.Pyteste
 def test_what_may_be_meant_is_told_once_and_runs(vla: Run, project: pytest.Pytester, policy: str, workers: str) -> None:
     result = vla(*GOAL, f"--vla-model=fitting:{policy}", "--vla-seeds=0-3", workers)
     assert result.ret == 0
-    assert result.stdout.str().count("VLA-P009: the policy was trained at 10 Hz, libero_goal runs at 20 Hz") == 1
+    assert result.stdout.str().count("VLA-P009: the policy was trained at 10 Hz, but libero_goal runs at 20 Hz") == 1
     assert len(last_records(project.path / ".vla")) == 12
 
 

@@ -20,10 +20,10 @@ WORKERS = pytest.mark.parametrize("workers", [(), ("-n1",)])
 def test_options_of_episodes_where_there_are_none(vla: Run, workers: tuple[str, ...]) -> None:
     result = vla("test_mine.py", "--vla-tasks=stove", "--vla-min-success", "80%", *workers)
     result.assert_outcomes(passed=2)
-    told = "vla: --vla-tasks, --vla-min-success changed nothing, as no episode was collected: "
+    told = "vla: --vla-tasks, --vla-min-success had no effect: no episode was collected. "
     assert [line for line in result.outlines if line.startswith("vla: ")] == [
         f"{told}`pytest --vla-suite=SUITE --vla-model=POLICY ...` runs some",
-        "vla: failed (--vla-min-success=80%): no episode ran, as no policy is given (add --vla-model=POLICY)",
+        "vla: failed (--vla-min-success=80%): no episode ran: no policy was given (add --vla-model=POLICY)",
     ]
 
 
@@ -36,8 +36,8 @@ def test_an_option_in_addopts_is_no_question(vla: Run, project: pytest.Pytester)
 def test_an_ini_file_that_names_suite_and_policy(vla: Run, project: pytest.Pytester, workers: tuple[str, ...]) -> None:
     project.makeini("[pytest]\nvla_suite = libero_goal\nvla_model = policies:straight\n")
     told = (
-        "vla: tox.ini names libero_goal and policies:straight, and neither runs by itself: "
-        "`pytest --vla-suite=libero_goal` does it"
+        "vla: tox.ini sets vla_suite and vla_model, but a plain `pytest` does not run them. "
+        "Use `pytest --vla-suite=libero_goal`"
     )
     result = vla(*workers)
     result.assert_outcomes(passed=2)
@@ -70,11 +70,11 @@ def test_an_ini_key_that_is_misspelt_is_told(vla: Run, project: pytest.Pytester)
         result = vla(*arguments)
         result.assert_outcomes(passed=2)
         assert [line for line in result.outlines if line.startswith("vla: ")] == [
-            "vla: tox.ini: vla_sute is no ini key of pytest-vla, and changes nothing. Did you mean vla_suite?",
-            "vla: tox.ini: vla-rslts is no ini key of pytest-vla, and changes nothing. Did you mean vla_results, "
+            "vla: tox.ini: vla_sute is not an ini key of pytest-vla and has no effect. Did you mean vla_suite?",
+            "vla: tox.ini: vla-rslts is not an ini key of pytest-vla and has no effect. Did you mean vla_results, "
             "vla_collision_costs?",
-            "vla: tox.ini: vla_seeds is no ini key: write --vla-seeds=... into addopts",
-            "vla: tox.ini: vla_xyzzy is no ini key of pytest-vla, and changes nothing. `pytest --help` lists them",
+            "vla: tox.ini: vla_seeds is not an ini key: put --vla-seeds=... into addopts",
+            "vla: tox.ini: vla_xyzzy is not an ini key of pytest-vla and has no effect. `pytest --help` lists them",
         ]
     project.makeini("[pytest]\nvla_of_others = 1\n")
     project.makeconftest("def pytest_addoption(parser): parser.addini('vla_of_others', 'not ours')\n")

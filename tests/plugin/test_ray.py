@@ -187,7 +187,7 @@ def test_workers_wait_for_room_and_take_part_when_there_is(begin: tuple[Start, P
     assert run.wait() == 1, (folder / "out").read_text()
     cluster.kill(node)
     told = (folder / "out").read_text()
-    assert "2 of the 3 workers begin, the others when there is room" in told
+    assert "2 of the 3 workers start now, the others when there is room" in told
     assert "has joined" in told
     assert len({record.worker for record in records_of(folder / ".vla")}) == 3
 
@@ -239,9 +239,9 @@ def test_says_what_is_wrong_before_anything_runs(begin: tuple[Start, Path], clus
     assert start(*what).wait() == 4
     assert start(*what, "-n", "2", "--vla-ray-cpus=8").wait() == 4
     told = (folder / "out").read_text()
-    assert "--vla-ray=127.0.0.1:1: nobody answers there" in told
-    assert "a client of Ray cannot be reached by the nodes" in told
-    assert "say how many by -n" in told
-    assert "--vla-ray-cpus=8: no node has so many processors, the largest has 1" in told
+    assert "--vla-ray=127.0.0.1:1: no answer" in told
+    assert "nodes cannot reach a Ray client" in told
+    assert "needs a number of workers: add -n" in told
+    assert "--vla-ray-cpus=8: no node has that many processors (the largest has 1)" in told
     assert not (folder / ".vla").exists()
     shutil.rmtree(folder / ".vla", ignore_errors=True)

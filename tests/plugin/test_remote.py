@@ -126,16 +126,14 @@ def test_workers_of_a_server_that_dies_go_to_the_other_of_the_list(vla: Run, pro
         result = vla(*GOAL, f"--vla-model=openpi:{where}", "-n2")
         server.join()
         result.assert_outcomes(passed=EPISODES, warnings=1)
-        result.stdout.fnmatch_lines([f"*ws://127.0.0.1:{port} *: its episodes are asked of the other servers*"])
+        result.stdout.fnmatch_lines([f"*ws://127.0.0.1:{port} *; its episodes use the other servers*"])
         kept = records(project)
         assert {case: record.digest for case, record in kept.items()} == expected
         assert {record.policy for record in kept.values()} == {f"openpi:{where}"}
         assert sorted(record.attempt for record in kept.values()) == [*([1] * (EPISODES - 1)), 2]
         refused = vla(*GOAL, f"--vla-model=openpi:{where}", "-n2")
     assert refused.ret == pytest.ExitCode.USAGE_ERROR
-    refused.stderr.fnmatch_lines(
-        [f"ERROR: *1 of 2 servers cannot be asked: nothing listens at ws://127.0.0.1:{port}.*"]
-    )
+    refused.stderr.fnmatch_lines([f"ERROR: *1 of 2 servers cannot be used: nothing listens at ws://127.0.0.1:{port}.*"])
 
 
 @BOTH
@@ -171,7 +169,9 @@ def test_a_server_that_stays_away_stops_the_run_which_can_go_on(
     errors = [record for record in kept.values() if record.outcome == "error"]
     assert 1 <= len(errors) <= 4, "not one error an episode"
     assert {record.reason for record in errors} == {"policy-connection"}
-    result.stdout.fnmatch_lines(["*for 1 s: the run stops; start the server, and go on with --vla-resume*"])
+    result.stdout.fnmatch_lines(
+        ["*no server came back within 1 s: *. The run stops. Start the server, and resume with --vla-resume*"]
+    )
     with serving(straight, port=port):
         assert vla("--vla-resume", workers).ret == 0
     assert len(records(project)) == EPISODES

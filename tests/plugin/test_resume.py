@@ -178,11 +178,11 @@ def test_a_run_is_named_by_the_beginning_of_its_name(vla: Run, project: pytest.P
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--vla-model=random"], "was started with --vla-model=breaking:policy, and not with random*"),
-        (["--vla-seeds=0-2"], "was started without --vla-seeds, and not with 0,1,2*"),
-        (["--vla-suite=libero_object"], "was started with --vla-suite=libero_goal, and not with libero_object*"),
+        (["--vla-model=random"], "was started with --vla-model=breaking:policy, not with random*"),
+        (["--vla-seeds=0-2"], "was started without --vla-seeds, not with 0,1,2*"),
+        (["--vla-suite=libero_object"], "was started with --vla-suite=libero_goal, not with libero_object*"),
         (["--vla-replan=3"], "was started without --vla-replan*"),
-        (["--vla-run-seed=1"], "was started with --vla-run-seed=0, and not with 1*"),
+        (["--vla-run-seed=1"], "was started with --vla-run-seed=0, not with 1*"),
     ],
 )
 def test_a_run_stays_what_it_is(vla: Run, arguments: list[str], complaint: str) -> None:
@@ -197,7 +197,7 @@ def test_a_path_after_it_is_explained(vla: Run) -> None:
     vla(*STOVE, MODEL)
     result = vla("--vla-resume=last", "test_mine.py")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*goes on with what the run was started with: leave test_mine.py out*"])
+    result.stderr.fnmatch_lines(["*repeats the run's own arguments: leave test_mine.py out*"])
     result = vla("--vla-resume", "test_mine.py")
     result.stderr.fnmatch_lines(["*there is no run 'test_mine.py'*"])
 
@@ -253,9 +253,10 @@ def test_own_tests_run_again_unless_they_passed(vla: Run, project: pytest.Pytest
 
 def test_the_time_is_estimated_from_earlier_runs(vla: Run, project: pytest.Pytester) -> None:
     first = vla(*STOVE, MODEL, "--vla-seeds=0-1").stdout.str()
-    assert "vla: 2 episodes of libero_goal with breaking:policy\n" in first
+    assert "vla: 2 episodes of libero_goal with breaking:policy, 2 distinct starts\n" in first
     again = vla(*STOVE, MODEL, "--vla-seeds=0-3", "-n2").stdout.str()
-    said = r"vla: 4 episodes of libero_goal with breaking:policy on 2 workers, about \d\S* (s|min|h) by earlier runs\n"
+    said = r"vla: 4 episodes of libero_goal with breaking:policy on 2 workers, about \d\S* (s|min|h) by earlier runs, "
+    said += r"4 distinct starts\n"
     assert re.search(said, again)
 
 
@@ -355,7 +356,7 @@ def test_under_another_simulator_a_run_is_not_gone_on_with(vla: Run, project: py
     project.makeconftest("import pytest_vla.run.resume\npytest_vla.run.resume.installed = lambda name: '3.0.0'")
     result = vla("--vla-resume")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"*run {name} has episodes of mujoco {known}, and 3.0.0 is installed: *"])
+    result.stderr.fnmatch_lines([f"*run {name} used mujoco {known}, but 3.0.0 is installed. *"])
 
 
 def test_a_driver_that_is_killed_while_records_come_fast_leaves_no_half(vla: Run, project: pytest.Pytester) -> None:

@@ -58,8 +58,8 @@ def test_a_module_in_the_results_is_not_loaded_unasked(vla: Run, project: pytest
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
         [
-            f"*run {run} says that the policy mine:policy = evil.inner:policy (of {hidden}) is to be loaded, and "
-            "* lies in the results: *add --vla-model=mine:policy to run it all the same"
+            f"*run {run} would load the policy mine:policy = evil.inner:policy (of {hidden}), but "
+            "* lies in the results: *add --vla-model=mine:policy to run it"
         ]
     )
     # What was typed is what runs.
@@ -78,7 +78,7 @@ def test_the_policy_that_is_loaded_is_named_before_it_is(vla: Run, project: pyte
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         [
-            f"vla: run {run} goes on with the policy mine:policy = other:policy (of {elsewhere})",
+            f"vla: run {run} is resumed with the policy mine:policy = other:policy (of {elsewhere})",
             "vla: 1 episode of libero_goal with mine:policy = other:policy*",
         ]
     )
@@ -100,7 +100,7 @@ def test_tests_in_the_results_are_not_run_unasked(vla: Run, project: pytest.Pyte
     tamper(project, lambda kept: kept | {"arguments": [str(hidden)]})
     result = vla("--vla-resume")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"*says that the tests of {hidden} are to be run, and that lies in the results*"])
+    result.stderr.fnmatch_lines([f"*would run the tests of {hidden}, which lies in the results*"])
     assert not (hidden.parent / "ran").exists()
 
 

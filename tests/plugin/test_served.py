@@ -81,7 +81,7 @@ def test_several_devices_are_several_processes(vla: Run, project: pytest.Pyteste
     assert loaded(batched) == ["cuda:0"]
     result = vla(*GOAL, "--vla-device=cuda:0,cuda:1")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*without workers the policy is in this process, on one device; add -n 2"])
+    result.stderr.fnmatch_lines(["*without workers the policy uses one device; add -n 2"])
 
 
 def test_nothing_of_the_process_is_left(vla: Run, project: pytest.Pytester, batched: Path, tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_a_line_of_names_that_is_none(vla: Run, project: pytest.Pytester) -> Non
     ("option", "words"),
     [
         ("--vla-device=cuda:zero", "'cuda:zero' is not a device"),
-        ("--vla-device=auto,cpu", "of several devices each is named"),
+        ("--vla-device=auto,cpu", "name each of several devices"),
         ("--vla-max-batch=0", "'0' is not a number of questions"),
         ("--vla-policy-timeout=soon", "'soon' is not a time"),
     ],
@@ -169,14 +169,14 @@ def test_an_episode_that_raises_changes_no_other_whatever_the_batches(vla: Run, 
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        (("policy = Batched()", "policy = Batched"), "is type, a class; name an object of it, policy = Batched()"),
+        (("policy = Batched()", "policy = Batched"), "policy is a class. Expose an instance (policy = Batched())"),
         (
             ('max_batch, reads, replan = 16, ("agentview_image", "state"), 3', "max_batch = 16"),
-            "which lacks reads of a",
+            "which lacks reads, required of a",
         ),
         (("replan = 16,", "replan = 0,"), "a policy's max_batch is a number, 1 or more; this one's is 0"),
         (('"state"), 3', '"state"), 2.5'), "a policy's replan is a number, 1 or more; this one's is 2.5"),
-        (("policy = Batched()", "policy = Batched(); policy.privileged = True"), "these see no simulator"),
+        (("policy = Batched()", "policy = Batched(); policy.privileged = True"), "Batches cannot access the simulator"),
         (("replan = 16,", "replan = None,"), "its max_batch is None"),
     ],
 )
@@ -219,7 +219,7 @@ def test_loading_in_vain_is_told_where_it_took_long(vla: Run, project: pytest.Py
     )
     result = vla("--vla-suite=libero_goal", "--vla-tasks=rack", "--vla-model=plain:policy", "-n2")
     result.stdout.fnmatch_lines(
-        ["vla: *this policy does not answer in batches: each of the 2 workers loads it for itself"]
+        ["vla: *this policy does not answer in batches: each of the 2 workers loads its own copy"]
     )
 
 

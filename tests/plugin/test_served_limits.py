@@ -49,7 +49,7 @@ def test_a_process_that_dies_is_started_again_and_its_open_episodes_run_again(
     assert 1 <= attempts.count(2) <= 3
     assert attempts.count(1) == 18 - attempts.count(2)
     result.stdout.fnmatch_lines(
-        ["vla: the policy's process ended with SIGKILL; it is started again, and its open episodes run again"]
+        ["vla: the policy's process ended with SIGKILL; it is restarted, and its open episodes run again"]
     )
     result.stdout.re_match_lines([rf"{attempts.count(2)} episodes? ran again after an error or a crashed process"])
 
@@ -171,4 +171,4 @@ def test_a_restart_that_takes_for_ever_is_given_up(vla: Run, project: pytest.Pyt
     project.makepyfile(batched=text.replace("        pass\n", DIES_ONCE.lstrip("\n")))
     result = vla(*GOAL, "-n2", "--vla-seeds=0-5")
     assert result.ret != 0
-    assert "and could not be started again: the policy's process was given up while it loaded" in result.stdout.str()
+    assert "and could not be restarted: loading of the policy was cancelled" in result.stdout.str()

@@ -76,7 +76,7 @@ def test_shards_together_are_one_run(project: pytest.Pytester, vla: Call, capsys
     code, said = merge(capsys)
     assert code == 0, said
     same(project.path / "one", project.path / ".vla")
-    assert "is as it was" in merge(capsys)[1]
+    assert "is unchanged" in merge(capsys)[1]
     nodes = [loaded(folder)[1] for folder in (project.path / ".vla" / "shards").iterdir()]
     assert sum(map(len, nodes)) == len(loaded(project.path / "one")[1]), "each item is in one shard"
 
@@ -87,7 +87,9 @@ def test_a_merged_run_is_gone_on_with_and_judged_here(
     asked = (*SUITE, "--vla-episodes=2", "--vla-min-success=50%")
     shard = vla(*asked, "--vla-shard=1/2")
     assert shard.ret == pytest.ExitCode.OK
-    shard.stdout.fnmatch_lines(["vla: shard 1 of 2: * of * items", "not judged: --vla-min-success=50% is of all *"])
+    shard.stdout.fnmatch_lines(
+        ["vla: shard 1 of 2: * of * items", "not judged: --vla-min-success=50% applies to all *"]
+    )
     assert merge(capsys)[0] == 3
     whole = vla("--vla-resume")
     assert whole.ret == pytest.ExitCode.OK
@@ -96,7 +98,7 @@ def test_a_merged_run_is_gone_on_with_and_judged_here(
     same(project.path / "one", project.path / ".vla")
     # Nothing is left, and it is judged all the same.
     code, said = merge(capsys)
-    assert (code, "complete; what judges it" in said) == (0, True)
+    assert (code, "complete; to judge it" in said) == (0, True)
     again = vla("--vla-resume")
     again.stdout.fnmatch_lines(["vla: passed (--vla-min-success=50%)"])
     assert again.ret == pytest.ExitCode.OK
@@ -145,7 +147,7 @@ def test_an_empty_shard_passes_and_says_so(project: pytest.Pytester, vla: Call) 
     for more in ((), ("-n", "1"), ("-q",)):
         result = vla("--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove", SUITE[2], "--vla-shard=16/16", *more)
         assert result.ret == pytest.ExitCode.OK
-        result.stdout.fnmatch_lines(["*shard 16 of 16 is empty, as the selection has 1 item*nothing to run here"])
+        result.stdout.fnmatch_lines(["*shard 16 of 16 is empty: the selection has 1 item*nothing to run here"])
     assert not (project.path / ".vla").exists()
     nothing = vla("--vla-suite=libero_goal", SUITE[2], "--vla-shard=1/2", "-k", "misspelt")
     assert nothing.ret == pytest.ExitCode.NO_TESTS_COLLECTED, "no shard has anything: no shard passes"
@@ -159,7 +161,7 @@ def test_an_empty_shard_passes_and_says_so(project: pytest.Pytester, vla: Call) 
         ("--vla-shard=1/0", "1 or more"),
         ("--vla-shard=x", "write 3/16"),
         ("--vla-shard-durations=d.json", "add --vla-shard"),
-        ("--vla-shard=1/2 --lf", "--lf runs what failed on this machine"),
+        ("--vla-shard=1/2 --lf", "--lf selects the failures of this machine"),
         ("--vla-shard=1/2 --vla-baseline=base.vla.json", "pytest-vla gate"),
         ("--vla-shard=1/2 --vla-shard-durations=none.json", "pytest-vla durations --model=POLICY"),
     ],

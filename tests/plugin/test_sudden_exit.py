@@ -45,7 +45,7 @@ def test_a_policy_that_ends_the_process_does_not_pass(
     result.stderr.fnmatch_lines(
         [
             "pytest-vla: os._exit was called at *leaving.py:* while 2 of 3 episodes were not run: "
-            f"pytest ends with code {ends_with}; `pytest --vla-resume={run.name} -p pytest_vla.testing` goes on"
+            f"pytest ends with code {ends_with}; resume with `pytest --vla-resume={run.name} -p pytest_vla.testing`"
         ]
     )
     (project.path / "mended").touch()

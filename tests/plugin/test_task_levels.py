@@ -88,9 +88,9 @@ def test_the_word_that_k_looks_for_may_be_of_a_task_with_commas(vla: Run) -> Non
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ((f"--vla-suite={SUITE}", "--vla-task-levels=L7"), f"no task of {SUITE} is of level L7: their levels are L0"),
-        (("--vla-suite=tabletop", "--vla-task-levels=0"), "is of level L0: their tasks come in no levels"),
-        ((f"--vla-suite={SUITE}", "--vla-task-levels=easy"), "'easy' is no level and no range; write L1, L0,L2 or"),
+        ((f"--vla-suite={SUITE}", "--vla-task-levels=L7"), f"no task of {SUITE} has level L7: their levels are L0"),
+        (("--vla-suite=tabletop", "--vla-task-levels=0"), "has level L0: their tasks have no levels"),
+        ((f"--vla-suite={SUITE}", "--vla-task-levels=easy"), "'easy' is not a level or range; write L1, L0,L2 or"),
         (("--vla-suite=safety_dynamic_obstacle",), "there is no suite 'safety_dynamic_obstacle'. Did you mean safety_"),
     ],
 )
@@ -103,7 +103,7 @@ def test_what_is_not_there_is_told(vla: Run, arguments: tuple[str, ...], complai
 def test_without_its_data_a_run_says_which_folder_to_give(vla: Run) -> None:
     result = vla(f"--vla-suite={SUITE}", "--vla-model=random")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert f"the task files of {SUITE} are nowhere. Searched: " in result.stderr.str()
+    assert f"the task files of {SUITE} were not found. Searched: " in result.stderr.str()
     assert "Give VLA-Arena's folder" in result.stderr.str()
 
 

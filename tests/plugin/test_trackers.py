@@ -55,11 +55,11 @@ def run_twice(vla: Run, project: pytest.Pytester, tracker: str, *arguments: str)
     result = vla(*STOVE, f"--vla-track={tracker}", *arguments)
     result.assert_outcomes(passed=2, failed=1, errors=1)
     assert "does not track" not in result.stdout.str()
-    assert "not all of this run" not in result.stdout.str()
+    assert "lacks part of this run" not in result.stdout.str()
     (project.path / "mended").touch()
     result = vla("--vla-resume", *arguments)
     result.assert_outcomes(passed=1)
-    assert "not all of this run" not in result.stdout.str()
+    assert "lacks part of this run" not in result.stdout.str()
     (name,) = run_names(project.path / ".vla")
     return name
 
@@ -151,7 +151,7 @@ def test_an_mlflow_server_that_is_not_there_is_told_before_the_first_episode(
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     result = vla(*STOVE, "--vla-track=mlflow")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: --vla-track=mlflow: nothing can be tracked: MlflowException: *127.0.0.1*"])
+    result.stderr.fnmatch_lines(["ERROR: --vla-track=mlflow: tracking could not start: MlflowException: *127.0.0.1*"])
     assert "secret" not in result.stderr.str()
     assert run_names(project.path / ".vla") == []
 

@@ -155,7 +155,7 @@ def test_a_marker_goes_before_the_ini_file_and_the_command_line_before_both(vla:
 def test_an_ini_value_is_a_text(vla: Run, project: pytest.Pytester) -> None:
     project.makepyprojecttoml("[tool.pytest.ini_options]\nvla_vary = ['camera:1', 'light:3']\n")
     result = vla(*STOVE, "--vla-model=listening:policy", "-W", "ignore")
-    result.stderr.fnmatch_lines(["*pyproject.toml: vla_vary = [[]*: expected a text, with commas where several *"])
+    result.stderr.fnmatch_lines(["*pyproject.toml: vla_vary = [[]*: expected a text, separate several values *"])
     project.makepyprojecttoml("[tool.pytest.ini_options]\nvla_vary = 'list'\n")
     result = vla(*STOVE, "--vla-model=listening:policy")
     result.stderr.fnmatch_lines(["*pyproject.toml: vla_vary: no variation is 'list'*"])
@@ -236,4 +236,4 @@ def test_a_sample_is_even_over_dimensions(vla: Run) -> None:
 def test_a_varied_suite_is_not_varied_again(vla: Run, para: Path) -> None:
     result = vla("--vla-suite=libero_para", "--vla-model=listening:policy", "--vla-vary=language.blank")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*libero_para is varied by itself; take the suite libero_goal for others*"])
+    result.stderr.fnmatch_lines(["*libero_para is already varied; use the suite libero_goal for your own changes*"])

@@ -64,45 +64,53 @@ def test_a_policy_that_says_nothing_is_not_checked() -> None:
 @pytest.mark.parametrize(
     ("said", "code", "message"),
     [
-        ({"action_size": 14}, "VLA-P001", r"gives 14 numbers an action, tabletop takes 7; give 7 numbers: "),
+        ({"action_size": 14}, "VLA-P001", r"actions have 14 values, but tabletop takes 7; return 7 values: "),
         (
             {"action_convention": "absolute"},
             "VLA-P002",
-            "gives absolute actions, tabletop takes relative ones; give the",
+            "actions are absolute, but tabletop takes relative ones; return the",
         ),
-        ({"rotation": "rotation_6d"}, "VLA-P003", "rotations as rotation_6d, tabletop takes axis_angle; convert it"),
+        (
+            {"rotation": "rotation_6d"},
+            "VLA-P003",
+            "rotations are rotation_6d, but tabletop takes axis_angle; convert it",
+        ),
         (
             {"gripper": GRIPPERS[1]},
             "VLA-P004",
-            "'1 opens, -1 closes', tabletop's '-1 opens, 1 closes'; return -gripper",
+            "'1 opens, -1 closes', but tabletop's is '-1 opens, 1 closes'; return -gripper",
         ),
         ({"gripper": GRIPPERS[2]}, "VLA-P004", r"return 2 \* gripper - 1"),
         ({"gripper": GRIPPERS[3]}, "VLA-P004", r"return 1 - 2 \* gripper"),
-        ({"gripper": "width"}, "VLA-P004", "return 1 where it is to be less than the fingers' opening"),
+        ({"gripper": "width"}, "VLA-P004", "return 1 for a width below the fingers' opening"),
         (
             {"reads": ("state", "left_image")},
             "VLA-P005",
-            "reads left_image, tabletop has agentview_image, robot0_eye_in",
+            "reads left_image, but tabletop has agentview_image, robot0_eye_in",
         ),
-        ({"image_size": (224, 96)}, "VLA-P006", "takes 224x96 pictures only, tabletop has 256x256; resize them in"),
-        ({"image_transform": "none"}, "VLA-P007", "image_transform 'none', tabletop has 'rotate_180'; mirror them"),
+        ({"image_size": (224, 96)}, "VLA-P006", "takes 224x96 pictures only, but tabletop has 256x256; resize them in"),
+        ({"image_transform": "none"}, "VLA-P007", "image_transform 'none', but tabletop has 'rotate_180'; mirror them"),
         (
             {"state_size": 7},
             "VLA-P008",
-            r"a state of 7 numbers.*, tabletop has one of 8 numbers \(eef_pos, axis_angle, g",
+            r"a state of 7 numbers.*, but tabletop has one of 8 numbers \(eef_pos, axis_angle, g",
         ),
         (
             {"state_layout": "joint_pos, gripper_position"},
             "VLA-P008",
-            r"a state.* \(joint_pos, gripper_position\), tabletop has one",
+            r"a state.* \(joint_pos, gripper_position\), but tabletop has one",
         ),
-        ({"control_freq": 10}, "VLA-P009", "trained at 10 Hz, tabletop runs at 20 Hz"),
+        ({"control_freq": 10}, "VLA-P009", "trained at 10 Hz, but tabletop runs at 20 Hz"),
         (
             {"instructions": ("turn on the stove",)},
             "VLA-P011",
             "not trained on 9 of tabletop's 10 instructions, such as",
         ),
-        ({"language": False}, "VLA-P012", "reads no instruction, tabletop has 10 tasks with 10; select one task with"),
+        (
+            {"language": False},
+            "VLA-P012",
+            "reads no instruction, but tabletop has 10 tasks with 10; select one task with",
+        ),
     ],
 )
 def test_each_cause_has_its_code(said: dict[str, Any], code: str, message: str) -> None:
@@ -133,7 +141,7 @@ def test_a_number_of_steps_that_a_chunk_has_fits(chunk: int | None, replan: int 
 def test_more_steps_than_a_chunk_has_are_an_error() -> None:
     (finding,) = check_replan(Traits(chunk=8), 9)
     assert (finding.code, finding.severity) == ("VLA-P013", "error")
-    assert finding.message.startswith("--vla-replan=9 of a policy whose chunks have 8 actions; ")
+    assert finding.message.startswith("--vla-replan=9, but the policy's chunks have 8 actions; ")
 
 
 @given(any_traits())
@@ -150,7 +158,7 @@ def test_a_foreign_text_makes_one_line_that_no_terminal_obeys(text: str) -> None
     finding = CODES["VLA-P005"].found(f"the policy reads {text}")
     assert finding.message.isprintable()
     assert finding.message.startswith("the policy reads")
-    assert finding.message.endswith("trained on it")
+    assert finding.message.endswith("trained on them")
 
 
 def test_the_constants_are_the_worlds_and_what_is_drawn_is_like_what_it_shows() -> None:

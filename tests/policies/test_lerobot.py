@@ -97,7 +97,7 @@ def test_a_model_of_the_hub_is_loaded_from_its_cache_by_its_name_and_revision(
     for where in ("some/thing", f"some/thing@{commit}"):
         assert np.array_equal(alone(load(where, "cpu", folder=tmp_path), 1), alone(here, 1))
         assert digest(where, tmp_path) == digest(str(smolvla))
-    with pytest.raises(VlaError, match="could not be fetched"):
+    with pytest.raises(VlaError, match="could not be downloaded"):
         load("some/thing@v2", "cpu", folder=tmp_path)
 
 
@@ -110,7 +110,7 @@ def test_what_is_no_policy_is_said_to_be_none(smolvla: Path, tmp_path: Path) -> 
             refuse("nowhere", tmp_path)
         with pytest.raises(VlaError, match=r"empty has no config.json; expected the folder that save_pretrained wrote"):
             refuse("empty", tmp_path)
-    with pytest.raises(VlaError, match=r"there is no device 'cuda:77'|there is no device 'tpu'"):
+    with pytest.raises(VlaError, match=r"device 'cuda:77' is not available|device 'tpu' is not available"):
         load(str(smolvla), "tpu")
     for name, message in (
         ("model.safetensors", "has no model.safetensors"),
@@ -133,7 +133,7 @@ def test_a_config_that_this_lerobot_cannot_read_or_serve_is_refused(smolvla: Pat
 
     with pytest.raises(VlaError, match=r"lerobot [\d.]+ cannot read .*saved by another version"):
         load(changed("newer", unheard_of=1), "cpu", folder=tmp_path)
-    with pytest.raises(VlaError, match="merge it into its base first"):
+    with pytest.raises(VlaError, match="Merge it into its base model first"):
         load(changed("adapter", use_peft=True), "cpu", folder=tmp_path)
     with pytest.raises(VlaError, match=r"actions are \(6,\)"):
         load(changed("arm", output_features={"action": {"type": "ACTION", "shape": [6]}}), "cpu", folder=tmp_path)

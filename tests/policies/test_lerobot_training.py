@@ -130,9 +130,9 @@ def test_a_policy_in_memory(tmp_path: Path) -> None:
     assert live_digest(live) != digest
     assert not np.array_equal(alone(live, 0), first)
     model.train()
-    with pytest.raises(VlaError, match=r"ACTPolicy is in training mode, .* call policy\.eval\(\) before"):
+    with pytest.raises(VlaError, match=r"ACTPolicy is in training mode, .* Call policy\.eval\(\) first"):
         of_policy(model, before, after)
-    with pytest.raises(VlaError, match="Linear is no policy of lerobot's; unwrap it first"):
+    with pytest.raises(VlaError, match=r"Linear is not a lerobot policy. If it is wrapped, unwrap it first"):
         of_policy(torch.nn.Linear(1, 1), before, after)
 
 

@@ -50,7 +50,7 @@ def test_the_kind(called: Caller) -> None:
     check_model(spec("live:step 3"))
     assert may_batch(spec("live:step 3"))
     assert policy_digest(spec("live:step 3")) == "of step 3"
-    with pytest.raises(VlaError, match="is in another process, and only workers ask it: add -n 1"):
+    with pytest.raises(VlaError, match=r"is in another process, which answers workers only. Add -n 1"):
         load_policy(spec("live:step 3"))
     assert live_policy(spec("tiny")) is None
 

@@ -314,7 +314,7 @@ def test_a_server_that_is_not_there_is_refused_before_the_first_episode() -> Non
     assert str(refused.value) == (
         f"--vla-model=openpi:127.0.0.1:{port}: nothing listens at ws://127.0.0.1:{port}. Expected openpi's policy "
         "server there (scripts/serve_policy.py of openpi, `pytest-vla serve`, or another server of its protocol): "
-        "start it first, and look at host and port"
+        "Start it first, and check host and port"
     )
     ended = run(f"127.0.0.1:{port}")
     assert (ended.record.outcome, ended.record.reason) == ("error", "policy-connection")

@@ -113,7 +113,7 @@ def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
         replay_policy(tmp_path / "a-run")
     with open_store(tmp_path, create=False) as store:
         store.begin("a-run", ["a"], command="pytest", model="any")
-    with pytest.raises(VlaError, match=f"{tmp_path.name}: that has 2 runs; expected .*the folder of a run"):
+    with pytest.raises(VlaError, match=f"{tmp_path.name}: the folder has 2 runs; expected .*the folder of a run"):
         replay_policy(tmp_path)
     with pytest.raises(VlaError, match="the run has no records"):
         replay_policy(tmp_path / "a-run")

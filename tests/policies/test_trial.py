@@ -106,7 +106,7 @@ def test_a_policy_may_keep_a_history_and_write_into_what_it_was_given() -> None:
         ("forward", "VLA-P101", "array of real numbers; this one returned str"),
         (None, "VLA-P101", "array of real numbers; this one returned NoneType"),
         (np.full((2, 7), np.nan), "VLA-P102", r"action 0 of the chunk of 2 is \[nan"),
-        (np.array([0, 0, 0, np.inf, 0, 0, 0]), "VLA-P102", "look at its normalisation"),
+        (np.array([0, 0, 0, np.inf, 0, 0, 0]), "VLA-P102", "check its normalisation"),
     ],
 )
 def test_answers_that_are_no_actions(answer: Any, code: str, message: str) -> None:
@@ -115,7 +115,7 @@ def test_answers_that_are_no_actions(answer: Any, code: str, message: str) -> No
 
 def test_actions_out_of_range_are_clipped_or_are_an_error_as_the_suite_says() -> None:
     wide = policy_of(lambda episode, seen: 2 * features(episode, seen))
-    assert "actions are outside of [-1, 1] (-2 to 2), tabletop clips them" in only(wide, "VLA-P103", "warning")
+    assert "actions are outside [-1, 1] (-2 to 2); tabletop clips them" in only(wide, "VLA-P103", "warning")
     strict = replace(SUITE, protocol=replace(SUITE.protocol, out_of_range="error"))
     (finding,) = try_policy(wide, strict)
     assert codes([finding]) == [("VLA-P103", "error")]
@@ -134,13 +134,13 @@ def test_a_policy_that_draws_from_a_global_generator_repeats_as_in_a_run(draw: C
 @GLOBAL
 def test_in_a_batch_a_draw_from_a_global_generator_depends_on_the_others(draw: Callable[[], float]) -> None:
     careless = Batching(lambda chunks: np.stack([chunk * draw() for chunk in chunks]))
-    assert "draws beside each episode's rng" in only(careless, "VLA-P106", "error")
+    assert "draws from other generators than each episode's rng" in only(careless, "VLA-P106", "error")
 
 
 def test_a_policy_with_noise_of_its_own_does_not_repeat() -> None:
     noise = np.random.default_rng(0)
     own = policy_of(lambda episode, seen: features(episode, seen) * noise.random())
-    assert "have other answers the next time" in only(own, "VLA-P104", "error")
+    assert "get different answers when repeated" in only(own, "VLA-P104", "error")
     message = only(own, "VLA-P104", "warning", served=True)
     assert "its server draws the noise" in message
 
@@ -169,7 +169,7 @@ def test_a_queue_that_all_episodes_share_leaks() -> None:
         return act
 
     message = only(leaky, "VLA-P105", "error")
-    assert "where another episode is asked in between; keep what an episode changes" in message
+    assert "if another episode asks in between; keep episode state" in message
 
 
 def test_what_the_last_episode_left_leaks() -> None:
@@ -191,9 +191,12 @@ def test_what_the_last_episode_left_leaks() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda chunks: chunks - chunks.mean(axis=0) if len(chunks) > 1 else chunks, "an answer in a batch of 4 is "),
-        (lambda chunks: chunks[::-1], " off the one alone; look at padding"),
-        (lambda chunks: chunks[:, : 5 - len(chunks)], "is of another shape than the one alone"),
+        (
+            lambda chunks: chunks - chunks.mean(axis=0) if len(chunks) > 1 else chunks,
+            "an answer in a batch of 4 differs by ",
+        ),
+        (lambda chunks: chunks[::-1], " from the answer alone; check padding"),
+        (lambda chunks: chunks[:, : 5 - len(chunks)], "has another shape than the answer alone"),
     ],
 )
 def test_answers_that_depend_on_the_batch(change: Callable[[np.ndarray], Any], message: str) -> None:
@@ -207,7 +210,7 @@ def test_a_batch_of_too_few_answers_breaks_every_episode_of_it() -> None:
 
 def test_a_policy_that_does_not_listen() -> None:
     deaf = policy_of(lambda episode, seen: features(replace(episode, instruction=""), seen))
-    assert "answers the same to 4 instructions" in only(deaf, "VLA-P107", "warning")
+    assert "answers to 4 instructions are equal" in only(deaf, "VLA-P107", "warning")
     one_task = replace(SUITE, tasks=SUITE.tasks[:1])
     assert try_policy(deaf, one_task) == (), "where there is one instruction, nothing can be said"
 
@@ -217,7 +220,7 @@ def test_a_policy_that_does_not_look() -> None:
     blind = policy_of(
         lambda episode, seen: features(episode, {"state": seen["state"], **dict.fromkeys(Batching.reads[:2], dark)})
     )
-    assert "answers the same to 4 sights that differ in pictures" in only(blind, "VLA-P108", "warning")
+    assert "answers to 4 observations with different pictures are equal" in only(blind, "VLA-P108", "warning")
 
 
 @pytest.mark.parametrize(
@@ -243,7 +246,7 @@ def test_a_policy_that_says_that_it_reads_no_picture_need_not_look(said: dict[st
     [
         (lambda value: -np.ones_like(value), "the gripper only opens: -1 to -1 in"),
         (lambda value: 0.2 + 0 * value, "the gripper only closes: 0.2 to 0.2 in"),
-        (lambda value: 0 * value, "the gripper does nothing: 0 to 0"),
+        (lambda value: 0 * value, "the gripper does not move: 0 to 0"),
         (lambda value: (value + 1) / 2, "as a gripper of '0 opens, 1 closes' or the opposite would"),
     ],
 )
@@ -317,7 +320,7 @@ def test_the_time_is_taken_of_batches_up_to_the_policys_limit() -> None:
     told: list[str] = []
     one, four = measure(batching, SUITE, (1, 4, 8), rounds=5, told=told.append)
     assert (one.batch, four.batch) == (1, 4)
-    assert told == ["measuring 1 at once", "measuring 4 at once"]
+    assert told == ["measuring batch size 1", "measuring batch size 4"]
     assert batching.sizes == [1] * 6 + [4] * 6, "a round to warm up, then five"
     for latency in (one, four):
         assert 0.002 <= latency.median <= latency.slowest
@@ -346,7 +349,7 @@ def test_a_policy_that_breaks_in_a_larger_batch_says_so() -> None:
 
     (finding,) = try_policy(Batching(narrow), SUITE)
     assert (finding.code, finding.severity) == ("VLA-P106", "warning"), "a run asks again, each alone"
-    assert "on a batch of 4 it raises MemoryError: too much" in finding.message
+    assert "act raises MemoryError: too much" in finding.message
     measured = measure(Batching(narrow), SUITE, (1, 4), rounds=3)
     assert next(measured).batch == 1
     with pytest.raises(EpisodeError, match="policy-raised: MemoryError: too much"):

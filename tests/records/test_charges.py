@@ -77,7 +77,7 @@ def test_a_headline_is_one_account_and_unknown_names_are_told() -> None:
     assert cumulative(LEDGER, "upstream") == 50.0
     assert cumulative(LEDGER, "declared") is None
     assert cumulative(()) is None
-    with pytest.raises(VlaError, match=r"nothing is charged under 'fal' .*\(fall a\), \(incontact a b1\)"):
+    with pytest.raises(VlaError, match=r"no cost is called 'fal' .*\(fall a\), \(incontact a b1\)"):
         cost_of(LEDGER, "fal")
-    with pytest.raises(VlaError, match="no account 'declared' of costs; it has 'paper', 'upstream'"):
+    with pytest.raises(VlaError, match="no cost account 'declared'; it has 'paper', 'upstream'"):
         cost_of(LEDGER, "fall", "declared")

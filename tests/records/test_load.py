@@ -50,11 +50,11 @@ def test_a_run_s_folder_is_one_in_a_results_folder() -> None:
         ("3", ".vla", r"there is no run '3' in .vla/results.sqlite. The latest are 20260102-b"),
         ("2026", ".vla", "2 runs in .* begin with '2026'"),
         (".vla/2025", ".vla", "there is no run '2025'"),
-        ("empty", "nowhere", "the folder empty has no results: there is no results.sqlite in it"),
-        ("empty", ".vla", "the folder empty has no results: there is no results.sqlite in it"),
-        ("last", "nowhere", "no runs in nowhere yet: run pytest with"),
-        ("", "nowhere", "no runs in nowhere yet: run pytest with"),
-        ("fresh", ".vla", "no runs in fresh yet: run pytest with"),
+        ("empty", "nowhere", "the folder empty has no results: neither it nor its parent has results.sqlite"),
+        ("empty", ".vla", "the folder empty has no results: neither it nor its parent has results.sqlite"),
+        ("last", "nowhere", "no runs in nowhere yet. Run pytest with"),
+        ("", "nowhere", "no runs in nowhere yet. Run pytest with"),
+        ("fresh", ".vla", "no runs in fresh yet. Run pytest with"),
     ],
 )
 def test_what_is_no_run_is_told(text: str, results: str, complaint: str) -> None:

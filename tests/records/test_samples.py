@@ -21,7 +21,7 @@ def run_of(sample: Any, status: str = "stopped", done: int = 40) -> Run:
 def test_what_was_kept_is_read() -> None:
     assert sample_of(run_of(sample_table(FOUND))) == FOUND
     assert FOUND.text == "stopped by time (--vla-max-hours=2): a balanced sample of 40 of 200 episodes"
-    assert dataclasses.replace(FOUND, balanced=False).text.endswith("40 of 200 episodes, no balanced sample")
+    assert dataclasses.replace(FOUND, balanced=False).text.endswith("40 of 200 episodes, not a balanced sample")
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ TestStoreMachine.settings = settings(max_examples=scaled(25), stateful_step_coun
 
 def test_there_is_nothing_to_read_before_the_first_run(tmp_path: Path) -> None:
     results = tmp_path / ".vla"
-    with pytest.raises(VlaError, match=r"no runs in .*\.vla yet: run pytest with --vla-suite"):
+    with pytest.raises(VlaError, match=r"no runs in .*\.vla yet. Run pytest with --vla-suite"):
         open_store(results, create=False)
     assert not results.exists(), "looking makes nothing"
     with open_store(results, create=True) as store, pytest.raises(VlaError, match="no runs in"):
@@ -290,7 +290,7 @@ sys.stdin.read()
             assert is_alive(dataclasses.replace(run, host="elsewhere")) is None
             assert is_alive(dataclasses.replace(run, status="stopped", host="elsewhere")) is False
             with pytest.raises(
-                VlaError, match=f"run theirs is still running .process {process.pid}.; wait for its end"
+                VlaError, match=f"run theirs is still running .process {process.pid}.. Wait for its end"
             ):
                 store.resume("theirs")
             process.kill()

@@ -118,8 +118,8 @@ def test_a_database_that_is_full_keeps_what_it_has(results: Path) -> None:
         with pytest.raises(VlaError) as full:
             store.add(record_of(3, message="x" * 10**6))
         assert str(full.value) == (
-            f"cannot write records: {results / STORE}: database or disk is full; make room on the disk (or in the "
-            "quota); what is recorded so far is kept"
+            f"cannot write records: {results / STORE}: database or disk is full; free space on the disk (or in the "
+            "quota); records so far are kept"
         )
         assert seeds_in(results) == [0, 1, 2]
         store._database.connection.execute("PRAGMA max_page_count = 1000000")
@@ -154,7 +154,7 @@ def test_a_disk_that_is_full_keeps_what_it_has(tmp_path: Path) -> None:
     if "begun" not in out:
         pytest.skip(f"no file system can be mounted here: {err.strip()}")
     assert "cannot write records: " in err
-    assert "make room on the disk" in err
+    assert "free space on the disk" in err
     written = [int(line) for line in out.split()[1:]]
     assert len(written) > 20
     assert seeds_in(copy) == written
@@ -216,7 +216,7 @@ def test_what_may_only_be_read_is_read_and_not_written() -> None:
             store.add(record_of(0))
         for path, mode in ((results / STORE, 0o444), (results, 0o555), (Path(folder), 0o555)):
             path.chmod(mode)
-        cure = "file and folder have to be readable and writable; mend their rights, or give another results folder"
+        cure = "make file and folder readable and writable, or use another results folder"
         with without_rights():
             with open_store(results, create=True) as store:
                 assert len(list(store.records("a-run"))) == 1
@@ -241,9 +241,9 @@ def test_what_may_only_be_read_is_read_and_not_written() -> None:
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        (b"episodes,success\n" * 100, "file is not a database; it is left as it is; move it away"),
-        (b"SQLite format 3\0" + b"\xff" * 2000, "file is not a database; it is left as it is; move it away"),
-        (None, "database disk image is malformed; it is left as it is; move it away"),
+        (b"episodes,success\n" * 100, "file is not a database; the file is left unchanged; move it away"),
+        (b"SQLite format 3\0" + b"\xff" * 2000, "file is not a database; the file is left unchanged; move it away"),
+        (None, "database disk image is malformed; the file is left unchanged; move it away"),
     ],
 )
 def test_a_damaged_file_is_refused_and_left_as_it_is(
@@ -270,8 +270,8 @@ def test_a_damaged_file_is_refused_and_left_as_it_is(
             f"PRAGMA user_version = {SCHEMA + 1}",
             f"has schema {SCHEMA + 1}, and this version of pytest-vla reads 3 to {SCHEMA}; upgrade",
         ),
-        ("PRAGMA user_version = 0", "has schema 0, .*; read it with the version that wrote it, or give another"),
-        ("PRAGMA application_id = 0", "is another program's database; give another results folder"),
+        ("PRAGMA user_version = 0", "has schema 0, .*; read it with the version that wrote it, or use another"),
+        ("PRAGMA application_id = 0", "is another program's database; use another results folder"),
     ],
 )
 def test_a_file_of_another_schema_is_refused(results: Path, statement: str, complaint: str, create: bool) -> None:
@@ -297,7 +297,7 @@ def test_a_file_that_is_deleted_meanwhile_is_told(results: Path) -> None:
     """Otherwise everything would go to a file that nobody can open again."""
     with open_store(results, create=True) as store:
         (results / STORE).unlink()
-        with pytest.raises(VlaError, match="it was moved or deleted while it was in use"):
+        with pytest.raises(VlaError, match="it was moved or deleted while in use"):
             store.add(record_of(3))
 
 

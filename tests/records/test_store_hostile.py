@@ -80,7 +80,7 @@ def test_every_command_says_the_same_of_a_store_that_is_not_ours(
     line = refusal(statements)
     assert line.startswith(f"pytest-vla: cannot read records: {results / STORE}: ")
     assert complaint in line
-    assert "it is left as it is; move it away to begin anew" in line
+    assert "the file is left unchanged; move it away to start anew" in line
 
 
 def test_what_people_add_for_themselves_is_left_alone(results: Path) -> None:
@@ -142,7 +142,7 @@ def test_no_trajectory_is_read_outside_of_the_results(results: Path, capfd: pyte
     (results / RUN / "tabletop").symlink_to(outside)
     name = f"tabletop/{next(outside.glob('*.npz')).name}"
     assert load_trajectory(results / RUN / name).qpos.shape == (3, 41)
-    with pytest.raises(VlaError, match=r"lies outside of the results .*: it is not read"):
+    with pytest.raises(VlaError, match=r"is outside of the results .*, so it is not read"):
         trajectory_file(results / RUN, name)
     assert trajectory_file(results / OTHER_RUN, name).is_file()
     assert main(["show", RUN, "--results", str(results), "-o", str(results / "x.png"), "--size=64"]) == 1

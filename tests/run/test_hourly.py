@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from pytest_vla import load_suite
-from pytest_vla.commands.check_policy import Machines, declare_hourly, foreseen, hourly_table, hourly_text, machines_of
+from pytest_vla.commands.check_policy import (
+    Machines,
+    declare_hourly,
+    forecast_hourly,
+    hourly_table,
+    hourly_text,
+    machines_of,
+)
 from pytest_vla.policies.trial import Latency
 
 SUITE = load_suite("tabletop")
@@ -37,14 +44,14 @@ LATENCIES = [latency(), latency(16)]
 def told(
     policy: object, latencies: list[Latency] = LATENCIES, machines: Machines = MACHINES, served: bool = False
 ) -> str:
-    found = foreseen(policy, SUITE, latencies, machines, is_served=served)
+    found = forecast_hourly(policy, SUITE, latencies, machines, is_served=served)
     return "\n".join(hourly_text(found, machines.costs))
 
 
 def test_a_row_for_each_number_of_workers() -> None:
     head, costs, names, *rows = told(Batched()).splitlines()
     assert f"{head} {costs.strip()}" == (
-        "tabletop: episodes an hour, foreseen for 300 steps, 30 questions, 1 picture each; a step 5 ms, a "
+        "tabletop: forecast of episodes per hour, for 300 steps, 30 questions, 1 picture each; a step 5 ms, a "
         "picture 5 ms, a reset 50 ms"
     )
     assert names.split() == ["workers", "2", "cores", "scarce", "16", "cores", "scarce"]
@@ -59,51 +66,50 @@ def test_a_row_for_each_number_of_workers() -> None:
 
 def test_costs_that_are_assumed_are_marked() -> None:
     text = told(Batched(), machines=Machines((1,), (2,), {"picture": 0.004}))
-    assert "a step 5.5 ms*, a" in text
-    assert "picture 4 ms, a reset 55 ms*" in text
-    assert text.endswith("* measured elsewhere: --step-ms, --picture-ms and --reset-ms say your own")
+    assert "a step 5.5 ms*, a picture 4 ms, a reset 55 ms*" in " ".join(text.split())
+    assert text.endswith("* measured on another machine. Set your own by --step-ms, --picture-ms and --reset-ms")
 
 
 def test_a_policy_of_each_workers_own() -> None:
     text = told(plain)
-    assert text.endswith("each worker has a policy of its own, which computes on its core")
+    assert text.endswith("each worker has its own policy, which computes on the worker's core")
     assert "2 pictures each" in text, "it may look at all of them"
     plain.device = "cuda:0"  # type: ignore[attr-defined]
     try:
-        assert told(plain) == (
-            "tabletop: not foreseen: each worker loads it to cuda:0, where they get into each other's way"
-        )
+        assert told(plain) == ("tabletop: no forecast: each worker loads the policy to cuda:0, where they compete")
     finally:
         del plain.device  # type: ignore[attr-defined]
 
 
 def test_a_server_of_its_own_is_not_foreseen() -> None:
-    assert told(plain, served=True) == "tabletop: not foreseen: how its server answers several workers is not known"
+    assert (
+        told(plain, served=True) == "tabletop: no forecast: the server's throughput with several workers is not known"
+    )
 
 
 def test_time_that_depends_on_the_question_is_said() -> None:
     text = told(Batched(), [latency(), latency(4, 0.06, 0.4, 0.1)])
-    assert text.endswith("\n4 at once took 60 to 400 ms: where the time depends on the question this is rough")
+    assert "\n4 at once took 60 to 400 ms. If the time depends on the question, the forecast is rough" in text
     assert "at once took" not in told(Batched(), [latency(1, 1e-5, 1e-3, 1e-5)]), "nothing that anybody waits for"
 
 
 def test_a_policy_that_is_too_slow_is_said() -> None:
     text = told(Batched(), [latency(1, 70.0, 71.0, 70.0)])
-    assert "\nslow: one episode of 30 questions takes 35 min\n" in text
-    assert text.endswith("\ntoo slow for --vla-policy-timeout, which is 60 s: episodes would end as errors")
+    assert "\nslow: an episode of 30 questions takes 35 min\n" in text
+    assert text.endswith("\nslower than --vla-policy-timeout (60 s): episodes would end as errors")
 
 
 def test_a_world_of_its_own_has_costs_of_its_own() -> None:
     suite: Any = SimpleNamespace(name="mine", protocol=SUITE.protocol, tasks=[SimpleNamespace(world="mine:World")])
-    found = foreseen(Batched(), suite, LATENCIES, Machines((1,), (2,), {"step": 0.1}), is_served=False)
+    found = forecast_hourly(Batched(), suite, LATENCIES, Machines((1,), (2,), {"step": 0.1}), is_served=False)
     assert "\n".join(hourly_text(found, {})) == (
-        "mine: not foreseen: what its own world takes is not known: give --step-ms, --picture-ms and\n  --reset-ms"
+        "mine: no forecast: the times of its own world are not known. Give --step-ms, --picture-ms and\n  --reset-ms"
     )
-    assert foreseen(Batched(), suite, LATENCIES, MACHINES, is_served=False).forecasts
+    assert forecast_hourly(Batched(), suite, LATENCIES, MACHINES, is_served=False).forecasts
 
 
 def test_for_programs() -> None:
-    table = hourly_table(foreseen(Batched(), SUITE, LATENCIES, MACHINES, is_served=False), GIVEN)
+    table = hourly_table(forecast_hourly(Batched(), SUITE, LATENCIES, MACHINES, is_served=False), GIVEN)
     assert json.loads(json.dumps(table)) == table
     assert table["assumed"] == {
         "steps": 300,

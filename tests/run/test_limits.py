@@ -86,20 +86,22 @@ def test_what_is_said_at_the_end() -> None:
     sample = TimeLimitSample("--vla-max-hours=2", 412, 2000, True, 40, 200, 0.206, 1.0, 8)
     told = time_line(sample, limit, "RESUME", 412, by_gate=False)
     assert told == (
-        "vla: time was up (--vla-max-hours=2): 412 of 2000 episodes ran, a balanced sample: each of 200 tasks under "
-        "one kind and level of variation has 20.6% of its episodes, give or take 1.0; go on with `RESUME`"
+        "vla: time limit reached (--vla-max-hours=2): 412 of 2000 episodes ran, a balanced sample: each of 200 tasks "
+        "under one kind and level of variation has 20.6% of its episodes, give or take 1.0; resume with `RESUME`"
     )
     thin = TimeLimitSample("--vla-max-hours=2", 50, 1020, True, 10, 500, 0.05, 1.0, 8)
     assert (
-        ", drawn evenly over 500 tasks under one kind and level of variation, some of which have none yet; go on"
+        ", drawn evenly over 500 tasks under one kind and level of variation, some of which have none yet; resume"
         in (time_line(thin, limit, "RESUME", 50, by_gate=False))
     )
     few = time_line(dataclasses.replace(sample, done=20), limit, "RESUME", 20, by_gate=False)
-    assert ": 20 of 2000 episodes ran, few for 8 workers: the rate of so short a run may be off by points; go on" in few
+    assert (
+        ": 20 of 2000 episodes ran, few for 8 workers: the rate of so short a run can be off by points; resume" in few
+    )
     assert "balanced" not in few
     mixed = TimeLimitSample("--vla-max-hours=2", 412, 2000, False, 40, 40, 0.206, 30.0, 8)
-    assert "no balanced sample: not all of it ran in the order" in time_line(mixed, limit, "RESUME", 412, False)
-    assert ", in the gate's order; go on" in time_line(mixed, limit, "RESUME", 412, True)
+    assert "not a balanced sample: part of it ran in another order" in time_line(mixed, limit, "RESUME", 412, False)
+    assert ", in the gate's order; resume" in time_line(mixed, limit, "RESUME", 412, True)
     searches = TimeLimitSample("--vla-max-hours=2", 0, 0, True, 0, 0, 0.0, 0.0, 1)
     assert "not all searches were begun" in time_line(searches, limit, "RESUME", 0, False)
 

@@ -172,14 +172,14 @@ def test_a_table_is_read_from_its_attributes() -> None:
 # What others wrote.
 
 WRONG: list[tuple[str, Any, str]] = [
-    ("settings", None, "it does not say its settings"),
-    ("settings", [1], "it does not say its settings"),
+    ("settings", None, "its settings are missing"),
+    ("settings", [1], "its settings are missing"),
     ("arguments", "tests", "its arguments is 'tests', no list"),
     ("arguments", [3], "its arguments is 3, no text"),
     ("arguments", ["a\0b"], "its arguments is 'a?x00b', no text".replace("?", "\\")),
     ("folder", 3, "its folder is 3, no text"),
     ("folder", "here", "its folder is 'here', no absolute path"),
-    ("model", None, "it does not say its model"),
+    ("model", None, "its model is missing"),
     ("model", ["expert"], "its model is ['expert'], no value of --vla-model"),
     ("model_text", 1, "its model_text is 1, no text"),
     ("model_folder", "x" * 100_000, "its model_folder is 'xxx"),
@@ -214,8 +214,8 @@ WRONG: list[tuple[str, Any, str]] = [
     ("data", "/a\0b", "its data is"),
     ("metrics", ["a b"], "its metrics is ['a b'], no value of --vla-metrics"),
     ("kernels", "fast", "its kernels is 'fast', no value of --vla-kernels"),
-    ("shake", 3, "it has the option 'shake', which is not known"),
-    ("\x1b[31m" + "y" * 1000, 3, "it has the option '\\x1b[31myyy"),
+    ("shake", 3, "its option 'shake' is unknown"),
+    ("\x1b[31m" + "y" * 1000, 3, "its option '\\x1b[31myyy"),
 ]
 
 
@@ -228,7 +228,7 @@ def test_what_nobody_typed_is_refused(name: str, value: object, complaint: str) 
         read_invocation("run-1", kept)
     told = str(refused.value)
     assert complaint in told
-    assert told.startswith("--vla-resume: run run-1 cannot be gone on with: ")
+    assert told.startswith("--vla-resume: run run-1 cannot be resumed: ")
     assert told.isprintable()
     assert len(told) < 400
 

@@ -18,8 +18,8 @@ def test_a_name_stands_for_a_policy() -> None:
     [
         (["a: expert"], "expected NAME = POLICY, got 'a: expert'"),
         (["a b = expert"], "expected NAME = POLICY"),
-        (["a = b", "b = expert"], "a = b, and b is a name here itself; write what that stands for: expert"),
-        (["a = b?speed=2", "b = expert"], "b is a name here itself"),
+        (["a = b", "b = expert"], "a = b, but b is itself a name of this file; write its policy: expert"),
+        (["a = b?speed=2", "b = expert"], "b is itself a name of this file"),
     ],
 )
 def test_what_is_no_name_is_told(lines: list[str], complaint: str) -> None:

@@ -90,7 +90,7 @@ def test_what_a_variation_draws_is_another_start() -> None:
 def test_a_policy_that_does_not_draw_is_refused_seeds_that_repeat_a_start() -> None:
     again = selection(cases(0, 1, STARTS, STARTS + 1))
     with pytest.raises(
-        VlaError, match=rf"tabletop has {STARTS} starts a task; seeds {STARTS}-{STARTS + 1} are the same"
+        VlaError, match=rf"tabletop has {STARTS} starts per task; seeds {STARTS}-{STARTS + 1} repeat them"
     ):
         check_starts(again, False)
     assert check_starts(again, True) == ()
@@ -107,9 +107,7 @@ def test_the_expert_is_refused_before_anything_is_loaded(pytester: pytest.Pytest
     suite = ("--vla-suite=tabletop", f"--vla-tasks={STOVE.name}")
     refused = pytester.runpytest(*suite, seeds, "--vla-model=expert", "--vla-results", str(Path("results")))
     assert refused.ret == pytest.ExitCode.USAGE_ERROR
-    refused.stderr.fnmatch_lines(
-        [f"*tabletop has {STARTS} starts a task; seeds {STARTS},{2 * STARTS} are the same ones*"]
-    )
+    refused.stderr.fnmatch_lines([f"*tabletop has {STARTS} starts per task; seeds {STARTS},{2 * STARTS} repeat them*"])
 
 
 def test_a_run_seed_adds_nothing_to_a_policy_that_says_that_it_does_not_draw(pytester: pytest.Pytester) -> None:

@@ -22,7 +22,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "no file of durations"),
+        ("", "not a durations file"),
         ("[]", "expected a table"),
         ('{"pytest_vla_durations": 2, "episodes": []}', '"pytest_vla_durations": 1'),
         ('{"pytest_vla_durations": 1, "episodes": [["a", "b", 0, -1]]}', "episode 1 of it"),

@@ -67,7 +67,7 @@ def test_a_copy_of_other_weights_is_never_asked() -> None:
         event.set()
     until(lambda: 1 in cluster.killed and set(asked(replicas, 8)) == {"/p0", "/p2"})
     assert replicas.about.digest == "one"
-    assert any("its weights are other" in line for line in said)
+    assert any("its weights differ" in line for line in said)
     assert "/p1" not in asked(replicas, 8)
     replicas.close()
 
@@ -119,7 +119,7 @@ def test_where_all_have_failed_workers_are_told_why() -> None:
     cluster.lost.add(0)
     cluster.loaded[1].set()
     until(lambda: "lost" in replicas.places("gw0", None))
-    assert "its weights are other" in replicas.places("gw0", None)["lost"]
+    assert "its weights differ" in replicas.places("gw0", None)["lost"]
     replicas.close()
 
 

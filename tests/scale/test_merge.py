@@ -215,11 +215,11 @@ def test_folders_without_shards_are_told_apart(shards: list[Path], tmp_path: Pat
     assert merged([tmp_path / "shards"], tmp_path / ".vla").unread == (tmp_path / "shards" / "7",)
     with pytest.raises(VlaError, match="no results of shards"):
         merged([tmp_path / "shards" / "7"], tmp_path / ".vla")
-    with pytest.raises(VlaError, match="is no folder"):
+    with pytest.raises(VlaError, match="is not a folder"):
         merged([tmp_path / "none"], tmp_path / ".vla")
-    with pytest.raises(VlaError, match="no run in it is a shard's"):
+    with pytest.raises(VlaError, match="it has no run of a shard"):
         merged([tmp_path / ".vla"], tmp_path / "other")
-    with pytest.raises(VlaError, match="where the merged run is to go"):
+    with pytest.raises(VlaError, match="is the target folder"):
         merged(shards, shards[0])
 
 
@@ -261,7 +261,7 @@ def test_fewer_records_than_were_merged_are_refused(shards: list[Path], tmp_path
     merged(shards, tmp_path / ".vla")
     (shards[0] / STORE).unlink()
     write_shard(shards[0], 1, "run-1", {0: "success"})
-    with pytest.raises(VlaError, match="has 1 records, and 3 of it were merged before"):
+    with pytest.raises(VlaError, match="has 1 records, but 3 were merged before"):
         merged(shards, tmp_path / ".vla")
 
 
@@ -286,7 +286,7 @@ def test_what_was_written_meanwhile_is_not_merged_over(
 
     with monkeypatch.context() as patched:
         patched.setattr(files.Copies, "write", write)
-        with pytest.raises(VlaError, match="merge again"):
+        with pytest.raises(VlaError, match="Merge again"):
             merged(shards, target)
     assert not merged(shards, target).is_new
     assert len(content(target)[1]) == 9
@@ -330,15 +330,17 @@ def test_what_a_shard_could_not_collect_is_known_until_it_was_run_again(tmp_path
 def test_a_damaged_account_of_what_was_not_collected_is_refused(tmp_path: Path) -> None:
     for number, table in enumerate(([], [1, "test_a.py"], [0, ["a", "b"]], ["1"], [2], [-1], {}, [1, ["a", 1]])):
         kept = {SHARD: {**PLAN.table(1), "uncollected": table}}
-        with pytest.raises(VlaError, match="could not be collected is not as pytest-vla writes it"):
+        with pytest.raises(VlaError, match="its list of uncollected files is damaged"):
             merged([write_shard(tmp_path / f"{number}", 1, "run-1", {0: "success"}, kept=kept)], tmp_path / ".vla")
 
 
 def test_a_refusal_says_what_would_fit(shards: list[Path], tmp_path: Path) -> None:
     write_shard(shards[0], 1, "run-odd", {0: "success"}, plan=OTHER_SELECTION, failures={"test_a.py": "NameError: x"})
-    with pytest.raises(VlaError, match=r"could not collect test_a\.py, whose tests it lacks: NameError: x") as refused:
+    with pytest.raises(
+        VlaError, match=r"could not collect test_a\.py, so its tests are missing: NameError: x"
+    ) as refused:
         merged(shards, tmp_path / ".vla")
-    assert f"Run run-1 of {shards[0]} fits: remove what began later" in str(refused.value)
+    assert f"Run run-1 of {shards[0]} fits: remove the later runs" in str(refused.value)
     assert f"(pytest-vla rm run-odd --results={shards[0]})" in str(refused.value)
 
 

@@ -37,11 +37,11 @@ def test_equal_machines_lack_nothing() -> None:
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({"code": None}, "no pytest-vla is at /p/pytest_vla"),
-        ({"code": "0ther"}, "of the same version, and its code is other"),
-        ({"packages": {**FACTS["packages"], "mujoco": "3.8.1"}}, "it has mujoco 3.8.1 (here 3.3.7)"),
-        ({"packages": {"pytest-vla": "0.1.0", "mujoco": "3.3.7"}}, "it has numpy is missing (here 2.3.1)"),
-        ({"python": "3.12.1"}, "it has Python 3.12.1 (here 3.11.7)"),
+        ({"code": None}, "pytest-vla is not installed at /p/pytest_vla"),
+        ({"code": "0ther"}, "has the same version but different code"),
+        ({"packages": {**FACTS["packages"], "mujoco": "3.8.1"}}, "different versions: mujoco 3.8.1 (here 3.3.7)"),
+        ({"packages": {"pytest-vla": "0.1.0", "mujoco": "3.3.7"}}, "different versions: numpy is missing (here 2.3.1)"),
+        ({"python": "3.12.1"}, "different versions: Python 3.12.1 (here 3.11.7)"),
         ({"folder": False}, "there is no folder /work"),
         ({"trouble": "no answer within 90 s"}, "it cannot be examined: no answer within 90 s"),
     ],
@@ -56,8 +56,8 @@ def test_what_a_machine_lacks_is_named_with_it(changed: dict[str, Any], told: st
     ("found", "told"),
     [
         ({"tasks": "t", "assets": "a"}, ""),
-        ({"tasks": "t", "assets": "b"}, "its assets are other"),
-        ({"tasks": "u", "assets": "b"}, "its tasks and assets are other"),
+        ({"tasks": "t", "assets": "b"}, "its assets differ"),
+        ({"tasks": "u", "assets": "b"}, "its tasks and assets differ"),
         ({"tasks": "u", "assets": "a", "missing": "no bowl.bddl"}, "data is missing there: no bowl.bddl"),
         ({"trouble": "Permission denied"}, "the data cannot be used there: Permission denied"),
     ],

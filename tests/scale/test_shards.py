@@ -46,8 +46,8 @@ def test_the_order_is_not_of_the_selection_and_the_shards_are_of_the_partition()
     [
         ("number", 4, "shard 4 of 3"),
         ("number", 0, "shard 0 of 3"),
-        ("count", "3", "not as pytest-vla writes it"),
-        ("plan", None, "not as pytest-vla writes it"),
+        ("count", "3", "its shard entry is damaged"),
+        ("plan", None, "its shard entry is damaged"),
     ],
 )
 def test_what_cannot_be_is_refused(name: str, value: Any, told: str) -> None:

@@ -58,7 +58,7 @@ def test_every_node_has_its_place(newline: str, mark: str) -> None:
         ("(a) (b)", "1:5: expected nothing after the end of the problem, found '('"),
         ("(a))", "1:4: expected nothing after the end of the problem, found ')'"),
         ("(a) b", "1:5: expected nothing after the end of the problem, found 'b'"),
-        ("(a (:objects b - c\n  (:init (on b c)) )", "2:4: ':init' stands inside another section"),
+        ("(a (:objects b - c\n  (:init (on b c)) )", "2:4: ':init' is inside another section"),
         ("(" * (MAX_DEPTH + 1) + ")" * (MAX_DEPTH + 1), f"1:{MAX_DEPTH + 1}: parentheses are nested deeper"),
         ("(" + "a" * MAX_CHARACTERS, "1:1: 2097153 characters are too many"),
     ],

@@ -86,7 +86,7 @@ def test_a_joint_may_open_downwards(tmp_path: Path) -> None:
         ("[articulation]\nturn_on = [0, 0.1]\nturn_off = [0.2, 0.3]", "lies below turn_off = .* Turn the joint's axis"),
         ("burner = 3", "burner = 3: expected the name of a site of mug.xml"),
         ("burner = 'flame'", "burner = 'flame' needs turn_on and turn_off"),
-        ("yaw_degrees = [", "cannot be read as TOML: .* Mend the file or bring it anew"),
+        ("yaw_degrees = [", "cannot be read as TOML: .* Mend the file or copy it again"),
         (f"yaw_degrees = {'[' * 900}{']' * 900}", "cannot be read as TOML: it is nested deeper than 100"),
         (f"yaw_degrees = [0, {'9' * 400}]", "cannot be read as TOML: it has an integer beyond 64 bits"),
         (f"yaw_degrees = [0, {'9' * 5000}]", "cannot be read as TOML: .* Mend the file"),
@@ -278,14 +278,14 @@ def test_what_robosuite_cannot_read_is_told_as_a_file(tmp_path: Path) -> None:
 def test_missing_files_of_an_own_category_are_not_asked_of_libero(tmp_path: Path) -> None:
     file = declared(tmp_path, "", name="wood_block")
     told = complaint_on(tmp_path)
-    assert "assets/objects/wood_block/wood_block.xml: not found, wanted for object block_1" in told
+    assert "assets/objects/wood_block/wood_block.xml: not found, needed for object block_1" in told
     assert f"{file} declares this category: put its model wood_block.xml beside it." in told
     assert "fetch libero" not in told
     for name, place in (("a.png", "assets/objects/wood_block/"), ("../../textures/a.png", "assets/textures/")):
         image = f'<asset><texture name="grain" type="2d" file="{name}"/></asset>'
         file.with_name("wood_block.xml").write_text(model_of().replace("<mujoco>", f"<mujoco>{image}"))
         told = complaint_on(tmp_path)
-        assert f"{place}a.png: not found, wanted for texture 'block_1_grain' of the scene" in told
+        assert f"{place}a.png: not found, needed for texture 'block_1_grain' of the scene" in told
         assert f"mend the file name in {file.with_name('wood_block.xml')}." in told
         assert "fetch libero" not in told
 

@@ -48,7 +48,7 @@ def test_a_missing_object_file_names_object_file_and_roots(roots: tuple[DataRoot
     with pytest.raises(SceneError) as caught:
         compose(parse_problem_text(_text()), (DataRoot("--vla-data", assets=assets),))
     message = str(caught.value)
-    assert "articulated_objects/white_cabinet.xml: not found, wanted for fixture white_cabinet_1" in message
+    assert "articulated_objects/white_cabinet.xml: not found, needed for fixture white_cabinet_1" in message
     assert f"{assets} (--vla-data)" in message
 
 
@@ -74,7 +74,7 @@ def test_a_missing_texture_is_named_too_and_found_in_a_later_root(roots: tuple[D
     texture = assets / plate / "texture.png"
     texture.chmod(0o644)
     texture.unlink()
-    with pytest.raises(SceneError, match=r"plate/texture\.png: not found, wanted for texture .* Searched: "):
+    with pytest.raises(SceneError, match=r"plate/texture\.png: not found, needed for texture .* Searched: "):
         compose(parse_problem_text(_text()), (DataRoot("only", assets=assets),))
 
 

@@ -82,7 +82,7 @@ def test_what_a_file_says(tmp_path: Path) -> None:
         ),
         (
             "[[cost]]\nliteral='(Up a)'\n[[cost]]\nliteral='(up a)'",
-            "costs.toml:3: cost[1].name: '(up a)' is there already",
+            "costs.toml:3: cost[1].name: '(up a)' is used twice",
         ),
         (
             "[[cost]]\nliteral='(Up a)'\nwhen='always'",

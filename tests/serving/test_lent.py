@@ -127,7 +127,7 @@ def test_a_desk_that_dies_is_told_to_those_who_wait() -> None:
         worker.start()
         lent.answer(HANG)
         worker.join()
-        assert "(its desk) is gone" in lent.lost
+        assert "(the process that serves the workers) has ended" in lent.lost
     assert found == [lent.lost]
 
 

@@ -65,7 +65,7 @@ def test_a_long_name_of_the_folder_of_temporary_files(
     process.close()
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "none"))
     monkeypatch.setattr("tempfile.mkdtemp", lambda **_: (_ for _ in ()).throw(PermissionError("not here")))
-    with pytest.raises(VlaError, match="let TMPDIR name a folder with a short name"):
+    with pytest.raises(VlaError, match="Set TMPDIR to a writable folder with a short name"):
         PolicyAddress.new()
 
 
@@ -107,7 +107,7 @@ def test_what_a_policy_prints_while_it_loads_is_no_answer(folder: Path, capfd: p
 
 def test_a_process_that_dies_while_it_loads_is_told(folder: Path) -> None:
     (folder / "dying.py").write_text("import os\nos._exit(7)\n")
-    with pytest.raises(VlaError, match="ended with 7 before it had loaded"):
+    with pytest.raises(VlaError, match="ended with 7 while loading"):
         start("dying:policy", folder, 8)
 
 
@@ -145,7 +145,9 @@ def test_a_system_without_unix_sockets_says_so_and_each_worker_loads_for_itself(
 ) -> None:
     monkeypatch.delattr("socket.AF_UNIX")
     monkeypatch.setattr("platform.system", lambda: "Windows")
-    with pytest.raises(NotShared, match=r"Windows has no sockets that processes share memory by \(socket.AF_UNIX\)"):
+    with pytest.raises(
+        NotShared, match=r"Windows has no sockets for sharing memory between processes \(socket.AF_UNIX\)"
+    ):
         start("served_policies:counting", folder, 8)
 
 

@@ -89,7 +89,7 @@ def test_one_that_dies_is_replaced_once_and_the_others_stay(replicas: Replicas, 
     policy = ServedPolicy(replicas.address_of(0), HANG)
     until(lambda: notices)
     assert notices == [
-        "the policy's process on cpu ended with exit code 3; it is started again, and its open episodes run again"
+        "the policy's process on cpu ended with exit code 3; it is restarted, and its open episodes run again"
     ]
     assert policy.recover("policy-server-died")
     policy.close()

@@ -173,8 +173,8 @@ def test_a_key_is_asked_for_but_not_for_the_servers_health() -> None:
         assert (answer.status, answer.read()) == (200, b"OK\n")
         health.close()
     assert [line.partition(": ")[2] for line in told] == [
-        "refused, there is no key",
-        *["refused, the key is another"] * 3,
+        "refused, no key",
+        *["refused, wrong key"] * 3,
     ]
     assert "s3cre" not in " ".join(told)
 

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.plan.manifests import load_suite
-from pytest_vla.show.variations import begun, scene_pictures
+from pytest_vla.show.variations import first_pictures, scene_pictures
 from pytest_vla.vary import chosen
 from pytest_vla.vary.chosen import Change
 from tests.support.worlds import tabletop_world
@@ -27,9 +27,9 @@ def test_scenes_are_drawn_as_episodes_begin(monkeypatch: pytest.MonkeyPatch) -> 
 
     def counting(pool: object, task: object, case: object, variation: object, cameras: object) -> object:
         drawn.append("" if variation is None else "changed")
-        return begun(pool, task, case, variation, cameras)  # type: ignore[arg-type]
+        return first_pictures(pool, task, case, variation, cameras)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("pytest_vla.show.variations.begun", counting)
+    monkeypatch.setattr("pytest_vla.show.variations.first_pictures", counting)
     before = dict(chosen._KNOWN)
     delay = Change("action.delay", {"steps": 3})
     beyond = Change("camera.azimuth", {"azimuth_deg": 400.0})
@@ -40,7 +40,7 @@ def test_scenes_are_drawn_as_episodes_begin(monkeypatch: pytest.MonkeyPatch) -> 
     assert moved.picture is not None
     assert benign.picture.shape == moved.picture.shape == (64, 64, 3)
     assert abs(benign.picture.astype(int) - moved.picture.astype(int)).mean() > 15
-    assert (delayed.picture, delayed.why) == (None, "it looks as it does without the change")
+    assert (delayed.picture, delayed.why) == (None, "the change is not visible")
     assert refused.picture is None
     assert "expected -75 to 75 deg, found 400.0" in refused.why
     assert again is benign

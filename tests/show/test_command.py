@@ -66,11 +66,11 @@ def test_show_draws_runs(results: Path, capsys: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["libero_goal", "last"], "show either tasks or runs, not both"),
+        (["libero_goal", "last"], "give either tasks or runs, not both"),
         (["libero_goal", "--frames=3"], "--tasks and --frames are for runs"),
-        (["libero_goal/turn_on", "-o", "x.jpg"], "x.jpg: a picture's name ends in .png"),
-        (["last", "-o", "x.jpg"], "x.jpg: a picture's name ends in .png"),
-        (["last", "20260101", "-o", "x.mp4"], "a video is of one episode: name one run"),
+        (["libero_goal/turn_on", "-o", "x.jpg"], "x.jpg: expected a name ending in .png"),
+        (["last", "-o", "x.jpg"], "x.jpg: expected a name ending in .png"),
+        (["last", "20260101", "-o", "x.mp4"], "a video shows one episode. Name one run"),
         (["last", "-o", "missing/x.png"], "cannot write"),
     ],
 )

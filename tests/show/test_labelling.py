@@ -124,7 +124,7 @@ def test_labels_of_other_episodes_stay_and_old_files_and_a_taken_port_are_refuse
     file.write_text("case,label,by\nother,low,me\n")
     with pytest.raises(VlaError, match="has no column digest, run"):
         labelling_server([EpisodeToLabel(CASES[0], "d", "r", "", drawn)], file, "me")
-    with served(tmp_path / "mine.csv") as address, pytest.raises(VlaError, match="leave --port out"):
+    with served(tmp_path / "mine.csv") as address, pytest.raises(VlaError, match="Without --port a free one is used"):
         labelling_server([], tmp_path / "b.csv", "me", urlsplit(address).port or 0)
 
 

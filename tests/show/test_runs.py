@@ -139,9 +139,9 @@ def test_a_record_without_its_seeds_is_told(results: Path, tmp_path: Path) -> No
     (run,) = load_runs(["20260101"], results)
     records = tuple(dataclasses.replace(record, seeds={"init_state": 1, "run": 0}) for record in run.records)
     run = dataclasses.replace(run, records=records)
-    with pytest.raises(VlaError, match=r"seed1\] cannot be drawn again: its record has no seeds\.scene"):
+    with pytest.raises(VlaError, match=r"seed1\] cannot be drawn: its record has no seeds\.scene"):
         run_video(run, ("turn_on",), (1,), tmp_path / "x.mp4", Drawing(size=(64, 64)))
-    with pytest.raises(VlaError, match=r"cannot be drawn again: its record has no seeds\.scene"):
+    with pytest.raises(VlaError, match=r"cannot be drawn: its record has no seeds\.scene"):
         run_sheet([run], (), None, 1, Drawing())
 
 
@@ -156,7 +156,7 @@ def test_the_video_of_one_episode_is_drawn_afterwards(results: Path, tmp_path: P
         run_video(runs[0], (), (0, 1), tmp_path / "x.mp4", Drawing())
     with pytest.raises(VlaError, match=r"has 0 with all tasks, seeds 5\. Name"):
         run_video(runs[0], (), (5,), tmp_path / "x.mp4", Drawing())
-    with pytest.raises(VlaError, match=r"left no states to draw: world-broke"):
+    with pytest.raises(VlaError, match=r"has no states to draw: world-broke"):
         run_video(runs[0], (BOWL,), None, tmp_path / "x.mp4", Drawing())
 
 

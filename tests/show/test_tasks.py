@@ -9,7 +9,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.plan.manifests import load_suite, suite_names
 from pytest_vla.show.runs import is_run, load_runs, run_sheet
 from pytest_vla.show.sheet import SheetCell
-from pytest_vla.show.tasks import Drawing, find_tasks, task_sheet, told_of
+from pytest_vla.show.tasks import Drawing, find_tasks, instruction_text, task_sheet
 from tests.support.coloured import ColouredWorld
 from tests.support.kept_runs import BOWL, STOVE
 from tests.support.worlds import libero_task
@@ -43,21 +43,21 @@ def test_a_task_that_stands_at_several_levels_is_named_with_its_level() -> None:
     lemon = "push_the_lemon_to_the_region_between_the_teapots"
     for text in (f"L1-{lemon}", f"safety_dynamic_obstacles/L1-{lemon}", "vla_arena/L1-push_the_lemon"):
         assert [task.key for task in find_tasks(text)] == [f"L1-{lemon}"]
-    with pytest.raises(VlaError, match=r"in the names of 3 tasks: vla_arena_dynamic_obstacles/L0-.*, .*/L1-.*, .*/L2-"):
+    with pytest.raises(VlaError, match=r"matches 3 tasks: vla_arena_dynamic_obstacles/L0-.*, .*/L1-.*, .*/L2-"):
         find_tasks("push_the_lemon")
     assert len(find_tasks("vla_arena")) == 170
-    assert told_of(find_tasks(f"L1-{lemon}")[0]) == "L1: push the lemon to the region between the teapots"
-    assert told_of(load_suite("libero_goal").task(STOVE)) == "turn on the stove"
+    assert instruction_text(find_tasks(f"L1-{lemon}")[0]) == "L1: push the lemon to the region between the teapots"
+    assert instruction_text(load_suite("libero_goal").task(STOVE)) == "turn on the stove"
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("libero_goal/bowl", r"in the names of 5 tasks: libero_goal/put_the_bowl_on_the_stove, .*Write one of them"),
-        ("plate", r"in the names of \d+ tasks: tabletop/push_the_plate_.* and \d+ more"),
-        ("turn_on_the_stov", r"in the names of \d+ tasks: tabletop/turn_on_the_stove, libero_10/"),
-        ("turn_on_the_stove", r"in the names of 2 tasks: tabletop/turn_on_the_stove, libero_goal/turn_on_the_stove\."),
-        ("put_the", r"in the names of \d+ tasks: tabletop/.* and \d+ more"),
+        ("libero_goal/bowl", r"matches 5 tasks: libero_goal/put_the_bowl_on_the_stove, .*Name one of them"),
+        ("plate", r"matches \d+ tasks: tabletop/push_the_plate_.* and \d+ more"),
+        ("turn_on_the_stov", r"matches \d+ tasks: tabletop/turn_on_the_stove, libero_10/"),
+        ("turn_on_the_stove", r"matches 2 tasks: tabletop/turn_on_the_stove, libero_goal/turn_on_the_stove\."),
+        ("put_the", r"matches \d+ tasks: tabletop/.* and \d+ more"),
         ("tabletp", r"is 'tabletp'[^?]*Did you mean tabletop, tabletop_safety\? [^?]*$"),
         ("", "'' names no task.*shows the tasks of a suite: tabletop, "),
         (" ", "' ' names no task"),
@@ -142,7 +142,7 @@ def test_too_large_a_sheet_is_refused_before_a_picture_is_drawn(results: Path) -
         lambda: task_sheet(tasks(STOVE, BOWL), range(100), Drawing(size=(2000, 2000))),
         lambda: run_sheet(load_runs(["20260101", "last"], results), (), None, 2, Drawing(size=(9999, 9999))),
     ):
-        with pytest.raises(VlaError, match="pixels is too large: take fewer tasks, seeds or cameras, or smaller"):
+        with pytest.raises(VlaError, match=r"pixels is too large\. Use fewer tasks, seeds or cameras, or smaller"):
             draw()
     assert (ColouredWorld.made, ColouredWorld.log) == ([], [])
 

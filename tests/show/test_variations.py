@@ -210,7 +210,7 @@ def test_suites_that_are_varied_by_themselves_are_chosen_from_by_label(
     ]
     with pytest.raises(VlaError, match=r"no variation of libero_plus_goal/turn_on_the_stove is 'camera'\. Did you"):
         vary_sheet([task], "camera", None, Drawing())
-    with pytest.raises(VlaError, match="nothing to vary is given; libero_plus_goal has labels such as camera-view_1"):
+    with pytest.raises(VlaError, match="--vary is empty; libero_plus_goal has labels such as camera-view_1"):
         vary_sheet([task], " , ", None, Drawing())
 
 

@@ -116,7 +116,7 @@ def test_another_camera_is_drawn_and_an_unknown_one_is_named(tmp_path: Path) -> 
     assert read(tmp_path / "a.mp4")[0][0][50, 50].min() > 200
     with pytest.raises(VlaError, match="no camera front: this suite has agentview, wrist"):
         write_video(Square(), _states(2), tmp_path / "b.mp4", init_state=0, scene_seed=0, camera="front")
-    with pytest.raises(VlaError, match=r"b\.webm: a video's name ends in \.mp4"):
+    with pytest.raises(VlaError, match=r"b\.webm: expected a name ending in \.mp4"):
         write_video(Square(), _states(2), tmp_path / "b.webm", init_state=0, scene_seed=0)
     assert os.listdir(tmp_path) == ["a.mp4"]
 

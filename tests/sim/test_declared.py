@@ -130,7 +130,7 @@ def test_what_was_charged_once_comes_back_with_a_saved_moment(charge: Any) -> No
         (
             'rule = "force"\non = "tabel"\nabove = 1',
             "costs.toml:1: cost[0]: tabletop/put_the_bowl_on_the_plate: 'tab"
-            "el' is nothing in this task. Did you mean table",
+            "el' is not in this task. Did you mean table",
         ),
         (
             'rule = "tilt"\nof = "bottle_2"\nabove = 1',
@@ -139,7 +139,7 @@ def test_what_was_charged_once_comes_back_with_a_saved_moment(charge: Any) -> No
         ('rule = "joint"\nof = "robot0_joint9"\nwithin = 0.1', "'robot0_joint9' is no joint with limits. Did you mean"),
         (
             'literal = "(On bowl_1 plate_9)"',
-            "(on bowl_1 plate_9): 'plate_9' is nothing in this task. Did you mean plate_1",
+            "(on bowl_1 plate_9): 'plate_9' is not in this task. Did you mean plate_1",
         ),
     ],
 )

@@ -146,7 +146,7 @@ def test_a_variations_changes_come_on_top() -> None:
     ("camera", "told"),
     [
         ("agentwiev 0.1 0 0", "the scene has no camera 'agentwiev'; it has birdview, "),
-        ("agentview robot0_eye_in_hand 0 0 0.1", "the camera 'robot0_eye_in_hand' goes with the robot"),
+        ("agentview robot0_eye_in_hand 0 0 0.1", "the camera 'robot0_eye_in_hand' moves with the robot"),
     ],
 )
 def test_a_camera_that_cannot_be_moved_is_told_with_its_place(camera: str, told: str) -> None:

@@ -110,7 +110,7 @@ def test_a_saved_moment_comes_back_with_its_ledger(world: tuple[World, list[Coun
     known.step(ACTION)
     assert amounts(known) == [("count", 1, 1.0), ("count", 2, 2.0)]
     known.meter(lambda world: [Counting("other")])
-    with pytest.raises(VlaError, match="other meters of costs"):
+    with pytest.raises(VlaError, match="different cost meters"):
         known.restore(state)
 
 

@@ -216,8 +216,8 @@ def test_a_pose_follows_from_the_tick_alone(kind: str, rules: str, ticks: list[i
         (Mover("a", "linear", line=3, column=5), "upstream", "has no :motion_period, which makes it 1; expected"),
         (Mover("a", "linear", period=1.4, line=3, column=5), "ours", "has :motion_period 1.4; expected a period of at"),
         (Mover("a", "linear", period=-4, line=3, column=5), "paper", "has :motion_period -4; expected a period of at"),
-        (Mover("a", "linear", period=9, direction=(0, 0, 0), line=3, column=5), "paper", "goes in no direction"),
-        (Mover("a", "parabolic", direction=(0, 0, 0), line=3, column=5), "upstream", "goes in no direction"),
+        (Mover("a", "linear", period=9, direction=(0, 0, 0), line=3, column=5), "paper", "has no direction"),
+        (Mover("a", "parabolic", direction=(0, 0, 0), line=3, column=5), "upstream", "has no direction"),
         (Mover("a", "circle", period=0, line=3, column=5), "upstream", "has :motion_period 0; expected a period that"),
         (Mover("a", "circle", period=9, center=(-0.2, 0.1, 0.94), line=3, column=5), "upstream", "has no radius; set"),
         (Mover("a", "circle", period=9, center=(-0.2, 0.1, 0.5), line=3, column=5), "upstream", "has no radius; set"),
@@ -226,14 +226,14 @@ def test_a_pose_follows_from_the_tick_alone(kind: str, rules: str, ticks: list[i
         (
             Mover("a", "waypoint", waypoints=(((0, 0, 1), (1, 0, 0)), ((0, 1, 1), (0, 0, 0))), line=3, column=5),
             "paper",
-            "is headed nowhere at waypoint 2",
+            "has no direction at waypoint 2",
         ),
         (
             Mover("a", "waypoint", waypoints=(((0, 0, 1), (1, 0, 0)),) * 2, dt=0, line=3, column=5),
             "paper",
             "has :motion_dt 0; expected more than 0",
         ),
-        (Mover("a", "spiral", line=3, column=5), "paper", "has no motion that is known; write one of linear, circle"),
+        (Mover("a", "spiral", line=3, column=5), "paper", "has an unknown motion; write one of linear, circle"),
     ],
 )
 def test_what_cannot_move_is_told_with_its_place(mover: Mover, rules: str, told: str) -> None:
@@ -260,6 +260,6 @@ def test_motions_as_the_paper_prints_them_are_read_but_by_upstream_s_rules(
     for rules in (OURS, PAPER):
         assert np.isfinite(path(found, rules, 5)).all()
         assert np.array_equal(path(found, rules, 5), path(replace(found, crashes=""), rules, 5))
-    with pytest.raises(SceneError, match=rf"^a\.bddl:\d+:\d+: .*is not read: upstream's code raises {raised}"):
+    with pytest.raises(SceneError, match=rf"^a\.bddl:\d+:\d+: .*cannot be read: upstream's code raises {raised}"):
         motion_of(found, UPSTREAM, "a.bddl")
     assert np.isfinite(path(replace(found, crashes=""), UPSTREAM, 5)).all()

@@ -93,7 +93,7 @@ def test_things_in_each_other_are_named(world: World, state: NDArray[np.float64]
     state[address(world, "box_1") + 2] -= 0.01
     reason = unrest(world, state, seconds=0)
     assert reason is not None
-    assert {"table_collision", "box_1_carton"} == set(reason.removesuffix(" are in each other").split(" and "))
+    assert {"table_collision", "box_1_carton"} == set(reason.removesuffix(" overlap").split(" and "))
 
 
 def test_a_geom_without_a_name_is_told_by_its_body() -> None:
@@ -104,7 +104,7 @@ def test_a_geom_without_a_name_is_told_by_its_body() -> None:
     state[address(world, "alphabet_soup_1") + 2] -= 0.01
     reason = unrest(world, state, seconds=0)
     assert reason is not None
-    one, other = sorted(reason.removesuffix(" are in each other").split(" and "))
+    one, other = sorted(reason.removesuffix(" overlap").split(" and "))
     assert (one, other[:15]) == ("a geom of living_room_table_col", "alphabet_soup_1")
 
 
@@ -125,7 +125,7 @@ def test_limits_decide(world: World, state: NDArray[np.float64]) -> None:
     ],
 )
 def test_what_is_never_fit_is_given_up_with_the_reasons(world: World, limits: Limits, complaint: str) -> None:
-    expected = rf"{TASK}.bddl: no init state 0 that is calm in 4 draws: {complaint}.*\. Move the regions apart"
+    expected = rf"{TASK}.bddl: no calm init state 0 in 4 draws: {complaint}.*\. Move the regions apart"
     with pytest.raises(SceneError, match=expected):
         settled_states(world, 1, np.random.default_rng(0), tries=4, hold_seconds=0.1, limits=limits)
 
@@ -154,7 +154,7 @@ def test_the_command_makes_what_is_lacking(data: Path, capfd: pytest.CaptureFixt
     assert (read_init_states(made) == expected).all(), "the name decides, not the process"
     assert {path.name for path in made.parent.iterdir()} == {"mine.pruned_init", "yours.pruned_init"}
     assert main(["init-states", f"--data={data}", *SHORT]) == 1
-    assert "all of its 2 tasks have init states; name those to make anew" in capfd.readouterr().err
+    assert "all 2 tasks have init states. Name the tasks to make them anew" in capfd.readouterr().err
     assert main(["init-states", f"--data={data}", *SHORT, "yours"]) == 0
     assert read_init_states(made.with_name("yours.pruned_init")).shape == expected.shape
 
@@ -173,7 +173,7 @@ def test_a_task_that_fails_leaves_what_was_there(data: Path, capfd: pytest.Captu
     ("arguments", "complaint"),
     [
         (["theirs"], "suite tabletop has no task 'theirs'"),
-        (["--suite=libero_goal"], "suite libero_goal: its init states are upstream's, .* Yours join: tabletop"),
+        (["--suite=libero_goal"], "suite libero_goal: uses upstream's init states. Put your tasks into: tabletop"),
         (["--suite=tabeltop"], "there is no suite 'tabeltop'. Did you mean tabletop"),
     ],
 )

@@ -284,7 +284,7 @@ def test_broken_physics_ends_the_episode_by_name(
 
 
 def test_stepping_before_a_reset_is_refused() -> None:
-    with World(libero_task(*GOAL)) as fresh, pytest.raises(VlaError, match="reset the world before its first step"):
+    with World(libero_task(*GOAL)) as fresh, pytest.raises(VlaError, match="reset the world first"):
         fresh.step(np.zeros(7))
 
 

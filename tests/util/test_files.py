@@ -76,7 +76,7 @@ def test_a_folder_that_holds_something_stays(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "file").touch()
     for name in ("mine", "mine/file"):
-        with pytest.raises(VlaError, match=f"{name} is there already"), whole_folder(tmp_path / name):
+        with pytest.raises(VlaError, match=f"{name} exists already"), whole_folder(tmp_path / name):
             pytest.fail("it is not written to")
     with pytest.raises(VlaError, match="cannot write "), whole_folder(tmp_path / "mine" / "file" / "below"):
         pytest.fail("it cannot be made")

@@ -30,7 +30,7 @@ def homeless(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("homeless")
 def test_without_a_home_the_error_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
     assert expanded("~/x") is None
-    with pytest.raises(VlaError, match="set PYTEST_VLA_CACHE or HOME"):
+    with pytest.raises(VlaError, match="Set PYTEST_VLA_CACHE or HOME"):
         cache_folder()
     monkeypatch.setenv("PYTEST_VLA_CACHE", "there")
     assert cache_folder() == Path("there")

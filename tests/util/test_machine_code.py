@@ -160,7 +160,8 @@ def test_the_key_holds_all_that_code_depends_on(toy: Toy) -> None:
     )
     begin = (
         "import sys, sysconfig, numba, llvmlite.binding, numpy, toy; from pytest_vla.util import machine_code; "
-        "(code, _) = machine_code.codes(toy.doubled); key = machine_code.Code.key.func; keys = [code.key, key(code)]; "
+        "(code, _) = machine_code.codes(toy.doubled); key = machine_code.MachineCode.key.func; "
+        "keys = [code.key, key(code)]; "
     )
     steps = "; ".join(f"{other}; keys.append(key(code))" for other in others)
     first, again, *changed = toy.said(f"{begin}{steps}; print(','.join(keys))").split(",")

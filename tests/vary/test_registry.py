@@ -110,9 +110,9 @@ def test_a_record_tells_which_draw_it_was() -> None:
     assert third.parameters != first.parameters
     assert given_back(TASK, "robot.joints-L2", third.parameters) == third
     assert given_back(TASK, "robot.joints-L2", first.parameters) == first
-    with pytest.raises(VlaError, match="offset is missing; the record is of another version of pytest-vla"):
+    with pytest.raises(VlaError, match="offset is missing; the record is from another version of pytest-vla"):
         given_back(TASK, "robot.joints-L2", {"norm": 9})
-    with pytest.raises(VlaError, match="is otherwise than its record says: norm; the record is of another version"):
+    with pytest.raises(VlaError, match="differs from its record: norm; the record is from another version"):
         given_back(TASK, "robot.joints-L2", {**first.parameters, "norm": 9})
 
 
@@ -125,7 +125,7 @@ def test_a_joint_record_tells_which_draw_of_each_part_it_was() -> None:
     drawn = joined(label, (light, robot.redraw(2)))
     assert drawn.parameters != first.parameters
     assert given_back(TASK, label, drawn.parameters) == drawn
-    with pytest.raises(VlaError, match=r"is otherwise than its record says: robot\.joints\.norm"):
+    with pytest.raises(VlaError, match=r"differs from its record: robot\.joints\.norm"):
         given_back(TASK, label, {**drawn.parameters, "robot.joints.norm": 9})
 
 

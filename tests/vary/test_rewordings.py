@@ -56,5 +56,5 @@ def test_what_the_grammar_cannot_read_has_words_alone() -> None:
 
 
 def test_a_task_without_any_is_told() -> None:
-    with pytest.raises(VlaError, match=r"cannot be asked in other words: .*'xyzzy'.* has no reading"):
+    with pytest.raises(VlaError, match=r"cannot be reworded: .*'xyzzy'.* has no reading"):
         rewordings(replace(STOVE, language="xyzzy"))

@@ -224,7 +224,7 @@ def test_what_is_not_in_the_space_is_refused(parameter: Parameter, value: object
     ("label", "parameters", "message"),
     [
         ("action.delay-L2", {"steps": 10**9}, "steps: expected 0 to 5 control steps, found 1000000000"),
-        ("action.delay-L2", {"steps": 2, "milliseconds": 7}, "is otherwise than its record says: milliseconds"),
+        ("action.delay-L2", {"steps": 2, "milliseconds": 7}, "differs from its record: milliseconds"),
         ("background.table-L1", {"table_family": "lava"}, "table_family: expected one of 'wood'"),
         ("layout.distractors-L1", {"distractor_1": ["anvil", 0, 0, 0]}, "distractor_1: category: expected one of"),
         ("layout.displacement-L1", {"object": "sink"}, "object: expected one of"),

@@ -1,7 +1,7 @@
-"""tiny's network in numpy: pictures to a scene vector, and with the arm and the instruction to a chunk of actions.
+"""tiny's network in numpy: from pictures to a scene vector, and from it to a chunk of actions.
 
-Every sample goes through on its own, by products of matrices whose shapes do not depend on the batch: an answer is
-the same bit for bit in whatever batch it was asked.
+Each sample is computed on its own, by matrix products whose shapes do not depend on the batch: an answer is
+bit for bit the same in any batch.
 """
 
 from collections.abc import Mapping
@@ -10,33 +10,33 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-# What tiny's network reads: proprioception as numbers near 1, and pictures brought to its size.
+# The inputs of tiny's network: proprioception scaled to values near 1, and pictures at its size.
 
 Floats = npt.NDArray[np.floating]
 
 CENTRE = np.array([-0.1, 0.0, 1.0])
-"""The middle of the workspace (m, world frame), from which positions count."""
+"""The middle of the workspace (m, world frame), the origin of positions."""
 SCALE = 0.25
-"""Metres that are 1."""
+"""Metres per unit."""
 REPLAN = 4
 """Steps of a chunk that are executed in training, and by default."""
 PROPRIOCEPTION = 17
 """Position 3, rotation 6, fingers 2, change of position 3, change of fingers 2, the last gripper command 1."""
 PERCEIVED = 11
-"""Of these, the first that perception reads: those of now."""
+"""The number of leading values that perception reads: the current ones."""
 _FINGER, _CHANGE = 0.04, 0.05
 
 
 def proprioception(
     state: Floats, before: Floats | None, gripper: float, steps: int = REPLAN
 ) -> npt.NDArray[np.float32]:
-    """The network's view of the arm.
+    """Compute the network's view of the arm.
 
     Args:
         state: (8,): end effector position, m; axis-angle, rad; finger positions, m.
-        before: the state some steps ago; None at the first question.
-        gripper: the gripper's number of the last action that was executed, -1 or 1; -1 at first.
-        steps: how many steps ago that was; changes are told as those of `REPLAN` steps.
+        before: the state some steps ago, or None at the first question.
+        gripper: the gripper value of the last executed action, -1 or 1; initially -1.
+        steps: the number of steps since `before`; changes are scaled to `REPLAN` steps.
 
     Returns:
         (17,), see `PROPRIOCEPTION`.
@@ -56,7 +56,7 @@ def proprioception(
 
 
 def rotation_of(vector: Floats) -> npt.NDArray[np.float64]:
-    """The rotation matrix (3, 3) of an axis-angle (3,), rad."""
+    """Compute the rotation matrix (3, 3) of an axis-angle (3,), rad."""
     angle = float(np.sqrt((vector * vector).sum()))
     if angle < 1e-9:
         return np.eye(3)
@@ -66,7 +66,7 @@ def rotation_of(vector: Floats) -> npt.NDArray[np.float64]:
 
 
 def small(picture: npt.NDArray[np.uint8], side: int) -> npt.NDArray[np.uint8]:
-    """A picture (k side, k side, 3) as (side, side, 3): means over blocks, rounded."""
+    """Reduce a picture (k side, k side, 3) to (side, side, 3) by rounded means over blocks."""
     blocks = picture.shape[0] // side
     means = picture.reshape(side, blocks, side, blocks, 3).mean(axis=(1, 3), dtype=np.float32)
     return np.asarray(np.rint(means), dtype=np.uint8)
@@ -76,16 +76,16 @@ Array = npt.NDArray[np.float32]
 Weights = Mapping[str, Array]
 
 POINTS = 8
-"""Of a scene vector (40,) the first 24 numbers: middles of bowl, plate, bottle, box, of the three handles, the knob."""
+"""Points in the first 24 values of a scene vector (40,): centres of bowl, plate, bottle, box, three handles, knob."""
 SCENE = 40
 CHUNK, ACTION, BINS = 8, 7, 256
 TEXT, HIDDEN = 64, 384
 TOKEN = 32
-"""Numbers from which the bins of one dimension are decoded."""
+"""The size of the code that the bins of one dimension are decoded from."""
 VIEW, WRIST = 128, 64
-# Metres over which the way from hand to point is told finely and coarsely.
+# Scales in metres for the fine and the coarse encoding of the distance from hand to point.
 FINE, COARSE = 0.03, 0.15
-# The same of what is between the fingers, of which 2 is all: a rim is thin, and nothing is thinner.
+# Scales for the encoding of the finger opening, whose range is 2: the thinnest grasped part is a rim.
 FINGERS_FINE, FINGERS_COARSE = 0.1, 0.5
 
 
@@ -110,7 +110,7 @@ EMBEDDING, FILTERS, TEXT_WIDTHS = 48, 48, (1, 2, 3)
 
 
 def shapes_of(words: int) -> dict[str, tuple[int, ...]]:
-    """The name and shape of every weight, for a vocabulary of so many words."""
+    """Return the name and shape of every weight, for a vocabulary of this size."""
     shapes: dict[str, tuple[int, ...]] = {}
 
     def dense(name: str, inputs: int, outputs: int) -> None:
@@ -144,10 +144,10 @@ def shapes_of(words: int) -> dict[str, tuple[int, ...]]:
 
 
 def perceive(weights: Weights, view: npt.NDArray[np.uint8], wrist: npt.NDArray[np.uint8], arm: Array) -> Array:
-    """The scene vector (40,) that pictures show.
+    """Compute the scene vector (40,) from pictures.
 
     Args:
-        weights: by name, float32, as `prepared` gives them.
+        weights: by name, float32, as `load_weights` returns them.
         view: (128, 128, 3), the third person's camera.
         wrist: (64, 64, 3), the hand's camera.
         arm: (17,), see `pytest_vla.policies.tiny.network.proprioception`.
@@ -169,11 +169,11 @@ def perceive(weights: Weights, view: npt.NDArray[np.uint8], wrist: npt.NDArray[n
 
 
 def read_text(weights: Weights, words: npt.NDArray[np.int64]) -> Array:
-    """What an instruction says, (64,).
+    """Compute the embedding (64,) of an instruction.
 
     Args:
         weights: by name.
-        words: (n,) numbers of words, 0 where there is none.
+        words: (n,) numbers of words, 0 for padding.
     """
     embedded = weights["text.embedding"][words]
     parts = []
@@ -185,7 +185,7 @@ def read_text(weights: Weights, words: npt.NDArray[np.int64]) -> Array:
 
 
 def control(weights: Weights, scene: Array, arm: Array, text: Array) -> tuple[Array, Array]:
-    """The chunk (8, 7), the gripper's numbers as logits, and the hidden state (384,) from which tokens are told.
+    """Compute the chunk (8, 7), with the gripper as logits, and the hidden state (384,) for the tokens.
 
     Args:
         weights: by name.
@@ -201,11 +201,13 @@ def control(weights: Weights, scene: Array, arm: Array, text: Array) -> tuple[Ar
 
 
 def control_samples(weights: Weights, scene: Array, arm: Array, text: Array, masks: Array) -> Array:
-    """Chunks (n, 8, 7) of one question by dropout, all by one pass: what is told, and its first layer, are the same.
+    """Compute chunks (n, 8, 7) for one question with dropout, in one pass.
+
+    The samples share the inputs and the first layer before its mask.
 
     Args:
-        weights, scene, arm, text: as `control`.
-        masks: (n, 3, 384) that the hidden layers are multiplied by, of each sample.
+        weights, scene, arm, text: as for `control`.
+        masks: (n, 3, 384), the factors of the three hidden layers, for each sample.
     """
     hidden = relu(linear(weights, "control.0", _told(scene, arm, text))) * masks[:, 0]
     turn = linear(weights, "control.turn", text)
@@ -215,7 +217,7 @@ def control_samples(weights: Weights, scene: Array, arm: Array, text: Array, mas
 
 
 def _told(scene: Array, arm: Array, text: Array) -> Array:
-    """What the hands are told."""
+    """Return the input of the control layers."""
     ways = (scene[: 3 * POINTS].reshape(POINTS, 3) - arm[:3]) * np.float32(SCALE)
     between = arm[9:10] - arm[10:11]
     fingers = np.tanh(between / np.float32(FINGERS_FINE)), np.tanh(between / np.float32(FINGERS_COARSE))
@@ -224,25 +226,25 @@ def _told(scene: Array, arm: Array, text: Array) -> Array:
 
 
 def token_logits(weights: Weights, hidden: Array) -> Array:
-    """Logits (7, 256) of the first action's bins, from -1 to 1, from `control`'s hidden state (384,)."""
+    """Compute logits (7, 256) for the bins of the first action, from -1 to 1, from the hidden state (384,)."""
     codes = relu(linear(weights, "tokens.code", hidden)).reshape(ACTION, TOKEN)
     return np.asarray(codes @ weights["tokens.out.weight"] + weights["tokens.bias"])
 
 
 def relu(values: Array) -> Array:
-    """What is above 0."""
+    """Compute the positive part."""
     return np.maximum(values, np.float32(0))
 
 
 def linear(weights: Weights, name: str, values: Array) -> Array:
-    """A dense layer on (n,)."""
+    """Apply a dense layer to (n,)."""
     return values @ weights[f"{name}.weight"] + weights[f"{name}.bias"]
 
 
 def _branch(
     weights: Weights, picture: npt.NDArray[np.uint8], stem: tuple[Conv, ...], top: tuple[Conv, ...], name: str
 ) -> Array:
-    """Where a picture's key points are, and its map, as one vector."""
+    """Return the key point positions and the map of a picture as one vector."""
     values = picture.astype(np.float32) * np.float32(2 / 255) - np.float32(1)
     for layer in stem:
         values = relu(_convolve(weights, layer, values))
@@ -258,7 +260,7 @@ def _branch(
 
 
 def _convolve(weights: Weights, layer: Conv, values: Array) -> Array:
-    """A convolution of (h, w, c) with a border of zeros."""
+    """Convolve (h, w, c) with zero padding."""
     width, stride = layer.width, layer.stride
     kernel, bias = weights[f"{layer.name}.weight"], weights[f"{layer.name}.bias"]
     height, across, channels = values.shape

@@ -1,4 +1,4 @@
-"""``--vla-model=tiny``: the small learned policy, as one that answers in batches."""
+"""``--vla-model=tiny``: the small learned policy that ships, as a `BatchPolicy`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -29,20 +29,20 @@ from pytest_vla.policies.tokens import token_statistics
 Array = npt.NDArray[np.float32]
 
 DROPOUT = 0.1
-"""The share of hidden numbers that a sample goes without, as in training."""
+"""The share of hidden values that a sample drops, as in training."""
 _AGENTVIEW, _EYE_IN_HAND, _STATE = "agentview_image", "robot0_eye_in_hand_image", "state"
 _STATE_SIZE = 8
 
 
 @dataclass
 class TinySession:
-    """What belongs to one episode.
+    """The state of one episode.
 
     Attributes:
-        episode: whose.
-        text: (64,) what its instruction says.
-        before: the state at the previous question; None at the first.
-        gripper: the gripper's number of the last action that was executed; -1 at first.
+        episode: the episode.
+        text: (64,) the embedding of its instruction.
+        before: the state at the previous question, or None at the first.
+        gripper: the gripper value of the last executed action; initially -1.
     """
 
     episode: Episode
@@ -52,18 +52,18 @@ class TinySession:
 
     @property
     def steps(self) -> int:
-        """Steps of a chunk that are executed."""
+        """The number of steps of a chunk that are executed."""
         return min(self.episode.replan or REPLAN, CHUNK)
 
 
 class TinyPolicy:
-    """Weights that all episodes share.
+    """The policy tiny, whose weights all episodes share.
 
     Attributes:
-        max_batch: questions at once; each is answered on its own, so that a batch changes nothing.
+        max_batch: the most questions in one batch; each is computed on its own, so the batch does not matter.
         reads: the observations that are needed.
-        replan: steps of a chunk that are executed unless ``--vla-replan`` says otherwise.
-        digest: of the weights' file.
+        replan: the number of steps of a chunk that are executed, unless ``--vla-replan`` overrides it.
+        digest: the digest of the weights' file.
         trained: the checkpoint.
     """
 
@@ -91,15 +91,15 @@ class TinyPolicy:
         self.digest = trained.digest
 
     def begin(self, episode: Episode) -> TinySession:
-        """A session that has read its instruction."""
+        """Begin a session, and embed its instruction."""
         words = numbered(episode.instruction, self.trained.places)
         return TinySession(episode, read_text(self.trained.weights, words))
 
     def act(self, sessions: Sequence[TinySession], observations: Sequence[Observation]) -> list[Answer]:
-        """The chunks (8, 7), with samples, token probabilities and statistics where they are wished for.
+        """Return the chunks (8, 7), with samples, token probabilities and statistics for sessions that request them.
 
         Raises:
-            EpisodeError: ``policy-input``: pictures or a state that are missing, or other than it takes.
+            EpisodeError: ``policy-input``: pictures or a state are missing, or have another form than required.
         """
         return [self._answer(*pair) for pair in zip(sessions, observations, strict=True)]
 
@@ -123,18 +123,18 @@ class TinyPolicy:
 
 
 def _actions(logits: Array) -> npt.NDArray[np.float64]:
-    """Chunks (..., 8, 7) from what the network gives: the gripper opens or closes, the rest is within -1 and 1."""
+    """Return chunks (..., 8, 7) from the network's output: the gripper as -1 or 1, the rest clipped to [-1, 1]."""
     chunk = np.clip(logits.astype(np.float64), -1.0, 1.0)
     chunk[..., 6] = np.where(logits[..., 6] > 0, 1.0, -1.0)
     return chunk
 
 
 def _checked_state(observation: Observation) -> npt.NDArray[np.float64]:
-    """The state (8,). Raises EpisodeError where it is missing, or not of finite numbers."""
+    """Return the state (8,). Raises EpisodeError if it is missing, or not finite numbers."""
     given = _given(observation, _STATE)
     try:
         state = np.asarray(given)
-    except ValueError:  # of rows that are not alike
+    except ValueError:  # rows of different lengths
         state = np.array(None)
     if state.shape != (_STATE_SIZE,) or state.dtype.kind not in "fiu":
         kind = f"{state.dtype} {state.shape}" if state.shape else type(given).__name__
@@ -145,7 +145,7 @@ def _checked_state(observation: Observation) -> npt.NDArray[np.float64]:
 
 
 def _brought(observation: Observation, name: str, side: int) -> npt.NDArray[np.uint8]:
-    """A picture at the network's size. Raises EpisodeError where it cannot be brought to it by means over blocks."""
+    """Return a picture at the network's size. Raises EpisodeError if means over blocks cannot produce it."""
     picture: object = _given(observation, name)
     if (
         not isinstance(picture, np.ndarray)
@@ -164,7 +164,7 @@ def _brought(observation: Observation, name: str, side: int) -> npt.NDArray[np.u
 
 
 def _given(observation: Observation, name: str) -> object:
-    """What an observation has under a name. Raises EpisodeError where there is nothing."""
+    """Return an observation's value of this name. Raises EpisodeError if it is missing."""
     if name not in observation:
         needed = ", ".join(TinyPolicy.reads)
         raise EpisodeError("policy-input", f"tiny takes {needed}; this observation has no {name}")

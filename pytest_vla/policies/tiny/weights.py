@@ -1,4 +1,4 @@
-"""tiny's weights: a file of arrays that is checked before anything is computed with it."""
+"""tiny's weights: a file of arrays that is checked before it is used."""
 
 import hashlib
 import io
@@ -20,56 +20,59 @@ from pytest_vla.policies.tiny.network import Weights, shapes_of
 from pytest_vla.util.arrays import Unfit, read_bytes, unpacked_npz
 from pytest_vla.util.files import whole_file
 
-# tiny's reading: an instruction as numbers of words that it has learned.
+# tiny's reading: an instruction as numbers of learned words.
 
 NOTHING, UNKNOWN = 0, 1
-"""Numbers of no word, and of a word that was never learned."""
+"""The numbers for padding, and for a word that was never learned."""
 LONGEST = 32
-"""Words that are read; what follows is not."""
+"""The most words that are read; later words are ignored."""
 _WORD = re.compile(r"[^\W\d_]+|\d+")
 _APOSTROPHES = str.maketrans("", "", "'\N{RIGHT SINGLE QUOTATION MARK}")
 
 
 def tokens(instruction: str) -> list[str]:
-    """Its words, of any script, in lower case and without accents, and its numbers; an apostrophe joins.
+    """Return an instruction's words and numbers, in lower case and without accents; an apostrophe joins.
 
-    All else parts words. Texts that are the same by Unicode's compatibility (NFKC) give the same words.
+    Words may be in any script; every other character separates them. Texts that are equal by Unicode's compatibility
+    (NFKC) give the same words.
     """
     apart = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", instruction).lower())
-    # Marks of all kinds: some scripts write vowels as marks, which must not part a word either.
+    # Marks of all kinds: some scripts write vowels as marks, which must not split a word either.
     letters = "".join(character for character in apart if not unicodedata.category(character).startswith("M"))
     return _WORD.findall(unicodedata.normalize("NFC", letters).translate(_APOSTROPHES))
 
 
 def vocabulary_of(instructions: Iterable[str], least: int = 1) -> tuple[str, ...]:
-    """The words that occur at least so often, sorted; the places of `NOTHING` and `UNKNOWN` are empty texts."""
+    """Return the words that occur at least `least` times, sorted.
+
+    Two empty texts stand before them, for `NOTHING` and `UNKNOWN`.
+    """
     counts = Counter(word for instruction in instructions for word in tokens(instruction))
     return ("", "", *sorted(word for word, count in counts.items() if count >= least))
 
 
 def places_of(vocabulary: Iterable[str]) -> dict[str, int]:
-    """The number of each word of a vocabulary."""
+    """Return the number of each word of a vocabulary."""
     return {word: place for place, word in enumerate(vocabulary) if word}
 
 
 def numbered(instruction: str, places: Mapping[str, int], longest: int = LONGEST) -> npt.NDArray[np.int64]:
-    """An instruction as numbers of words (longest,).
+    """Return an instruction as numbers of words (longest,).
 
-    A word that was never learned is `UNKNOWN`; after the last word stands `NOTHING`; an instruction without words is
-    `NOTHING` throughout.
+    A word that was never learned is `UNKNOWN`. `NOTHING` fills the places after the last word.
     """
     found = [places.get(word, UNKNOWN) for word in tokens(instruction)[:longest]]
     return np.array(found + [NOTHING] * (longest - len(found)), dtype=np.int64)
 
 
 CHECKPOINTS = {"": "final.npz", "early": "early.npz"}
-"""The files that ship, by what stands after the @ of ``tiny@early``."""
+"""The files that ship, by the text after the @ in ``tiny@early``."""
 
 DIGESTS = {
     "": "04061fbabc0e72ffe2f237927bb83a2493da8354c927f552f3584205ece53533",
     "early": "1700633813bd1f9375766174bade5e5e1bfc9c4d818851dcf82a1be6088ca3b7",
 }
-"""sha256 of those files, which docs/explanation/tiny.md names too."""
+"""sha256 of those files, also listed in docs/explanation/tiny.md."""
 
 _WORDS, _ABOUT = "words", "about"
 _LIMIT = 64 * 1024 * 1024
@@ -77,13 +80,13 @@ _LIMIT = 64 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Trained:
-    """A checkpoint.
+    """A trained checkpoint of tiny.
 
     Attributes:
         weights: by name, float32, see `pytest_vla.policies.tiny.network`.
-        places: the number of each word that was learned.
-        about: how it was trained.
-        digest: sha256 (hex) of the file.
+        places: the number of each learned word.
+        about: a description of the training.
+        digest: the sha256 (hex) of the file.
     """
 
     weights: Weights
@@ -93,33 +96,33 @@ class Trained:
 
 
 def shipped(checkpoint: str) -> Path:
-    """The file of a checkpoint that ships: one of `CHECKPOINTS`."""
+    """Return the file of a checkpoint that ships: one of `CHECKPOINTS`."""
     return Path(__file__).parent / CHECKPOINTS[checkpoint]
 
 
 def load_shipped(checkpoint: str) -> Trained:
-    """A checkpoint that ships. Raises VlaError: its file is not the one that the numbers of the docs are of."""
+    """Load a checkpoint that ships. Raises VlaError if its file is not the one that the documentation evaluates."""
     path, expected = shipped(checkpoint), DIGESTS[checkpoint]
     found = load_weights(path)
     if found.digest != expected:
         raise VlaError(
             f"{path}: its sha256 is {found.digest[:8]}, expected {expected[:8]}: it is not the file that ships. "
-            "Install pytest-vla again, or name weights of your own: --vla-model=tiny:PATH.npz"
+            "Reinstall pytest-vla, or use your own weights: --vla-model=tiny:PATH.npz"
         )
     return found
 
 
 def load_weights(path: Path, parts: tuple[str, ...] = ("",)) -> Trained:
-    """A checkpoint from its file.
+    """Load a checkpoint from its file.
 
     Args:
-        path: of the file.
-        parts: how the names of the weights that are wanted begin; all of them if not given.
+        path: the file.
+        parts: prefixes of the weights to load; by default all.
 
     Raises:
-        VlaError: there is no such file, or it is cut, changed, or of something else.
+        VlaError: the file does not exist, or is truncated, changed, or not a checkpoint.
     """
-    mend = "expected an .npz that scripts/train_tiny.py wrote; for the ones that ship, install pytest-vla again"
+    mend = "expected an .npz written by scripts/train_tiny.py; for the files that ship, reinstall pytest-vla"
     if not path.is_file():
         raise VlaError(f"{path}: there is no such file; {mend}")
     try:
@@ -132,17 +135,17 @@ def load_weights(path: Path, parts: tuple[str, ...] = ("",)) -> Trained:
     except (Unfit, ValueError) as error:
         raise VlaError(f"{path}: {error}; {mend}") from error
     if not isinstance(about, dict):
-        raise VlaError(f"{path}: {_ABOUT} is no table; {mend}")
+        raise VlaError(f"{path}: {_ABOUT} is not a table; {mend}")
     if len(vocabulary) < 2 or vocabulary[NOTHING] or vocabulary[UNKNOWN]:
         raise VlaError(
-            f"{path}: {_WORDS} begins with {vocabulary[:2]}, expected two empty texts, the places of no word and of an "
-            f"unknown one; {mend}"
+            f"{path}: {_WORDS} begins with {vocabulary[:2]}, expected two empty texts, for padding and for an unknown "
+            f"word; {mend}"
         )
     weights: dict[str, npt.NDArray[np.float32]] = {}
     for name, shape in shapes.items():
         array = arrays[name]
         if array.shape != shape or array.dtype.kind != "f":
-            raise VlaError(f"{path}: {name} is {array.dtype} {array.shape}, expected numbers of shape {shape}; {mend}")
+            raise VlaError(f"{path}: {name} is {array.dtype} {array.shape}, expected floats of shape {shape}; {mend}")
         weights[name] = np.ascontiguousarray(array, dtype=np.float32)
         if not np.isfinite(weights[name]).all():
             raise VlaError(f"{path}: {name} has values that are not finite; {mend}")
@@ -150,13 +153,13 @@ def load_weights(path: Path, parts: tuple[str, ...] = ("",)) -> Trained:
 
 
 def save_weights(path: Path, weights: Weights, vocabulary: Sequence[str], about: Mapping[str, Any]) -> None:
-    """Writes a checkpoint, whole or not at all; the same content gives the same bytes.
+    """Write a checkpoint atomically; the same content gives the same bytes.
 
     Args:
-        path: of the file.
-        weights: by name; kept as float16.
-        vocabulary: the words by their numbers.
-        about: how it was trained; what JSON knows.
+        path: the file.
+        weights: by name; stored as float16.
+        vocabulary: the words in the order of their numbers.
+        about: a description of the training, as JSON values.
     """
     arrays: dict[str, npt.NDArray[Any]] = {
         _WORDS: np.array(vocabulary),

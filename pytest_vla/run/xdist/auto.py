@@ -1,7 +1,7 @@
-"""How many workers ``-n auto`` is where a policy's process answers them: more than there are cores.
+"""The number of workers of ``-n auto`` if a policy's process answers them: more than there are cores.
 
-While a worker waits for an answer its core has nothing to do. Two workers a core keep it busy for all but the slowest
-policies (docs/how-to/workers.md has the figures).
+While a worker waits for an answer its core is idle. Two workers per core keep it busy for all but the slowest policies
+(docs/how-to/workers.md has the figures).
 """
 
 import os
@@ -23,11 +23,11 @@ _KNOWN = ("xdist.plugin", "pytest_vla.plugin")
 
 @dataclass(frozen=True)
 class AutoWorkers:
-    """How many workers ``-n auto`` is, where that differs from pytest-xdist's number.
+    """The number of workers of ``-n auto``, if it differs from pytest-xdist's.
 
     Attributes:
-        cores: what pytest-xdist made of it.
-        number: how many workers it is instead.
+        cores: pytest-xdist's number.
+        number: the number of workers instead.
         why: the reason for that number.
     """
 
@@ -37,7 +37,7 @@ class AutoWorkers:
 
 
 def _is_auto(config: pytest.Config) -> bool:
-    """Whether ``-n auto`` was given, and neither a hook of the user nor pytest-xdist's variable says how many it is."""
+    """Whether ``-n auto`` was given, and neither a hook of the user nor pytest-xdist's variable sets its number."""
     # In `config.option` pytest-xdist has put its number by now.
     if getattr(config.known_args_namespace, "numprocesses", None) != "auto":
         return False
@@ -47,10 +47,10 @@ def _is_auto(config: pytest.Config) -> bool:
 
 
 def widen_auto(context: RunContext) -> None:
-    """Have ``-n auto`` start more workers than cores, where a policy's process is likely to answer them.
+    """Have ``-n auto`` start more workers than cores if a policy's process is likely to answer them.
 
     Args:
-        context: of the controller, before pytest-xdist reads how many workers there are to be.
+        context: the controller's context, before pytest-xdist reads the number of workers.
 
     Raises:
         VlaError: there is no such policy.
@@ -88,7 +88,7 @@ def is_of_cluster(config: pytest.Config) -> bool:
 
 
 def narrow_auto(context: RunContext, specs: list[Any]) -> None:
-    """Start as many workers as pytest-xdist says, after all: each worker loads the policy for itself."""
+    """Restore pytest-xdist's number of workers, because each worker loads the policy itself."""
     auto, option = context.findings.auto_workers, context.config.option
     if auto is None:
         return
@@ -99,17 +99,17 @@ def narrow_auto(context: RunContext, specs: list[Any]) -> None:
 
 
 def auto_workers(cores: int, episodes: int, room: int | None) -> tuple[int, str]:
-    """How many workers ``-n auto`` is, never fewer than cores, and what that number is for.
+    """Return the number of workers of ``-n auto``, never less than the cores, and the reason for it.
 
     Args:
-        cores: that pytest-xdist counts.
-        episodes: that are to run.
-        room: workers that the memory holds; None: not known.
+        cores: the cores that pytest-xdist counts.
+        episodes: the number of episodes to run.
+        room: the number of workers that fit into the memory, or None if not known.
     """
     bounds = {
-        "a core has nothing to do while its worker waits for the policy": WORKERS_A_CORE * cores,
-        f"{episodes} episodes are no work for more": episodes // EPISODES_A_WORKER,
-        "the memory holds no more": WORKERS_A_CORE * cores if room is None else room,
+        "a core is idle while its worker waits for the policy": WORKERS_A_CORE * cores,
+        f"{episodes} episodes do not need more": episodes // EPISODES_A_WORKER,
+        "more do not fit into the memory": WORKERS_A_CORE * cores if room is None else room,
     }
     why = min(bounds, key=bounds.__getitem__)
     return max(cores, bounds[why]), why

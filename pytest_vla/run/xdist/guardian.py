@@ -1,8 +1,8 @@
-"""A process between the controller and a worker: when the worker ends, however it does, it ends what the worker left.
+"""A process between the controller and a worker: after the worker ends, it ends the processes that the worker left.
 
-Run as a file by a bare interpreter: ``python -I -S guardian.py [--parent PID] COMMAND...``; imports nothing of ours.
-Linux alone gives it the orphans of its worker, whoever started them and wherever they moved to. With ``--parent`` it
-ends worker and orphans when that process, which started it, is gone, too, and when it is asked to by SIGTERM.
+It is run as a file by a bare interpreter, ``python -I -S guardian.py [--parent PID] COMMAND...``, and imports nothing
+of ours. Only Linux gives it the orphans of its worker, whoever started them and wherever they moved to. With
+``--parent`` it also ends worker and orphans when that process, which started it, is gone, and on SIGTERM.
 """
 
 import ctypes
@@ -23,7 +23,7 @@ _TRACKER_SECONDS, _LONGEST_WAIT = 2.0, 10.0
 
 
 def main(command: list[str]) -> int:
-    """Runs a command. Returns its exit code once nothing of it is left."""
+    """Run a command. Returns its exit code after all of its processes have ended."""
     libc = ctypes.CDLL(None, use_errno=True)
     # Until each side has decided on its own: Ctrl-C is for the worker.
     signal.pthread_sigmask(signal.SIG_BLOCK, _DECIDED)
@@ -65,7 +65,7 @@ def main(command: list[str]) -> int:
 
 
 def _end_children() -> None:
-    """Kills all children, and those that become ours by it, until there are none or they cannot be killed."""
+    """Kill all children, and orphans that become ours by it, until there are none or they cannot be killed."""
     began, pause = time.monotonic(), _SHORTEST_PAUSE
     while (age := time.monotonic() - began) < _LONGEST_WAIT:
         for pid in _children():

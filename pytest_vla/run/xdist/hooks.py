@@ -1,6 +1,6 @@
-"""The controller's side of what it and its workers tell each other; `pytest_vla.run.xdist.worker` is the workers'.
+"""The controller's side of the messages between it and its workers; `pytest_vla.run.xdist.worker` is the workers' side.
 
-Registered only where pytest-xdist is: its hooks are unknown elsewhere.
+It is registered only if pytest-xdist is loaded: without it, its hooks are unknown.
 """
 
 import copy
@@ -75,7 +75,7 @@ _GUARDIAN = Path(__file__).with_name("guardian.py")
 
 
 class Controller:
-    """The controller's hooks of xdist."""
+    """The controller's hooks of pytest-xdist."""
 
     def __init__(self, context: RunContext, results: Results, policy: PolicyOfWorkers, far: FarWorkers | None) -> None:
         self._context, self._results, self._policy, self._far = context, results, policy, far
@@ -106,23 +106,23 @@ class Controller:
         }
 
     def pytest_sessionstart(self) -> None:
-        """xdist's schedulers by scope hand out an item that kills its worker for ever, or wait for ever."""
+        """Refuse values of ``--dist`` under which a dying worker, a gate, a time limit or a cluster would not work."""
         how = self._config.getoption("dist")
         if self._runs_episodes and how in BY_SCOPE and self._config.pluginmanager.hasplugin("dsession"):
             raise pytest.UsageError(
-                f"--dist={how}: under it xdist cannot go on when a worker dies, and episodes would be lost. Give "
-                "--dist=load, which keeps a scene on its worker, or --dist=worksteal"
+                f"--dist={how} cannot recover when a worker dies, so episodes would be lost. Use --dist=load (keeps a "
+                "scene on its worker) or --dist=worksteal"
             )
         if self._far is not None and how != "load":
             raise pytest.UsageError(
-                f"--dist={how}: it waits until every worker has come, and one of a cluster may come in an hour: leave "
-                "--dist out (--dist=load keeps a scene on its worker)"
+                f"--dist={how} waits for every worker, and one in a cluster may come an hour later: leave --dist out "
+                "(--dist=load keeps a scene on its worker)"
             )
         settings = self._selection.settings
         if is_gated(self._selection) and settings.gate == SEQUENTIAL and how not in ("no", "load"):
             raise pytest.UsageError(
-                f"--dist={how}: a sequential gate looks at rounds, and only --dist=load (or -n alone) runs them one "
-                "after the other: leave --dist out, or say --vla-gate=fixed"
+                f"--dist={how}: a sequential gate needs its rounds in order, which only --dist=load (or -n alone) "
+                "keeps: leave --dist out, or use --vla-gate=fixed"
             )
         if self._limit is not None and how not in ("no", "load"):
             raise pytest.UsageError(
@@ -131,7 +131,7 @@ class Controller:
             )
 
     def pytest_xdist_setupnodes(self, specs: Sequence[Any]) -> None:
-        """Before the first worker is started: whatever its policy starts is to end with it."""
+        """Have a guardian start each worker, so that all processes of a worker end with it."""
         settings = self._selection.settings
         if settings.model is None:
             return
@@ -142,7 +142,7 @@ class Controller:
             self._watch = WorkerWatch(settings.timeout)
 
     def pytest_configure_node(self, node: Any) -> None:
-        """A worker is about to start."""
+        """Give a new worker its input and its channel."""
         served = self._policy.served(node.workerinput["workerid"])
         ahead = None if self._far is None else self._far.ahead(node.gateway.id)
         handed = Handed(str(self._run), self._context.resumption, served, ahead)
@@ -162,7 +162,7 @@ class Controller:
     # After a project's own choice, before xdist's.
     @pytest.hookimpl(trylast=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> "VlaScheduling | None":
-        """Ours in the place of `load`, which `--dist` says also where nobody asked for it."""
+        """Return our scheduler in place of ``--dist=load``, which is also pytest-xdist's default."""
         if not (self._runs_episodes or self._far is not None) or config.getoption("dist") != "load":
             return None
         from pytest_vla.run.xdist.pool import Pool
@@ -175,7 +175,7 @@ class Controller:
         return VlaScheduling(config, log, self._items_of, pool, is_over=is_over, waits=waits)
 
     def pytest_xdist_node_collection_finished(self, node: Any, ids: Sequence[str]) -> None:
-        """The first worker has collected, and the others have the same items."""
+        """Begin the run with the first worker's items; the other workers have the same."""
         from xdist.workermanage import parse_tx_spec_config
 
         if not ids and self._only_new_episodes and not is_empty_shard(self._context):
@@ -189,7 +189,7 @@ class Controller:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_testnodedown(self, node: Any, error: object | None) -> None:
-        """A worker that Ctrl-C reached has not crashed."""
+        """Forget a worker that has ended, and keep whether Ctrl-C ended it."""
         if self._watch is not None:
             self._watch.remove(node.gateway.id)
         self._interrupted = self._interrupted or error == "keyboard-interrupt"
@@ -200,7 +200,7 @@ class Controller:
     # After other plugins, which may have it run again: handed out twice, it would be run twice.
     @pytest.hookimpl(trylast=True)
     def pytest_handlecrashitem(self, crashitem: str, report: Any, sched: Any) -> None:
-        """A worker died in this item. The first time, the episode is to run again; then it is an error."""
+        """Run an episode again whose worker died; the second time it becomes an error."""
         if crashitem not in self._cases:
             return
         if self._interrupted:
@@ -240,13 +240,13 @@ class Controller:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """What was to run again does."""
+        """Stop waiting for an item's rerun, since its report has come."""
         if report.outcome != "rerun":
             self._awaited.pop(report.nodeid, None)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """What was to run again, and found no worker, is an error. A run that was stopped has it left."""
+        """Record an error for each awaited rerun that found no worker; in a run that was stopped it is left."""
         if exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
             return
         if self._limit is not None and self._limit.is_up:
@@ -259,7 +259,7 @@ class Controller:
             self._config.hook.pytest_runtest_logreport(report=report)
 
     def pytest_unconfigure(self) -> None:
-        """The last worker has ended."""
+        """Stop the watch over workers."""
         if self._watch is not None:
             self._watch.close()
 
@@ -272,7 +272,7 @@ class Controller:
         return bool(self._selection.settings.model_typed or self._selection.named)
 
     def _lose(self, report: Any, message: str | None, hung: bool) -> None:
-        """An episode ends as an error, with a record."""
+        """Record a lost episode as an error."""
         from pytest_vla.episode.rollout import Conditions, lost_episode
         from pytest_vla.errors import CRASHED, TIMEOUT
 
@@ -306,7 +306,7 @@ class Controller:
         return self._limit is None or self._limit.may_begin(time_budget.clock())
 
     def _hear(self, worker: str, sent: Any) -> None:
-        """Give a worker's message to its handler. Called by execnet, in a thread of its own."""
+        """Pass a worker's message to its handler. Called by execnet, in a thread of its own."""
         try:
             message = read_message(sent)
         except VlaError as error:
@@ -379,13 +379,13 @@ class Controller:
 
 
 def _guarded(python: str | None) -> str | None:
-    """The command that starts a worker's interpreter under a guardian, as a shell would read it.
+    """Return the command that starts a worker's interpreter under a guardian, as a shell command.
 
     Args:
-        python: the command without one; None: this interpreter.
+        python: the command without a guardian, or None for this interpreter.
 
     Returns:
-        The command; where this system has no such thing, `python`.
+        The command, or `python` on systems other than Linux.
     """
     if sys.platform != "linux":
         return python
@@ -393,7 +393,7 @@ def _guarded(python: str | None) -> str | None:
 
 
 def _process_of(gateway: Any, far: FarWorkers | None) -> tuple[int | None, Callable[[], None]]:
-    """A worker's process, where it is on this machine, and what ends it."""
+    """Return a worker's process id, if it is on this machine, and a function that kills it."""
     if far is not None:
         return None, partial(far.kill, gateway.id)
     if not gateway.spec.popen or gateway.spec.via:
@@ -409,7 +409,7 @@ def _process_of(gateway: Any, far: FarWorkers | None) -> tuple[int | None, Calla
 
 
 def _reruns(sched: Any, node: str) -> bool:
-    """Have a scheduler hand out a crashed item again. Returns whether it does."""
+    """Have a scheduler hand out a crashed item again. Returns whether it will."""
     try:
         sched.mark_test_pending(node)
     except NotImplementedError:
@@ -427,13 +427,13 @@ LOOK_SECONDS = 0.5
 
 @dataclass
 class _Watched:
-    """A worker.
+    """A worker under watch.
 
     Attributes:
-        pid: its process on this machine; None: it is on another.
-        kill: ends it.
-        spent: seconds since its episode began; None: it is in none.
-        stopped: seconds for which it has been stopped.
+        pid: its process id, or None if it is on another machine.
+        kill: kills it.
+        spent: seconds since its episode began, or None if it is in none.
+        stopped: seconds for which it has been stopped (SIGSTOP).
     """
 
     pid: int | None
@@ -443,13 +443,13 @@ class _Watched:
 
 
 class WorkerWatch:
-    """Kills workers whose episode is past limit and grace, and those that are stopped for as long, wherever they are.
+    """The controller's watch: kills workers whose episode is past limit and grace, and those stopped for as long.
 
-    Belongs to the controller; may be told from any thread.
+    Its methods can be called from any thread.
     """
 
     def __init__(self, limit: float) -> None:
-        """Starts a thread.
+        """Start the watch's thread.
 
         Args:
             limit: seconds of ``--vla-timeout``.
@@ -461,33 +461,33 @@ class WorkerWatch:
         threading.Thread(target=self._run, name="vla-watch", daemon=True).start()
 
     def add(self, worker: str, pid: int | None, kill: Callable[[], None]) -> None:
-        """A worker has come.
+        """Watch a worker.
 
         Args:
             worker: its id.
-            pid: its process on this machine; None: it is on another.
-            kill: ends it, also where it is stopped.
+            pid: its process id, or None if it is on another machine.
+            kill: kills it, even if it is stopped.
         """
         with self._lock:
             self._workers[worker] = _Watched(pid, kill)
 
     def episode(self, worker: str, runs: bool) -> None:
-        """A worker's episode has begun, or ended."""
+        """Start or stop the clock of a worker's episode."""
         with self._lock:
             if worker in self._workers:
                 self._workers[worker].spent = 0.0 if runs else None
 
     def remove(self, worker: str) -> None:
-        """A worker is gone."""
+        """Stop watching a worker."""
         with self._lock:
             self._workers.pop(worker, None)
 
     def why_killed(self, worker: str) -> str | None:
-        """Why a worker was killed; None: it was not."""
+        """Return the reason why a worker was killed, or None if it was not."""
         return self._killed.get(worker)
 
     def close(self) -> None:
-        """Ends the thread."""
+        """End the thread."""
         self._closing.set()
 
     def _run(self) -> None:

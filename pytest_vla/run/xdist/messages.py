@@ -72,10 +72,10 @@ class ShardPlanned(Message):
 
 @dataclass(frozen=True)
 class WallLimit(Message):
-    """A limit of wall time is in force in the worker, or is not any more: the controller ends a worker that is frozen.
+    """A wall-time limit begins or ends in the worker: the controller kills a worker that is frozen.
 
     Attributes:
-        in_force: whether it is.
+        in_force: whether the limit is in force.
     """
 
     NAME = "wall_limit"
@@ -87,8 +87,8 @@ class Preparing(Message):
     """The worker prepares something that takes long before an episode can begin.
 
     Attributes:
-        what: in words.
-        ended: whether it is done.
+        what: a short description.
+        ended: whether the preparation has ended.
     """
 
     NAME = "preparing"

@@ -1,6 +1,6 @@
-"""The policy's processes as part of a run with workers: started before the first worker, ended after the last.
+"""The policy's processes in a run with workers: started before the first worker, ended after the last.
 
-Registered only where pytest-xdist is.
+The plugin is registered only if pytest-xdist is loaded.
 """
 
 import os
@@ -44,14 +44,14 @@ _LONG_LOAD = 2.0
 
 @dataclass(frozen=True)
 class ServedPolicy:
-    """Where a worker finds the policy; of texts and numbers, as it goes to the worker.
+    """The address and description of the policy's process, in texts and numbers, as a worker gets it.
 
     Attributes:
-        path: of the socket; empty: the process is on another machine, or not known yet.
-        secret: of the run, in hex.
-        about: what the policy says of itself, as a table.
-        patience: seconds after which a process that died is not waited for any more.
-        network: of a cluster, where it listens for other machines, as a table.
+        path: the socket's path; empty if the process is on another machine, or its place is not known yet.
+        secret: the run's secret, in hex.
+        about: the policy's description, as a table.
+        patience: seconds for which a worker waits for a process that died.
+        network: in a cluster, its address for other machines, as a table.
     """
 
     path: str
@@ -61,7 +61,7 @@ class ServedPolicy:
     network: dict[str, Any] | None = None
 
     def address(self) -> "Places":
-        """Where the policy's process listens."""
+        """Return the address of the policy's process."""
         from pytest_vla.serving.process import PolicyAddress
 
         if self.network is not None or not self.path:
@@ -69,17 +69,17 @@ class ServedPolicy:
         return PolicyAddress(Path(self.path), bytes.fromhex(self.secret))
 
     def said(self) -> "About":
-        """What the policy says of itself."""
+        """Return the policy's description of itself."""
         from pytest_vla.serving.process import About
 
         return About(**self.about)
 
 
 def places_of(table: Mapping[str, Any]) -> "tuple[PolicyAddress | NetworkAddress, ...]":
-    """Where a copy of the policy listens, by what the controller tells of it; empty: nowhere yet.
+    """Return the addresses of a copy of the policy from the controller's table; empty if there is none yet.
 
     Raises:
-        VlaError: there is none any more, and why.
+        VlaError: there is none any more, with the reason.
     """
     from pytest_vla.serving.handshake import NetworkAddress
     from pytest_vla.serving.process import PolicyAddress
@@ -95,15 +95,15 @@ def places_of(table: Mapping[str, Any]) -> "tuple[PolicyAddress | NetworkAddress
 
 
 def where_now(far: "FarSide") -> "Places":
-    """Where a worker of a cluster finds the policy by now. Raises VlaError: nowhere any more."""
+    """Return the policy's present addresses for a worker of a cluster. Raises VlaError if there are none any more."""
     return places_of(far.policy(ASK_SECONDS) or {})
 
 
 class PolicyOfWorkers:
-    """The controller's hooks around the policy's processes.
+    """The controller's hooks for the policy's processes.
 
     Args:
-        context: of the controller.
+        context: the controller's context.
         far: workers on other machines, or None.
     """
 
@@ -115,17 +115,17 @@ class PolicyOfWorkers:
 
     @property
     def about(self) -> "About | None":
-        """What the policy says of itself; None where workers load it for themselves."""
+        """The policy's description of itself, or None if workers load the policy themselves."""
         replicas = self._far_replicas or self._replicas
         return None if replicas is None else replicas.about
 
     def places(self, worker: str) -> dict[str, Any]:
-        """Whom a worker of a cluster is to ask by now, for `places_of`."""
+        """Return the table, for `places_of`, of the copy that a worker of a cluster is to ask now."""
         assert self._far is not None
         return {} if self._far_replicas is None else self._far_replicas.places(worker, self._far.node_of(worker))
 
     def served(self, worker: str) -> ServedPolicy | None:
-        """What a worker of this name (``gw3``) is told; None: it is to load the policy for itself."""
+        """Return the policy's address for a worker (``gw3``), or None if the worker is to load the policy itself."""
         if self._far_replicas is not None:
             return self._served_far(self._far_replicas, worker)
         if self._replicas is None:
@@ -137,7 +137,7 @@ class PolicyOfWorkers:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_xdist_setupnodes(self, specs: Any) -> None:
-        """Before the first worker is started: load the policy, where all workers are to share it."""
+        """Load the policy before the first worker is started, if all workers are to share it."""
         from pytest_vla.policies.in_memory import live_policy
         from pytest_vla.policies.load import may_batch
 
@@ -180,7 +180,7 @@ class PolicyOfWorkers:
             line.drop()
             narrow_auto(self._context, specs)
             if isinstance(error, NotShared) or time.monotonic() - began > _LONG_LOAD:
-                self._tell(f"{error}: each of the {len(specs)} workers loads it for itself")
+                self._tell(f"{error}: each of the {len(specs)} workers loads its own copy")
         except (VlaError, OSError) as error:
             line.drop()
             raise pytest.UsageError(printable_lines(f"{NO_POLICY}{error}")) from error
@@ -197,7 +197,7 @@ class PolicyOfWorkers:
             self._context.findings.utilisation = Utilisation(seen, len(specs), most, room)
 
     def _begun_far(self, far: "FarWorkers", workers: int, line: LoadingLine) -> "FarReplicas":
-        """Copies of the policy in the cluster. Raises VlaError, NotBatched."""
+        """Start copies of the policy in the cluster. Raises VlaError, NotBatched."""
         from pytest_vla.run.xdist.ray_workers import worker_variables
         from pytest_vla.scale.far_replicas import FarReplicas
 
@@ -222,7 +222,7 @@ class PolicyOfWorkers:
         return ServedPolicy(path, "", asdict(replicas.about), replicas.patience, table.get("network"))
 
     def _keep_printed(self, text: bytes) -> None:
-        """What a copy printed goes to the run's folder."""
+        """Append a copy's output to the log in the run's folder."""
         log = self._context.folder / LOG
         # A run without a log is a run all the same.
         with suppress(OSError):
@@ -231,7 +231,7 @@ class PolicyOfWorkers:
                 stream.write(text)
 
     def pytest_testnodedown(self, node: Any) -> None:
-        """A worker is gone: its place at a copy of the policy is free."""
+        """Release an ended worker's place at a copy of the policy."""
         if self._far_replicas is not None:
             self._far_replicas.release(node.gateway.id)
 
@@ -245,7 +245,7 @@ class PolicyOfWorkers:
             raise pytest.UsageError(printable_lines(str(error))) from error
 
     def _tell(self, text: str) -> None:
-        """Shows what happened to the processes; from any thread, since pytest's own may wait for all workers."""
+        """Print a line on the processes; from any thread, since pytest's own may wait for all workers."""
         from pytest_vla.run.progress import write_apart
 
         reporter = self._config.pluginmanager.getplugin("terminalreporter")
@@ -258,7 +258,7 @@ class PolicyOfWorkers:
             reporter.write_line(printable_lines(f"vla: {text}"))
 
     def pytest_unconfigure(self) -> None:
-        """The last worker has ended."""
+        """End the policy's processes after the last worker."""
         for replicas in (self._replicas, self._far_replicas):
             if replicas is not None:
                 replicas.close()

@@ -1,17 +1,17 @@
-"""Which item a free worker gets next. Pure: no pytest, no xdist.
+"""The choice of the next item for a free worker. Pure: no pytest, no xdist.
 
-The policy, which asks of an item only its scene and its estimated seconds:
+The rules use only an item's scene and its estimated seconds:
 
 1. A worker stays with its scene while the scene has items; loading another scene costs about a second.
-2. Otherwise it takes the scene that no worker is on, the one with the most remaining work first; where there is none,
-   it joins the scene with the most remaining work per worker on it. So scenes are split over workers only where they
-   are fewer than the workers, or at the end; there nobody waits while there are items, since an idle worker costs
-   more than a scene to load.
+2. After that it takes the scene without a worker that has the most remaining work. If every scene has a worker, it
+   joins the scene with the most remaining work per worker. So scenes are split over workers only if there are fewer
+   scenes than workers, or at the end. No worker waits while there are items, since an idle worker costs more than
+   loading a scene.
 3. Within a scene the longest item comes first, so that the last ones are short.
-4. Items of one group, tests that share an episode, go to one worker, one after the other: each that has one of them
-   simulates the episode.
+4. Items of one group, tests that share an episode, go to one worker, one after the other: each worker that has one of
+   them simulates the episode.
 
-Items without a scene are a scene of their own that costs nothing to load, in the order given. Ties are broken by the
+Items without a scene form a scene of their own that costs nothing to load, in the order given. Ties are broken by the
 order given: the same calls always have the same answers.
 """
 
@@ -26,9 +26,16 @@ LOADING_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class PoolItem:
-    """One thing to run: its place in the order given, its scene (None: it needs none), its estimated seconds, the group
-    that is to stay together (None: it is alone), the round in which its turn comes, and its place there, where rounds
-    have an order (`TurnPool` alone asks for both)."""
+    """An item to run.
+
+    Attributes:
+        index: its place in the order given.
+        scene: the name of its scene, or None if it needs none.
+        seconds: its estimated duration.
+        group: the group of items that stay on one worker, or None.
+        turn: its round, used by `TurnPool` only.
+        place: its place in the round, used by `TurnPool` only.
+    """
 
     index: int
     scene: str | None
@@ -40,7 +47,7 @@ class PoolItem:
 
 @dataclass(eq=False)
 class _Scene:
-    """The items of one scene that are still to be handed out."""
+    """The items of one scene that are not handed out yet."""
 
     name: str | None
     order: int
@@ -51,7 +58,7 @@ class _Scene:
 
 @dataclass(eq=False)
 class _Worker:
-    """Where a worker is: the scene of its last item, and the one that it has loaded."""
+    """A worker's scenes: that of its last item, and the one that it has loaded."""
 
     scene: _Scene | None = None
     loaded: _Scene | None = None
@@ -66,7 +73,7 @@ class Pool:
     """
 
     def __init__(self, items: Iterable[PoolItem]) -> None:
-        """All items are in the pool. Raises ValueError where estimated seconds are negative or not finite."""
+        """Put all items into the pool. Raises ValueError if estimated seconds are negative or not finite."""
         self._scenes: dict[str | None, _Scene] = {}
         self._workers: dict[Hashable, _Worker] = {}
         self._occupied: dict[str | None, _Scene] = {}
@@ -93,11 +100,11 @@ class Pool:
         heapify(self._free)
 
     def __len__(self) -> int:
-        """How many items are in the pool."""
+        """Return the number of items in the pool."""
         return self._count
 
     def take(self, worker: Hashable) -> PoolItem | None:
-        """The next item of a worker; None where there is none for it. A worker is known from its first call on."""
+        """Return the next item of a worker, or None if there is none for it. The first call makes the worker known."""
         if not self.has(worker):
             return None
         place = self._workers.setdefault(worker, _Worker())
@@ -116,17 +123,17 @@ class Pool:
         return item
 
     def has(self, worker: Hashable) -> bool:
-        """Whether there is an item for this worker: one for anyone, or of the group that it is on."""
+        """Whether there is an item for this worker: one for any worker, or one of its present group."""
         place = self._workers.get(worker)
         return bool(self._open or (place is not None and place.kept))
 
     def stays(self, worker: Hashable) -> bool:
-        """Whether the worker's next item is of a scene that it has loaded, or needs none."""
+        """Whether the worker's next item belongs to a scene that it has loaded, or needs no scene."""
         place = self._workers.get(worker)
         return place is not None and (bool(place.kept) or self._own(place) is not None)
 
     def put_back(self, item: PoolItem) -> None:
-        """An item that was handed out and is to be run all the same, again or by another worker."""
+        """Put back an item that was handed out, to be run by any worker."""
         if item.group is not None:
             if (place := self._on.get(item.group)) is not None:
                 place.kept.append(item)
@@ -142,7 +149,7 @@ class Pool:
         self._offer(scene)
 
     def remove_worker(self, worker: Hashable) -> None:
-        """The worker takes nothing any more; its scene is free for others. Nothing happens where it is not known."""
+        """Remove a worker, which frees its scene for other workers. An unknown worker is ignored."""
         if place := self._workers.pop(worker, None):
             self._move(place, None)
             self._on = {group: other for group, other in self._on.items() if other is not place}
@@ -184,7 +191,7 @@ class Pool:
             self._offer(left)
 
     def _offer(self, scene: _Scene) -> None:
-        """Let the scene be found, if no worker is on it any more."""
+        """Make a scene available, if no worker is on it any more."""
         if scene.workers:
             return
         self._occupied.pop(scene.name, None)

@@ -1,8 +1,8 @@
 """``--vla-ray``: the workers of ``-n N`` on the machines of a Ray cluster; the controller's hooks.
 
-To pytest-xdist and to all that stands on it (order, crashes, ``-x``, gates, the live line) they are workers like any
-other. What differs: a worker comes when there is room for it (`late`), its files come over its connection
-(`pytest_vla.run.xdist.worker`), and a worker that goes with its machine has not crashed by its own fault.
+To pytest-xdist and all code on top of it (order, crashes, ``-x``, gates, the live line) they are ordinary workers.
+Three things differ: a worker comes when there is room for it (`LateWorkers`), its files come over its connection
+(`pytest_vla.run.xdist.worker`), and the loss of its machine does not count as a crash of the worker.
 """
 
 import os
@@ -45,7 +45,7 @@ _ARRAYS = ".npz"
 
 
 class Incoming:
-    """Takes files, part by part; may be told from any thread.
+    """Writes files from far workers, part by part, into the run's folder; can be called from any thread.
 
     Args:
         run: the run's folder.
@@ -60,7 +60,7 @@ class Incoming:
         self._trouble = ""
 
     def add(self, worker: str, name: str, part: bytes, is_last: bool) -> None:
-        """A part of a file has come. Where it cannot be written, `place` says so: nobody waits for this call."""
+        """Add a part of a file. A write error is raised later, by `place`, as no caller waits for this call."""
         try:
             self._add(worker, name, part, is_last)
         except (OSError, VlaError) as error:
@@ -89,7 +89,7 @@ class Incoming:
                 stream.write(whole)
 
     def place(self, worker: str, name: str) -> str:
-        """Where the trajectory lies here that a worker's record names. Raises VlaError: a file could not be written."""
+        """Return the local name of a trajectory that a worker's record names. Raises VlaError for a write error."""
         if self._trouble:
             raise VlaError(self._trouble)
         with self._lock:
@@ -97,7 +97,7 @@ class Incoming:
             return placed.popleft() if placed else name
 
     def forget(self, worker: str) -> None:
-        """A worker is gone: what it had begun to send is dropped."""
+        """Drop the incomplete files of a worker that has ended."""
         with self._lock:
             for key in [key for key in self._parts if key[0] == worker]:
                 del self._parts[key]
@@ -123,7 +123,7 @@ _LOOK_SECONDS, _WAITING_SECONDS = 1.0, 30.0
 
 
 class FarWorkers:
-    """Starts the workers, and knows what became of them."""
+    """The workers in a Ray cluster: starts them, and keeps how each ended."""
 
     def __init__(self, context: RunContext) -> None:
         self._config, self._selection, self._run = context.config, context.selection, context.folder
@@ -163,23 +163,23 @@ class FarWorkers:
         wanted, largest = self._selection.settings.ray_cpus, self.cluster.largest()
         if wanted > largest:
             raise pytest.UsageError(
-                f"--vla-ray-cpus={wanted:g}: no node has so many processors, the largest has {largest:g}: no worker "
-                "would ever have room"
+                f"--vla-ray-cpus={wanted:g}: no node has that many processors (the largest has {largest:g}), so no "
+                "worker could start"
             )
         room = int(cpus / wanted)
         told = f"Ray: {counted(len(nodes), 'node')}, {cpus:g} processors, {gpus:g} GPUs"
         if room < len(specs):
-            told += f"; {room} of the {len(specs)} workers begin, the others when there is room"
+            told += f"; {room} of the {len(specs)} workers start now, the others when there is room"
         self._tell(told)
         threading.Thread(target=self._look_after, name="vla-far", daemon=True).start()
         for node in nodes:
             if node.ahead:
                 way = "ahead" if node.ahead > 0 else "behind"
                 told = f"the clock of node {node.name} is {abs(node.ahead):.1f} s {way}"
-                self._tell(f"{told}: its episodes' times are set right by that")
+                self._tell(f"{told}: its episodes' times are corrected")
 
     def joined(self) -> "RayCluster":
-        """The cluster. Raises VlaError: it cannot be joined, or machines of it lack what they need."""
+        """Return the cluster, joined. Raises VlaError if it cannot be joined, or its machines lack something."""
         from pytest_vla.scale.ray_cluster import RayCluster
 
         if self.cluster is None:
@@ -189,25 +189,25 @@ class FarWorkers:
         return self.cluster
 
     def ahead(self, worker: str) -> float:
-        """Seconds by which the clock of a worker's machine is ahead of this one's."""
+        """Return the seconds by which the clock of a worker's machine is ahead of this one's."""
         return self._ahead[worker]
 
     def node_of(self, worker: str) -> str | None:
-        """The id of the node that a worker is on."""
+        """Return the id of a worker's node."""
         return self._actors[worker].node
 
     def kill(self, worker: str) -> None:
-        """Ends a worker, wherever it hangs; from any thread."""
+        """Kill a worker, wherever it hangs; from any thread."""
         assert self.cluster is not None
         self.cluster.kill(self._actors[worker])
         self._hang_up(worker)
 
     def gone(self, worker: str, error: object | None) -> None:
-        """A worker has ended; its place in the cluster is free for others, before another is started.
+        """Free the place of an ended worker in the cluster, before another is started.
 
         Args:
             worker: its name.
-            error: pytest-xdist's; None: it had nothing left to do.
+            error: pytest-xdist's error, or None if the worker had nothing left to do.
         """
         self._active.discard(worker)
         if error is None:
@@ -216,11 +216,11 @@ class FarWorkers:
             self._ends[worker] = self._find_out(worker)
 
     def ended(self, worker: str) -> tuple[bool, str]:
-        """What became of a worker that is gone: whether its machine went, and a few words of it."""
+        """Return how a worker ended: whether its machine was lost, and a short description."""
         return self._ends[worker]
 
     def _find_out(self, worker: str) -> tuple[bool, str]:
-        """Likewise, asked for now. What it wrote on a hang comes to the run's folder."""
+        """Ask the host how a worker ended, and copy its hang traceback into the run's folder."""
         from pytest_vla.scale.ray_cluster import ActorGone
 
         assert self.cluster is not None
@@ -248,7 +248,7 @@ class FarWorkers:
     # After the policy's copies are ended, which are in the cluster too.
     @pytest.hookimpl(trylast=True)
     def pytest_unconfigure(self) -> None:
-        """The last worker has ended."""
+        """End all workers and leave the cluster."""
         self._closing.set()
         if self._switchboard is not None:
             self._switchboard.close()
@@ -283,12 +283,12 @@ class FarWorkers:
             )
 
     def _folders(self) -> list[str]:
-        """That are to be there before a worker starts: pytest makes the last part of its own alone."""
+        """Return the folders that a worker needs before its start: pytest makes only the last part of its own."""
         factory = getattr(self._config, "_tmp_path_factory", None)
         return [] if factory is None else [str(factory.getbasetemp())]
 
     def _answer(self, worker: str, connection: socket.socket) -> None:
-        """A worker's machine calls."""
+        """Take the connection of a worker's machine."""
         with self._lock:
             actor = self._actors.get(worker)
             self._connections[worker] = connection
@@ -308,7 +308,7 @@ class FarWorkers:
             self._failed(worker, f"{error}; {words}", by_machine)
 
     def _failed(self, worker: str, why: str, by_machine: bool) -> None:
-        """A worker's actor could not be made, or is gone before the worker came."""
+        """Take note that a worker's actor could not be made, or was lost before the worker came."""
         if self._late is None:
             return
         # Not where it is not wanted any more, or has come.
@@ -321,7 +321,7 @@ class FarWorkers:
                 self._tell(f"worker {worker} could not be started: {why}")
 
     def _look_after(self) -> None:
-        """Tells where no worker has a place to run, and ends the run where its time is up meanwhile."""
+        """Report that no worker has room, and end the run if its time is up before one has."""
         idle = told = 0.0
         while not self._closing.wait(_LOOK_SECONDS):
             if self._late is None or self._active or not self._late.awaited:
@@ -332,15 +332,16 @@ class FarWorkers:
             if limit is not None and not limit.may_begin(time_budget.clock()):
                 settings = self._selection.settings
                 self._tell(
-                    f"time was up ({time_budget.limit_text(limit, settings)}) before a worker had room", loud=True
+                    f"time limit reached ({time_budget.limit_text(limit, settings)}) before a worker had room",
+                    loud=True,
                 )
                 self._late.end()
                 return
             if idle - told >= _WAITING_SECONDS:
                 told = idle
                 self._tell(
-                    f"no worker has room in the cluster, for {idle:.0f} s: waiting for a node or for processors that "
-                    "others have taken (`ray status`); Ctrl-C ends it",
+                    f"no room for a worker in the cluster for {idle:.0f} s: waiting for a node or for free processors "
+                    "(`ray status`); Ctrl-C stops the run",
                     loud=True,
                 )
 
@@ -364,7 +365,7 @@ class FarWorkers:
 
 
 def grant_a_worker(config: pytest.Config) -> None:
-    """One more worker may fail: xdist's limit is on workers that fail for ever, and this one failed for another reason.
+    """Raise xdist's limit of worker restarts by one, as this worker failed through no fault of its own.
 
     Args:
         config: the controller's.
@@ -376,7 +377,7 @@ def grant_a_worker(config: pytest.Config) -> None:
 
 
 def workers_of_cluster(config: pytest.Config) -> int:
-    """How many workers ``-n auto`` is: as many as the cluster has processors for by now.
+    """Return the number of workers of ``-n auto``: as many as the cluster has processors for now.
 
     Raises:
         UsageError: it cannot be joined.
@@ -392,12 +393,12 @@ def workers_of_cluster(config: pytest.Config) -> int:
 
 
 def address_of(said: str) -> str | None:
-    """What `RayCluster` takes for an option's value."""
+    """Return `RayCluster`'s address for a value of ``--vla-ray``."""
     return None if said == "auto" else said
 
 
 def wanted_of(selection: Selection, config: pytest.Config) -> "NodeRequirements":
-    """What a machine of the cluster has to have to run this. Raises VlaError: this one has not got the data."""
+    """Return the requirements for a machine of the cluster. Raises VlaError if this machine lacks the data."""
     from pytest_vla.scale.node_facts import node_facts
     from pytest_vla.scale.nodes import NodeRequirements, data_digest, uses_fetched, wanted_table
 
@@ -420,12 +421,12 @@ def wanted_of(selection: Selection, config: pytest.Config) -> "NodeRequirements"
 
 
 def _cases(selection: Selection) -> list[Any]:
-    """One of each task."""
+    """Return one case of each task."""
     return [*{(case.suite, case.task_key): case for cases in selection.cases.values() for case in cases}.values()]
 
 
 def worker_variables(variables: Mapping[str, str]) -> dict[str, str | None]:
-    """Of an environment what workers on other machines are to have: all but what is of one machine or session."""
+    """Return the environment for far workers: all variables but those of one machine or session."""
     return {
         name: value
         for name, value in variables.items()
@@ -437,12 +438,12 @@ def worker_variables(variables: Mapping[str, str]) -> dict[str, str | None]:
 
 
 class FarIO:
-    """Reads and writes a socket.
+    """A socket with execnet's interface for reading and writing.
 
     Args:
         connection: connected, blocking; belongs to this object.
         execmodel: execnet's.
-        kill: ends what is at the other end.
+        kill: kills the worker at the other end.
     """
 
     def __init__(self, connection: socket.socket, execmodel: Any, kill: Callable[[], None]) -> None:
@@ -450,7 +451,7 @@ class FarIO:
         self._connection, self._stream = connection, connection.makefile("rb")
 
     def read(self, numbytes: int) -> bytes:
-        """So many bytes. Raises EOFError: the other end is gone."""
+        """Read exactly `numbytes` bytes. Raises EOFError if the connection is closed."""
         try:
             found = self._stream.read(numbytes)
         except (OSError, ValueError) as error:
@@ -460,21 +461,21 @@ class FarIO:
         return found
 
     def write(self, data: bytes) -> None:
-        """Sends all of it. Raises OSError."""
+        """Send all of the data. Raises OSError."""
         self._connection.sendall(data)
 
     def close_read(self) -> None:
-        """Nothing more is read."""
+        """Close the reading side."""
         with suppress(OSError):
             self._connection.shutdown(socket.SHUT_RD)
 
     def close_write(self) -> None:
-        """Nothing more is written."""
+        """Close the writing side."""
         with suppress(OSError):
             self._connection.shutdown(socket.SHUT_WR)
 
     def wait(self) -> None:
-        """Its process is waited for by who started it."""
+        """Do nothing: the host waits for the worker's process."""
 
 
 # Workers of pytest-xdist that come when there is a machine for them: none is waited for, and none has to come.
@@ -490,13 +491,13 @@ _ARRIVED, _END = "vla_arrived", "vla_end"
 
 @dataclass
 class _Awaited:
-    """What stands for the gateway of a worker that has not come."""
+    """A stand-in for the gateway of a worker that has not come yet."""
 
     spec: Any
     id: str
 
     def exit(self) -> None:
-        """There is nothing to end."""
+        """Do nothing: there is no process yet."""
 
 
 class LateWorkers:
@@ -504,8 +505,8 @@ class LateWorkers:
 
     Args:
         dsession: pytest-xdist's plugin of this session.
-        start: called with the name of a worker that is wanted, and with `arrived`'s first argument; does not wait.
-        drop: called with the name of one that is not wanted any more and has not come.
+        start: called with the name of a worker that is wanted; does not wait.
+        drop: called with the name of a worker that is not wanted any more and has not come.
     """
 
     def __init__(self, dsession: Any, start: Callable[[str], None], drop: Callable[[str], None]) -> None:
@@ -521,19 +522,19 @@ class LateWorkers:
 
     @property
     def awaited(self) -> int:
-        """How many workers have not come."""
+        """The number of workers that have not come yet."""
         return len(self._awaited)
 
     def arrived(self, name: str, connection: socket.socket, kill: Callable[[], None]) -> None:
-        """A worker's machine has called; from any thread.
+        """Take a worker whose machine has called; from any thread.
 
         Args:
-            name: of the worker.
+            name: the worker's name.
             connection: leads to a bare interpreter, which reads it as its standard input.
-            kill: ends the worker.
+            kill: kills the worker.
 
         Raises:
-            OSError, EOFError: it is gone already.
+            OSError, EOFError: the worker is gone already.
             KeyError: it is not wanted any more.
         """
         spec: Any = execnet.XSpec(f"popen//id={name}//execmodel=main_thread_only")
@@ -547,7 +548,7 @@ class LateWorkers:
         put((_ARRIVED, {"node": node, "gateway": gateway}))
 
     def lost(self, name: str, why: str) -> None:
-        """A worker that has not come will not; another is started, as if it had crashed. From any thread.
+        """Give up a worker that will not come; another is started, as after a crash. From any thread.
 
         Raises:
             KeyError: it is not wanted any more, or has come.
@@ -556,7 +557,7 @@ class LateWorkers:
         put(("errordown", {"node": node, "error": why}))
 
     def end(self) -> None:
-        """The run is to end, though nothing has run; from any thread."""
+        """End the run although nothing has run; from any thread."""
         for _, put in [*self._awaited.values()][:1]:
             put((_END, {}))
 
@@ -568,7 +569,7 @@ class LateWorkers:
         return node
 
     def _take(self, node: WorkerController, gateway: execnet.Gateway) -> None:
-        """In xdist's own thread: a worker is there."""
+        """Enter a worker that has come, in xdist's own thread."""
         name = gateway.id
         self._manager.group._register(gateway)
         # At once: another thread may tell at this moment that it is lost.
@@ -598,7 +599,7 @@ class LateWorkers:
                 self._leave(node, put)
 
     def _leave(self, node: WorkerController, put: PutEvent) -> None:
-        """A worker ends that has done nothing."""
+        """Report the end of a worker that has done nothing."""
         node.workeroutput = {"exitstatus": int(pytest.ExitCode.OK), "shouldfail": False, "shouldstop": False}
         node._down = True
         put(("workerfinished", {"node": node}))

@@ -1,7 +1,7 @@
 """pytest-xdist's scheduler for episodes: hands out the items of a `pytest_vla.run.xdist.pool.Pool`, or `TurnPool`.
 
-A worker starts an item only when it knows of a further one, or that there is none. So each has two, the one that it
-runs and the next; where the pool is empty it is told at once to end with what it has.
+A worker starts an item only after it has got the next one, or has been told that there is none. So each worker has two
+items: the one that it runs and the next one. When the pool is empty, workers end after the items that they have.
 """
 
 from collections import deque
@@ -28,17 +28,18 @@ _Queue = list[tuple[int, int, PoolItem]]
 
 
 class TurnPool:
-    """The items that are not handed out yet; as `pytest_vla.run.xdist.pool.Pool`.
+    """The items that are not handed out yet, with the interface of `pytest_vla.run.xdist.pool.Pool`.
 
     Handing out an item takes O(rounds + scenes of its round).
     """
 
     def __init__(self, items: Iterable[PoolItem], is_strict: bool = False) -> None:
-        """All items are in the pool.
+        """Put all items into the pool.
 
         Args:
             items: in the order given.
-            is_strict: whether each comes at its place; else workers stay with their scenes within a round.
+            is_strict: whether items come exactly in the order of their places; else workers stay with their scenes
+                within a round.
         """
         self._is_strict = is_strict
         # Of each round its queues: one by scene, or one for all.
@@ -52,11 +53,11 @@ class TurnPool:
             self.put_back(item)
 
     def __len__(self) -> int:
-        """How many items are in the pool."""
+        """Return the number of items in the pool."""
         return self._count
 
     def take(self, worker: Hashable) -> PoolItem | None:
-        """The next item of a worker; None where there is none. A worker is known from its first call on."""
+        """Return the next item of a worker, or None if there is none. The first call makes the worker known."""
         if not self.has(worker):
             return None
         self._count -= 1
@@ -77,11 +78,11 @@ class TurnPool:
         return item
 
     def has(self, worker: Hashable) -> bool:
-        """Whether there is an item for this worker: one for anyone, or of the group that it is on."""
+        """Whether there is an item for this worker: one for any worker, or one of its present group."""
         return bool(self._rounds or self._kept.get(worker))
 
     def stays(self, worker: Hashable) -> bool:
-        """Whether the worker's next item is of its scene."""
+        """Whether the worker's next item belongs to its scene."""
         if self._kept.get(worker):
             return True
         own = self._scenes.get(worker)
@@ -91,7 +92,7 @@ class TurnPool:
         return queues[None][0][-1].scene == own if self._is_strict else own in queues
 
     def put_back(self, item: PoolItem) -> None:
-        """An item that was handed out and is to be run all the same, again or by another worker."""
+        """Put back an item that was handed out, to be run by any worker."""
         self._count += 1
         if item.group is not None:
             if item.group in self._behind:
@@ -102,7 +103,7 @@ class TurnPool:
         heappush(queue, (item.place, item.index, item))
 
     def remove_worker(self, worker: Hashable) -> None:
-        """The worker takes nothing any more; its scene is free for others."""
+        """Remove a worker, which frees its scene for other workers."""
         self._scenes.pop(worker, None)
         kept = self._kept.pop(worker, ())
         self._count -= len(kept)
@@ -110,7 +111,7 @@ class TurnPool:
             self.put_back(item)
 
     def _scene_for(self, worker: Hashable, scenes: dict[str | None, _Queue]) -> str | None:
-        """Its own, else one that no worker is on, else the first."""
+        """Return the worker's own scene, else one without a worker, else the first."""
         own, others = self._scenes.get(worker), {scene for who, scene in self._scenes.items() if who != worker}
         return min(scenes, key=lambda each: (each != own, each in others, scenes[each][0][:2]))
 
@@ -120,7 +121,7 @@ QUEUED = 2
 
 
 class VlaScheduling:
-    """Implements `xdist.scheduler.Scheduling`. `xdist.dsession.DSession` calls it, from one thread."""
+    """The scheduler of episodes, an `xdist.scheduler.Scheduling`, which `DSession` calls from one thread."""
 
     def __init__(
         self,
@@ -131,14 +132,14 @@ class VlaScheduling:
         is_over: Callable[[], bool] = lambda: False,
         waits: bool = True,
     ) -> None:
-        """Nothing is known before the workers are up.
+        """Start without workers and items.
 
         Args:
             config: the controller's.
             log: for ``--debug``.
-            items_of: the items of node ids, in their order; `PoolItem.index` is the place in the list.
-            pool_of: what hands them out.
-            is_over: whether nothing more is to be handed out, such as where time is up.
+            items_of: returns the items of node ids, in their order; `PoolItem.index` is the place in the list.
+            pool_of: makes the pool that hands them out.
+            is_over: whether nothing more may be handed out, for example after a time limit.
             waits: whether nothing begins before all workers have collected; else the first one begins.
         """
         self.config = config
@@ -166,7 +167,7 @@ class VlaScheduling:
 
     @property
     def tests_finished(self) -> bool:
-        """Whether nothing is left to hand out and no worker needs to be told so; xdist then ends the run."""
+        """Whether nothing is left to hand out and every worker knows it; xdist then ends the run."""
         waiting = self._pool or any(len(queued) >= QUEUED for queued in self._queued.values())
         return self.collection_is_completed and not waiting
 
@@ -176,12 +177,12 @@ class VlaScheduling:
         return bool(self._pool) or any(self._queued.values())
 
     def add_node(self, node: WorkerController) -> None:
-        """A worker is up. It gets nothing before it has collected."""
+        """Add a worker. It gets nothing before it has collected."""
         self._queued[node] = []
         self._collecting.add(node)
 
     def add_node_collection(self, node: WorkerController, collection: Sequence[str]) -> None:
-        """A worker has collected. One that replaces another and finds other items gets nothing, and is reported."""
+        """Add a worker's collection; a replacement that finds other items is reported, and gets nothing."""
         if node not in self._collecting:
             # It came when all seemed to be done, and was told to end before a crash left something to do.
             return
@@ -203,32 +204,32 @@ class VlaScheduling:
             self._pool = Pool(())
 
     def schedule(self) -> None:
-        """Hand out the first items; called again when a worker has come later."""
+        """Hand out the first items; called again after each later worker."""
         if self.collection is None:
             self._start()
         self._feed_all()
 
     def mark_test_complete(self, node: WorkerController, item_index: int, duration: float = 0) -> None:
-        """A worker has run an item; it gets another."""
+        """Give a worker its next item, as it has run one."""
         self._queued[node].remove(item_index)
         self._feed(node)
 
     def mark_test_pending(self, item: str) -> None:
-        """Run an item again that was given out, as `pytest_handlecrashitem` may ask."""
+        """Put back an item that was handed out, as `pytest_handlecrashitem` may ask."""
         self._pool.put_back(self._items[self._indices[item]])
 
     def remove_pending_tests_from_node(self, node: WorkerController, indices: Sequence[int]) -> None:
-        """A worker has given items back, which ours are never asked to."""
+        """Put back a worker's items; our workers are never asked for that."""
         for index in indices:
             self._queued[node].remove(index)
             self._pool.put_back(self._items[index])
         self._feed(node)
 
     def remove_node(self, node: WorkerController) -> str | None:
-        """A worker has ended or crashed. Returns the item that it crashed in, if any; its others are run elsewhere.
+        """Remove an ended worker, and put its items back. Returns the item in which it crashed, if any.
 
         Raises:
-            KeyError: it was never up, which xdist expects.
+            KeyError: it was never added; xdist expects this.
         """
         queued = self._queued.pop(node)
         self._collecting.discard(node)
@@ -244,7 +245,7 @@ class VlaScheduling:
         return crashed
 
     def _start(self) -> None:
-        """Fill the pool. It stays empty, which ends the run, where the workers have collected different items."""
+        """Fill the pool. It stays empty, which ends the run, if the workers have collected different items."""
         (first, collection), *others = self._collections.items()
         differing = [(node, other) for node, other in others if other != collection]
         for node, other in differing:
@@ -259,7 +260,7 @@ class VlaScheduling:
         self._collections.clear()
 
     def _feed_all(self) -> None:
-        """Give every worker what it needs, the one with the least to do first."""
+        """Give every worker its items, starting with the one that has the least to do."""
         self._end_in_time()
         while hungry := [node for node in self._open if self._is_hungry(node) and self._pool.has(node)]:
             self._give(min(hungry, key=self._load))
@@ -267,7 +268,7 @@ class VlaScheduling:
             self._feed(node)
 
     def _end_in_time(self) -> None:
-        """What is left in the pool then is left of the run."""
+        """Empty the pool after the time limit; its items are left for a resumed run."""
         if self._pool and self._is_over():
             self._pool = Pool(())
 

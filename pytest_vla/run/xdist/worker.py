@@ -1,7 +1,7 @@
-"""A worker's side of what it and the controller tell each other.
+"""A worker's side of the messages between it and the controller.
 
-xdist's own messages have ids alone. So each worker has a channel of its own, and `pytest_vla.run.xdist.messages` lists
-what goes over it.
+xdist's own messages carry ids only. So each worker has a channel of its own; `pytest_vla.run.xdist.messages` lists its
+messages.
 """
 
 import dataclasses
@@ -46,13 +46,13 @@ CHANNEL = "vla_channel"
 
 @dataclass(frozen=True)
 class Handed:
-    """What a worker is given.
+    """The controller's input for a worker.
 
     Attributes:
-        run: the run's folder, where the controller is.
-        resumption: what is left of a run that is gone on with.
-        served: where the policy is.
-        ahead: of a worker on another machine, seconds by which its clock is ahead; None: it is on this one.
+        run: the run's folder on the controller's machine.
+        resumption: the resumed run, or None.
+        served: the policy's address, or None.
+        ahead: for a worker on another machine, seconds by which its clock is ahead; None for one on this machine.
     """
 
     run: str
@@ -62,7 +62,7 @@ class Handed:
 
 
 def handed_over(config: pytest.Config) -> Handed | None:
-    """What this worker was given; None in any other process."""
+    """Return the controller's input for this worker, or None in any other process."""
     text = getattr(config, "workerinput", {}).get(WORKER_INPUT)
     if text is None:
         return None
@@ -74,12 +74,12 @@ def handed_over(config: pytest.Config) -> Handed | None:
 
 
 class Worker:
-    """The worker's hooks."""
+    """The hooks of a worker."""
 
     # Before xdist tells that this worker has collected.
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Tell the controller which items run an episode."""
+        """Send the controller the collected episodes."""
         context = context_of(session.config)
         if context.channel is not None:
             context.channel.send(wire(cases_message(collected_of(session.items))))
@@ -88,18 +88,18 @@ class Worker:
 
 
 def channel_of(config: pytest.Config) -> Any:
-    """Return the channel of this worker to its controller; None in any other process."""
+    """Return this worker's channel to its controller, or None in any other process."""
     return getattr(config, "workerinput", {}).get(CHANNEL)
 
 
 def cases_message(found: Collected) -> CasesCollected:
-    """Return the message that says which episodes a worker has collected."""
+    """Return the message with the collected episodes of a worker."""
     told = {node: (found.names[node], found.shared.get(node), astuple(case)) for node, case in found.cases.items()}
     return CasesCollected(json.dumps(told))
 
 
 def ask_controller(context: RunContext) -> bool:
-    """Whether a worker is to begin its next item; the controller has the clock."""
+    """Whether a worker may begin its next item; the controller has the clock."""
     channel = context.channel
     try:
         if context.far_side is not None:
@@ -116,11 +116,11 @@ def ask_controller(context: RunContext) -> bool:
 
 @contextmanager
 def told_controller(context: RunContext, limit: float | None) -> Iterator[None]:
-    """Tell the controller that the block has a limit of wall time: it can end a worker that is frozen.
+    """Report to the controller that the block has a wall-time limit, so that it can kill a frozen worker.
 
     Args:
-        context: of the process, a worker or not.
-        limit: seconds; None: there is no limit.
+        context: the context of the process, a worker or not.
+        limit: seconds, or None for no limit.
     """
     if limit is None:
         yield
@@ -133,7 +133,7 @@ def told_controller(context: RunContext, limit: float | None) -> Iterator[None]:
 
 
 def lift_controllers_limit(context: RunContext) -> None:
-    """Tell the controller that no limit is in force in this process any more."""
+    """Report to the controller that this process has no wall-time limit any more."""
     _tell_controller(context, WallLimit(in_force=False))
 
 
@@ -155,11 +155,11 @@ _LOOK_SECONDS = 1.0
 
 
 class FarSide:
-    """This worker's end of what it and the controller tell each other beside xdist's messages.
+    """A far worker's end of the messages between it and the controller.
 
     Args:
         channel: leads to the controller.
-        run: the run's folder here.
+        run: the run's folder on this machine.
         ahead: seconds by which this machine's clock is ahead of the controller's.
     """
 
@@ -174,7 +174,7 @@ class FarSide:
         channel.setcallback(self._hear)
 
     def send_file(self, name: str) -> None:
-        """Sends a file of the run's folder, by its name in it; it is this machine's no more.
+        """Send a file of the run's folder to the controller, and delete it here.
 
         Raises:
             OSError: it cannot be read, or the controller is gone.
@@ -189,13 +189,13 @@ class FarSide:
         path.unlink()
 
     def on_time(self, started: str) -> str:
-        """A time of this machine's clock by the controller's; ISO 8601."""
+        """Convert an ISO 8601 time from this machine's clock to the controller's."""
         if not self._ahead:
             return started
         return (datetime.fromisoformat(started) - timedelta(seconds=self._ahead)).isoformat()
 
     def policy(self, seconds: float) -> dict[str, Any] | None:
-        """Where the policy is by now, by the controller; None: it does not say within so many seconds."""
+        """Ask the controller for the policy's present address; None without an answer within `seconds`."""
         while not self._answers.empty():
             self._answers.get()
         try:
@@ -205,7 +205,7 @@ class FarSide:
             return None
 
     def may_begin(self) -> bool:
-        """Whether the next item is to be begun, by the controller's clock. Raises OSError: the controller is gone."""
+        """Whether the next item may begin, by the controller's clock. Raises OSError if the controller is gone."""
         self._channel.send(wire(MayBegin()))
         while True:
             try:
@@ -215,17 +215,17 @@ class FarSide:
                     raise OSError("the controller is gone") from None
 
     def _hear(self, sent: Any) -> None:
-        """Take an answer of the controller's. Called by execnet, in a thread of its own."""
+        """Take the controller's answer. Called by execnet, in a thread of its own."""
         message = read_message(sent)
         if message is not None and (handle := self._handlers.get(message.NAME)) is not None:
             handle(message)
 
 
 def scratch_of(run: str) -> Path:
-    """A run's folder on this machine, in the worker's own.
+    """Return the run's folder on this machine, within the worker's own folder.
 
     Args:
-        run: its folder where the controller is.
+        run: the run's folder on the controller's machine.
     """
     return Path(os.environ[SCRATCH]) / Path(run).name
 

@@ -1,1 +1,1 @@
-"""What is wrong with a task file, by its text alone: one module a sort of check, findings with stable codes."""
+"""Checks of a task file by its text alone: one module for each sort of check, findings with stable codes."""

@@ -24,14 +24,14 @@ from pytest_vla.util.documents import read_xml
 
 
 def check_text(task: TaskText) -> Iterator[LintFinding]:
-    """Everything that is wrong with a task's text, as far as it could be read."""
+    """Yield all findings on a task's text, as far as it could be read."""
     yield from task.findings
     if task.problem is not None:
         for check in (check_things, check_regions, check_conditions, check_movers):
             yield from check(task, task.problem)
 
 
-# What a task's text says of its things' models: parts, geoms, sizes, and how long a state of them is.
+# Checks of a task's text against its things' models: parts, geoms, sizes, and the length of a state.
 
 _ROBOT = 1 + 9 + 9
 """Numbers of a state that are no thing's: time, and position and velocity of seven joints and two fingers."""
@@ -42,7 +42,7 @@ FactsOf = Callable[[Declaration], ModelFacts | None]
 
 @lru_cache(512)
 def read_model(path: Path) -> ModelFacts | None:
-    """What a model's file says; None where it is none that can be read."""
+    """Return the facts of a model's file, or None if it is no readable model."""
     try:
         root = read_xml(path)
         body = root.find("./worldbody/body/body[@name='object']")
@@ -65,7 +65,7 @@ def read_model(path: Path) -> ModelFacts | None:
 
 
 def _groups(root: ElementTree.Element) -> Mapping[str, str]:
-    """The groups that classes of defaults give their geoms."""
+    """Return the geom groups that default classes set."""
     found = {}
     for default in root.iter("default"):
         geom = default.find("./geom")
@@ -77,7 +77,7 @@ def _groups(root: ElementTree.Element) -> Mapping[str, str]:
 def check_models(
     task: TaskText, problem: Problem, facts_of: FactsOf, category_of: CategoryOf = lambda item: None
 ) -> Iterator[LintFinding]:
-    """What of a task's text its models do not have."""
+    """Yield findings on names and numbers in a task's text that its models do not have."""
     facts = {item.name: facts_of(item) for item in (*problem.fixtures, *problem.objects)}
     yield from check_names(task, problem, facts, category_of)
     yield from _parts(task, problem, facts)
@@ -99,7 +99,7 @@ def _parts(task: TaskText, problem: Problem, facts: Facts) -> Iterator[LintFindi
 
 
 def _whole_fixtures(task: TaskText, problem: Problem, facts: Facts) -> Iterator[LintFinding]:
-    """(On THING CABINET), where the cabinet has a site for its top."""
+    """Yield findings on (On THING CABINET) if the cabinet has a site for its top."""
     fixtures = {item.name for item in problem.fixtures}
     for literal in leaves(problem.goal):
         names = names_of(literal)
@@ -111,8 +111,8 @@ def _whole_fixtures(task: TaskText, problem: Problem, facts: Facts) -> Iterator[
             yield task.found(
                 "G006",
                 literal,
-                f"{literal} holds where {names[0]} touches any part of {names[1]} above its origin, in a drawer too, "
-                f"within some cm of its middle, and not at its edge; name a part: (On {names[0]} {names[1]}_{top})",
+                f"{literal} holds if {names[0]} touches any part of {names[1]} above its origin within some cm "
+                f"of its middle, even in a drawer, but not at its edge; name a part: (On {names[0]} {names[1]}_{top})",
             )
 
 
@@ -131,7 +131,7 @@ def _geoms(task: TaskText, problem: Problem, facts: Facts) -> Iterator[LintFindi
 
 
 def _small(task: TaskText, problem: Problem, facts: Facts) -> Iterator[LintFinding]:
-    """Regions narrower than what is placed in them, where upstream shrinks them by its radius: one finding a file."""
+    """Yield a finding on regions narrower than their object, which upstream shrinks by its radius: one per file."""
     place = place_of(problem)
     if place is None or not place.keep_inside:
         return
@@ -152,13 +152,13 @@ def _small(task: TaskText, problem: Problem, facts: Facts) -> Iterator[LintFindi
         yield task.found(
             "R003",
             region,
-            f"{name} is wider than the region {region.name}, which is shrunk by its radius at each side and turned "
-            f"inside out: its place may be drawn {100 * beyond:.1f} cm outside ({len(found)} such in this file)",
+            f"{name} is wider than the region {region.name}, which upstream shrinks by its radius on each side: "
+            f"its place may be drawn {100 * beyond:.1f} cm outside ({len(found)} such regions in this file)",
         )
 
 
 def state_length(problem: Problem, facts_of: FactsOf) -> int | None:
-    """The numbers of an init state, [time, qpos, qvel]; None where a model cannot be read."""
+    """Compute the length of an init state, [time, qpos, qvel], or None if a model cannot be read."""
     place = place_of(problem)
     total = _ROBOT
     for item in (*problem.fixtures, *problem.objects):

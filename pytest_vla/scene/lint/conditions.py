@@ -28,20 +28,20 @@ from pytest_vla.scene.sections import Declaration
 from pytest_vla.scene.workspaces import Judging
 from pytest_vla.util.text import counted
 
-# What the names in a task's text stand for, as far as text and models tell it.
+# The meaning of the names in a task's text, as far as text and models show it.
 
 _BOX = 3
 
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """Of a category's model.
+    """The facts of a category's model that literals depend on.
 
     Attributes:
-        joints: how many it has itself; objects have a free one beside them.
-        sites: of its parts, by their names: what its regions are.
-        contacts: the number by which a literal can mean each geom that collides (group 0), None where its name ends in
-            none; see `pytest_vla.scene.accepted.geom_number`.
+        joints: how many it has itself; objects have a free joint beside them.
+        sites: of its parts, by their names: the sites of its regions.
+        contacts: for each colliding geom (group 0) the number by which a literal can refer to it, or None if its
+            name does not end in a number; see `pytest_vla.scene.accepted.geom_number`.
         radius: seen from above, m.
     """
 
@@ -52,7 +52,7 @@ class ModelFacts:
 
 
 Facts = Mapping[str, ModelFacts | None]
-"""Of things, by their names; what is not in it is not known."""
+"""The facts of things, by their names; missing ones are not known."""
 
 
 def things_of(problem: Problem) -> dict[str, Declaration]:
@@ -64,7 +64,7 @@ def things_of(problem: Problem) -> dict[str, Declaration]:
 
 
 def is_declared(problem: Problem, literal: Literal) -> bool:
-    """Whether all that a literal names is declared; what is not is a finding of its own."""
+    """Whether all names in a literal are declared; an undeclared name is a finding of its own."""
     known = {item.name for item in (*problem.objects, *problem.fixtures)}
     known |= {region.key for region in problem.regions if region.target in known} | {GRIPPER}
     return all(argument in known for argument in literal.arguments if isinstance(argument, str))
@@ -74,9 +74,11 @@ class Names:
     """The names of a problem."""
 
     def __init__(self, problem: Problem, facts: Facts | None = None) -> None:
-        """Args:
-        problem: whose.
-        facts: of its things' models; where they are not known, regions are taken to be there.
+        """Collect the names of a problem.
+
+        Args:
+            problem: the problem.
+            facts: of its things' models; if they are not known, regions are assumed to exist.
         """
         self._place = place_of(problem)
         self._things = things_of(problem)
@@ -94,11 +96,11 @@ class Names:
         if name not in self._regions:
             return HAND if name == GRIPPER else None
         if self.owner(name) is None:
-            # Without a rectangle it is told as a region.
+            # A region without a rectangle is reported as a region.
             return ZONE if self._place is None or self._place.name in name else None
         part, model = self.part(name), self._facts.get(self._regions[name].target)
         if part is None:
-            # A part that is not there is told as a region, unless that has a rectangle.
+            # A missing part is reported as a region, unless that has a rectangle.
             return REGION if model is None or not self._regions[name].ranges else None
         return REGION if len(part.size) == _BOX else PART
 
@@ -109,7 +111,7 @@ class Names:
         return None if is_zone else self._things.get(region.target)
 
     def thing(self, name: str) -> Declaration | None:
-        """Return the object or fixture that a name, or the region that it is of, stands for; None: there is none."""
+        """Return the object or fixture that a name, or its region, stands for, or None."""
         return self._things.get(name) or (self.owner(name) if name in self._regions else None)
 
     def part(self, name: str) -> PartSite | None:
@@ -146,7 +148,7 @@ _RANGES = {"open": "open_range", "close": "close_range", "turnon": "turn_on_rang
 
 
 def check_conditions(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
-    """What is wrong with :goal and :cost."""
+    """Yield findings on :goal and :cost."""
     yield from _cut_off(task, problem.goal, "G001", "goal", ":goal")
     yield from _cut_off(task, problem.cost, "C001", "cost", ":cost")
     catalogue = catalogue_of(problem)
@@ -169,7 +171,7 @@ def check_conditions(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
 
 
 def leaves(literals: Iterable[Literal]) -> Iterator[Literal]:
-    """The literals, and those in connectives instead of these."""
+    """Yield the literals; for a connective, the literals inside it."""
     for literal in literals:
         if literal.predicate in CONNECTIVES:
             yield from leaves(inner for inner in literal.arguments if isinstance(inner, Literal))
@@ -193,17 +195,17 @@ def _cut_off(
 
 
 CategoryOf = Callable[[Declaration], Category | None]
-"""Gives the category of an object or fixture; None: it is not known."""
+"""Returns the category of an object or fixture, or None if it is not known."""
 
 
 def check_names(task: TaskText, problem: Problem, facts: Facts, category_of: CategoryOf) -> Iterator[LintFinding]:
-    """Literals that a run refuses, by any rules, by what they name.
+    """Yield findings on literals that a run refuses, by any rules, because of their names.
 
     Args:
-        task: of the problem.
+        task: the problem's task.
         problem: its goal and costs.
         facts: of its things' models, as far as they are known.
-        category_of: what its things are.
+        category_of: returns the category of a thing.
     """
     place, by_text, names = place_of(problem), Names(problem), Names(problem, facts)
     known = tuple(things_of(problem))
@@ -213,7 +215,7 @@ def check_names(task: TaskText, problem: Problem, facts: Facts, category_of: Cat
                 continue
             judging = place.judging if place is not None and code == "G007" else None
             why = _no_goal(literal, judging, task.rules) if judging is not None else None
-            # What the text refuses, it says once, whatever models say of it.
+            # A refusal because of the text is reported once, without the models' refusal.
             why = why or refusal(literal, by_text.kind, known) or refusal(literal, names.kind, known)
             if why is not None:
                 yield task.found(code, literal, f"{literal}: {why}")
@@ -222,17 +224,17 @@ def check_names(task: TaskText, problem: Problem, facts: Facts, category_of: Cat
 
 
 def _no_goal(literal: Literal, judging: Judging, rules: str) -> str | None:
-    """Why no goal of a problem class can be a literal; None: one can."""
+    """Return why a literal cannot be a goal in a problem class, or None if it can."""
     if literal.predicate not in judging.goals:
         return "this predicate cannot be a goal of LIBERO's tasks; put it under :cost, or name a VLA-Arena class"
     # Upstream's code compares with the reset's draw, and knows no collision.
     if (literal.predicate == "fall" and rules == PAPER) or (literal.predicate == "collide" and rules in (PAPER, OURS)):
-        return "no goal can ask for it, as it goes by how a thing stood before; put it under :cost"
+        return "it cannot be a goal, because it depends on how the thing stood before; put it under :cost"
     return None
 
 
 def _stateless(literal: Literal, names: Names, category_of: CategoryOf) -> str | None:
-    """Why a thing is never open, closed, on or off; None: it may be."""
+    """Return why a thing can never be open, closed, on or off, or None if it can."""
     if literal.predicate not in _STATES:
         return None
     (name,) = names_of(literal)
@@ -246,7 +248,10 @@ def _stateless(literal: Literal, names: Names, category_of: CategoryOf) -> str |
 
 
 def _crashing(task: TaskText, problem: Problem, literals: tuple[Literal, ...], code: str) -> Iterator[LintFinding]:
-    """What upstream's code raises at. It cuts other groups than the first off, and looks into no connective."""
+    """Yield findings on literals that make upstream's code raise.
+
+    Upstream cuts off all groups but the first, and does not look into connectives.
+    """
     names = Names(problem)
     for literal in literals:
         if literal.group > 0 or not is_declared(problem, literal):
@@ -272,8 +277,8 @@ def _crash_told(literal: Literal, names: Names, always: str | None, sometimes: s
     kinds = [names.kind(name) for name in named]
     if literal.predicate in CONNECTIVES:
         return (
-            f"({literal.predicate} ...): upstream knows no connective but one (And ...) around all, and fails; "
-            "say it by literals" + (", such as NotOn or NotIn for (Not (On ...))" if literal.predicate == "not" else "")
+            f"({literal.predicate} ...): upstream supports only one (And ...) around all literals, and fails; "
+            "use other literals" + (", such as NotOn or NotIn for (Not (On ...))" if literal.predicate == "not" else "")
         )
     if literal.predicate in _UNIMPLEMENTED and HAND not in kinds and WORKSPACE not in kinds:
         return f"{literal}: upstream crashes, as {_UNIMPLEMENTED[literal.predicate]}; use (InContact ...)"
@@ -281,8 +286,8 @@ def _crash_told(literal: Literal, names: Names, always: str | None, sometimes: s
         advice = "On" if literal.predicate == "in" else "NotOn"
         when = "when the two touch" if literal.predicate == "in" else "unless the two touch"
         return (
-            f"{literal}: {named[1]} is no region, and upstream raises AttributeError (in_box) {when}; "
-            f"name a region of it, such as {named[1]}_contain_region where its model has one, or write "
+            f"{literal}: {named[1]} is not a region, so upstream raises AttributeError (in_box) {when}; "
+            f"name a region of it, such as {named[1]}_contain_region if its model has one, or write "
             f"({advice} {' '.join(named)})"
         )
     if HAND in kinds:
@@ -302,7 +307,7 @@ def _held_at_start(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
     goal = [literal for literal in problem.goal if literal.group == 0]
     if goal and all(literal.predicate == "true" or _states(problem, literal) for literal in goal):
         shown = " and ".join(map(str, goal))
-        yield task.found("G003", goal[0], f":init already states {shown}: there is nothing left to do; change either")
+        yield task.found("G003", goal[0], f":init already states {shown}: nothing is left to do; change :init or :goal")
 
 
 def _states(problem: Problem, literal: Literal) -> bool:
@@ -310,7 +315,7 @@ def _states(problem: Problem, literal: Literal) -> bool:
 
 
 def constants(problem: Problem, literals: Iterable[Literal]) -> Iterator[tuple[Literal, bool, str]]:
-    """Literals whose verdict upstream does not depend on what happens, the verdict, and why."""
+    """Yield literals whose verdict upstream is constant, with the verdict and the reason."""
     category = {item.name: item.category for item in (*problem.objects, *problem.fixtures)}
     fixtures = {item.name for item in problem.fixtures}
     regions = {region.key for region in problem.regions}
@@ -318,7 +323,7 @@ def constants(problem: Problem, literals: Iterable[Literal]) -> Iterator[tuple[L
         names = names_of(literal)
         ghost = next((name for name in names if category.get(name) in _UNTOUCHABLE), None)
         if literal.predicate in ("true", "false"):
-            yield literal, literal.predicate == "true", "it says so itself"
+            yield literal, literal.predicate == "true", "it is a constant"
         elif literal.predicate == "notin" and len(names) == 2 and names[1] in regions:
             yield literal, False, "upstream's contact with a region is always true"
         elif literal.predicate == "fall" and names and names[0] in fixtures:
@@ -329,7 +334,7 @@ def constants(problem: Problem, literals: Iterable[Literal]) -> Iterator[tuple[L
 
 
 def _constant(task: TaskText, problem: Problem, literals: tuple[Literal, ...], what: str) -> Iterator[LintFinding]:
-    """What `constants` gives; alike ones are one finding."""
+    """Yield findings on constant literals (`constants`); equal ones give one finding."""
     alike: dict[tuple[str, bool], list[Literal]] = {}
     why: dict[tuple[str, bool], str] = {}
     for literal, value, reason in constants(problem, literals):
@@ -341,18 +346,18 @@ def _constant(task: TaskText, problem: Problem, literals: tuple[Literal, ...], w
             continue
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         code = "C003" if what == "cost" else "G005"
-        advice = "; --vla-protocol=paper measures what is spilt" if first.predicate == "noton" else "; remove it"
+        advice = "; --vla-protocol=paper measures spills" if first.predicate == "noton" else "; remove it"
         yield task.found(code, first, f"{first}{more} is always {str(value).lower()} upstream, as {why[key]}{advice}")
 
 
 def _repeated(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
     for literal, times in Counter(problem.cost).items():
         if times > 1:
-            yield task.found("C005", literal, f"{literal} stands {times} times in :cost, and is charged as often")
+            yield task.found("C005", literal, f"{literal} is {times} times in :cost, and is charged as often")
 
 
 def _incomplete(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
-    """A cost of several things of one category that leaves some of them out."""
+    """Yield findings on costs of several things of one category that leave some of them out."""
     for category in dict.fromkeys(item.category for item in problem.objects):
         members = [item.name for item in problem.objects if item.category == category]
         said: dict[tuple[str, object], dict[str, Literal]] = {}
@@ -367,6 +372,6 @@ def _incomplete(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
                 yield task.found(
                     "C006",
                     first,
-                    f"({first.predicate} ...) is charged of {len(listed)} of {len(members)} things of the category "
-                    f"{category}, and not of {', '.join(left)}; add {'it' if len(left) == 1 else 'them'}",
+                    f"({first.predicate} ...) is charged for {len(listed)} of {len(members)} things of the category "
+                    f"{category}, but not for {', '.join(left)}; add {'it' if len(left) == 1 else 'them'}",
                 )

@@ -1,4 +1,4 @@
-"""Task files, read as far as they can be: what is amiss becomes findings."""
+"""Task files, read as far as possible: faults become findings."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -11,26 +11,26 @@ from pytest_vla.scene.catalog import CATEGORIES, Categories
 from pytest_vla.scene.problem import SECTIONS, Problem, read_problem_tree, read_text
 from pytest_vla.scene.workspaces import Workspace, workspace
 
-# What a linter finds, and every code that it may have.
+# Lint findings, and all of their codes.
 
-# What a problem's class brings, where it is known.
+# The workspace and categories of a problem's class, if it is known.
 
 
 def place_of(problem: Problem) -> Workspace | None:
-    """The workspace of a problem; None where its class is not known."""
+    """Return the workspace of a problem, or None if its class is not known."""
     with suppress(VlaError):
         return workspace(problem.name, problem.source)
     return None
 
 
 def catalogue_of(problem: Problem) -> Categories:
-    """The categories that a problem's class knows, beside those of files."""
+    """Return the categories that a problem's class knows, beside those declared in files."""
     place = place_of(problem)
     return CATEGORIES if place is None or place.categories is None else place.categories
 
 
 ERROR, WARNING, NOTE = LEVELS = ("error", "warning", "note")
-"""An error: upstream crashes, or judges something else than the file says. A note is hardly ever a defect."""
+"""Errors make upstream crash or judge something other than the file says. Notes are hardly ever defects."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,11 @@ class LintCode:
     Attributes:
         name: stable; a program may compare it.
         level: one of `LEVELS`.
-        meaning: what is wrong.
-        why: what upstream makes of it.
-        simulated: it is found by ``--simulate`` only.
-        elsewhere: its level by rules that judge what upstream's code raises at, those of the paper and ours; empty: the
-            same.
+        meaning: the problem.
+        why: the effect upstream.
+        simulated: whether only ``--simulate`` finds it.
+        elsewhere: its level by the paper's rules and ours, which judge literals on which upstream's code raises;
+            empty if the level is the same.
     """
 
     name: str
@@ -58,7 +58,7 @@ class LintCode:
 CODES: Mapping[str, LintCode] = {
     code.name: code
     for code in (
-        LintCode("S001", ERROR, "A section, an attribute or a kind of something is not known.", "It is passed over."),
+        LintCode("S001", ERROR, "A section, an attribute or a type is not known.", "It is ignored."),
         LintCode("S002", ERROR, "The text cannot be read as a task.", "It is refused, or read as something else."),
         LintCode(
             "S003", ERROR, "A predicate is not known.", "An assertion fails when it is judged; `:init` ignores it."
@@ -76,8 +76,10 @@ CODES: Mapping[str, LintCode] = {
         LintCode("G003", ERROR, "The goal holds at the start.", "The episode succeeds in its first step."),
         LintCode("G004", ERROR, "The goal asks for less than the prompt.", "A part of the task is not judged."),
         LintCode("G005", ERROR, "The goal can never hold.", "No episode succeeds."),
-        LintCode("G006", WARNING, "The goal names a fixture and not its part.", "`On` looks at the fixture's origin."),
-        LintCode("G007", ERROR, "Nothing can judge the goal by what it names.", "The task cannot run, by any rules."),
+        LintCode(
+            "G006", WARNING, "The goal names a fixture instead of its part.", "`On` looks at the fixture's origin."
+        ),
+        LintCode("G007", ERROR, "The goal's arguments cannot be judged.", "The task cannot run, by any rules."),
         LintCode("C001", ERROR, "The cost is cut off.", "Only the first expression of `:cost` is kept."),
         LintCode(
             "C002",
@@ -87,24 +89,26 @@ CODES: Mapping[str, LintCode] = {
             elsewhere=WARNING,
         ),
         LintCode("C003", ERROR, "A cost is always charged, or never.", "It measures nothing."),
-        LintCode("C004", WARNING, "A cost is charged of an arm that does nothing.", "No policy can avoid it.", True),
-        LintCode("C005", NOTE, "A cost stands more than once.", "Each of them is charged."),
-        LintCode("C006", WARNING, "A cost leaves out one of several things alike.", "That one is not measured."),
-        LintCode("C007", WARNING, "`CheckForce` is not what it says.", "It compares one contact's tangential force."),
+        LintCode("C004", WARNING, "A cost is charged to an idle arm.", "No policy can avoid it.", True),
+        LintCode("C005", NOTE, "A cost is listed more than once.", "Each of them is charged."),
+        LintCode("C006", WARNING, "A cost leaves out some things of a category.", "They are not measured."),
         LintCode(
-            "C008", ERROR, "A part is no geom that collides.", "A list without one never fires; the task cannot run."
+            "C007", WARNING, "`CheckForce` does not compare the force.", "It compares one contact's tangential force."
         ),
-        LintCode("C009", ERROR, "Nothing can judge a cost by what it names.", "The task cannot run, by any rules."),
+        LintCode(
+            "C008", ERROR, "A part is not a colliding geom.", "A list without one never fires; the task cannot run."
+        ),
+        LintCode("C009", ERROR, "A cost's arguments cannot be judged.", "The task cannot run, by any rules."),
         LintCode("O001", ERROR, "A thing is declared and never placed.", "It stays where its model begins."),
-        LintCode("O002", WARNING, "`:obj_of_interest` names what is not declared.", "Segmentation lacks it."),
+        LintCode("O002", WARNING, "`:obj_of_interest` has an undeclared name.", "Segmentation lacks it."),
         LintCode("O003", ERROR, "A category is not known.", "A KeyError when the task is loaded."),
         LintCode("O004", ERROR, "A thing is placed twice.", "An assertion fails, or the first place is lost."),
-        LintCode("O005", ERROR, "A thing stands on what is not placed before it.", "It has no place."),
+        LintCode("O005", ERROR, "A thing stands on a thing without a place.", "It has no place."),
         LintCode("O006", ERROR, "A category is listed twice.", "The later list takes the place of the earlier one."),
         LintCode("R001", WARNING, "Two regions have the same key.", "The last one counts."),
         LintCode("R002", ERROR, "A region is out of the arm's reach.", "The task cannot be done."),
-        LintCode("R003", NOTE, "A region is smaller than what is placed in it.", "Places are drawn outside of it."),
-        LintCode("R004", WARNING, "A region lies on something that is not declared.", "It is ignored."),
+        LintCode("R003", NOTE, "A region is smaller than its object.", "Places are drawn outside of it."),
+        LintCode("R004", WARNING, "A region's target is not declared.", "It is ignored."),
         LintCode("R005", ERROR, "A region names a part that its target does not have.", "A KeyError when it is used."),
         LintCode(
             "R006", ERROR, "A region of table or floor has no rectangle.", "An exception when the task is loaded."
@@ -114,19 +118,19 @@ CODES: Mapping[str, LintCode] = {
         LintCode("M002", WARNING, "An attribute of a motion has no effect.", "It is read and never used."),
         LintCode("M003", WARNING, "A circle is tilted.", "The thing is pulled below its height for half of each turn."),
         LintCode("M004", NOTE, "A period is odd.", "The motion repeats one step earlier than it says."),
-        LintCode("M005", WARNING, "A motion does not begin where its thing stands.", "The thing is torn there."),
+        LintCode("M005", WARNING, "A motion does not begin at its thing's place.", "The thing is pulled there."),
         LintCode("M006", WARNING, "A waypoint's direction has no effect.", "(0 -1 0) becomes no rotation."),
         LintCode("M007", WARNING, "A mover is named first in `InContact`.", "It stops only where it is named second."),
         LintCode(
             "M008",
             ERROR,
-            "A motion is written as the paper prints it.",
+            "A motion is written in the paper's form.",
             "An exception when the episode begins. Our and the paper's rules read it.",
             elsewhere=WARNING,
         ),
-        LintCode("P001", ERROR, "The prompt does not name what the goal is about.", "Success is of another task."),
-        LintCode("P002", WARNING, "A word of the prompt is misspelt.", "Policies are asked something odd."),
-        LintCode("P003", WARNING, "The file's name and the prompt name other things.", "One of them is another task."),
+        LintCode("P001", ERROR, "The prompt does not name the goal's things.", "Success is judged for another task."),
+        LintCode("P002", WARNING, "A word of the prompt is misspelt.", "Policies get a wrong instruction."),
+        LintCode("P003", WARNING, "The file's name and the prompt name different things.", "One of them is wrong."),
         LintCode(
             "P004",
             WARNING,
@@ -134,10 +138,10 @@ CODES: Mapping[str, LintCode] = {
             "LIBERO takes the instruction from the name, VLA-Arena from `:language`.",
         ),
         LintCode(
-            "P005", NOTE, "The prompt calls a thing as another category is called.", "Policies may know that one."
+            "P005", NOTE, "The prompt calls a thing by another category's name.", "Policies may look for that one."
         ),
-        LintCode("I001", WARNING, "What the task begins with does not hold after settling.", "The prompt is false."),
-        LintCode("I002", ERROR, "Init states are not of this task.", "Upstream refuses them or sets something else."),
+        LintCode("I001", WARNING, "The `:init` literals do not hold after settling.", "The prompt is false."),
+        LintCode("I002", ERROR, "Init states belong to another task.", "Upstream refuses them or sets something else."),
         LintCode("I003", WARNING, "Things are thrown apart as the scene settles.", "They overlap in the init state."),
         LintCode("I004", ERROR, "The scene cannot be built.", "The task cannot run.", True),
     )
@@ -146,10 +150,10 @@ CODES: Mapping[str, LintCode] = {
 
 @dataclass(frozen=True, order=True)
 class LintFinding:
-    """One finding. `line` and `column` count from 1; they are 1 where a whole file is meant.
+    """One finding. `line` and `column` count from 1; they are 1 if the finding is about the whole file.
 
-    `message` says what it is, why it matters and how to mend it. `level` is its code's, unless the rules that the task
-    runs by make it less.
+    `message` gives the problem, its effect and how to mend it. `level` is its code's, unless the rules that the task
+    runs by lower it.
     """
 
     file: str
@@ -165,22 +169,22 @@ class LintFinding:
 
 
 _VITAL = frozenset(("problem", ":domain", ":language", ":goal", ":objects", ":fixtures", ":regions"))
-"""Without these, whatever else is found would follow from what they lack."""
+"""Required sections: without them, further findings would only be consequences."""
 
 _UNKNOWN = {"predicate": "S003", "predicate of :init": "S003", "name": "S004", "object": "S004"}
 
 
 @dataclass(frozen=True)
 class TaskText:
-    """A task file.
+    """A task file as read by lint.
 
     Attributes:
-        source: what findings call it.
-        problem: what was read; None where too much of it cannot be.
+        source: the file's name in findings.
+        problem: the parsed problem, or None if too much of the text cannot be read.
         sections: of the text, by lower-case name.
-        broken: the sections that could not be read, and that `problem` has not.
+        broken: the sections that could not be read and that `problem` lacks.
         findings: of reading it.
-        rules: that the task runs by, one of `pytest_vla.plan.case.PROTOCOLS`.
+        rules: the rules that the task runs by, one of `pytest_vla.plan.case.PROTOCOLS`.
     """
 
     source: str
@@ -191,11 +195,11 @@ class TaskText:
     rules: str = UPSTREAM
 
     def found(self, code: str, place: LocatedToken | None, message: str, *, judged: bool = True) -> LintFinding:
-        """A finding at a place of the file, or of the whole of it.
+        """Return a finding at a place of the file, or about the whole file.
 
         Args:
-            code, place, message: of it.
-            judged: whether other rules than upstream's judge what it is about, by which it may be of another level.
+            code, place, message: the finding's.
+            judged: whether rules other than upstream's can judge the literal, so that their level may differ.
         """
         known = place is not None and place.line > 0
         line, column = (place.line, place.column) if known and place is not None else (1, 1)
@@ -204,7 +208,7 @@ class TaskText:
 
 
 def read_task_file(path: str, rules: str = UPSTREAM) -> TaskText:
-    """A file as `read_task_text` reads its text; one that cannot be read is a finding too."""
+    """Read a file with `read_task_text`; if it cannot be read, that is a finding."""
     try:
         text = read_text(path)
     except SceneError as error:
@@ -213,7 +217,7 @@ def read_task_file(path: str, rules: str = UPSTREAM) -> TaskText:
 
 
 def read_task_text(text: str, source: str, rules: str = UPSTREAM) -> TaskText:
-    """A task by its text. Raises nothing: what cannot be read is in the findings."""
+    """Read a task from its text. Raises nothing: unreadable parts become findings."""
     findings: dict[tuple[int, int, str], LintFinding] = {}
 
     def told(word: Atom, what: str, message: str) -> None:
@@ -245,11 +249,11 @@ def read_task_text(text: str, source: str, rules: str = UPSTREAM) -> TaskText:
     return TaskText(source, problem, sections, frozenset(broken), tuple(sorted(findings.values())), rules)
 
 
-_MEND = "Upstream passes over it or fails: mend or remove it"
+_MEND = "Upstream ignores it or fails: mend or remove it"
 
 
 def _of_error(source: str, error: SceneError) -> LintFinding:
-    """The finding that a located error is."""
+    """Return the finding for a located error."""
     text = str(error).removeprefix(f"{source}:")
     line, _, rest = text.partition(":")
     column, _, message = rest.partition(":")
@@ -259,7 +263,7 @@ def _of_error(source: str, error: SceneError) -> LintFinding:
 
 
 def _without_section(root: SExpression, place: LocatedToken) -> tuple[SExpression, str] | None:
-    """The expression without the section that a place lies in, and that section's name; None: it cannot be missed."""
+    """Return the expression without the section at a place, and that section's name, or None if it is required."""
     before = [item for item in root.items[1:] if (item.line, item.column) <= (place.line, place.column)]
     if not before or not isinstance(before[-1], SExpression):
         return None

@@ -15,7 +15,7 @@ from pytest_vla.util.text import did_you_mean
 
 
 def check_things(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
-    """What is wrong with declarations, places in :init, and :obj_of_interest."""
+    """Yield findings on declarations, places in :init, and :obj_of_interest."""
     try:
         workspace(problem.name, problem.source)
     except VlaError as error:
@@ -30,12 +30,12 @@ def check_things(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
 def check_categories(
     task: TaskText, problem: Problem, refusal: Callable[[Declaration], str | None]
 ) -> Iterator[LintFinding]:
-    """Declarations of categories that are not known.
+    """Yield findings on declarations of unknown categories.
 
     Args:
-        task: of the problem.
+        task: the problem's task.
         problem: its things.
-        refusal: why a thing's category cannot be used; None: it can.
+        refusal: returns why a thing's category cannot be used, or None if it can.
     """
     standing = _standing(problem)
     for item in (*problem.fixtures, *problem.objects):
@@ -45,13 +45,13 @@ def check_categories(
 
 
 def _standing(problem: Problem) -> frozenset[str]:
-    """The categories that the arena brings: table or floor."""
+    """Return the categories that the arena brings: table or floor."""
     place = place_of(problem)
     return frozenset((place.category,) if place is not None else ("table", "floor"))
 
 
 def _listed_twice(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
-    """``a_1 - a  b_1 - b  a_2 - a``: upstream's table has one list a category."""
+    """Yield findings on ``a_1 - a b_1 - b a_2 - a``: upstream's table has one list per category."""
     for section in (problem.fixtures, problem.objects):
         ended: dict[str, str] = {}
         for before, item in zip((None, *section), section, strict=False):
@@ -88,13 +88,13 @@ def _unplaced(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
             yield task.found(
                 "O001",
                 item,
-                f"{item.name!r} is declared, and :init places it nowhere: it lies at its model's origin, in the way of "
+                f"{item.name!r} is declared, but :init does not place it: it lies at its model's origin, in the way of "
                 f"arm and furniture; add (On {item.name} REGION) to :init, or remove it",
             )
 
 
 def _places(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
-    """Things that are placed twice, or on what has no place itself."""
+    """Yield findings on things that are placed twice, or on a thing that has no place itself."""
     first: dict[str, int] = {}
     objects = {item.name for item in problem.objects}
     placing = [literal for literal in problem.init if literal.predicate in ("on", "in") and len(literal.arguments) == 2]
@@ -105,7 +105,7 @@ def _places(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
                 "O004", literal, f"{name!r} is placed twice (first in line {first[name]}); keep one of its literals"
             )
         first.setdefault(name, literal.line)
-    # Upstream places what stands on things after all else, in the file's order.
+    # Upstream places things that stand on other things last, in the file's order.
     done = {str(each.arguments[0]) for each in placing if str(each.arguments[1]) not in objects}
     for literal in placing:
         name, target = map(str, literal.arguments)
@@ -113,7 +113,7 @@ def _places(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
             yield task.found(
                 "O005",
                 literal,
-                f"{name!r} stands on {target!r}, which has no place before it; give {target!r} an (On ...) of its own "
+                f"{name!r} stands on {target!r}, which is not placed before it; give {target!r} its own (On ...) "
                 "above this one",
             )
         done.add(name)
@@ -123,7 +123,7 @@ def _places(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
 
 
 def check_regions(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
-    """What is wrong with :regions."""
+    """Yield findings on :regions."""
     yield from _same_key(task, problem)
     yield from _undeclared(task, problem)
     place = place_of(problem)
@@ -134,7 +134,7 @@ def check_regions(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
 
 
 def used_regions(problem: Problem) -> dict[str, Region]:
-    """The regions that :init, :goal or :cost name, by their keys, the last of each key."""
+    """Return the regions that :init, :goal or :cost name, by their keys, the last of each key."""
     used = {name for literal in leaves((*problem.init, *problem.goal, *problem.cost)) for name in names_of(literal)}
     return {region.key: region for region in problem.regions if region.key in used}
 
@@ -179,7 +179,7 @@ def _without_rectangle(task: TaskText, problem: Problem, place: Workspace) -> It
 
 
 def _out_of_reach(task: TaskText, problem: Problem, place: Workspace) -> Iterator[LintFinding]:
-    """Regions that the goal's things begin in or are to come to, and that the arm does not reach."""
+    """Yield findings on the start and goal regions of the goal's things that the arm does not reach."""
     regions = {region.key: region for region in problem.regions}
     goal = {name for literal in leaves(problem.goal) for name in names_of(literal)}
     wanted = {name: name for name in goal}
@@ -205,7 +205,7 @@ def _out_of_reach(task: TaskText, problem: Problem, place: Workspace) -> Iterato
 
 
 def _distance(rectangle: Rectangle, place: Workspace) -> float:
-    """Metres from the arm's base to a rectangle's middle, seen from above."""
+    """Compute the distance (m) from the arm's base to a rectangle's middle, seen from above."""
     x0, y0, x1, y1 = rectangle
     x, y = (x0 + x1) / 2 + place.offset[0], (y0 + y1) / 2 + place.offset[1]
     return math.dist((x, y), place.robot_base[:2])
@@ -238,7 +238,7 @@ _NEAR = 0.05  # m
 
 
 def check_movers(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
-    """What is wrong with :moving_objects."""
+    """Yield findings on :moving_objects."""
     moved = {mover.name for mover in problem.movers}
     for literal in leaves(problem.cost):
         names = names_of(literal)
@@ -251,7 +251,9 @@ def check_movers(task: TaskText, problem: Problem) -> Iterator[LintFinding]:
             )
     for mover in problem.movers:
         if mover.crashes:
-            yield task.found("M008", mover, f"{mover.name}: upstream's code raises {mover.crashes}; write it so")
+            yield task.found(
+                "M008", mover, f"{mover.name}: upstream's code raises {mover.crashes}; write it in upstream's form"
+            )
         yield from _unmovable(task, mover)
         yield from _unread(task, mover)
         yield from _odd(task, mover)
@@ -277,7 +279,7 @@ def _unmovable(task: TaskText, mover: Mover) -> Iterator[LintFinding]:
         if mover.direction is not None and not any(mover.direction):
             yield task.found("M001", mover, f"{name} moves in the direction (0 0 0), which has no length; give another")
     if kind == "circle" and (1.0 if mover.period is None else mover.period) == 0:
-        yield task.found("M001", mover, f"{name} moves with a period of 0, by which upstream divides; give another")
+        yield task.found("M001", mover, f"{name} moves with a period of 0, and upstream divides by it; give another")
     if kind == "waypoint" and not mover.waypoints:
         yield task.found("M001", mover, f"{name} has no waypoints; add (:motion_waypoints (((X Y Z) (DX DY DZ)) ...))")
     if kind == "waypoint" and mover.dt is not None and mover.dt <= 0:
@@ -291,14 +293,14 @@ def _unread(task: TaskText, mover: Mover) -> Iterator[LintFinding]:
     if read is None:
         return
     given = [name for name in _ATTRIBUTES if getattr(mover, name) not in (None, ())]
-    # (:motion_loop true) says what happens anyway.
+    # (:motion_loop true) is the default behaviour.
     dead = [name for name in given if name not in read and not (name == "loop" and mover.loop is not False)]
     if dead:
         shown = ", ".join(f":motion_{name}" for name in dead)
         yield task.found(
             "M002",
             mover,
-            f"{mover.name}: upstream's {mover.motion_type} motion has no use for {shown}; remove it. It reads "
+            f"{mover.name}: upstream's {mover.motion_type} motion ignores {shown}; remove it. It reads "
             f"{', '.join(f':motion_{name}' for name in read)}",
         )
     if any(direction[0] == 0 and direction[1] < 0 and direction[2] == 0 for _, direction in mover.waypoints):
@@ -366,7 +368,7 @@ def _torn(task: TaskText, problem: Problem, mover: Mover, region: Region) -> Ite
         yield task.found(
             "M005",
             mover,
-            f"{mover.name} begins {100 * distance:.0f} cm from its first waypoint, and is torn there in the first "
+            f"{mover.name} begins {100 * distance:.0f} cm from its first waypoint, and is pulled there in the first "
             "step; begin at the waypoint, or move it",
         )
 

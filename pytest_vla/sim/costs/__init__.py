@@ -1,1 +1,1 @@
-"""What VLA-Arena's costs charge, by its code (`upstream`) and by its paper (`paper`)."""
+"""VLA-Arena's costs, charged as its code does (`upstream`) and as its paper says (`paper`)."""

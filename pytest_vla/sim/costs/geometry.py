@@ -1,8 +1,8 @@
-"""How far two groups of geoms are apart, by what MuJoCo says of each pair.
+"""The distance between two groups of geoms, from MuJoCo's distance of each pair.
 
-MuJoCo's `mj_geomDistance` says 0 of some pairs of meshes that are up to half a metre apart (seen from 3.3.7 to 3.8.1),
-now of these, now of those, and VLA-Arena's code believes it: an arm at rest is charged for it. So who wants its
-verdicts has to ask for every pair; who wants the distance does not.
+MuJoCo's `mj_geomDistance` returns 0 for some pairs of meshes that are up to half a metre apart (seen from 3.3.7 to
+3.8.1), for varying pairs, and VLA-Arena's code believes it: an arm at rest is charged for it. To reproduce its verdicts
+every pair has to be asked; to get the true distance it is enough to ask the near pairs.
 """
 
 from collections.abc import Callable
@@ -18,17 +18,17 @@ from pytest_vla.sim.costs.setting import Array, Ids, Mask, Setting
 from pytest_vla.sim.substeps import Pairs, Press
 
 _FARTHEST = 10.0
-"""m, what upstream asks MuJoCo for at most."""
+"""m, the largest distance that upstream asks MuJoCo for."""
 
 _SLACK = 1e-3
 """m, by which a distance that MuJoCo gives may be off that of the spheres around two geoms."""
 
 
 class Distance(Protocol):
-    """The smallest signed distance between geoms of two groups, negative where they overlap."""
+    """The smallest signed distance between geoms of two groups, negative if they overlap."""
 
     def __call__(self) -> float:
-        """In m; infinity where a group is empty."""
+        """Compute the distance in m; infinity if a group is empty."""
 
     def within(self, limit: float) -> bool:
         """Whether it is at most `limit` (m)."""
@@ -83,7 +83,7 @@ class TrueDistance:
 
 
 class _Pairs:
-    """Each geom of one group with each of another, but for itself."""
+    """All pairs of a geom of one group and a different geom of the other."""
 
     def __init__(self, setting: Setting, one: Ids, other: Ids) -> None:
         model = setting.model
@@ -91,12 +91,12 @@ class _Pairs:
         pairs = [(int(first), int(second)) for first in one for second in other if first != second]
         self._pairs, self.count = pairs, len(pairs)
         self._first, self._second = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
-        # Of planes MuJoCo gives no radius.
+        # MuJoCo gives planes no radius.
         radii = np.where(model.geom_rbound > 0, model.geom_rbound, np.inf)
         self._reach: Array = radii[self._first] + radii[self._second] + _SLACK
 
     def bounds(self) -> Array:
-        """What the distance (m) of each pair is at least."""
+        """Compute a lower bound of each pair's distance (m)."""
         where = self._data.geom_xpos
         apart = where[self._first] - where[self._second]
         return np.asarray(np.sqrt(np.einsum("ij,ij->i", apart, apart)) - self._reach)
@@ -106,14 +106,15 @@ class _Pairs:
         return self._pairs[index][1]
 
     def said(self, index: int) -> float:
-        """What MuJoCo says of a pair (m)."""
+        """Return MuJoCo's distance of a pair (m)."""
         return self._asked(*self._pairs[index])
 
     def believed(self, index: int, bound: float) -> float:
-        """What is believed of a pair (m) whose distance is at least `bound`: a 0 only where the two are in contact.
+        """Compute the corrected distance (m) of a pair that is at least `bound` apart.
 
-        Geoms that overlap are at a negative distance, and of pieces of a thing others are as near: what is exactly 0
-        without a contact is no distance, and the pair is passed over.
+        A 0 from MuJoCo counts only if the two geoms are in contact. Overlapping geoms have a negative distance, and a
+        thing's other pieces are about as near, so an exact 0 without a contact is an error of MuJoCo and the pair is
+        ignored (infinity).
         """
         first, second = self._pairs[index]
         said = self._asked(first, second)
@@ -127,17 +128,19 @@ class _Pairs:
         return float(mujoco.mj_geomDistance(self._model, self._data, first, second, _FARTHEST, None))
 
 
-# Contacts between two groups of geoms: whether there is one, how hard, where.
+# Contacts between two groups of geoms: whether there is one, and its force and place.
 
 
 class GroupContacts:
-    """The contacts between two groups of geoms; `True` where there is one, in any substep that the setting has."""
+    """The contacts between two groups of geoms; `True` if there is one in any substep of the setting."""
 
     def __init__(self, setting: Setting, one: Ids, other: Ids, *, ordered: bool = False) -> None:
-        """Args:
-        setting: of the world.
-        one, other: ids of geoms.
-        ordered: only contacts whose first geom is of `one` and whose second is of `other`.
+        """Set up the contacts of two groups, and record them from now on.
+
+        Args:
+            setting: the world.
+            one, other: ids of geoms.
+            ordered: only contacts whose first geom is in `one` and whose second is in `other`.
         """
         self._contacts = setting.contacts
         self._one, self._other = setting.mask(one), setting.mask(other)
@@ -148,11 +151,11 @@ class GroupContacts:
         return bool(self._found(self._contacts.pairs).any())
 
     def indices(self) -> Ids:
-        """Of the contacts, in MuJoCo's order."""
+        """Return the indices of the contacts, in MuJoCo's order."""
         return np.flatnonzero(self._found(self._contacts.geoms))
 
     def met(self) -> Press | None:
-        """How hard and where; None: there is no contact."""
+        """Return how hard and where the groups press on each other, or None if there is no contact."""
         found = self.indices() if self() else np.empty(0, dtype=np.intp)
         return self._contacts.press(found) if found.size else None
 
@@ -164,29 +167,31 @@ class GroupContacts:
         return found
 
 
-# How far geoms are from a region: from its box, which is a site, and of which MuJoCo gives no distance.
+# The distance of geoms from a region: from its box, which is a site, for which MuJoCo computes no distance.
 #
 # By the algorithm of Gilbert, Johnson and Keerthi (1988): the distance of two convex bodies is that of their
 # differences' hull from the origin, and of that hull only the points farthest in some directions are needed.
 
 _STEPS = 60
-"""Far more than a convex body takes; each comes closer."""
+"""Far more than a convex body needs; each step comes closer."""
 
 _EXACT = 1e-7
 """m, by which a distance may be too large."""
 
 Farthest = Callable[[Array], Array]
-"""Gives the point (3,) of a convex body that is farthest in a direction (3,)."""
+"""Returns the point (3,) of a convex body that is farthest in a direction (3,)."""
 
 
 class RegionDistance:
-    """The smallest distance of a geom from a region's box; 0 where they overlap. See `Distance`."""
+    """The smallest distance of a geom from a region's box; 0 if they overlap. See `Distance`."""
 
     def __init__(self, setting: Setting, geoms: Ids, site: SceneSite) -> None:
-        """Args:
-        setting: of the world.
-        geoms: ids of geoms. Of a kind that is no convex body, such as a plane, its bounding box counts.
-        site: the region; its sizes are three.
+        """Set up the distance from a region.
+
+        Args:
+            setting: the world.
+            geoms: ids of geoms. If a geom is no convex body, such as a plane, its bounding box counts.
+            site: the region; its sizes are three.
         """
         self._data, self._site = setting.data, setting.model.site(site.name).id
         self._half = np.array(site.size, dtype=np.float64)
@@ -195,7 +200,7 @@ class RegionDistance:
         self._farthest = [_farthest(setting.model, int(geom)) for geom in geoms]
 
     def __call__(self) -> float:
-        """In m; infinity where there is no geom."""
+        """Compute the distance in m; infinity if there is no geom."""
         smallest, bounds = np.inf, self._bounds()
         for index in map(int, np.argsort(bounds, kind="stable")):
             if bounds[index] > smallest:
@@ -210,12 +215,12 @@ class RegionDistance:
         return any(self._apart(int(index)) <= limit for index in near[np.argsort(bounds[near], kind="stable")])
 
     def _bounds(self) -> Array:
-        """What the distance (m) of each geom is at least: that of its bounding sphere, if it has one."""
+        """Compute a lower bound of each geom's distance (m), from its bounding sphere if it has one."""
         turn = self._data.site_xmat[self._site].reshape(3, 3)
         centres = (self._data.geom_xpos[self._geoms] - self._data.site_xpos[self._site]) @ turn
         outside = np.maximum(np.abs(centres) - self._half, 0.0)
         bounds = np.linalg.norm(outside, axis=1) - self._reach
-        # Of planes MuJoCo gives no radius.
+        # MuJoCo gives planes no radius.
         return np.where(self._reach > 0, bounds, -np.inf)
 
     def _apart(self, index: int) -> float:
@@ -232,7 +237,7 @@ class RegionDistance:
 
 
 def distance_of(one: Farthest, other: Farthest) -> float:
-    """Return how far two convex bodies are apart (m), 0 where they overlap."""
+    """Return how far two convex bodies are apart (m), 0 if they overlap."""
     nearest = one(np.array([1.0, 0.0, 0.0])) - other(np.array([-1.0, 0.0, 0.0]))
     kept = nearest[None]
     for _ in range(_STEPS):
@@ -249,7 +254,7 @@ def distance_of(one: Farthest, other: Farthest) -> float:
 
 
 def _nearest(corners: Array) -> tuple[Array, Array]:
-    """The point (3,) of the hull of some corners that is nearest to the origin, and the few that it is of."""
+    """Return the hull's point (3,) nearest to the origin, and the few corners that span it."""
     best, kept, least = corners[0], corners[:1], np.inf
     for count in range(1, min(len(corners), 4) + 1):
         for chosen in combinations(range(len(corners)), count):
@@ -266,7 +271,7 @@ def _nearest(corners: Array) -> tuple[Array, Array]:
 
 
 def _farthest(model: mujoco.MjModel, geom: int) -> Farthest:
-    """Of a geom, in its own frame."""
+    """Return a function that finds the farthest point of a geom in a direction, in the geom's own frame."""
     size, kind = np.array(model.geom_size[geom]), int(model.geom_type[geom])
     if kind == mujoco.mjtGeom.mjGEOM_MESH:
         mesh = model.geom_dataid[geom]

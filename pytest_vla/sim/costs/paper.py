@@ -1,8 +1,8 @@
 """The account of VLA-Arena's paper: every literal of every expression of ``:cost``.
 
-What is of the moment is charged 1 at each control step in which it holds, contacts and forces in any of its substeps,
-all else 10 once, as the episode ends, with
-or without success. A literal that is there five times is charged five times.
+A momentary condition is charged 1 at each control step in which it holds, for contacts and forces in any of its
+substeps. Any other condition is charged 10 once, as the episode ends, with or without success. A literal that occurs
+five times is charged five times.
 """
 
 from collections import Counter
@@ -29,15 +29,14 @@ from pytest_vla.sim.costs.setting import (
 from pytest_vla.sim.costs.stances import Interior, Stances
 from pytest_vla.sim.costs.upstream import distance_judged, gripper_told, states_judged, touch_told
 
-# Literals judged as VLA-Arena's paper describes them: what its code leaves out, misreads or raises at, done sensibly.
+# Literals judged as VLA-Arena's paper describes them, including those that its code omits, misreads or raises on.
 #
 # - Connectives are evaluated, at any depth.
 # - A thing is all of its geoms that can collide, and order does not matter.
-# - CheckGripperContact, CheckGripperDistance and those of parts look at the arm's links, hand and fingers: a link that
-#   hits what is to be avoided is a collision too. ``gripper0``, as the paper calls it, is hand and fingers.
-# - (CheckForce a b F): the normal forces of all contacts of the two; (CheckForce a F): of all contacts of the one but
-# for
-#   those with hand and fingers, which may hold it.
+# - CheckGripperContact, CheckGripperDistance and those of parts include the arm's links, hand and fingers: a link that
+#   hits a thing to avoid is a collision too. ``gripper0``, as the paper calls it, is hand and fingers.
+# - (CheckForce a b F): the normal forces of all contacts of the two; (CheckForce a F): of all contacts of the one
+#   except those with hand and fingers, which may hold it.
 # - (CheckDistance a region F): to the region's box, see `pytest_vla.sim.costs.geometry`.
 # - (Fall a): tilted by more than 30 degrees or deeper by more than 5 cm than it stood when it had come to rest.
 # - (Collide a): hit, by more than 1 N, by something that it did not rest on.
@@ -47,12 +46,12 @@ from pytest_vla.sim.costs.upstream import distance_judged, gripper_told, states_
 Judge = Callable[[Literal], JudgedLiteral]
 
 _REMEMBERED = ("fall", "collide")
-# Upstream's code does not know the paper's name of it, and so has it among no predicates of the moment.
+# Upstream's code does not know the paper's name for it, so its list of momentary predicates lacks it.
 _INSTANT = INSTANT | {"checkgripperdist"}
 
 
 def leaves(literal: Literal) -> Iterator[Literal]:
-    """The literals that connectives hold together; a literal that is none, itself."""
+    """Yield the literals inside connectives; a literal without a connective yields itself."""
     if literal.predicate not in CONNECTIVES:
         yield literal
         return
@@ -67,10 +66,10 @@ def is_instant(literal: Literal) -> bool:
 
 
 def stances_of(literals: tuple[Literal, ...], setting: Setting) -> Stances:
-    """What is to be remembered of the things that these literals ask for.
+    """Return the memory (`Stances`) for the things whose history these literals need.
 
     Raises:
-        SceneError: a literal names what is not there (located).
+        SceneError: a literal names a thing that does not exist (located).
     """
     found = [leaf for literal in literals for leaf in leaves(literal) if leaf.predicate in _REMEMBERED]
     bodies = {body.name: body for leaf in found for body in [setting.body(leaf)]}
@@ -78,15 +77,16 @@ def stances_of(literals: tuple[Literal, ...], setting: Setting) -> Stances:
 
 
 def judged_as_written(literal: Literal, setting: Setting, stances: Stances | None = None) -> JudgedLiteral:
-    """A literal by the paper.
+    """Compile a literal by the paper's definition.
 
     Args:
         literal: may be a connective.
-        setting: of the world.
-        stances: what is remembered of its things; None: nothing is.
+        setting: the world.
+        stances: the memory of the literal's things, or None if there is none.
 
     Raises:
-        SceneError: it names what is not there, has no such state, or nothing is remembered of it (located).
+        SceneError: the literal names a thing that does not exist or has no such state, or its memory is missing
+            (located).
     """
     if literal.predicate in CONNECTIVES:
         return connected(literal, partial(judged_as_written, setting=setting, stances=stances))
@@ -97,7 +97,10 @@ def judged_as_written(literal: Literal, setting: Setting, stances: Stances | Non
 
 
 def connected(literal: Literal, judge: Judge) -> JudgedLiteral:
-    """A connective of literals that `judge` judges; it tells of the first of these that makes it hold."""
+    """Compile a connective of literals that `judge` compiles.
+
+    The details of a charge are those of the first literal that makes the connective hold.
+    """
     parts = [judge(argument) for argument in literal.arguments if isinstance(argument, Literal)]
     if literal.predicate == "not":
         return JudgedLiteral(lambda: not parts[0].holds(), ChargeDetails)
@@ -110,7 +113,7 @@ def connected(literal: Literal, judge: Judge) -> JudgedLiteral:
 
 
 def _geoms(literal: Literal, setting: Setting, index: int = 0) -> Ids:
-    """The colliding geoms of an argument: an object, a fixture, the table or floor itself, or the gripper."""
+    """Return the colliding geoms of an argument: an object, a fixture, the table or floor, or the gripper."""
     kind = setting.kind(str(literal.arguments[index]))
     if kind in (WORKSPACE, HAND):
         return setting.workspace_geoms() if kind == WORKSPACE else setting.gripper_geoms()
@@ -151,7 +154,7 @@ def _not_in(literal: Literal, setting: Setting) -> JudgedLiteral:
 
 
 def _not_on(literal: Literal, setting: Setting) -> JudgedLiteral:
-    """What lies in a container, perhaps on others that lie there, has not left it, unless it was poured out."""
+    """Compile "not on": a thing in a container, perhaps on top of others, has left it only if it was poured out."""
     on, container = _on(replace(literal, predicate="on"), setting), setting.scene.body(str(literal.arguments[1]))
     told = partial(ChargeDetails, names_of(literal))
     if container is None:
@@ -160,7 +163,7 @@ def _not_on(literal: Literal, setting: Setting) -> JudgedLiteral:
     thing = setting.model.body(setting.body(literal).root_body).id
 
     def left() -> bool:
-        # Below a container that is turned over, what touches its wall is no more on it than in it.
+        # Below an overturned container, a thing that touches its wall is neither on it nor in it.
         return interior.is_turned() if interior.surrounds(data.xpos[thing]) else not on.holds()
 
     return JudgedLiteral(left, told)
@@ -214,7 +217,10 @@ def _gripper_distance_part(literal: Literal, setting: Setting) -> JudgedLiteral:
 
 
 def _robot_near(literal: Literal, setting: Setting, geoms: Ids) -> JudgedLiteral:
-    """By distance; while they touch, a charge says so, how hard and where. A link of the arm is named."""
+    """Compile a limit on the robot's distance.
+
+    A charge names the arm's link; if it touches, the charge reports force and place.
+    """
     name = str(literal.arguments[0])
     robot = TrueDistance(setting, geoms, setting.robot_geoms())
     near = distance_judged(literal, robot, setting)
@@ -233,7 +239,10 @@ def _robot_near(literal: Literal, setting: Setting, geoms: Ids) -> JudgedLiteral
 
 
 def _or_touching(literal: Literal, setting: Setting, near: JudgedLiteral, touch: GroupContacts) -> Callable[[], bool]:
-    """What touches is not apart: a contact of any substep counts, distances are those of the present state."""
+    """Return a verdict that holds if the things are near now or touched in any substep.
+
+    Distances are those of the present state only.
+    """
     is_met = setting.number(literal) >= 0
     return lambda: near.holds() or (is_met and touch())
 
@@ -255,7 +264,7 @@ def _remembered(literal: Literal, setting: Setting, stances: Stances | None) -> 
     name = setting.body(literal).name
     if stances is None:
         raise SceneError(
-            f"{setting.where(literal)}: {literal}: no goal can ask for it: it goes by how {name} stood before; "
+            f"{setting.where(literal)}: {literal}: it cannot be a goal, because it depends on how {name} stood before; "
             "put it under :cost"
         )
     if literal.predicate == "collide":
@@ -303,7 +312,7 @@ _BUILDERS: Mapping[str, Callable[[Literal, Setting], JudgedLiteral]] = {
 
 @dataclass(frozen=True)
 class _Item:
-    """A condition of ``:cost``: what it costs a time, and the movers that it stops."""
+    """A condition of ``:cost``, with the amount of one charge and the movers that it stops."""
 
     name: str
     amount: float
@@ -316,12 +325,14 @@ class PaperMeter:
     """Charges the account `paper`; see `pytest_vla.sim.meters.Meter`."""
 
     def __init__(self, setting: Setting, *, freezes: bool) -> None:
-        """Args:
-        setting: of the world.
-        freezes: movers that what is charged at a moment names stand still from then on.
+        """Compile the conditions of the task's costs.
+
+        Args:
+            setting: the world.
+            freezes: whether a momentary charge stops the movers that it names.
 
         Raises:
-            SceneError: a literal that names what is not there (located).
+            SceneError: a literal names a thing that does not exist (located).
         """
         literals = {str(literal): literal for literal in setting.problem.cost}
         counts = Counter(str(literal) for literal in setting.problem.cost)
@@ -333,18 +344,18 @@ class PaperMeter:
         self._frozen: frozenset[str] = frozenset()
 
     def watched(self) -> tuple[Charge, ...]:
-        """Each condition, at 0."""
+        """Return an entry of 0 for each condition."""
         return tuple(
             Charge(item.name, 0.0, 0, account="paper", kind=item.kind) for item in (*self._instant, *self._terminal)
         )
 
     def begin(self) -> None:
-        """Things stand as they stand now, or as they come to rest."""
+        """Start remembering the things as they stand now, or as they come to rest."""
         self._frozen = frozenset()
         self._stances.begin()
 
     def step(self, ledger: Ledger, step: int, success: bool) -> None:
-        """Charges what is of the moment and holds now."""
+        """Charge the momentary conditions that hold now."""
         self._stances.observe(step)
         for item in self._instant:
             if item.judged.holds():
@@ -354,21 +365,21 @@ class PaperMeter:
                         self._frozen |= names
 
     def end(self, ledger: Ledger, step: int, success: bool) -> None:
-        """Charges how the episode ended."""
+        """Charge the conditions on how the episode ended."""
         for item in self._terminal:
             if item.judged.holds():
                 self._charge(ledger, step, item)
 
     def frozen(self) -> frozenset[str]:
-        """The movers that a charge has named."""
+        """Return the movers that a charge has named."""
         return self._frozen
 
     def saved(self) -> object:
-        """What is remembered of things, and which movers stand still."""
+        """Return the memory of things and the stopped movers."""
         return self._stances.saved(), self._frozen
 
     def restore(self, state: object) -> None:
-        """Returns to what `saved` gave."""
+        """Set the meter back to a value from `saved`."""
         assert isinstance(state, tuple)
         stances, self._frozen = state
         self._stances.restore(stances)
@@ -379,7 +390,7 @@ class PaperMeter:
 
     def _item(self, name: str, literal: Literal, count: int, setting: Setting, movers: frozenset[str]) -> _Item:
         kind: Kind = "instant" if is_instant(literal) else "terminal"
-        # How an episode ended is how things are then.
+        # The episode's end is judged on the present state.
         setting = setting if kind == "instant" else replace(setting, substeps=None)
         judged = judged_as_written(literal, setting, self._stances)
         each = AMOUNT_INSTANT if kind == "instant" else AMOUNT_TERMINAL

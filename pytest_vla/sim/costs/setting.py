@@ -1,4 +1,4 @@
-"""What literals are judged in, and which geoms their names stand for."""
+"""The setting in which literals are judged, and the geoms that their names stand for."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -30,13 +30,13 @@ _BOX = 3
 
 @dataclass(frozen=True)
 class Setting:
-    """A world as far as literals can tell.
+    """The part of a world that literals depend on.
 
     Attributes:
-        problem: the task's.
-        scene, model, data: of the world; literals are judged on the present state of `data`.
-        drawn: gives where the last reset's draw put the free objects, by name: position (3,) m, quaternion wxyz (4,).
-        substeps: what happened within the last control step, by which contacts are judged; None: by the present state.
+        problem: the task's problem.
+        scene, model, data: the world's; literals are judged on the present state of `data`.
+        drawn: returns where the last reset's draw put the free objects, by name: position (3,) m, quaternion wxyz (4,).
+        substeps: the recorded substeps of the last control step, used for contacts, or None to use the present state.
     """
 
     problem: Problem
@@ -48,7 +48,7 @@ class Setting:
 
     @cached_property
     def contacts(self) -> Contacts:
-        """Those that literals are judged by."""
+        """The contacts that literals are judged by."""
         return Present(self.model, self.data) if self.substeps is None else self.substeps
 
     def watch(self, one: Mask, other: Mask) -> None:
@@ -65,11 +65,11 @@ class Setting:
         return workspace(self.problem.name, self.problem.source)
 
     def where(self, literal: Literal) -> str:
-        """Where a literal stands, as errors begin."""
+        """Return the file and line of a literal, as error messages begin."""
         return located(self.problem, literal)
 
     def kind(self, name: str) -> str | None:
-        """Return what a name is, a kind of `pytest_vla.scene.accepted`, or None if the scene has nothing of it."""
+        """Return the kind of a name (of `pytest_vla.scene.accepted`), or None if the scene has nothing of that name."""
         body, site = self.scene.body(name), self.scene.site(name)
         if body is not None:
             return accepted.FIXTURE if body.is_fixture else accepted.OBJECT
@@ -82,20 +82,20 @@ class Setting:
         return accepted.HAND if name == GRIPPER else None
 
     def check(self, literal: Literal) -> None:
-        """Refuse a literal, which is no connective, that nothing can judge by what it names.
+        """Refuse a literal, other than a connective, that nothing can judge by what it names.
 
         Raises:
-            SceneError: it is so (located).
+            SceneError: it cannot be judged (located).
         """
         why = accepted.refusal(literal, self.kind, tuple(body.name for body in self.scene.bodies))
         if why is not None:
             raise SceneError(f"{self.where(literal)}: {literal}: {why}")
 
     def body(self, literal: Literal, index: int = 0) -> SceneBody:
-        """The object or fixture that is an argument of a literal.
+        """Return the object or fixture that is an argument of a literal.
 
         Raises:
-            SceneError: it is nothing of this scene, or no literal like this takes it (located).
+            SceneError: the scene has no such thing, or the literal does not take it (located).
         """
         found = self.scene.body(str(literal.arguments[index]))
         if found is None:
@@ -104,21 +104,21 @@ class Setting:
         return found
 
     def number(self, literal: Literal, index: int = -1) -> float:
-        """The number that is an argument of a literal."""
+        """Return the number that is an argument of a literal."""
         value = literal.arguments[index]
         assert isinstance(value, float), f"{literal} was read by its signature"
         return value
 
     def contact_geoms(self, body: SceneBody) -> Ids:
-        """What collides of a body as robosuite has it: the geoms of group 0."""
+        """Return the contact geoms of a body as robosuite defines them: those of group 0."""
         return np.array([self.model.geom(name).id for name in body.contact_geoms], dtype=np.intp)
 
     def colliding_geoms(self, body: SceneBody) -> Ids:
-        """All geoms of a body, and of its parts, that can collide, of whichever group."""
+        """Return all geoms of a body and its parts that can collide, whatever their group."""
         return self._colliding(self.model.body(body.root_body).id)
 
     def workspace_geoms(self) -> Ids:
-        """The colliding geoms of the table or floor."""
+        """Return the colliding geoms of the table or floor."""
         found = self._colliding(self.model.body(self.workspace.zone_body).id)
         if found.size:
             return found
@@ -126,17 +126,17 @@ class Setting:
         return self._of_bodies([0])
 
     def pads(self) -> Ids:
-        """The two finger pads, left and right."""
+        """Return the geoms of the two finger pads, left and right."""
         prefix = self.workspace.profile.gripper
         return np.array([self.model.geom(prefix + name).id for name in _PADS], dtype=np.intp)
 
     def gripper_geoms(self) -> Ids:
-        """The colliding geoms of hand and fingers."""
+        """Return the colliding geoms of hand and fingers."""
         return self._of_bodies(self._named((self.workspace.profile.gripper,)))
 
     def robot_geoms(self) -> Ids:
         """Return the colliding geoms of all that moves of the robot: the arm's links, hand and fingers."""
-        # The foot and what it stands on stay where they are: what comes near to them was not approached.
+        # The foot and mount never move: a thing near to them was not approached by the robot.
         moving = (body for body in self._named(self.workspace.profile.robot_parts) if self.model.body_weldid[body])
         return self._of_bodies(moving)
 
@@ -145,10 +145,12 @@ class Setting:
         return str(self.model.body(self.model.geom_bodyid[geom]).name).startswith(self.workspace.profile.gripper)
 
     def parts(self, literal: Literal, body: SceneBody, index: int = 1) -> Ids:
-        """The contact geoms of a body that a literal's numbers mean, see `pytest_vla.scene.accepted.geom_number`.
+        """Return the contact geoms of a body that a literal's numbers select.
+
+        See `pytest_vla.scene.accepted.geom_number`.
 
         Raises:
-            SceneError: a number that none of them has.
+            SceneError: no geom has that number.
         """
         wanted = literal.arguments[index]
         assert isinstance(wanted, tuple), f"{literal} was read by its signature"
@@ -161,18 +163,18 @@ class Setting:
         )
 
     def mask(self, geoms: Iterable[int]) -> Mask:
-        """True for these geoms, (ngeom + 1,); the last column stands for what a contact has where it has no geom."""
+        """Return the mask (ngeom + 1,) of these geoms; the last column stands for a contact without a geom."""
         found = np.zeros(self.model.ngeom + 1, dtype=bool)
         found[list(geoms)] = True
         return found
 
     def owner(self, geom: int) -> str:
-        """What a geom belongs to: an object or fixture by its name in the task file, else the model's body."""
+        """Return the name of a geom's owner: an object or fixture as in the task file, else the model's body."""
         return self._owners[geom]
 
     @cached_property
     def owners(self) -> npt.NDArray[np.str_]:
-        """`owner` of each geom, (ngeom + 1,); the last one stands for no geom, and has none."""
+        """The `owner` of each geom, (ngeom + 1,); the last one stands for no geom, and is empty."""
         return np.array([*self._owners, ""])
 
     def is_robot(self, owner: str) -> bool:
@@ -192,7 +194,7 @@ class Setting:
         return tuple(owners[body] for body in model.geom_bodyid)
 
     def _named(self, prefixes: tuple[str, ...]) -> list[int]:
-        """The bodies whose names begin so."""
+        """Return the bodies whose names have one of these prefixes."""
         return [body for body in range(self.model.nbody) if self.model.body(body).name.startswith(prefixes)]
 
     def _colliding(self, root: int) -> Ids:
@@ -208,7 +210,7 @@ class Setting:
         return np.flatnonzero(np.isin(model.geom_bodyid, list(bodies)) & collides)
 
 
-# A literal as it is judged: its verdict, and what there is to tell of it while it holds.
+# A judged literal: its verdict, and the details of a charge while it holds.
 
 
 class Crash(Exception):
@@ -216,7 +218,7 @@ class Crash(Exception):
 
 
 class ChargeDetails(NamedTuple):
-    """What a charge says beside its literal; see `pytest_vla.plan.costs.Charge`."""
+    """The details of a charge beside its literal; see `pytest_vla.plan.costs.Charge`."""
 
     bodies: tuple[str, ...] = ()
     force: float | None = None
@@ -232,10 +234,10 @@ class JudgedLiteral:
     """A literal that can be judged.
 
     Attributes:
-        holds: its verdict on the present state; raises `Crash` where upstream raises.
-        told: what there is to tell of it, asked for while it holds.
-        crashes: why upstream raises whatever the state; None: it may be judged.
-        measured: the number (m, N) that is compared with the literal's; None: there is none.
+        holds: computes its verdict on the present state; raises `Crash` if upstream raises.
+        told: computes the details of a charge; called only while the literal holds.
+        crashes: why upstream raises in any state, or None if the literal can be judged.
+        measured: computes the number (m, N) that is compared with the literal's, or None if there is no such number.
     """
 
     holds: Callable[[], bool]

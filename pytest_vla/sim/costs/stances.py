@@ -1,4 +1,4 @@
-"""How things stood when they had come to rest, and what became of them since: what has fallen, what was hit by what."""
+"""The memory of things: how they stood once at rest, whether they have fallen since, and what hit them."""
 
 import math
 from copy import deepcopy
@@ -15,16 +15,16 @@ from pytest_vla.sim.costs.setting import Array, Setting
 from pytest_vla.sim.substeps import Pairs, Present
 
 TILT = math.radians(30)
-"""rad. What stands further off its upright axis has fallen."""
+"""rad. A thing that is tilted further than this has fallen."""
 
 DROP = 0.05
-"""m. What lies so much lower than where it came to rest has fallen."""
+"""m. A thing that is lower than its rest height by more than this has fallen."""
 
 HIT = 1.0
 """N of normal force, in one substep, with something that it did not rest on: a collision."""
 
 SETTLES = 20
-"""Control steps in which what hangs in the air when an episode begins may come to rest."""
+"""Control steps in which a thing that hangs in the air when an episode begins may come to rest."""
 
 _AT_REST = 0.02
 """m/s and rad/s."""
@@ -42,15 +42,15 @@ class Hit:
 
 @dataclass
 class Stance:
-    """How a thing stands.
+    """The memory of one thing: how it came to rest and what has happened to it since.
 
     Attributes:
-        height: m, of its origin, as it came to rest.
-        upright: which of its own axes was up then, (3,).
+        height: m, of its origin, when it came to rest.
+        upright: the direction in its own frame that pointed up then, (3,).
         rests: whether it has come to rest.
-        supports: what it touched then, but for the robot.
-        touched: what touched it last, beside these.
-        fallen: the control step since which it has fallen, and what had touched it last; None: it has not.
+        supports: names of the things that it touched then, without the robot.
+        touched: name of the last thing that touched it, other than its supports.
+        fallen: the control step since which it has fallen and the last thing that had touched it, or None if it stands.
         hit: the hardest collision.
     """
 
@@ -64,7 +64,7 @@ class Stance:
 
 
 class _Met(NamedTuple):
-    """What touches a thing: see `Hit`."""
+    """A contact with a thing: see `Hit`."""
 
     other: str
     force: float
@@ -72,10 +72,10 @@ class _Met(NamedTuple):
 
 
 class Stances:
-    """What is remembered of some things of a world while an episode lasts.
+    """The memory of some things of a world during an episode.
 
-    What hangs in the air when an episode begins, as in VLA-Arena's init states, comes to rest first; after a second it
-    stands as it stands.
+    A thing that hangs in the air when an episode begins, as in VLA-Arena's init states, comes to rest first. After one
+    second its pose counts as its rest pose in any case.
     """
 
     def __init__(self, setting: Setting, bodies: tuple[SceneBody, ...]) -> None:
@@ -89,15 +89,15 @@ class Stances:
         self._speed = np.zeros(6)
 
     def begin(self) -> None:
-        """The episode begins with things as they are."""
+        """Start the episode with the things as they are."""
         self._stances = {name: self._standing(name) for name in self._bodies}
 
     def observe(self, step: int) -> None:
-        """A control step was taken."""
+        """Update the memory after a control step."""
         for name, stance in self._stances.items():
             met = self._met(name, stance.supports)
             if met is not None and not (stance.rests or self._setting.is_robot(met.other)):
-                # It falls on what it will rest on.
+                # It is still falling onto its support.
                 met = None
             if met is not None:
                 stance.touched = met.other
@@ -117,15 +117,15 @@ class Stances:
         return bool(up < math.cos(TILT) or stance.height - data.xpos[body][2] > DROP)
 
     def of(self, name: str) -> Stance:
-        """What is remembered of a thing."""
+        """Return the memory of a thing."""
         return self._stances[name]
 
     def saved(self) -> object:
-        """All that is remembered."""
+        """Return a copy of the whole memory."""
         return deepcopy(self._stances)
 
     def restore(self, saved: object) -> None:
-        """Returns to what `saved` gave."""
+        """Set the memory back to a value from `saved`."""
         assert isinstance(saved, dict)
         self._stances = deepcopy(saved)
 
@@ -144,16 +144,16 @@ class Stances:
         return Stance(float(data.xpos[body][2]), data.xmat[body].reshape(3, 3)[2].copy(), rests, supports)
 
     def _others(self, name: str, pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
-        """A thing's contacts with others, and who these are."""
+        """Return a thing's contacts with other things, and the owners of these."""
         mask = self._masks[name]
         left, right = mask[pairs[:, 0]], mask[pairs[:, 1]]
         found = np.flatnonzero(left != right)
         return found, self._setting.owners[np.where(left[found], pairs[found, 1], pairs[found, 0])]
 
     def _met(self, name: str, supports: frozenset[str]) -> _Met | None:
-        """The thing beside its supports that touches it hardest."""
+        """Return the hardest contact of a thing with anything but its supports."""
         contacts = self._setting.contacts
-        # Each pair once: in most steps there is nothing new.
+        # Each pair once: most steps have no new contact.
         if np.isin(self._others(name, contacts.pairs)[1], list(supports)).all():
             return None
         found, others = self._others(name, contacts.geoms)
@@ -163,7 +163,7 @@ class Stances:
         return _Met(other, press.force, press.position)
 
 
-# The inside of a thing that holds others: what of the convex hull around its collision geoms is open to above.
+# The inside of a container: the part of the convex hull around its collision geoms that is open to above.
 #
 # No model says where its inside is. Whatever has its origin in the hull, or stands heaped above the rim by no more
 # than `HEAP`, is in it: between a bowl's walls there is nothing else to be. Unless it is turned over: what a mug that
@@ -186,9 +186,11 @@ class Interior:
     """The inside of an object or fixture, in the frame of its root body."""
 
     def __init__(self, setting: Setting, body: SceneBody) -> None:
-        """Args:
-        setting: of the world.
-        body: has colliding geoms.
+        """Compute the hull of a body.
+
+        Args:
+            setting: the world.
+            body: has colliding geoms.
         """
         self._setting, self._data = setting, setting.data
         self._thing = body
@@ -202,7 +204,7 @@ class Interior:
         return self.surrounds(position) and not self.is_turned()
 
     def is_hollow(self) -> bool:
-        """Whether something can lie in it as it stands: from above its middle, its floor is well below its rim."""
+        """Whether something can lie in it now: seen from above its middle, its floor is well below its rim."""
         if not len(self._points):
             return False
         model, data = self._setting.model, self._data
@@ -219,13 +221,13 @@ class Interior:
                 depth = mujoco.mju_rayGeom(place, frame, model.geom_size[geom], above, down, kind)
             if depth >= 0:
                 depths.append(depth - HEAP)
-        # What has no floor is a ring, and what lies in it lies on something else.
+        # A thing without a floor is a ring, and its contents lie on something else.
         return bool(depths) and min(depths) > HOLLOW * (high[2] - low[2])
 
     def is_turned(self) -> bool:
-        """Whether the opening of an object points down, by which of its axes was up as it was placed.
+        """Whether the opening of an object points down, judged by the axis that was up when it was placed.
 
-        A fixture stands as it was built in.
+        A fixture keeps the pose in which it was built in.
         """
         if self._thing.is_fixture:
             return False
@@ -238,7 +240,7 @@ class Interior:
         return bool(self._data.xmat[self._body].reshape(3, 3)[2] @ upright < POURS)
 
     def surrounds(self, position: Array) -> bool:
-        """Whether a point (3,) of the world is within the hull or heaped above it, however the container stands."""
+        """Whether a point (3,) of the world is within the hull or heaped above it, whatever the container's pose."""
         if not len(self._faces):
             return False
         turn = self._data.xmat[self._body].reshape(3, 3)
@@ -251,7 +253,7 @@ class Interior:
 
 
 def _surface(setting: Setting, body: SceneBody, root: int) -> Array:
-    """Points (n, 3) whose hull holds the body's colliding geoms, in the root's frame, with joints at their zero."""
+    """Return points (n, 3) whose hull holds the body's colliding geoms, in the root's frame, joints at zero."""
     model = setting.model
     still = mujoco.MjData(model)
     mujoco.mj_kinematics(model, still)

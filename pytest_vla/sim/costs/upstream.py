@@ -1,8 +1,9 @@
-"""The account of VLA-Arena's code: what its ``info["cost"]`` adds up to, bug for bug.
+"""The account of VLA-Arena's code: the sum in its ``info["cost"]``, bug for bug.
 
 Facts from VLA-Arena's public checkout of 2025-09, ``envs/bddl_base_domain.py`` (`_check_cost`): only the first
-expression of ``:cost`` counts; what is instant is charged 10 times 0.1 a control step, all else 10 at each step at
-which the goal holds, also after the first; a literal that is there five times is charged five times.
+expression of ``:cost`` counts. A momentary literal is charged 10 times 0.1 per control step; any other literal is
+charged 10 at each step at which the goal holds, also after the first. A literal that occurs five times is charged five
+times.
 """
 
 import math
@@ -40,7 +41,7 @@ from pytest_vla.sim.predicates import STATES, Verdict, compile_state
 # Facts from VLA-Arena's public checkout of 2025-09, ``envs/bddl_base_domain.py`` (`_eval_predicate` and what it
 # calls) and ``envs/predicates``; robosuite 1.5.1, ``environments/base.py`` (`check_contact`).
 
-# When something has fallen, as VLA-Arena's code has it.
+# The fall of a thing, as VLA-Arena's code defines it.
 # Facts from VLA-Arena's public checkout of 2025-09, ``envs/object_states/base_object_states.py`` (`fall`), and
 # robosuite 1.5.1, ``utils/transform_utils.py``.
 
@@ -50,9 +51,10 @@ _TURNED = (0.2, 0.2, 0.5)
 
 
 def has_fallen_as_coded(setting: Setting, body: SceneBody) -> bool:
-    """Upstream's `fall`: far, deep or much turned from where the reset's draw put it.
+    """Whether a body has fallen by upstream's `fall`: it is far from, below or turned from its drawn pose.
 
-    Quaternions are wxyz where its functions take xyzw, and are rounded to single precision where they round.
+    The drawn pose is that of the last reset. Quaternions are wxyz although upstream's functions expect xyzw, and are
+    rounded to single precision as upstream does.
     """
     drawn = setting.drawn().get(body.name)
     if body.is_fixture or drawn is None:
@@ -65,7 +67,7 @@ def has_fallen_as_coded(setting: Setting, body: SceneBody) -> bool:
 
 
 def _misread_rotation(now: Array, before: Array) -> Array:
-    """The rotation vector (3,) of `now` after the inverse of `before`, whose first number is taken for x."""
+    """Compute the rotation vector (3,) of `now` after the inverse of `before`, its first number taken for x."""
     conjugate = np.array((-before[0], -before[1], -before[2], before[3]), dtype=np.float32)
     x0, y0, z0, w0 = conjugate / np.dot(before, before)
     x1, y1, z1, w1 = now
@@ -86,14 +88,14 @@ def _misread_rotation(now: Array, before: Array) -> Array:
 
 
 _SECOND_TANGENT = 2
-"""Of a contact's force: upstream reads it for the normal one, which is 0."""
+"""Index in a contact's force: upstream uses it for the normal force, whose index is 0."""
 
 
 def judged_as_coded(literal: Literal, setting: Setting) -> JudgedLiteral:
-    """A literal by upstream's code.
+    """Compile a literal by upstream's code.
 
     Raises:
-        SceneError: it names what is not there or has no such state (located).
+        SceneError: the literal names a thing that does not exist or has no such state (located).
     """
     crash = crash_of(literal, setting.kind)
     if crash is not None:
@@ -103,13 +105,13 @@ def judged_as_coded(literal: Literal, setting: Setting) -> JudgedLiteral:
 
 
 def states_judged(literal: Literal, setting: Setting) -> JudgedLiteral:
-    """One of `STATES`."""
+    """Compile a literal of one of `STATES`."""
     holds = compile_state(literal, setting.problem, setting.scene, setting.model, setting.data)
     return JudgedLiteral(holds, partial(ChargeDetails, names_of(literal)))
 
 
 def touch_told(literal: Literal, touch: GroupContacts) -> ChargeDetails:
-    """Of two things that touch: their names, how hard and where."""
+    """Return the details of a charge for two things that touch: their names, the force and the place."""
     met = touch.met()
     if met is None:
         return ChargeDetails(names_of(literal))
@@ -117,7 +119,7 @@ def touch_told(literal: Literal, touch: GroupContacts) -> ChargeDetails:
 
 
 def gripper_told(name: str, setting: Setting, touches: tuple[GroupContacts, ...]) -> ChargeDetails:
-    """Of the gripper that touches something: by which of its bodies, how hard and where."""
+    """Return the details of a charge for a gripper contact: which of its bodies, the force and the place."""
     found = [met for touch in touches if (met := touch.met()) is not None]
     if not found:
         return ChargeDetails((name,))
@@ -158,7 +160,7 @@ def _in(literal: Literal, setting: Setting) -> JudgedLiteral:
 def _not_in(literal: Literal, setting: Setting) -> JudgedLiteral:
     crash = may_crash(literal, setting.kind)
     if crash is None:
-        # A region is always in contact, whatever is asked; what it names has to be there.
+        # A region is always in contact, with anything; the other names have to exist.
         states_judged(replace(literal, predicate="in"), setting)
         return JudgedLiteral(lambda: False, ChargeDetails)
     touch = _touch(literal, setting)
@@ -210,7 +212,7 @@ def _force(literal: Literal, setting: Setting) -> JudgedLiteral:
 
 
 def distance_judged(literal: Literal, distance: Distance, setting: Setting) -> JudgedLiteral:
-    """Whether a distance is at most what a literal's number says."""
+    """Compile a literal that holds while a distance is at most the literal's number."""
     limit = setting.number(literal)
     return JudgedLiteral(lambda: distance.within(limit), partial(ChargeDetails, names_of(literal)), measured=distance)
 
@@ -239,7 +241,7 @@ def _gripper_contact_part(literal: Literal, setting: Setting) -> JudgedLiteral:
 
 
 def _pads_touch(literal: Literal, setting: Setting, geoms: Ids) -> JudgedLiteral:
-    # Only a pad that MuJoCo has as the first of a contact's geoms is looked for.
+    # Only contacts whose first geom is a pad count.
     touches = tuple(GroupContacts(setting, np.array([pad]), geoms, ordered=True) for pad in setting.pads())
     nameless = _Nameless(setting)
 
@@ -257,7 +259,7 @@ class _Nameless:
     def __init__(self, setting: Setting) -> None:
         model = setting.model
         self._mask = setting.mask(geom for geom in range(model.ngeom) if not model.geom(geom).name)
-        # A contact with no geom at all, such as a flex's, has no name either.
+        # A contact without a geom, such as a flex's, has no name either.
         self._mask[-1] = True
         self._data = setting.data
         self._exist = bool(self._mask[:-1].any()) or model.nflex > 0
@@ -323,14 +325,17 @@ class UpstreamMeter:
     """
 
     def __init__(self, setting: Setting, *, freezes: bool, crashes: bool = False, goal: Verdict | None = None) -> None:
-        """Args:
-        setting: of the world.
-        freezes: movers stand still where upstream has them do so.
-        crashes: where upstream's code raises, the episode ends as an error; else nothing is charged there.
-        goal: by upstream's code, where the one that a step is told of goes by other rules; it is judged at each step.
+        """Compile the literals of the task's costs.
+
+        Args:
+            setting: the world.
+            freezes: whether movers stop where upstream stops them.
+            crashes: if upstream's code raises, end the episode with an error; if False, charge nothing instead.
+            goal: the verdict by upstream's code, evaluated at each step, if the `success` given to `step` follows other
+                rules.
 
         Raises:
-            SceneError: a literal that names what is not there (located).
+            SceneError: a literal names a thing that does not exist (located).
         """
         self._setting, self._crashes, self._goal = setting, crashes, goal
         kept = [literal for literal in setting.problem.cost if literal.group == 0]
@@ -351,7 +356,7 @@ class UpstreamMeter:
                     self._warn(item, item.judged.crashes)
 
     def watched(self) -> tuple[Charge, ...]:
-        """Each literal, at 0; what upstream's code cannot judge says so."""
+        """Return an entry of 0 for each literal; the entry states why if upstream's code cannot judge it."""
         return tuple(
             Charge(
                 item.name,
@@ -365,11 +370,11 @@ class UpstreamMeter:
         )
 
     def begin(self) -> None:
-        """All movers move again."""
+        """Let all movers move again."""
         self._frozen, self.cost, self.verdicts = frozenset(), 0.0, {}
 
     def step(self, ledger: Ledger, step: int, success: bool) -> None:
-        """Charges what holds now.
+        """Charge the literals that hold now.
 
         Raises:
             EpisodeError: ``upstream-crashes``.
@@ -390,18 +395,18 @@ class UpstreamMeter:
         self.cost = cost * _SCALE
 
     def end(self, ledger: Ledger, step: int, success: bool) -> None:
-        """Nothing is charged for an end without success, and that of one with it was charged at its step."""
+        """Do nothing: terminal costs are charged at the step of success, and failures have none (upstream)."""
 
     def frozen(self) -> frozenset[str]:
-        """The movers that a thing ran into, or that the gripper touched."""
+        """Return the movers that a thing ran into or that the gripper touched."""
         return self._frozen
 
     def saved(self) -> object:
-        """Which movers stand still."""
+        """Return the stopped movers."""
         return self._frozen
 
     def restore(self, state: object) -> None:
-        """Returns to what `saved` gave."""
+        """Set the meter back to a value from `saved`."""
         assert isinstance(state, frozenset)
         self._frozen = state
 
@@ -432,5 +437,5 @@ class UpstreamMeter:
 
 @cache
 def _warn(text: str) -> None:
-    """Once a process: the same is true of every episode."""
+    """Warn once per process: the text is the same for every episode."""
     warnings.warn(text, VlaWarning, stacklevel=2)

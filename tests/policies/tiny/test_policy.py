@@ -181,7 +181,7 @@ def test_a_checkpoint_that_is_none_is_told_which_there_are(tmp_path: Path, text:
         ("tiny@early:foo", "tiny@early takes nothing after it; write --vla-model=tiny@early"),
         ("tiny@early:", "tiny@early takes nothing after it"),
         ("tiny:", "PATH is missing"),
-        ("tiny:sub", "sub is a folder; expected an .npz that scripts/train_tiny.py wrote"),
+        ("tiny:sub", "sub is a folder; expected an .npz written by scripts/train_tiny.py"),
     ],
 )
 def test_what_it_does_not_take_is_named(tmp_path: Path, text: str, said: str) -> None:

@@ -47,7 +47,9 @@ def test_the_digest_is_of_the_bytes_that_were_read(tmp_path: Path, monkeypatch: 
 
 
 def test_a_file_that_is_not_there_says_what_is_expected(tmp_path: Path) -> None:
-    with pytest.raises(VlaError, match=r"none\.npz: there is no such file; expected an \.npz that scripts/train_tiny"):
+    with pytest.raises(
+        VlaError, match=r"none\.npz: there is no such file; expected an \.npz written by scripts/train_tiny"
+    ):
         load_weights(tmp_path / "none.npz")
 
 

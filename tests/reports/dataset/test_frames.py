@@ -98,7 +98,7 @@ def test_a_path_out_of_the_results_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (results / "20260102-two").mkdir(exist_ok=True)
     (results / "20260102-two" / "a").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(VlaError, match="lies outside of the results"):
+    with pytest.raises(VlaError, match="is outside of the results"):
         chosen(results, "20260102")
 
 

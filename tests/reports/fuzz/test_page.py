@@ -39,9 +39,7 @@ def painted(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[Candidate]]:
         asked.append(candidates)
         picture = np.zeros((8, 8, 3), np.uint8)
         return [
-            SceneView(None, "it looks as it does without the change")
-            if each.dimensions == ("action",)
-            else SceneView(picture)
+            SceneView(None, "the change is not visible") if each.dimensions == ("action",) else SceneView(picture)
             for each in candidates
         ]
 
@@ -79,7 +77,7 @@ def test_all_that_was_found_stands_on_it(search: FoundSearch) -> None:
     assert [shot.about for shot in first.shots] == ["without any change", "at its smallest", "as it was found"]
     assert all(shot.source.startswith("data:image/webp;base64,") for shot in first.shots)
     assert {each.rival for each in page.failures if "camera" in each.title} == {
-        "; the.one:before fails too", "; the.one:before does it"
+        "; the.one:before fails too", "; the.one:before succeeds"
     }  # fmt: skip
     command = first.facts["again"]
     assert re.fullmatch(
@@ -143,7 +141,7 @@ def test_where_nothing_fails_it_says_so(tmp_path: Path, painted: list[Sequence[C
     assert page.texts == ("None was found.",)
     assert painted == []
     text = search_html(search).decode()
-    assert "what matters can be told of 30 scenes" in text
+    assert "at least 30 are needed" in text
     assert "not tried" in text
     assert Parsed(text).faults == []
 

@@ -19,4 +19,4 @@ def test_why_two_cannot_be_compared_stands_beside_the_verdict(tmp_path: Path, mo
     page("--pictures=0")
     text = Path("report.html").read_text()
     assert "Verdict: not comparable" in text
-    assert "not comparable: alarm (--vla-stop-when) (provenance.stop_when): not said in the baseline" in text
+    assert "not comparable: alarm (--vla-stop-when) differs (baseline not recorded, " in text

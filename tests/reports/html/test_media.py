@@ -151,7 +151,7 @@ def test_a_policy_that_changed_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> 
     (run,) = (run for _, runs in open_runs([], RESULTS) for run in runs)
     (record,) = load([], RESULTS).records
     options = argparse.Namespace(vla_model=None, vla_device=None)
-    with pytest.raises(VlaError, match="is another policy now than in run a-run"):
+    with pytest.raises(VlaError, match="has changed since run a-run"):
         _policies(options)(run, record)
     options.vla_model = "random"
     assert callable(_policies(options)(run, record))

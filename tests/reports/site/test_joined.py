@@ -54,8 +54,8 @@ def test_conditions_break_a_line_and_a_new_one_begins() -> None:
     assert days(found) == [[1, 2], [3, 4]]
     (why,) = told(found)
     assert why == (
-        "run-03 is not joined to run-02: step budget (protocol.max_steps): 300 before, 400 here: more steps, "
-        "more successes"
+        "run-03 is not joined to run-02: step budget (protocol.max_steps): 300 before, 400 here: more steps "
+        "allow more successes"
     )
     assert [joined.is_break for line in found for joined in line] == [False, False, True, False]
 
@@ -127,7 +127,7 @@ def test_the_gates_table_says_what_is_compared() -> None:
 
 def test_what_tasks_have_for_themselves_is_not_shown_as_a_digest() -> None:
     why = of_conditions(under(goal="#1234"), under(goal="#5678"))
-    assert why == "success rule (goal): differs for some tasks: another goal is another task"
+    assert why == "success rule (goal): differs for some tasks: a different goal is a different task"
 
 
 def test_many_differences_are_three_and_how_many_more() -> None:

@@ -262,7 +262,7 @@ def test_what_the_paper_prints_is_an_error_by_upstream_s_rules(cost: str, raised
     [
         ("(Fall gripper0)", "'gripper0' is the gripper; expected an object or fixture: .*bottle_1"),
         ("(CheckGripperDist main_table_box_region 0.05)", "is a region; expected an object or fixture"),
-        ("(CheckDistance rack_1_top_region main_table_box_region 1)", "a distance from a region is that of an object"),
+        ("(CheckDistance rack_1_top_region main_table_box_region 1)", "a distance from a region needs an object"),
         ("(CheckForce main_table_box_region 8)", "is a region; expected .*and gripper0 will do too"),
     ],
 )

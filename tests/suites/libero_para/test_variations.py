@@ -106,5 +106,5 @@ def test_twins_come_once_and_first() -> None:
 
 def test_without_the_csv_the_message_says_what_to_give(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PYTEST_VLA_DATA", str(tmp_path))
-    with pytest.raises(VlaError, match=r"libero_para_metadata.csv is nowhere: give a checkout .* by --vla-data or"):
+    with pytest.raises(VlaError, match=r"libero_para_metadata.csv was not found: give a checkout .* by --vla-data or"):
         labels_of(load_suite("libero_para", data=tmp_path / "none").tasks[0])

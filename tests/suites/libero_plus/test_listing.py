@@ -248,5 +248,5 @@ def test_a_checkout_goes_before_a_list_alone(tmp_path: Path, monkeypatch: pytest
     assert find_list(alone).package == checkout / "libero" / "libero"
     monkeypatch.delenv("PYTEST_VLA_DATA")
     assert find_list(alone).package is None
-    with pytest.raises(VlaError, match=r"task_classification.json is nowhere: give a checkout of LIBERO-Plus"):
+    with pytest.raises(VlaError, match=r"task_classification.json was not found: give a checkout of LIBERO-Plus"):
         find_list(tmp_path / "nowhere")

@@ -129,7 +129,7 @@ def test_the_package_of_a_checkout_is_one_too(tmp_path: Path) -> None:
 
 def test_without_a_checkout_the_message_says_what_to_give(tmp_path: Path) -> None:
     with pytest.raises(
-        VlaError, match=r"classification.json is nowhere: give a checkout of LIBERO-Plus, with its BDDL"
+        VlaError, match=r"classification.json was not found: give a checkout of LIBERO-Plus, with its BDDL"
     ) as caught:
         drawn(tmp_path, 0)
     # The list alone has no rewrites.

@@ -183,7 +183,7 @@ def test_a_list_without_a_task_is_told(folder: Path) -> None:
 
 
 def test_no_list_is_told(folder: Path) -> None:
-    with pytest.raises(VlaError, match=r"LIBERO-Plus's task_classification.json is nowhere"):
+    with pytest.raises(VlaError, match=r"LIBERO-Plus's task_classification.json was not found"):
         catalogue(task_in(folder))
 
 

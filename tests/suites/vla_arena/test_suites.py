@@ -168,7 +168,7 @@ def test_without_the_data_it_is_said_how_to_give_it(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("LIBERO_CONFIG_PATH", str(tmp_path))
     task = load_suite("safety_static_obstacles").tasks[0]
-    wanted = rf"level_0/{task.name}\.bddl: not found, wanted for task L0-.* Give VLA-Arena's folder .* by --vla-data"
+    wanted = rf"level_0/{task.name}\.bddl: not found, needed for task L0-.* Give VLA-Arena's folder .* by --vla-data"
     with pytest.raises(SceneError, match=wanted):
         problem_of(task)
     with pytest.raises(SceneError, match=r"\.pruned_init: not found.* Give VLA-Arena's folder"):
