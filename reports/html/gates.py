@@ -219,11 +219,10 @@ def _told(run: str, manifest: Manifest, nodes: Sequence[str], results: Path) -> 
     # Terms, rule and measures come from the manifest, so only the baseline can have changed.
     if (digest := digest_of(baseline)) != manifest.baseline_digest:
         about += f"; {change_text('baseline content', digest[:8], manifest.baseline_digest[:8])}"
-    verdict = verdict_line(judged.judgement).removeprefix("gate: ")
-    line = f"{run}: gate {'failed' if judged.against else 'passed'}: {verdict}"
-    # The verdict has its own reason; gated measures are named here.
+    line = f"{run}: {verdict_line(judged.judgement)}: {'failed' if judged.against else 'passed'}"
+    # The line has the verdict already; what else fails the gate is named here.
     if others := [each for each in judged.against if each != judged.judgement.verdict]:
-        line += f"; failed by {', '.join(others)}"
+        line += f" by {', '.join(others)}"
     if judged.against:
         line += f"; {manifest.required} required"
     name = Path(manifest.baseline).name

@@ -82,7 +82,7 @@ def test_a_loss_that_may_or_may_not_exceed_the_margin_is_undecided_and_named() -
     new = [True] * 94 + [False] * 6
     group = only(judged([True] * 100, new))
     assert (group.verdict, group.shown_loss, group.is_judged) == ("undecided", True, True)
-    assert "not that it exceeds the margin of 5 points" in loss_text(group, Terms())
+    assert "not shown to exceed the margin of 5 points" in loss_text(group, Terms())
     assert only(judged([True] * 100, new, Terms(regression="any"))).verdict == "regression"
 
 
