@@ -177,7 +177,7 @@ def test_each_row_has_its_own_counts() -> None:
 
 
 def test_step_budgets_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
-    """A clock, which knows the budget alone, would foretell: all of the longer budget fail."""
+    """Check that a clock, which knows only the budget, predicts nothing: all episodes of the longer budget fail."""
     episodes = []
     for seed in range(16):
         short = seed < 8

@@ -42,7 +42,7 @@ def moved(record: Record, path: np.ndarray) -> Episode:
 
 
 def run_of(goes: bool = True, with_wrist: int = 10, seeds: int = 10) -> list[Episode]:
-    """Seeds of one task, with paths: seen as they are, without the object, and without the wrist's pictures."""
+    """Return seeds of one task, with paths: seen as they are, without the object, and without the wrist's pictures."""
     found = []
     for seed in range(seeds):
         end = np.array(PLACE) + 0.02 * np.sin(seed)

@@ -59,7 +59,7 @@ def paraphrased(**changes: Any) -> list[Record]:
 
 
 def kept(results: Path, records: list[Record], data: Path | None = None) -> Path:
-    """The run's folder."""
+    """Store the records and return the run's folder."""
     with open_store(results, create=True) as store:
         invocation = {"settings": {"data": None if data is None else str(data)}}
         store.begin("a-run", [each.node for each in records], command="pytest", model="random", invocation=invocation)
@@ -71,7 +71,7 @@ def kept(results: Path, records: list[Record], data: Path | None = None) -> Path
 
 @pytest.fixture
 def words_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if no parser were installed."""
+    """Hide the installed parsers."""
     monkeypatch.setattr(backends, "NAMES", ("published", "template"))
 
 
@@ -183,7 +183,7 @@ def test_a_parser_is_not_loaded_and_what_a_report_has_worked_out_is_taken(parser
 
 
 def elsewhere(text: str) -> list[Record]:
-    """Episodes of another suite, with a text that was never published."""
+    """Return episodes of another suite, with a text that was never published."""
     return [
         replace(each, suite="libero_10", instruction=f"{each.instruction} {text}", node=each.node.replace("goal", "10"))
         for each in paraphrased()

@@ -1,4 +1,4 @@
-"""Which runs of a trend a line joins, and what is said of the others."""
+"""The runs that a trend line joins, and the notes on the other runs."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from tests.support.sites import CONDITIONS, entry_of, part_of, result_of
 
 
 def lines(*runs: Result | Entry) -> list[list[JoinedRuns]]:
-    """Of runs of a day each, the oldest first."""
+    """Return the lines of runs, each run a day after the one before."""
     entries = [run if isinstance(run, Entry) else entry_of(day, run) for day, run in enumerate(runs, 1)]
     return lines_of([TrendPoint(entry, entry.results[0]) for entry in entries])
 

@@ -9,7 +9,7 @@ from tests.support.sites import entry_of, part_of, rate_of, result_of
 
 
 def index(*entries: Entry, pages: bool = True) -> str:
-    """Of runs, the oldest first."""
+    """Return the index of runs, the oldest first."""
     newest = [*reversed(entries)]
     return index_html("Runs", newest, {entry.name for entry in entries} if pages else set()).decode()
 

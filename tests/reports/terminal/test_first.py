@@ -1,4 +1,4 @@
-"""What is told before a long table: success, what it is lost by, what broke."""
+"""The lines before a long table: success, the largest losses, the episodes in no rate."""
 
 import dataclasses
 import re
@@ -58,7 +58,7 @@ def test_what_broke_is_in_no_rate() -> None:
 
 
 def test_the_most_harmful_dimension_is_the_reports() -> None:
-    """The same as that of the report's curves, with the twins' number beside it."""
+    """Check that the dimension equals that of the report's curves, with the twins' number beside it."""
     records = benign(3)
     for task in TASKS:
         records += run_of("camera.distance-L1", [False] * 4, task) + run_of("light.dim-L1", [True] * 4, task)

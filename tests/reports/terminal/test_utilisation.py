@@ -1,4 +1,4 @@
-"""What is scarce, in words."""
+"""The bottleneck of a run, in words."""
 
 from dataclasses import replace
 
