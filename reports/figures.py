@@ -37,7 +37,7 @@ def write_pictures(drawn: Mapping[str, bytes], folder: Path) -> list[Path]:
         VlaError: there is no picture, or the folder cannot be written.
     """
     if not drawn:
-        raise VlaError("there is nothing to draw: no model has successes and failures under a variation")
+        raise VlaError("nothing to draw: no model has successes and failures under a variation")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

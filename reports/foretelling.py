@@ -341,7 +341,7 @@ def foretelling_blocks(found: Sequence[Foretold]) -> Iterator[Block]:
     shares = ", ".join(f"{moment:.0%}" for moment in MOMENTS)
     yield Sentence(
         f"Failure prediction. AUROC of each metric's mean up to {shares} of the step budget, among the episodes "
-        "that are still running: 1, failures have larger values; 0.5, it tells nothing; 0, they have smaller ones. In "
+        "that are still running: 1, failures have larger values; 0.5, no information; 0, they have smaller ones. In "
         f"brackets: {CONFIDENCE:.0%} intervals over these tasks"
     )
     for model in found:
@@ -349,7 +349,7 @@ def foretelling_blocks(found: Sequence[Foretold]) -> Iterator[Block]:
         yield Heading(title, (model.model, model.suite, model.budget))
         yield from notes(model.left_out)
         if not model.episodes:
-            yield Sentence("no episode has a series that can be read: nothing is known of what foretells")
+            yield Sentence("no episode has a readable series, so failure prediction is not known")
             continue
         if model.static:
             yield Sentence(
@@ -388,7 +388,7 @@ def _areas(found: Sequence[Foretelling], varied: bool) -> Iterator[Block]:
     )
     yield Table(
         "AUROC of the mean up to a share of the step budget, among the episodes that are still running: 1, failures "
-        "have larger values; 0.5, it tells nothing; 0, smaller ones",
+        "have larger values; 0.5, no information; 0, smaller ones",
         (
             Column("metric"),
             Column("moment", ".0%"),
@@ -428,8 +428,8 @@ def _areas(found: Sequence[Foretelling], varied: bool) -> Iterator[Block]:
         yield Sentence(f"no value yet {text}: {', '.join(names)}")
     if (comparisons := sum(each.auroc is not None for each in found)) > 1:
         yield Sentence(
-            f"these are {comparisons} comparisons, of metrics and moments: the best of them is picked by eye, and "
-            "looks better than it is; other episodes, such as of another run seed, say how good"
+            f"{comparisons} comparisons of metrics and moments: the best of them, picked by eye, looks better than it "
+            "is; check it on other episodes, such as with another run seed"
         )
     if any(each.pairs for each in found):
         mixed = ". Their variations may do so too; the two are not separated" if varied else ""

@@ -136,10 +136,10 @@ def _flipped_text(flips: Sequence[Flip], more: str = "") -> str:
 
 
 SCHEMA = 2
-"""Of the JSON; raised whenever a key changes its meaning or goes away."""
+"""Version of the JSON; raised whenever a key changes its meaning or is removed."""
 
 SHOWN = 10
-"""Cases of a group that are named; how many more there are is said."""
+"""Cases of a group that are named; further ones are counted."""
 
 
 def gate_lines(

@@ -849,7 +849,7 @@ _VERDICTS = {
 
 def _listening(overall: Listening, each: Mapping[Probe, Listening]) -> Iterator[Block]:
     share = Column("", ".1f", 100)
-    yield Sentence(f"Does it listen? Intervals are over {THESE_TASKS}", is_apart=True)
+    yield Sentence(f"Language grounding. Intervals are over {THESE_TASKS}", is_apart=True)
     yield Sentence(_VERDICTS[overall.verdict])
     yield Sentence(f"told another task, it did that one in {b.cell_text(overall.followed, share)}")
     if overall.obeyed.of:

@@ -11,10 +11,10 @@ from pytest_vla.reports.text import aligned, printed, wrapped
 from pytest_vla.util.text import counted
 
 SCHEMA = 1
-"""Of the JSON; raised whenever a key changes its meaning or goes away."""
+"""Version of the JSON; raised whenever a key changes its meaning or is removed."""
 
 _SEEN = "as the run and the baseline do; both succeed as often as these two on average"
-_INDEPENDENT = "where they are independent given the task; name a RUN of another checkpoint, and its pairs tell"
+_INDEPENDENT = "if they are independent given the task; name a RUN of another checkpoint to use its pairs instead"
 
 
 def plan_lines(plans: Sequence[GatePlan], terms: Terms, drop: float, has_run: bool) -> Iterator[str]:
@@ -39,7 +39,7 @@ def plan_lines(plans: Sequence[GatePlan], terms: Terms, drop: float, has_run: bo
     differ = _SEEN if has_run else _INDEPENDENT
     lines += wrapped(f"differ: the share of pairs in which two equal policies end differently, {differ}")
     if len(plans) > 1:
-        lines += wrapped("of several groups a regression takes the most that Holm's correction may ask for")
+        lines += wrapped("with several groups, regression numbers assume the strictest step of Holm's correction")
     return printed(lines)
 
 

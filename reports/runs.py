@@ -21,10 +21,10 @@ from pytest_vla.records.runs import Run, is_alive, sample_of, sample_table
 from pytest_vla.util.text import printable
 
 STOPPED_BY_TIME = "stopped by time: a balanced sample"
-"""The status of a run of which what ran stands for all."""
+"""The status of a run whose episodes represent the whole plan."""
 
 FEW_BY_TIME = "stopped by time: few episodes for its workers"
-"""The status of a run of which too little ran for that."""
+"""The status of a run with too few episodes to represent the plan."""
 
 _INTERVAL, _APART, _REPEATS = "95% interval", "not in the rate", "repeats (other outcome)"
 _HEADER = ("run", "started", "model", "suites", "episodes", "success", "rate", _INTERVAL, _APART, _REPEATS, "status")

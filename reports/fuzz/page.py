@@ -32,11 +32,11 @@ from pytest_vla.vary.chosen import remembering
 from pytest_vla.vary.space import Parameter
 
 NOBODY = "none"
-"""Stands where no scene was tried."""
+"""Shown if no scene was tried."""
 
 HEAT = (
-    "Of scenes that change two dimensions at once it says failed / tried; on the diagonal of all that change the one. "
-    f"Darker: of those that were drawn evenly more fail; without colour: none told something; {NOBODY}: not tried."
+    "Failed / tried scenes that change two dimensions at once; on the diagonal, all that change the one dimension. "
+    f"Darker: more of the evenly drawn scenes fail; without colour: none was conclusive; {NOBODY}: not tried."
 )
 """Explanation of `heat_map`, shown once."""
 
@@ -336,18 +336,18 @@ def _shown(value: Any) -> str:
 
 
 DETAILED = 12
-"""Of so many tasks it is shown where the search has been and what matters; `--json` has it of all."""
+"""Tasks whose coverage and shares are shown at most; `--json` has them for all tasks."""
 
 SHOWN_PAIRS = 8
-"""Of what two dimensions do beyond each so many are shown, the largest."""
+"""Largest joint shares of two dimensions that are shown."""
 
 _SHARES = (
-    "Of what fails and what does not, the share that a dimension explains: whether it is changed, by which kind, how "
-    "much (first-order Sobol index, the bias of few scenes taken off). Of two dimensions, what whether both are "
-    "changed explains beyond any sum of one term for each: a joint cause that no single dimension shows. Less often "
-    "than the sum: where one of them is enough.",
-    "In brackets 95% bootstrap intervals over scenes that are drawn alike; p: how often chance gives as much, adjusted "
-    "by Holm. A scene has few changes, so that one makes others a little less likely: shares need not add up to 100%.",
+    "The share of the outcome's variance that a dimension explains: whether it is changed, by which kind, how much "
+    "(first-order Sobol index, corrected for the bias of few scenes). For two dimensions: what changing both explains "
+    "beyond any sum of one term for each, a joint cause that no single dimension shows. Less often than the sum: one "
+    "of them is enough.",
+    "In brackets 95% bootstrap intervals over scenes drawn in the same way; p: how often chance does so, adjusted "
+    "by Holm. A scene has few changes, so one makes others slightly less likely: shares need not add up to 100%.",
 )
 
 _NAME = re.compile(r"(\d{8}-\d{6})-[0-9a-f]+")
@@ -447,9 +447,9 @@ def _rates(search: FoundSearch) -> PageBlock:
         aside = str(sum(seen.aside.values()))
         rows.append((task, f"{seen.failed} of {tried}", rate, interval_bar(share, interval), aside, guided))
     caption = (
-        "Drawn evenly: a rate of the space, with 95% Wilson intervals over scenes that are drawn alike; checkpoints "
-        "can be compared by it. Aside: of the even ones, what told nothing. Guided: looked for where failures may be, "
-        "no rate of any space"
+        "Drawn evenly: the failure rate of the space, with 95% Wilson intervals over scenes drawn in the same way; it "
+        "can be compared between checkpoints. Aside: inconclusive scenes among these. Guided: searched near likely "
+        "failures, so not a rate"
     )
     head = ("task", "fail, drawn evenly", "fail, %", "interval", "aside", "fail, guided")
     left_out = [
@@ -472,12 +472,14 @@ def _listed(found: Sequence[Found], search: FoundSearch) -> PageBlock:
     notes += [f"{counted(pending, 'failure')} not looked into yet"] * bool(pending)
     compared = [f"what {search.option('against')} does"] * any(each.rival for each in found)
     head = ("at its smallest", "task", "run seeds that fail", "found by", *compared)
-    table = table_of("Distinct: of other kinds, or to another side", head, tuple(rows), left=frozenset({1, 3, 4}))
+    table = table_of(
+        "Distinct failures: they differ in kind or in direction", head, tuple(rows), left=frozenset({1, 3, 4})
+    )
     return block_of(tables=(table,), notes=tuple(notes), is_wide=True)
 
 
 def _rival(found: Found) -> tuple[str, ...]:
-    told = {"fails": "fails too", "passes": "does it", "aside": "tells nothing"}
+    told = {"fails": "fails too", "passes": "does it", "aside": "inconclusive"}
     return (told[found.rival],) if found.rival else ()
 
 
@@ -486,7 +488,7 @@ def _about(search: FoundSearch) -> PageBlock:
     rows: list[tuple[Cell, ...]] = [
         ("policy", str(search.option("vla_model"))),
         ("its content", str(search.head.get("policy_digest") or "not known")),
-        ("state", "over" if search.is_done else "not over; --resume goes on with it"),
+        ("state", "over" if search.is_done else "not over; --resume continues it"),
         ("episodes", f"{search.episodes:,}"),
         ("begun, last line", " to ".join(_times(search.file))),
         ("time of scenes, all workers", f"{sum(told.seconds for told in search.retold.tasks.values()):,.0f} s"),
@@ -515,8 +517,8 @@ def _failure_texts(found: Sequence[Found]) -> Iterator[str]:
         yield "None was found."
         return
     yield (
-        "A failure counts where the benign twin succeeds and the expert does the task in the same scene, or nothing is "
-        "changed but what is seen or told. Each was made smaller: fewer changes, fewer parameters, less of each."
+        "A failure counts if the benign twin succeeds and the expert does the task in the same scene, or if only the "
+        "pictures or the text change. Each was made smaller: fewer changes, fewer parameters, smaller amounts."
     )
     if len(found) > PICTURED:
         yield f"The first {PICTURED} of {len(found)} have pictures."
@@ -591,7 +593,7 @@ def _amounts(task: str, told: ReplayedSearch, kinds: Sequence[str]) -> Iterator[
                 rows.append((kind, amount, *_numbers(both.even), *_numbers(both.guided)))
     if rows:
         head = ("kind", "how much", "tried evenly", "fail", "aside", "tried guided", "fail", "aside")
-        yield table_of(f"{task}: by amount, where some scene was tried", head, tuple(rows), names=2)
+        yield table_of(f"{task}: by amount, if a scene was tried", head, tuple(rows), names=2)
 
 
 def _shares(task: str, told: ReplayedSearch) -> Iterator[PageBlock]:
@@ -599,7 +601,7 @@ def _shares(task: str, told: ReplayedSearch) -> Iterator[PageBlock]:
     if shares.why:
         yield block_of(task, texts=(f"Not known: {shares.why}.",))
         return
-    text = f"Of {shares.scenes} scenes that were drawn evenly and told something the policy fails {shares.failed}."
+    text = f"The policy fails {shares.failed} of {shares.scenes} conclusive scenes that were drawn evenly."
     head = ("dimension", "share, %", "interval", "adj. p", "note")
     rows = tuple(map(_share_row, shares.single))
     single = table_of(f"{task}: what each dimension explains", head, rows, left=frozenset({2, 4}))
@@ -638,8 +640,8 @@ def _aside(search: FoundSearch) -> PageBlock:
         for why, number in sorted(_reasons(seen.aside).items(), key=lambda each: -each[1])
     ]
     if not rows:
-        return block_of(texts=("Every scene that was drawn evenly told something.",))
-    caption = "Of scenes that were drawn evenly, what tells nothing of the policy, by reason; in no rate"
+        return block_of(texts=("Every evenly drawn scene was conclusive.",))
+    caption = "Inconclusive scenes among those drawn evenly, by reason; in no rate"
     return block_of(tables=(table_of(caption, ("task", "reason", "scenes"), tuple(rows), names=2),))
 
 

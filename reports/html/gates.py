@@ -26,7 +26,7 @@ from pytest_vla.reports.measures import told_of as told_of_measures
 from pytest_vla.util.text import counted
 
 MOST_FLIPPED = 300
-"""Rows of cases that flipped; more are said to be there."""
+"""Rows of flipped cases at most; further ones are counted."""
 
 ANCHOR = "comparison"
 

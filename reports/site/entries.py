@@ -26,7 +26,7 @@ from pytest_vla.reports.runs import status_of, status_text
 from pytest_vla.versions import installed
 
 PAGES = 1
-"""Raised where pages of the same records and version are to be made again."""
+"""Raised if pages of the same records and version are to be made again."""
 
 NOT_JUDGED = "not judged"
 
@@ -35,7 +35,7 @@ _PAGE_DIGITS = 32
 
 
 DRAWN = "*"
-"""Stands for a condition that seeds draw: runs are not told apart by it."""
+"""Marks a condition that seeds draw, which does not distinguish runs."""
 
 SEVERAL = "#"
 """Begins a digest of what tasks have each for themselves."""
