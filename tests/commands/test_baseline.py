@@ -145,7 +145,7 @@ def test_what_would_mislead_is_refused(alone: None, capsys: pytest.CaptureFixtur
     assert "note: 1 episode broke" in out
     assert "1 error" in out
     write("picked", ten()[8:], picked="--lf")
-    assert "picked (--lf): it ran only what earlier runs had picked" in call(
+    assert "picked (--lf): only episodes selected by their earlier outcome" in call(
         capsys, "save", "picked", "-o", "x", "--allow-unfinished", code=1
     )
     write("running", ten(), end="")

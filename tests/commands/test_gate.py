@@ -75,7 +75,7 @@ def test_undecided_passes_unless_more_is_required(capsys: pytest.CaptureFixture[
     write("new", episodes(3))
     out, _ = call(capsys)
     assert out.splitlines()[-1].startswith("gate: undecided")
-    assert "To decide, start a new comparison of" in " ".join(out.split())
+    assert "To decide, start a new comparison with about" in " ".join(out.split())
     call(capsys, "--require=no-worse", code=1)
     call(capsys, "--require=better", code=1)
 
