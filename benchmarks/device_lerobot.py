@@ -32,7 +32,8 @@ def make(kind: str, size: str, device: str, compiled: str) -> tuple[Any, str]:
     mend_torchvision()
     from device_networks import faster, parameters
 
-    from pytest_vla.policies.lerobot import make_policy, read_inputs
+    from pytest_vla.policies.lerobot_inputs import read_inputs
+    from pytest_vla.policies.lerobot_policy import make_policy
 
     if kind not in KINDS or size not in SIZES or (size == "tiny" and kind != "smolvla"):
         raise ValueError(f"kind={kind}, size={size}: expected {' or '.join(KINDS)}, real, or smolvla tiny")

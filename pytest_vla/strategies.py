@@ -15,7 +15,7 @@ from pytest_vla import hook_modules
 from pytest_vla.errors import VlaError
 from pytest_vla.fuzz.amounts import components
 from pytest_vla.fuzz.candidate import Scene, checked
-from pytest_vla.fuzz.sampler import MOST_CHANGES, fuzzed_kinds
+from pytest_vla.fuzz.proposals import MOST_CHANGES, fuzzed_kinds
 from pytest_vla.plan.case import dimension_of, levelled, parted
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.select import select_tasks

@@ -31,7 +31,7 @@ from pytest_vla.policies.tiny.network import (
     small,
 )
 from pytest_vla.policies.view import policy_view
-from pytest_vla.sim.observations import Observation
+from pytest_vla.sim.lazy_observation import Observation
 from pytest_vla.sim.settle import settled_states
 from pytest_vla.sim.world import World
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from pytest_vla import World, load_suite
 from pytest_vla.errors import VlaError
 from pytest_vla.policies.tiny.network import control, perceive, read_text
-from pytest_vla.sim.observations import Observation
+from pytest_vla.sim.lazy_observation import Observation
 from pytest_vla.util.files import whole_file
 from scripts.tiny_collect import Drive, Labels, drawn_states, episode, pictures_of, scene_reader
 

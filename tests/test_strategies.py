@@ -13,7 +13,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.fuzz.amounts import components
 from pytest_vla.fuzz.candidate import candidate_of, scene_of
 from pytest_vla.fuzz.case_file import ListedCase, read_cases, write_cases
-from pytest_vla.fuzz.sampler import fuzzed_kinds
+from pytest_vla.fuzz.proposals import fuzzed_kinds
 from pytest_vla.language.grammar import meanings, read
 from pytest_vla.plan.case import dimension_of
 from pytest_vla.plan.manifests import load_suite

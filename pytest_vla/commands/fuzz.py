@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
-from pytest_vla.fuzz.journal import FILE, FOLDER, LAST
+from pytest_vla.fuzz import FILE, FOLDER, LAST
 from pytest_vla.run.arguments import (
     JoinAction,
     comma_list,
@@ -21,7 +21,7 @@ from pytest_vla.run.arguments import (
     some_text,
     whole_number,
 )
-from pytest_vla.run.searches import DEFAULT_SUITE, check_output, declare_search, searched_model, searched_tasks
+from pytest_vla.run.search_options import DEFAULT_SUITE, check_output, declare_search, searched_model, searched_tasks
 from pytest_vla.util.files import whole_file
 from pytest_vla.util.live_line import progress, told_when_slow
 from pytest_vla.util.processes import ended_as_interrupted
@@ -237,7 +237,7 @@ def _searched(options: argparse.Namespace) -> int:
 def _campaign(options: argparse.Namespace, tasks: "Sequence[Task]") -> "tuple[Campaign, SearchRules]":
     from pytest_vla.fuzz.campaign import Campaign
     from pytest_vla.fuzz.found import further_seeds
-    from pytest_vla.fuzz.sampler import fuzzed_kinds
+    from pytest_vla.fuzz.proposals import fuzzed_kinds
     from pytest_vla.fuzz.task_search import SearchRules, TaskSearch
     from pytest_vla.run.preflight import distinct_seeds
 

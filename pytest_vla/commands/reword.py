@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
 from pytest_vla.run.arguments import whole_number
-from pytest_vla.run.searches import check_output, declare_search, searched_model, searched_tasks
+from pytest_vla.run.search_options import check_output, declare_search, searched_model, searched_tasks
 from pytest_vla.util.live_line import progress
 from pytest_vla.util.text import counted, printable
 

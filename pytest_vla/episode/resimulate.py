@@ -17,7 +17,7 @@ from pytest_vla.records.counting import is_complete
 from pytest_vla.records.record import Record
 from pytest_vla.records.trajectory import Trajectory
 from pytest_vla.scene.variation import Variation
-from pytest_vla.sim.observations import Observation
+from pytest_vla.sim.lazy_observation import Observation
 from pytest_vla.sim.world import World
 
 

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
-import numpy as np
-
 from pytest_vla.episode.trace import EpisodeWorld, Trace
 from pytest_vla.errors import (
     GOAL_AT_START,
@@ -12,18 +10,14 @@ from pytest_vla.errors import (
     NO_DRAW,
     OUT_OF_SIGHT,
     PREMISE_BROKEN,
-    EpisodeError,
     RedrawError,
 )
-from pytest_vla.expert.policy import expert_policy
 from pytest_vla.plan.case import Case, init_state_of
 from pytest_vla.plan.premises import broken, known_broken
 from pytest_vla.plan.task import Task
-from pytest_vla.policies.base import Episode, Observation
-from pytest_vla.policies.generators import noise_generator
+from pytest_vla.policies.base import Observation
 from pytest_vla.records.counting import PLACED
 from pytest_vla.scene.variation import Variation, joined
-from pytest_vla.sim.world import World
 from pytest_vla.vary.kind import MOST_DRAWS
 from pytest_vla.versions import DEFAULT
 
@@ -173,38 +167,9 @@ def _undone(world: EpisodeWorld) -> str:
     if own is not None:
         return str(own())
 
+    from pytest_vla.episode.feasible import infeasible
+
     return infeasible(cast("World", world))
 
 
 # Feasibility of a scene: the expert tries it, with the simulator's full state.
-
-
-def infeasible(world: World) -> str:
-    """Return why the expert fails from the world's present state, or "" if it succeeds.
-
-    The world returns to this state, but observations made before can no longer be read. The variation's changes of
-    pictures and actions do not apply.
-
-    Args:
-        world: reset; stepped and restored.
-
-    Raises:
-        VlaError: the world was not reset.
-    """
-    if world.success():
-        return ""
-    task, before = world.task, world.save()
-    name = f"{task.suite}/{task.name}/feasible"
-    episode = Episode(name, task.suite, task.name, task.language, 0, noise_generator(0, name), world=world)
-    try:
-        session = expert_policy(episode)
-        for _ in range(task.protocol.max_steps):
-            world.step(np.asarray(session({})))
-            if world.success():
-                return ""
-    except EpisodeError as error:
-        return f"the expert's episode breaks: {error}"
-    finally:
-        world.restore(before)
-    open_ = ", ".join(literal for literal, held in world.predicates().items() if not held)
-    return f"the expert does not do it in {task.protocol.max_steps} steps: {open_}"

@@ -19,7 +19,7 @@ from pytest_vla.policies.view import resize_with_padding
 from pytest_vla.records.trajectory import MOST_SERIES, MOST_SERIES_BYTES, series_fault
 from pytest_vla.scene.cost_rules import Charging
 from pytest_vla.scene.variation import Variation
-from pytest_vla.sim.observations import Observation
+from pytest_vla.sim.lazy_observation import Observation
 from pytest_vla.util.text import printable
 from pytest_vla.util.warnings import describe, ends_episode, warn
 from pytest_vla.versions import RECORDED_NAMES, recorded_versions

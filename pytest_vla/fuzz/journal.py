@@ -15,10 +15,12 @@ import numpy as np
 
 from pytest_vla.episode.rollout import Conditions
 from pytest_vla.errors import VlaError
+from pytest_vla.fuzz import FILE, FOLDER, LAST
 from pytest_vla.fuzz.amounts import Component
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.fuzz.found import Found, Searched
-from pytest_vla.fuzz.sampler import EVEN, SOURCES, Proposal, TriedProposal, fuzzed_kinds
+from pytest_vla.fuzz.proposals import fuzzed_kinds
+from pytest_vla.fuzz.sampler import EVEN, SOURCES, Proposal, TriedProposal
 from pytest_vla.fuzz.shares import Counted, Coverage, CoverageTally, DimensionShares, changed, shares_of
 from pytest_vla.fuzz.shrink import Boundary, Shrunk
 from pytest_vla.fuzz.task_search import Job, Result
@@ -243,12 +245,6 @@ def _read_changes(table: Mapping[str, Mapping[str, Any]]) -> tuple[Change, ...]:
 
 
 # What searches are called, and where they lie.
-
-FOLDER, FILE = "searches", "search.jsonl"
-"""Below the folder of all runs a folder for each search, with its file."""
-
-LAST = "last"
-"""In the place of a search's name: the one that began last."""
 
 
 # Searches that were kept, to be gone on with.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.fuzz.candidate import Candidate
-from pytest_vla.fuzz.sampler import no_scene
+from pytest_vla.fuzz.proposals import no_scene
 from pytest_vla.plan.case import levelled
 from pytest_vla.plan.task import Task
 from pytest_vla.util.text import LAST_SEED, did_you_mean
@@ -265,7 +265,7 @@ _MOST_DRAWS = 100
 
 
 def propose_as_vlatest(task: Task, seed: int, some: Sequence[VariationKind], generator: Random) -> Candidate:
-    """Draw a scene as VLATest does; used instead of `pytest_vla.fuzz.sampler.propose`.
+    """Draw a scene as VLATest does; used instead of `pytest_vla.fuzz.proposals.propose`.
 
     Args:
         task: as it is.

@@ -43,7 +43,7 @@ class Manifest:
         is_paired: whether the baseline has cases of the run; else it has their tasks with other seeds.
         groups: number of compared cases by group name.
         run_seed: for a sequential gate, the seed from which its order is drawn.
-        order: for a sequential gate, the order's digest (`pytest_vla.gate.sequential.order_digest`); else empty.
+        order: for a sequential gate, the order's digest (`pytest_vla.gate.order.order_digest`); else empty.
         rounds: for a sequential gate, the number of rounds by group.
         looks: at this comparison: a text for each, see `looks_at`.
     """

@@ -124,14 +124,6 @@ def _process(pid: int) -> str | None:
 
 # Names of results: the folder, the newest run, all runs.
 
-DEFAULT_RESULTS = ".vla"
-
-LAST_RUN = "last"
-"""The word for the run that began last."""
-
-ALL_RUNS = "all"
-"""The word for all runs of the results folder."""
-
 
 # Runs that a time limit ended, and whether their episodes are a balanced sample. The stored fields are untrusted.
 

@@ -352,7 +352,7 @@ def declare_results(parser: argparse.ArgumentParser, *further: str) -> None:
         parser: the command's parser.
         further: other names for the option.
     """
-    from pytest_vla.records.runs import DEFAULT_RESULTS
+    from pytest_vla.records import DEFAULT_RESULTS
 
     parser.add_argument(
         *(*further, "--results", "--vla-results"),

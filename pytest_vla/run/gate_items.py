@@ -14,7 +14,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.gate.choices import REQUIRED
 from pytest_vla.gate.min_success import NO_POLICY
 from pytest_vla.run.context import RunContext
-from pytest_vla.run.early_stopping import write_decided
+from pytest_vla.run.early_stop_file import write_decided
 from pytest_vla.run.gate import GateConfig, GateOutcome, GateVerdicts, agree, judge_by, kept_of
 from pytest_vla.run.nodes import Collected
 from pytest_vla.run.resume import lf_option
@@ -56,7 +56,7 @@ class RunGate:
         self.gated: GateOutcome | None = None
         """How the run ended by it."""
         if self.gate is not None and context.settings.gate_summary:
-            from pytest_vla.run.gate import check_summaries
+            from pytest_vla.run.gate_summary import check_summaries
 
             check_summaries(context.settings.gate_summary)
 

@@ -33,7 +33,7 @@ from pytest_vla.run import marker, suite_items, time_budget
 from pytest_vla.run.command_lines import lacking_plugins
 from pytest_vla.run.constants import new_run_name
 from pytest_vla.run.context import RUN_CONTEXT, STDERR, RunContext, context_of
-from pytest_vla.run.early_stopping import SkipDecided
+from pytest_vla.run.early_stop_file import SkipDecided
 from pytest_vla.run.failures import fail_over_cost, say_not_done, say_over_cost
 from pytest_vla.run.gate import is_gated, make_gate
 from pytest_vla.run.hints import key_notes, unheeded

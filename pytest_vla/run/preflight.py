@@ -215,7 +215,7 @@ def _check_dimensions(selection: Selection) -> None:
     """Raise VlaError if no searched task has any of ``--vla-fuzz-dimensions``."""
     if not selection.settings.fuzz_dimensions:
         return
-    from pytest_vla.fuzz.sampler import fuzzed_kinds
+    from pytest_vla.fuzz.proposals import fuzzed_kinds
 
     refused: VlaError | None = None
     for suite, keys in selection.searches.items():

@@ -26,7 +26,7 @@ from pytest_vla.plan.case import Case
 from pytest_vla.records.items import DECIDED, SKIPPED, Endings
 from pytest_vla.records.record import Record
 from pytest_vla.run.context import RunContext
-from pytest_vla.run.early_stopping import was_decided
+from pytest_vla.run.early_stop_file import was_decided
 from pytest_vla.run.failures import NOT_DONE, FailedReports, as_it_ended, is_not_done
 from pytest_vla.run.gate import GateOutcome, gated_lines
 from pytest_vla.run.gate_items import RunGate
@@ -331,7 +331,7 @@ class Results:
         settings = self._settings
         if self.gate.gated is None or not settings.gate_summary:
             return
-        from pytest_vla.run.gate import write_summaries
+        from pytest_vla.run.gate_summary import write_summaries
         from pytest_vla.run.html_report import replays
 
         replay = replays(settings, self._config, self._stored.closed.items)

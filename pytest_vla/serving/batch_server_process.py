@@ -134,7 +134,7 @@ def main() -> int:
     The arguments are the numbers of open files: the channel, and the pipes for signs of life and for statistics.
     """
     from pytest_vla.serving.batch_server import BatchServer
-    from pytest_vla.serving.handshake import bound_again
+    from pytest_vla.serving.network import bound_again
     from pytest_vla.serving.stats import seen_line
 
     channel_file, signs, answers = map(int, sys.argv[1:])

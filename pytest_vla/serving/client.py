@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from pytest_vla.errors import POLICY_TIMEOUT, SERVER_DIED, EpisodeError, VlaError, WireError
 from pytest_vla.policies.base import Answer, Episode, Observation
 from pytest_vla.policies.generators import pack_noise
-from pytest_vla.serving.handshake import HELLO_SECONDS, NetworkAddress, Welcome, connect, greet, is_this_host
+from pytest_vla.serving.handshake import HELLO_SECONDS, Welcome, greet
+from pytest_vla.serving.network import NetworkAddress, connect, is_this_host
 from pytest_vla.serving.process import About, PolicyAddress
 from pytest_vla.serving.replicas import lost_file
 from pytest_vla.serving.wire import (

@@ -26,7 +26,7 @@ from typing import Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.policies.spec import ModelSpec
-from pytest_vla.serving.handshake import NetworkAddress, reachable
+from pytest_vla.serving.network import NetworkAddress, reachable
 from pytest_vla.serving.stats import ServingStats, read_seen
 from pytest_vla.util.processes import ObservedTime
 

@@ -4,14 +4,11 @@ They belong to the unvaried task: a variation's changes come after them. They fo
 numbers which the code draws from its process's generator are drawn here by scene seed, camera and step.
 """
 
-import hashlib
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import mujoco
 import numpy as np
-from numpy.typing import NDArray
 
 from pytest_vla.errors import SceneError
 from pytest_vla.scene.problem import Problem
@@ -19,67 +16,13 @@ from pytest_vla.scene.scene import SceneSpec
 from pytest_vla.scene.sections import CameraOffset, Noise
 from pytest_vla.scene.variation import ModelEdit
 from pytest_vla.sim.observations import PictureChange
+from pytest_vla.sim.pixel_noise import Picture, frame_generator, gaussian_noise, salted
 
 if TYPE_CHECKING:
     import mujoco
 
 
 # Noise of pictures (H, W, 3) uint8, as VLA-Arena's: pure functions that give a new picture.
-
-Picture = NDArray[np.uint8]
-Floats = NDArray[np.float32]
-
-WHITE = np.float32(255.0)
-
-
-def frame_generator(seed: int, camera: str, step: int) -> np.random.Generator:
-    """Return the generator of a frame's noise.
-
-    It does not depend on which other frames are read, nor on their order.
-    """
-    digest = hashlib.sha256(f"{seed}/{camera}/{step}".encode()).digest()
-    return np.random.Generator(np.random.PCG64(int.from_bytes(digest[:16], "big")))
-
-
-def gaussian_noise(picture: Picture, mean: float, variance: float, generator: np.random.Generator) -> Picture:
-    """Add normal noise to each value in [0, 1]; clip and truncate as VLA-Arena does.
-
-    Args:
-        picture: (H, W, 3).
-        mean: of the noise.
-        variance: of the noise, 0 or more.
-        generator: draws the noise.
-    """
-    added = generator.standard_normal(picture.shape, dtype=np.float32)
-    added *= np.float32(math.sqrt(variance))
-    added += np.float32(mean)
-    added += as_floats(picture)
-    return as_pixels(added)
-
-
-def salted(picture: Picture, share: float, generator: np.random.Generator) -> Picture:
-    """Set values to 255 with a probability, and then to 0 with the same probability, each channel by itself.
-
-    Args:
-        picture: (H, W, 3).
-        share: the probability of either, 0 to 1.
-        generator: draws the values to set.
-    """
-    noisy = picture.copy()
-    for value in (255, 0):
-        noisy[generator.random(picture.shape, dtype=np.float32) < np.float32(share)] = value
-    return noisy
-
-
-def as_floats(picture: Picture) -> Floats:
-    """Return a picture's values in [0, 1]."""
-    return np.divide(picture, WHITE, dtype=np.float32)
-
-
-def as_pixels(values: Floats) -> Picture:
-    """Convert values in [0, 1] to uint8, truncated as published code does."""
-    pixels: Picture = (np.clip(values, 0.0, 1.0) * WHITE).astype(np.uint8)
-    return pixels
 
 
 # The light of a picture, adjusted after it was drawn, as VLA-Arena does it. Imports no numpy before it is used.
@@ -105,7 +48,6 @@ def adjusted(picture: "Picture", light: PictureLight) -> "Picture":
     = 0.4 |6500 - T| / 6500, red is multiplied by 1 + k and blue by 1 - k; colder, blue by 1 + k and red by 1 - k.
     Values are clipped to 0..255 and fractions dropped. An adjustment of zero, or 6500 K, is left out.
     """
-    import numpy as np
     from PIL import Image, ImageEnhance
 
     image = Image.fromarray(picture)
@@ -140,7 +82,6 @@ def colour_geoms(model: "mujoco.MjModel", seed: int) -> None:
     A texture shows through in its geom's colour. Table, walls and floor are coloured too, as upstream; gripper and
     mount have no material in LIBERO's scenes, and keep their colours.
     """
-    import numpy as np
 
     numbers = np.random.Generator(np.random.PCG64(seed))
     for geom in range(model.ngeom):

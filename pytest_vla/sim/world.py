@@ -25,11 +25,12 @@ from pytest_vla.scene.variation import Variation, changed_problem
 from pytest_vla.scene.workspaces import workspace
 from pytest_vla.sim.arm import HAND_BODY, Arm, ArmState, reset_warm_start
 from pytest_vla.sim.cameras import ignore_colour_spaces
+from pytest_vla.sim.lazy_observation import Observation
 from pytest_vla.sim.looks import looks_of
 from pytest_vla.sim.meters import MakeMeters, Meter, Metering, cost_meters
 from pytest_vla.sim.movers import Movement, plan_movers
 from pytest_vla.sim.native import copy_data
-from pytest_vla.sim.observations import Observation, Readings, Sampled, alphas_at, find_burners, get_alphas, light
+from pytest_vla.sim.observations import Readings, Sampled, alphas_at, find_burners, get_alphas, light
 from pytest_vla.sim.start_states import (
     Point,
     Starts,

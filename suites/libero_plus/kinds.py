@@ -15,7 +15,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.problem import parse_problem
 from pytest_vla.scene.variation import INSTRUCTION, Edits, Params, PictureEdit
-from pytest_vla.sim.looks import Picture
+from pytest_vla.sim.pixel_noise import Picture
 from pytest_vla.suites.libero_plus.listing import entries_of, find_checkout, section_of
 from pytest_vla.suites.libero_plus.names import PLUS_NAMES, PLUS_SEVERITIES, SUITES, plus_parts
 from pytest_vla.suites.libero_pro.tables import as_bddl
@@ -127,7 +127,7 @@ def plus_noise(number: int, seed: int, cameras: Sequence[str] = PLUS_CAMERAS) ->
     chosen = frozenset(cameras)
 
     def begin() -> "Callable[[NDArray[np.uint8], str, int], NDArray[np.uint8]]":
-        from pytest_vla.sim.looks import frame_generator
+        from pytest_vla.sim.pixel_noise import frame_generator
 
         def change(picture: "NDArray[np.uint8]", camera: str, step: int) -> "NDArray[np.uint8]":
             if camera not in chosen:

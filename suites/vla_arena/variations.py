@@ -81,7 +81,7 @@ def visual(task: Task, params: Params) -> Edits:
     variance = params.get("noise_variance", 0.0)
 
     def begin() -> Callable[["Picture", str, int], "Picture"]:
-        from pytest_vla.sim.looks import frame_generator, gaussian_noise
+        from pytest_vla.sim.pixel_noise import frame_generator, gaussian_noise
 
         def change(picture: "Picture", camera: str, step: int) -> "Picture":
             lit = adjusted(picture, light)

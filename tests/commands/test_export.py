@@ -10,9 +10,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from pytest_vla.records import DEFAULT_RESULTS
 from pytest_vla.records.checks import OUTCOMES
 from pytest_vla.records.record import record_line
-from pytest_vla.records.runs import DEFAULT_RESULTS
 from tests.support.command_line import OWN, said
 from tests.support.records import record_of
 

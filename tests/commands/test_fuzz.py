@@ -59,7 +59,7 @@ def fuzz(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str,
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "which policy? Add --vla-model=POLICY"),
+        ((), "no policy is given: add --vla-model=POLICY"),
         (("--vla-model=random", "--vla-suite=libero_plus_goal"), "is already varied; use the suite libero_goal"),
         (("--vla-model=random", "--dimensions=camra"), "no dimension 'camra' can be searched. Did you mean camera"),
         (("--vla-model=random", "--vla-tasks=nothing_like_it"), "no task of tabletop is 'nothing_like_it'"),

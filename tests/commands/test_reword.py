@@ -43,7 +43,7 @@ def reword(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, st
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "which policy? Add --vla-model=POLICY"),
+        ((), "no policy is given: add --vla-model=POLICY"),
         (("--vla-model=random", "--vla-suite=libero_plus_goal"), "is already varied; use the suite libero_goal"),
         (("--vla-model=random", "--vla-tasks=nothing_like_it"), "no task of tabletop is 'nothing_like_it'"),
         (("--vla-model=random", "-o", "."), "expected a file in an existing folder"),

@@ -5,7 +5,7 @@ from random import Random
 from pytest_vla.fuzz.campaign import Campaign, drive
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.fuzz.journal import Line
-from pytest_vla.fuzz.sampler import fuzzed_kinds
+from pytest_vla.fuzz.proposals import fuzzed_kinds
 from pytest_vla.fuzz.task_search import Job, Result, SearchRules, TaskSearch, perform
 from pytest_vla.fuzz.trial import Trial
 from pytest_vla.plan.manifests import load_suite

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_vla.fuzz.candidate import Candidate
-from pytest_vla.fuzz.sampler import EVEN, FORESEEN, fuzzed_kinds
+from pytest_vla.fuzz.proposals import fuzzed_kinds
+from pytest_vla.fuzz.sampler import EVEN, FORESEEN
 from pytest_vla.fuzz.shares import BINS, SHARE, Axis, Coverage, amount_of, axis_of
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.vary.chosen import Change

@@ -7,16 +7,8 @@ import pytest
 
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.fuzz.causes import has_more
-from pytest_vla.fuzz.sampler import (
-    CROWDED,
-    EVEN,
-    NEARNESS_OF_SUCCESS,
-    SOURCES,
-    Proposal,
-    Sampler,
-    TriedProposal,
-    fuzzed_kinds,
-)
+from pytest_vla.fuzz.proposals import fuzzed_kinds
+from pytest_vla.fuzz.sampler import CROWDED, EVEN, NEARNESS_OF_SUCCESS, SOURCES, Proposal, Sampler, TriedProposal
 from pytest_vla.fuzz.shrink import Outcome
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.vary.chosen import change_of

@@ -7,7 +7,8 @@ import pytest
 
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.fuzz.found import Found
-from pytest_vla.fuzz.sampler import EVEN, Proposal, TriedProposal, fuzzed_kinds
+from pytest_vla.fuzz.proposals import fuzzed_kinds
+from pytest_vla.fuzz.sampler import EVEN, Proposal, TriedProposal
 from pytest_vla.fuzz.task_search import Job, Result, SearchRules, TaskSearch, perform
 from pytest_vla.fuzz.trial import Trial
 from pytest_vla.plan.manifests import load_suite

@@ -9,7 +9,7 @@ import pytest
 from pytest_vla.errors import VlaError
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.fuzz.found import RUN_SEEDS, Searched, excess_of, further_seeds, often_text, rate_text
-from pytest_vla.fuzz.sampler import MOST_CHANGES, fuzzed_kinds, propose
+from pytest_vla.fuzz.proposals import MOST_CHANGES, fuzzed_kinds, propose
 from pytest_vla.fuzz.task_search import MOST_TRIES, search, told_apart
 from pytest_vla.fuzz.trial import Trial
 from pytest_vla.plan.manifests import load_suite

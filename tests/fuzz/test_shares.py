@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pytest_vla.fuzz import shares as shares_module
 from pytest_vla.fuzz.candidate import Candidate
-from pytest_vla.fuzz.sampler import fuzzed_kinds
+from pytest_vla.fuzz.proposals import fuzzed_kinds
 from pytest_vla.fuzz.shares import Counted, DimensionShares, beyond, changed, explained, shares_of
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.vary.chosen import Change

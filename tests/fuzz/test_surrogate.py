@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from pytest_vla.fuzz.candidate import Candidate
-from pytest_vla.fuzz.sampler import MOST_ROWS, Row, Surrogate, fuzzed_kinds, propose, row_of
+from pytest_vla.fuzz.proposals import fuzzed_kinds, propose
+from pytest_vla.fuzz.sampler import MOST_ROWS, Row, Surrogate, row_of
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.vary.chosen import change_of
 

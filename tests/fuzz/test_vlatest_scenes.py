@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from pytest_vla.errors import VlaError
-from pytest_vla.fuzz.sampler import fuzzed_kinds
+from pytest_vla.fuzz.proposals import fuzzed_kinds
 from pytest_vla.fuzz.vlatest import CAMERA, LIGHT, MOST_TURN, OBJECTS_KIND, propose_as_vlatest
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.vary.registry import find_variation, kind_named

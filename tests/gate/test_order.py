@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pytest_vla.gate.baseline import baseline_of
 from pytest_vla.gate.comparable import matched
 from pytest_vla.gate.manifest import planned_baseline
-from pytest_vla.gate.sequential import PlannedCase, draw_order, generator_of, order_digest, planned_of
+from pytest_vla.gate.order import PlannedCase, draw_order, generator_of, order_digest, planned_of
 from pytest_vla.plan.case import Case
 from tests.support.varied import varied
 

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_vla.gate.choices import REQUIRED, STOPS
-from pytest_vla.gate.sequential import Order, PlannedCase, complete_rounds, draw_order, standings
+from pytest_vla.gate.order import Order, PlannedCase, draw_order
+from pytest_vla.gate.sequential import complete_rounds, standings
 from pytest_vla.gate.verdicts import Terms
 from pytest_vla.gate.wealth import running_p
 from tests.support.examples import scaled

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pytest_vla import World
-from pytest_vla.sim.observations import Observation
+from pytest_vla.sim.lazy_observation import Observation
 from pytest_vla.versions import installed_versions
 from tests.support.arena import arena_task, golden_files, meta_of, read_golden
 from tests.support.data import golden

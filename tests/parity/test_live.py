@@ -8,7 +8,7 @@ import pytest
 from pytest_vla import World
 from pytest_vla.plan.choices import INSTALLED
 from pytest_vla.plan.task import with_textures
-from pytest_vla.sim.observations import Observation
+from pytest_vla.sim.lazy_observation import Observation
 from tests.support.data import libero_data
 from tests.support.reference import job, run_upstream, smooth_actions
 from tests.support.worlds import libero_task, readings, world_of

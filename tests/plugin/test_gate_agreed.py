@@ -352,7 +352,7 @@ def test_what_earlier_outcomes_picked_is_not_compared(vla: Run, project: pytest.
         ),
         (
             [BASELINE, "--vla-gate=sequential", "--vla-gate-measure=steps"],
-            "ERROR: --vla-gate-measure=steps: a sequential gate stops by successes*",
+            "ERROR: --vla-gate-measure=steps: a sequential gate stops by success alone*",
         ),
         ([BASELINE, "--vla-gate=soon"], "*--vla-gate: 'soon': expected 'fixed'*"),
         (["--vla-margin=5"], "ERROR: --vla-margin: a baseline is required; add --vla-baseline=FILE*"),

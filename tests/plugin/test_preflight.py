@@ -50,7 +50,7 @@ def test_a_suite_that_brings_its_own_data_wants_none(no_data: Run) -> None:
 def test_without_a_policy_every_kind_that_needs_no_server_is_named(no_data: Run) -> None:
     kinds = ("expert", "random", "module:callable", "replay:PATH")
     named = " or ".join((", ".join(f"--vla-model={kind}" for kind in kinds[:-1]), f"--vla-model={kinds[-1]}"))
-    stops_with(no_data("--vla-suite=tabletop"), f"ERROR: tabletop: which policy[?] Add {named} (*")
+    stops_with(no_data("--vla-suite=tabletop"), f"ERROR: tabletop: no policy is given. Add {named} (*")
 
 
 @pytest.mark.parametrize("suite", sorted(set(re.findall(r"suite=\W?(\w+)", NOTHING_TO_RUN + EXAMPLE))))

@@ -71,8 +71,7 @@ def test_an_ini_key_that_is_misspelt_is_told(vla: Run, project: pytest.Pytester)
         result.assert_outcomes(passed=2)
         assert [line for line in result.outlines if line.startswith("vla: ")] == [
             "vla: tox.ini: vla_sute is not an ini key of pytest-vla and has no effect. Did you mean vla_suite?",
-            "vla: tox.ini: vla-rslts is not an ini key of pytest-vla and has no effect. Did you mean vla_results, "
-            "vla_collision_costs?",
+            "vla: tox.ini: vla-rslts is not an ini key of pytest-vla and has no effect. Did you mean vla_results?",
             "vla: tox.ini: vla_seeds is not an ini key: put --vla-seeds=... into addopts",
             "vla: tox.ini: vla_xyzzy is not an ini key of pytest-vla and has no effect. `pytest --help` lists them",
         ]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pytest_vla.errors import VlaError
 from pytest_vla.policies import lerobot
 from pytest_vla.policies.builtin import CHECKPOINTS
-from pytest_vla.policies.lerobot import Inputs, read_inputs
+from pytest_vla.policies.lerobot_inputs import Inputs, read_inputs
 from pytest_vla.policies.load import load_policy
 from pytest_vla.policies.spec import ModelSpec
 

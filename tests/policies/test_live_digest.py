@@ -25,7 +25,7 @@ import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.policies import in_memory
-from pytest_vla.policies.in_memory import content_digest, live_digest, weights_digest
+from pytest_vla.policies.in_memory_digest import content_digest, live_digest, weights_digest
 
 REPOSITORY = Path(__file__).parents[2]
 HEX = re.compile("[0-9a-f]{64}")

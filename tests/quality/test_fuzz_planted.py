@@ -11,7 +11,7 @@ from pytest_vla.episode.rollout import Conditions
 from pytest_vla.episode.world_pool import WorldPool
 from pytest_vla.expert.policy import expert_policy
 from pytest_vla.fuzz.found import Searched
-from pytest_vla.fuzz.sampler import fuzzed_kinds
+from pytest_vla.fuzz.proposals import fuzzed_kinds
 from pytest_vla.fuzz.shrink import MOST_EPISODES
 from pytest_vla.fuzz.task_search import search
 from pytest_vla.fuzz.trial import Trials

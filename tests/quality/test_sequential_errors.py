@@ -11,7 +11,8 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from pytest_vla.gate.sequential import GroupStatus, Order, PlannedCase, draw_order, generator_of, standings
+from pytest_vla.gate.order import Order, PlannedCase, draw_order, generator_of
+from pytest_vla.gate.sequential import GroupStatus, standings
 from pytest_vla.gate.verdicts import Terms
 
 TERMS = Terms(margin=10.0)

@@ -17,17 +17,8 @@ from pytest_vla.errors import EpisodeError, VlaError, WireError
 from pytest_vla.policies.spec import ModelSpec
 from pytest_vla.serving import handshake
 from pytest_vla.serving.client import ServedPolicy
-from pytest_vla.serving.handshake import (
-    HELLO_SECONDS,
-    LONGEST_HELLO,
-    Door,
-    NetworkAddress,
-    bound,
-    connect,
-    greet,
-    is_this_host,
-    reachable,
-)
+from pytest_vla.serving.handshake import HELLO_SECONDS, LONGEST_HELLO, Door, greet
+from pytest_vla.serving.network import NetworkAddress, bound, connect, is_this_host, reachable
 from pytest_vla.serving.process import PolicyAddress, PolicyProcess
 from pytest_vla.serving.replicas import Replicas
 from pytest_vla.serving.wire import PROTOCOL, Inbox, framed, receive, send

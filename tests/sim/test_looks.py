@@ -15,7 +15,8 @@ from pytest_vla.plan.manifests import load_suite, suite_folder
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.problem import Problem, parse_problem_text
 from pytest_vla.scene.variation import Edits, Variation, varied
-from pytest_vla.sim.looks import PictureLight, adjusted, frame_generator, gaussian_noise
+from pytest_vla.sim.looks import PictureLight, adjusted
+from pytest_vla.sim.pixel_noise import frame_generator, gaussian_noise
 from pytest_vla.sim.world import World
 from pytest_vla.vary.registry import find_variation
 from tests.support.worlds import tabletop_world

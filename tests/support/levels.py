@@ -15,7 +15,7 @@ import numpy.typing as npt
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import init_state_of
 from pytest_vla.plan.task import Task
-from pytest_vla.sim.observations import Observation
+from pytest_vla.sim.lazy_observation import Observation
 from pytest_vla.sim.world import World
 from pytest_vla.vary.kind import LEVELS, VariationKind
 from pytest_vla.vary.registry import find_variation

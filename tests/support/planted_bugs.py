@@ -17,7 +17,7 @@ import numpy as np
 from pytest_vla.episode.rollout import Conditions
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.fuzz.found import Found, further_seeds
-from pytest_vla.fuzz.sampler import SHARES_OF_NUMBERS, drawn_change, fuzzed_kinds
+from pytest_vla.fuzz.proposals import SHARES_OF_NUMBERS, drawn_change, fuzzed_kinds
 from pytest_vla.fuzz.task_search import SearchRules, TaskSearch, perform
 from pytest_vla.fuzz.trial import Trial, Trials
 from pytest_vla.plan.manifests import load_suite

@@ -10,7 +10,7 @@ from tests.support.data import data_root, libero_data
 if TYPE_CHECKING:
     from pytest_vla import World
     from pytest_vla.plan.task import Task
-    from pytest_vla.sim.observations import Observation
+    from pytest_vla.sim.lazy_observation import Observation
 
 
 def libero_task(suite: str, name: str) -> "Task":

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from pytest_vla.run.xdist.worker import FarSide
     from pytest_vla.scale.far_replicas import FarReplicas
     from pytest_vla.serving.client import Places
-    from pytest_vla.serving.handshake import NetworkAddress
     from pytest_vla.serving.in_caller import LentPolicy
+    from pytest_vla.serving.network import NetworkAddress
     from pytest_vla.serving.process import About, PolicyAddress
     from pytest_vla.serving.replicas import Replicas
 
@@ -81,7 +81,7 @@ def places_of(table: Mapping[str, Any]) -> "tuple[PolicyAddress | NetworkAddress
     Raises:
         VlaError: there is none any more, with the reason.
     """
-    from pytest_vla.serving.handshake import NetworkAddress
+    from pytest_vla.serving.network import NetworkAddress
     from pytest_vla.serving.process import PolicyAddress
 
     if table.get("lost"):

@@ -9,7 +9,7 @@ import numpy as np
 
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.variation import Edits, Params
-from pytest_vla.sim.looks import Floats, Picture, frame_generator, gaussian_noise
+from pytest_vla.sim.pixel_noise import Floats, Picture, frame_generator, gaussian_noise
 from pytest_vla.vary.effects.pictures import (
     fog,
     frosted_glass,

@@ -13,7 +13,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from pytest_vla.sim.looks import WHITE, Floats, Picture, as_floats, as_pixels
+from pytest_vla.sim.pixel_noise import WHITE, Floats, Picture, as_floats, as_pixels
 from pytest_vla.util.machine_code import keep
 
 # The inner loops of picture noise that neither numpy nor OpenCV does fast: compiled by numba, kept as machine code.

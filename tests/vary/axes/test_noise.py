@@ -14,7 +14,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.variation import Variation
-from pytest_vla.sim.looks import Picture, frame_generator
+from pytest_vla.sim.pixel_noise import Picture, frame_generator
 from pytest_vla.suites.libero_plus.kinds import NOISE as PLUS
 from pytest_vla.suites.libero_plus.kinds import plus_noise, plus_picture
 from pytest_vla.suites.libero_plus.names import PLUS_NAMES, PLUS_SEVERITIES, plus_parts

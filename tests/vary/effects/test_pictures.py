@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import ndimage
 
 from pytest_vla.errors import VlaError
-from pytest_vla.sim.looks import Picture, gaussian_noise
+from pytest_vla.sim.pixel_noise import Picture, gaussian_noise
 from pytest_vla.suites.libero_plus.kinds import (
     FOG,
     GAUSSIAN,

@@ -1,0 +1,103 @@
+"""Policies without weights: ``--vla-model=random``, which every policy has to beat, and ``replay:WHERE``."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_vla.errors import EpisodeError, VlaError
+from pytest_vla.policies.base import Episode, Observation, Policy, Session
+from pytest_vla.policies.fit import ACTION_SIZE
+from pytest_vla.records.trajectory import trajectory_file
+from pytest_vla.util.arrays import Unfit, read_npz
+
+
+def random_policy(episode: Episode) -> Session:
+    """Begin an episode of actions drawn anew each step, uniform in [-1, 1], gripper included."""
+
+    def act(observation: Observation) -> NDArray[Any]:
+        return episode.rng.uniform(-1.0, 1.0, episode.action_size).astype(np.float64)
+
+    return act
+
+
+EXPECTED = "expected *.npz with actions (n, 7), or the folder of a run such as .vla/RUN"
+
+
+def replay_policy(path: Path) -> Policy:
+    """Make a policy that plays back recorded actions, one per step, and ignores observations.
+
+    Args:
+        path: an ``*.npz`` with ``actions`` (n, 7), played in every episode; or the folder of a run, from which
+            each case gets its own actions.
+
+    Raises:
+        VlaError: the path cannot be used. An episode ends with EpisodeError ``replay-missing`` (the run has no
+            such case) or ``policy-exhausted`` (the episode continues after the last action).
+    """
+    check_replay(path)
+    if path.is_dir():
+        return _playing(_actions_by_case(path))
+    actions = _read_actions(path)
+    return _playing(lambda episode: actions)
+
+
+def check_replay(path: Path) -> None:
+    """Check that a path can be played back, without reading it. Raises VlaError."""
+    if not path.exists():
+        raise VlaError(f"--vla-model=replay:{path}: there is no such file or folder; {EXPECTED}")
+    if not path.is_dir() and path.suffix != ".npz":
+        raise VlaError(f"--vla-model=replay:{path}: {EXPECTED}")
+
+
+def _playing(actions_of: Callable[[Episode], NDArray[Any]]) -> Policy:
+    def begin(episode: Episode) -> Session:
+        remaining = iter(actions_of(episode))
+        used = 0
+
+        def act(observation: Observation) -> NDArray[Any]:
+            nonlocal used
+            action = next(remaining, None)
+            if action is None:
+                raise EpisodeError("policy-exhausted", f"{used} recorded actions are used up, and the episode goes on")
+            used += 1
+            return np.asarray(action)
+
+        return act
+
+    return begin
+
+
+def _actions_by_case(folder: Path) -> Callable[[Episode], NDArray[Any]]:
+    from pytest_vla.records.load import open_run
+
+    with open_run(str(folder.absolute()), folder.absolute().parent) as (store, runs):
+        if len(runs) > 1:
+            raise VlaError(f"--vla-model=replay:{folder}: the folder has {len(runs)} runs; {EXPECTED}")
+        files = store.results / runs[0].name
+        arrays = {record.case: record.arrays for record in store.records(runs[0].name)}
+    if not arrays:
+        raise VlaError(f"--vla-model=replay:{folder}: the run has no records")
+
+    def actions_of(episode: Episode) -> NDArray[Any]:
+        name = arrays.get(episode.case_id)
+        if name is None:
+            raise EpisodeError("replay-missing", f"{folder} has no actions of {episode.case_id}")
+        try:
+            return _read_actions(trajectory_file(files, name))
+        except VlaError as error:
+            raise EpisodeError("replay-missing", str(error)) from error
+
+    return actions_of
+
+
+def _read_actions(file: Path) -> NDArray[np.float64]:
+    try:
+        actions = read_npz(file, ["actions"])["actions"]
+    except Unfit as error:
+        raise VlaError(f"{file}: expected an npz file with actions (n, {ACTION_SIZE}): {error}") from error
+    if actions.ndim != 2 or not actions.shape[1] or actions.dtype.kind not in "fiu":
+        raise VlaError(f"{file}: actions are {actions.dtype} {actions.shape}, expected numbers (n, {ACTION_SIZE})")
+    return np.asarray(actions, dtype=np.float64)
