@@ -1,1 +1,1 @@
-"""What people read after a run: each report is made from records alone."""
+"""Reports that people read after a run, each made from records alone."""

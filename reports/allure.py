@@ -1,4 +1,4 @@
-"""What an Allure report is told of an episode, of a run, and of why episodes break: values, without Allure itself."""
+"""The Allure report's values for an episode, a run and the reason codes, without Allure itself."""
 
 import csv
 import io
@@ -46,13 +46,13 @@ class Attachment:
 
 
 def title(record: Record) -> str:
-    """``turn_on_the_stove, seed 3, light.night-L3``."""
+    """Return the episode's title: ``turn_on_the_stove, seed 3, light.night-L3``."""
     label = record.variation.get("label")
     return f"{record.task_key}, seed {record.seed}" + (f", {label}" if label else "")
 
 
 def labels(record: Record) -> Iterator[tuple[str, str]]:
-    """Allure's labels: suites of a suite's own item; the dimension of what is varied as a feature; tags."""
+    """Yield Allure's labels: suites for a suite's own item, the dimension of a variation as a feature, and tags."""
     variation = record.variation
     dimension, kind, level = (variation.get(name) for name in ("dimension", "kind", "level"))
     named = names_of(str(dimension), str(kind)) if variation else BENIGN
@@ -74,13 +74,13 @@ def labels(record: Record) -> Iterator[tuple[str, str]]:
 
 
 def parameters(record: Record) -> dict[str, str]:
-    """What the episode is of. They tell it from others in Allure's history, but for the `PASSING` ones."""
+    """Return the episode's parameters. All but those of `passing` identify the episode in Allure's history."""
     varied = {"variation": str(record.variation["label"])} if record.variation else {}
     return {"suite": record.suite, "task": record.task_key, "seed": str(record.seed), **varied, **passing(record)}
 
 
 def passing(record: Record) -> dict[str, str]:
-    """Those of them that are another from run to run, so that a case keeps its history over checkpoints."""
+    """Return the parameters that change from run to run, so that a case keeps its history over checkpoints."""
     found = {"model": record.policy, "policy digest": record.policy_digest, "run": record.run}
     cost = cumulative(record.costs)
     found |= {"steps": f"{record.steps} of {record.protocol.get('max_steps')}"}
@@ -89,9 +89,9 @@ def passing(record: Record) -> dict[str, str]:
 
 
 def steps(record: Record) -> Iterator[Step]:
-    """The parts of the episode whose times the record has: the reset, the rollout, each metric that was asked for.
+    """Yield the parts of the episode whose times the record has: the reset, the rollout, each requested metric.
 
-    The policy's share of the rollout and the world's are parameters of it: they take turns.
+    The rollout alternates between policy and world; their shares of its time are its parameters.
     """
     reset, wall = record.timings.get("reset"), record.timings.get("wall")
     if reset is None or wall is None:
@@ -123,11 +123,11 @@ def steps(record: Record) -> Iterator[Step]:
 
 
 def attachments(record: Record, instruction: str | None = None) -> Iterator[Attachment]:
-    """The record; its goal over time, its ledger, and in which words it was told, where there is any of these.
+    """Yield the record, and if there are any the goal over time, the cost ledger and a changed instruction.
 
     Args:
         record: of the episode.
-        instruction: the task's own; None: not known.
+        instruction: the task's own, or None if it is not known.
     """
     if instruction is not None and instruction != record.instruction:
         yield Attachment("instruction", "txt", f"task: {instruction}\ntold: {record.instruction}\n")
@@ -139,7 +139,7 @@ def attachments(record: Record, instruction: str | None = None) -> Iterator[Atta
 
 
 def categories() -> list[dict[str, Any]]:
-    """Allure's ``categories.json``: not done, then each reason code of errors and of invalid episodes."""
+    """Return Allure's ``categories.json``: not done, then each reason code of errors and of invalid episodes."""
     found: list[dict[str, Any]] = [
         {"name": "not done by the policy", "matchedStatuses": [FAILED], "messageRegex": r"(?s).*\bnot done after \d.*"}
     ]
@@ -157,7 +157,7 @@ def categories() -> list[dict[str, Any]]:
 
 
 def environment(records: Sequence[Record]) -> dict[str, str]:
-    """For Allure's ``environment.properties``: the runs' names, policies, suites and versions."""
+    """Return Allure's ``environment.properties``: the runs' names, policies, suites and versions."""
     found: dict[str, dict[str, None]] = {}
     for record in records:
         said = {"model": record.policy, "suite": record.suite, "run": record.run}

@@ -1,4 +1,4 @@
-"""What a baseline holds, and what becomes of it: as lines for people, and as a table for programs."""
+"""A baseline's content and its changes: as lines for people, and as a table for programs."""
 
 import os
 import shlex
@@ -30,7 +30,11 @@ from pytest_vla.util.text import counted
 
 
 def baseline_named(text: str, results: Path, *, allow_unfinished: bool = False) -> Baseline:
-    """Of a file; or of a run, where no such file is there. Raises VlaError: neither is there, or it cannot be read."""
+    """Return the baseline in a file, or that of a run if there is no such file.
+
+    Raises:
+        VlaError: there is neither a file nor a run of that name, or it cannot be read.
+    """
     path = Path(text)
     if path.is_file() or path.suffix == ".json":
         return read_baseline(path)
@@ -47,16 +51,16 @@ def baseline_of_runs(
     own_process: bool = False,
     allow_decided: bool = False,
 ) -> tuple[Baseline, list[str]]:
-    """The baseline that runs make, and what is to be said of it.
+    """Return the baseline that runs make, and notes about it.
 
     Args:
-        texts: runs, as `pytest_vla.records.load` knows them; none: the last one.
+        texts: runs, as `pytest_vla.records.load` knows them; the last run if empty.
         results: the folder of all runs.
-        model: which of several; None: they have to be of one.
-        allow_unfinished: whether to go by what there is of runs that did not run all that was planned.
-        allow_broken: whether episodes may have broken, since the caller tells what that makes of its numbers.
-        own_process: whether a run may be this process's, which judges it before it notes its end.
-        allow_decided: whether its outcomes may have stopped a run, since the caller judges it by rounds.
+        model: which of several, or None if the runs have one model.
+        allow_unfinished: whether a run counts that did not run all planned episodes.
+        allow_broken: whether episodes may have broken; the caller then reports how that changes its numbers.
+        own_process: whether a run may be this process's, which judges the run before it stores its end.
+        allow_decided: whether the gate may have stopped a run early; the caller then judges the run by rounds.
 
     Raises:
         VlaError: there is no such run, or a baseline of it would mislead.
@@ -77,11 +81,11 @@ def baseline_of_runs(
     if broken and not allow_broken:
         reasons = ", ".join(sorted({str(record.reason) for record in broken}))
         against.append(
-            f"{counted(len(broken), 'episode')} broke ({reasons}): nothing is known of what the policy does there; "
-            f"pytest --vla-resume={broken[-1].run}{elsewhere.get(broken[-1].run, '')} runs them again"
+            f"{counted(len(broken), 'episode')} broke ({reasons}), so their results are unknown. Run them again: "
+            f"pytest --vla-resume={broken[-1].run}{elsewhere.get(broken[-1].run, '')}"
         )
     if against and not allow_unfinished:
-        raise VlaError("\n".join([*against, "--allow-unfinished goes by what there is all the same"]))
+        raise VlaError("\n".join([*against, "Use --allow-unfinished to continue with the episodes that ran."]))
     return baseline, [*note_lines([*against, *counting.left_out])]
 
 
@@ -92,26 +96,28 @@ def _against(
     own_process: bool,
     allow_decided: bool,
 ) -> list[str]:
-    """Why a baseline would have less than it seems. Raises VlaError: it would mislead in any case.
+    """Return the reasons why a baseline would have less than it seems.
 
     Args:
         named: the runs that the user named.
-        counting: names of those whose records are in it.
-        elsewhere: by run, the option that says where it is, behind a blank; empty: where runs usually are.
+        counting: names of the runs whose records are in the baseline.
+        elsewhere: by run, the option for its results folder, after a blank; empty for the usual folder.
         own_process, allow_decided: see `baseline_of_runs`.
+
+    Raises:
+        VlaError: the baseline would mislead in any case.
     """
     found = []
     for run in named:
         if run.done and run.name not in counting:
-            # Of another model, or its cases count elsewhere.
+            # The run has another model, or its cases count in another run.
             continue
         if is_alive(run) and not (own_process and run.pid == os.getpid()):
             raise VlaError(f"run {run.name} is still running (process {run.pid}): wait for its end, or stop it")
         if run.decided and not allow_decided:
             found.append(
-                f"run {run.name}: a sequential gate skipped {run.decided} of {run.planned} episodes as the outcomes of "
-                "the others had decided it, and what is left of such a run makes no fair baseline: run all of them "
-                "(--vla-gate=fixed)"
+                f"run {run.name}: a sequential gate skipped {run.decided} of {run.planned} episodes because of the "
+                "outcomes of the others, so the rest is biased. Run all episodes (--vla-gate=fixed)"
             )
         if run.is_unfinished:
             sample = sample_of(run)
@@ -120,17 +126,17 @@ def _against(
     if all(run.picked for run in named):
         told = ", ".join(f"{run.name} ({run.picked})" for run in named)
         raise VlaError(
-            f"{told}: it ran only what earlier runs had picked by how it ended, and a baseline of that says nothing of "
-            "the policy; give the run of everything too, or run all episodes"
+            f"{told}: only episodes selected by their earlier outcome, so this is no baseline of the policy. Name the "
+            "run of all episodes too, or run all episodes"
         )
     return found
 
 
 SCHEMA = 1
-"""Of the JSON; raised whenever a key changes its meaning or goes away."""
+"""Version of the JSON; raised whenever a key changes its meaning or is removed."""
 
 _SHOWN = 10
-_NOT_TOLD = ("charged", "goal", "instruction", "scene", "run_seed", "init_state")
+_NOT_SHOWN = ("charged", "goal", "instruction", "scene", "run_seed", "init_state")
 
 
 def baseline_lines(baseline: Baseline) -> Iterator[str]:
@@ -163,10 +169,10 @@ def baseline_lines(baseline: Baseline) -> Iterator[str]:
 
 
 def baseline_table(baseline: Baseline) -> dict[str, Any]:
-    """For JSON: ``schema``, the fields of `pytest_vla.gate.baseline.Baseline` but ``cases``, which is their number.
+    """Return for JSON ``schema``, ``suites`` and the fields of a `Baseline`, with the number of ``cases``.
 
-    ``suites`` by name: ``tasks`` and ``cases`` (how many), ``rates`` (``benign`` and ``varied``, or ``all`` where no
-    task is varied, each a `pytest_vla.metrics.rates.rate_table`) and ``conditions`` that most of its tasks have.
+    ``suites`` by name: ``tasks`` and ``cases`` (how many), ``rates`` (``benign`` and ``varied``, or ``all`` if no task
+    is varied, each a `pytest_vla.metrics.rates.rate_table`) and ``conditions`` that most of its tasks have.
     """
     layers = layers_of(baseline.cases)
     return {
@@ -190,22 +196,22 @@ def baseline_table(baseline: Baseline) -> dict[str, Any]:
 
 
 def change_lines(changes: Changes) -> Iterator[str]:
-    """What changes, a line each; none where nothing does but names of runs and times."""
+    """Return a line for each change; empty if only names of runs and times differ."""
     before, after, agreement = changes.before, changes.after, changes.agreement
     lines = []
     if _policy_text(before) != _policy_text(after):
         lines.append(f"policy: {_policy_text(before)} before, {_policy_text(after)} now")
-    for told, keys in (("added", agreement.only_new), ("gone", agreement.only_baseline)):
+    for change, keys in (("added", agreement.only_new), ("removed", agreement.only_baseline)):
         if keys:
-            lines.append(f"{told}: {counted(len(keys), 'case')}: {_listed([key[0] for key in keys])}")
-    for told, pairs in (("fail now", changes.lost), ("succeed now", changes.gained)):
+            lines.append(f"{change}: {counted(len(keys), 'case')}: {_listed([key[0] for key in keys])}")
+    for change, pairs in (("fail now", changes.lost), ("succeed now", changes.gained)):
         if pairs:
-            lines.append(f"{told}: {counted(len(pairs), 'case')}: {_listed([pair.case for pair in pairs])}")
+            lines.append(f"{change}: {counted(len(pairs), 'case')}: {_listed([pair.case for pair in pairs])}")
     if changes.otherwise:
         ended = _listed([_ended_text(pair) for pair in changes.otherwise])
-        lines.append(f"end otherwise: {counted(len(changes.otherwise), 'case')}: {ended}")
+        lines.append(f"different outcome: {counted(len(changes.otherwise), 'case')}: {ended}")
     if changes.moved:
-        lines.append(f"end as before by another trajectory: {counted(changes.moved, 'case')}")
+        lines.append(f"same outcome, different trajectory: {counted(changes.moved, 'case')}")
     lines += lines_of(agreement.disagreements)
     rates = [
         {rate.name: rate for some in _by_suite(each.cases).values() for rate in _rates(some).values()}
@@ -226,7 +232,7 @@ def _by_suite(cases: Sequence[CaseResult]) -> dict[str, list[CaseResult]]:
 
 
 def _rates(cases: Sequence[CaseResult]) -> dict[str, SuccessRate]:
-    """By group of `judged_apart`; named by the suite with it."""
+    """Return the rates by group of `judged_apart`, each named by suite and group."""
     suite = cases[0].suite
     cases = distinct_cases(cases)
     return {
@@ -277,9 +283,9 @@ def _conditions_lines(layers: Layers, cases: Sequence[CaseResult]) -> Iterator[s
 
 
 def _told(conditions: Mapping[str, Any], of: str) -> Iterator[str]:
-    """What has to be the same where a run is compared, and then what only rounds."""
+    """Yield the conditions that a compared run must share, then those that only warn."""
     for title, warns in (("conditions", False), ("versions", True)):
-        names = [name for name in conditions if name not in _NOT_TOLD and (row_of(name).effect == "warns") == warns]
+        names = [name for name in conditions if name not in _NOT_SHOWN and (row_of(name).effect == "warns") == warns]
         if names:
             told = (f"{name.partition('.')[2] or name} {_value(conditions[name])}" for name in names)
             yield f"{title}{of}: {', '.join(told)}"

@@ -48,7 +48,7 @@ class Column:
 
     Attributes:
         head: its title.
-        form: of its numbers, as `format` takes it, or `P_VALUE`; empty: integers and texts as they are.
+        form: of its numbers, as `format` takes it, or `P_VALUE`; empty for integers and texts as they are.
         scale: what numbers are multiplied by, such as 100 for shares that are shown in percent.
         is_left: whether texts begin at the left, as names do.
         is_optional: whether it is left out if no row has anything in it.
@@ -77,9 +77,9 @@ class Table:
         rows: a cell for each column.
         name: stable, unique within its section; empty for tables of a page that are not exported.
         names: how many columns, from the left, hold names; numbers are aligned to the right.
-        depths: of each row, how deep it stands below others; empty if none does.
+        depths: for each row, how deep it is nested below the rows above it; empty if no row is.
         is_digest: whether another table has the same numbers, so that CSV leaves this one out.
-        most: how many of its rows a page shows at most; 0: all of them.
+        most: how many of its rows a page shows at most, or 0 for all of them.
         caption_medium: where the caption is shown; a terminal needs none if the sentence before it says enough.
         medium: where the table is shown.
     """

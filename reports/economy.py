@@ -1,4 +1,4 @@
-"""How far a policy's hand goes, beside the expert's on the same cases: a section with one table."""
+"""The length of a policy's hand path beside the expert's on the same cases: a section with one table."""
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
@@ -50,14 +50,14 @@ def schema() -> SectionSchema:
 
 @dataclass(frozen=True)
 class Economy:
-    """One model in one suite.
+    """The hand paths of one model in one suite.
 
     Attributes:
         model: the policy's name.
         suite: the suite's.
         path: m, mean of the successes with a path.
         successes: how many these are.
-        ratio: the path over the expert's, mean of the successes whose case the expert did too; None: there is none.
+        ratio: the path over the expert's, mean of the successes whose case the expert did too, or None without any.
         pairs: how many these are.
         left_out: what is in no number, and why.
     """

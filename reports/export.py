@@ -152,7 +152,7 @@ def export(lines: Lines, format: str, stream: IO[bytes], counts: Sequence[bool] 
         lines: of the records.
         format: one of `FORMATS`.
         stream: what is written to.
-        counts: of each record whether it counts; None: nothing is said of that.
+        counts: for each record whether it counts, or None to write no such field.
 
     Raises:
         VlaError: a line is no record (csv, parquet), values of a column do not go together, or pyarrow is missing
@@ -222,7 +222,7 @@ def _rows(lines: _Counted) -> Iterator[dict[str, Any]]:
 
 @cache
 def _declared() -> dict[str, tuple[tuple[str, ...] | None, Any]]:
-    """Return the columns of each field (None: one for each key), and the type of their values."""
+    """Return the columns of each field (None if there is one for each key), and the type of their values."""
     declared: dict[str, tuple[tuple[str, ...] | None, Any]] = {}
     for name, hint in get_type_hints(Record).items():
         if name in ("literals", "simulator"):

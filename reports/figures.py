@@ -1,4 +1,4 @@
-"""What all pictures of reports have in common: figures, files and their names. matplotlib is imported only to draw."""
+"""Figures, files and file names that all pictures of reports share. matplotlib is imported only to draw."""
 
 import io
 import re
@@ -16,7 +16,7 @@ _DPI = 120
 
 
 def check_matplotlib() -> None:
-    """Raises VlaError where matplotlib is not installed."""
+    """Raise VlaError if matplotlib is not installed."""
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
@@ -24,11 +24,11 @@ def check_matplotlib() -> None:
 
 
 def write_pictures(drawn: Mapping[str, bytes], folder: Path) -> list[Path]:
-    """Writes pictures, as ``NAME.png``.
+    """Write pictures, as ``NAME.png``.
 
     Args:
         drawn: PNG by name.
-        folder: made where it is not there. Pictures of the same names are replaced.
+        folder: made if it does not exist. Pictures with the same names are replaced.
 
     Returns:
         The files.
@@ -37,7 +37,7 @@ def write_pictures(drawn: Mapping[str, bytes], folder: Path) -> list[Path]:
         VlaError: there is no picture, or the folder cannot be written.
     """
     if not drawn:
-        raise VlaError("there is nothing to draw: no model has successes and failures under a variation")
+        raise VlaError("nothing to draw: no model has successes and failures under a variation")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

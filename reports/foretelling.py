@@ -92,9 +92,7 @@ def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
     if not found:
         return None
     models = {(model.model, model.suite, model.budget): written(_MODELS, model) for model in found}
-    return Section(
-        lambda: foretelling_blocks(found), written(_METHODS, None), models, title="Does it foretell failure?"
-    )
+    return Section(lambda: foretelling_blocks(found), written(_METHODS, None), models, title="Failure prediction")
 
 
 def schema() -> SectionSchema:
@@ -104,21 +102,21 @@ def schema() -> SectionSchema:
 
 @dataclass(frozen=True)
 class Foretold:
-    """One model in one suite, of one step budget.
+    """The failure prediction of one model in one suite, under one step budget.
 
     Attributes:
         model: the policy's name.
         suite: the suite's.
-        budget: ``300 steps``, where its episodes have several; else empty.
+        budget: ``300 steps`` if its episodes have several budgets; else empty.
         found: each metric at each moment.
         episodes: successes and failures with a series of a metric.
-        separated: of each metric how its values are distributed by outcome.
-        alarms: conformal thresholds, of each metric with each of `ALPHAS`.
-        stopped: what the user's rule would have done; None: there is none, or no series of its metric.
+        separated: for each metric how its values are distributed by outcome.
+        alarms: conformal thresholds, for each metric with each of `ALPHAS`.
+        stopped: what the user's rule would have done, or None if there is no rule, or no series of its metric.
         confidence: the calibration of the policy's own confidence, by moment.
-        seconds: of a control step; None: not known.
-        varied: whether something is varied in some of them.
-        static: how many of them are of a robot that stood still; None: none says whether it did.
+        seconds: length of a control step, or None if it is not known.
+        varied: whether some of the episodes are varied.
+        static: how many episodes the robot spent without moving, or None if no record has that metric.
         left_out: what is in no number, and why.
     """
 
@@ -138,14 +136,14 @@ class Foretold:
 
 
 def make_foretold(loaded: Loaded, rule: AlarmRule | None = None) -> tuple[Foretold, ...]:
-    """Return what metrics foretell, for each model and suite whose episodes have series of them.
+    """Compute how well metrics predict failure, for each model and suite whose episodes have series of metrics.
 
-    Probes are in no number, as their success is in no rate. Episodes of another step budget are told apart: a share of
-    it is another number of steps, and which budget an episode has would foretell by itself.
+    Probes are in no number, as they are in no success rate. Episodes with different step budgets are reported
+    separately: the same share of the budget is a different number of steps, and the budget alone would predict failure.
 
     Args:
         loaded: records, with the folders of their trajectories.
-        rule: what stopping by it would have done is told too.
+        rule: the alarm rule whose effect is reported too, or None.
 
     Raises:
         VlaError: a package that adds metrics cannot be used, or no episode has a series of the rule's metric.
@@ -342,8 +340,8 @@ def foretelling_blocks(found: Sequence[Foretold]) -> Iterator[Block]:
     """Yield the section's blocks."""
     shares = ", ".join(f"{moment:.0%}" for moment in MOMENTS)
     yield Sentence(
-        f"Does it foretell failure? AUROC of each metric's mean up to {shares} of the step budget, among the episodes "
-        "that are still running: 1, failures have larger values; 0.5, it tells nothing; 0, they have smaller ones. In "
+        f"Failure prediction. AUROC of each metric's mean up to {shares} of the step budget, among the episodes "
+        "that are still running: 1, failures have larger values; 0.5, no information; 0, they have smaller ones. In "
         f"brackets: {CONFIDENCE:.0%} intervals over these tasks"
     )
     for model in found:
@@ -351,7 +349,7 @@ def foretelling_blocks(found: Sequence[Foretold]) -> Iterator[Block]:
         yield Heading(title, (model.model, model.suite, model.budget))
         yield from notes(model.left_out)
         if not model.episodes:
-            yield Sentence("no episode has a series that can be read: nothing is known of what foretells")
+            yield Sentence("no episode has a readable series, so failure prediction is not known")
             continue
         if model.static:
             yield Sentence(
@@ -390,7 +388,7 @@ def _areas(found: Sequence[Foretelling], varied: bool) -> Iterator[Block]:
     )
     yield Table(
         "AUROC of the mean up to a share of the step budget, among the episodes that are still running: 1, failures "
-        "have larger values; 0.5, it tells nothing; 0, smaller ones",
+        "have larger values; 0.5, no information; 0, smaller ones",
         (
             Column("metric"),
             Column("moment", ".0%"),
@@ -430,11 +428,11 @@ def _areas(found: Sequence[Foretelling], varied: bool) -> Iterator[Block]:
         yield Sentence(f"no value yet {text}: {', '.join(names)}")
     if (comparisons := sum(each.auroc is not None for each in found)) > 1:
         yield Sentence(
-            f"these are {comparisons} comparisons, of metrics and moments: the best of them is picked by eye, and "
-            "looks better than it is; other episodes, such as of another run seed, say how good"
+            f"{comparisons} comparisons of metrics and moments: the best of them, picked by eye, looks better than it "
+            "is; check it on other episodes, such as with another run seed"
         )
     if any(each.pairs for each in found):
-        mixed = ". What is varied in them may do so too: it is not told apart" if varied else ""
+        mixed = ". Their variations may do so too; the two are not separated" if varied else ""
         yield Sentence(
             f"the same among episodes of one task{', whatever is varied in them' * varied}: tasks differ in how often "
             "they fail and in what a metric is like in them, which over all episodes may foretell by itself, or hide "

@@ -1,4 +1,4 @@
-"""What a gate says of a run against a baseline: as lines, as a table for programs, and as Markdown for a summary."""
+"""A gate's comparison of a run with a baseline: as lines, as a table for programs, and as Markdown for a summary."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -23,7 +23,7 @@ Replay = Callable[[Flip], str]
 
 
 class LossesShown(NamedTuple):
-    """How many are shown at most: of tasks that lost, and of cases that flipped."""
+    """The most tasks that lost and the most flipped cases that are shown."""
 
     tasks: int
     cases: int
@@ -49,7 +49,7 @@ def loss_lines(judgement: GateJudgement, replay: Replay, shown: LossesShown) -> 
     if not flips:
         return
     yield from wrapped(f"{_flipped_text(flips)}; each alone:")
-    # No line of these is broken: they are to be typed.
+    # Commands are not wrapped, so that they can be copied.
     yield from (f"  {_way(flip):6}  {replay(flip) or flip.case}" for flip in flips[: shown.cases])
     if rest := flips[shown.cases :]:
         yield f"  and {_flipped_text(rest, ' more')} ({_where(shown)})"
@@ -136,10 +136,10 @@ def _flipped_text(flips: Sequence[Flip], more: str = "") -> str:
 
 
 SCHEMA = 2
-"""Of the JSON; raised whenever a key changes its meaning or goes away."""
+"""Version of the JSON; raised whenever a key changes its meaning or is removed."""
 
 SHOWN = 10
-"""Cases of a group that are named; how many more there are is said."""
+"""Cases of a group that are named; further ones are counted."""
 
 
 def gate_lines(
@@ -200,7 +200,7 @@ def verdict_line(judgement: GateJudgement) -> str:
     terms = f"({terms_text(judgement.terms)}{rule}{_uncovered_text(judgement)})"
     meant = [group.name for group in judgement.groups if group.verdict == judgement.verdict]
     if not judgement.groups:
-        return f"gate: undecided: there was nothing to compare {terms}"
+        return f"gate: undecided: no case to compare {terms}"
     of = "" if len(meant) == len(judgement.groups) else f": {', '.join(meant)}"
     return f"gate: {judgement.verdict}{of} {terms}"
 
@@ -280,8 +280,8 @@ def about_lines(judgement: GateJudgement, baseline: Baseline, new: Baseline, nam
     how = "the same cases" if judgement.is_paired else "the same tasks from other seeds (no case is in both)"
     stops = ""
     if judgement.rule == SEQUENTIAL:
-        how, stops = f"{how}, sequentially, in whole rounds of the order that was agreed", " whenever one stops"
-    yield f"compared: {how}; bounds are each way at {judgement.terms.alpha * 100:g}%{stops}, over these tasks"
+        how, stops = f"{how}, sequentially, in whole rounds of the order that was agreed", " at any stopping time"
+    yield f"compared: {how}; bounds at {judgement.terms.alpha * 100:g}% per side{stops}, over these tasks"
 
 
 def warned_of(judgement: GateJudgement) -> list[str]:
@@ -301,11 +301,11 @@ def groups_table(judgement: GateJudgement, one: str = "baseline", other: str = "
         one: what it is compared with.
         other: the run.
     """
-    # Without a case in both there are none that flipped.
+    # Unpaired comparisons have no flipped cases.
     flips = map(Column, ("lost", "gained") if judgement.is_paired else ())
     of = "cases that both have" if judgement.is_paired else "tasks that both have, from other seeds"
     return Table(
-        f"Success of the {of}; bounds each way at {judgement.terms.alpha * 100:g}% over these tasks",
+        f"Success of the {of}; bounds at {judgement.terms.alpha * 100:g}% per side over these tasks",
         (
             Column("group"),
             Column(one, ".1%"),
@@ -352,7 +352,7 @@ def told_of(group: GateGroup, judgement: GateJudgement) -> Iterator[str]:
         yield f"{group.name}: {_progress_text(group.verdict, group.progress)}"
         if group.progress.rest:
             yield (
-                f"{group.name}: {counted(group.progress.rest, 'pair')} in no whole round, and not judged (a task has "
+                f"{group.name}: {counted(group.progress.rest, 'pair')} in no whole round, so not judged (a task has "
                 "fewer seeds, or the baseline had nothing to measure)"
             )
     elif group.verdict == "undecided" and group.evidence is not None and not group.reason:
@@ -361,7 +361,7 @@ def told_of(group: GateGroup, judgement: GateJudgement) -> Iterator[str]:
         yield f"{group.name}: {loss_text(group, judgement.terms)}"
     if any(group.uncounted):
         of_run, of_baseline = group.uncounted
-        yield f"{group.name}: not counted: {of_run} of the run, {of_baseline} of the baseline (errors, invalid)"
+        yield f"{group.name}: not counted (errors, invalid): {of_run} in the run, {of_baseline} in the baseline"
     if group.evidence is not None and group.evidence.tasks_bounds is not None:
         yield f"{group.name}: over tasks like these {_points_text(group.evidence.tasks_bounds)}"
 
@@ -383,13 +383,13 @@ def _pairs_text(progress: GroupProgress) -> str:
 
 
 def loss_text(group: GateGroup, terms: Terms) -> str:
-    """Return ``a loss of 3 points is shown, and is within the margin``."""
+    """Return ``a loss of 3 points is significant but within the margin``."""
     if group.evidence is None:
         return ""
-    told = f"a loss of {-group.evidence.bounds.value * 100:.3g} points is shown"
+    told = f"a loss of {-group.evidence.bounds.value * 100:.3g} points is significant"
     if group.verdict == "no worse":
-        return f"{told}, and is within the margin"
-    return f"{told}, but not that it exceeds the margin of {terms.margin:g} points"
+        return f"{told} but within the margin"
+    return f"{told}, but not shown to exceed the margin of {terms.margin:g} points"
 
 
 def _undecided_text(group: GateGroup, judgement: GateJudgement) -> str:
@@ -399,13 +399,13 @@ def _undecided_text(group: GateGroup, judgement: GateJudgement) -> str:
     if group.evidence is not None and judgement.is_paired:
         drop = drop_of(group, judgement.terms, names)
         what = "no drop" if drop is None else f"a drop of {drop} points or more"
-        finds = f": {counted(group.evidence.pairs, 'pair')} find {what} in four of five runs"
+        finds = f": {counted(group.evidence.pairs, 'pair')} can detect {what} (80% power)"
     fresh = fresh_of(group, judgement.terms, len(names))
     if fresh is None:
-        return f"inconclusive{finds}. No new comparison of up to {MOST_PAIRS:,} episodes like these would decide it"
+        return f"inconclusive{finds}. A new comparison would need more than {MOST_PAIRS:,} episodes like these"
     what = counted(fresh, "pair" if judgement.is_paired else "episode")
     sequential = ", or use --vla-gate=sequential" * judgement.is_paired
-    return f"inconclusive{finds}. To decide, start a new comparison of {what}, fixed beforehand{sequential}"
+    return f"inconclusive{finds}. To decide, start a new comparison with about {what}, fixed in advance{sequential}"
 
 
 def _group_table(group: GateGroup, judgement: GateJudgement) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pytest_vla.metrics.language_grounding import GroundingEstimate
 from pytest_vla.metrics.rates import percent, percents
 
 SCHEMA = 1
-"""The version of the report's JSON; raised whenever a key changes its meaning or goes away."""
+"""The version of the report's JSON; raised whenever a key changes its meaning or is removed."""
 
 Schema = Mapping[str, Any]
 """A JSON Schema, or a part of one."""

@@ -99,14 +99,14 @@ class Compared:
 
 
 def comparer(prefer: str | None, csv: Path | None, *, loading: bool = True) -> Callable[[Sequence[Record]], Compared]:
-    """Gives what compares the texts of a score's records, at least one.
+    """Return a function that compares the texts of a score's records, at least one.
 
     Similarities that all of the records have, of one version, are taken as they are. A pair is compared once by each
     backend, however many scores it is in.
 
     Args:
-        prefer: a backend's name: this one or none; None: the best.
-        csv: LIBERO-Para's; None: published similarities are not at hand but in records.
+        prefer: the only backend to use, or None for the best one.
+        csv: LIBERO-Para's, or None to take published similarities from records only.
         loading: whether parsers and embedding models may be loaded.
 
     Raises, when it compares:
@@ -168,7 +168,7 @@ def language_lines(records: Sequence[Record], run: Path, shown: str, width: int 
         records: of the run, some of them varied.
         run: its folder.
         shown: the folder as the user would write it.
-        width: of the terminal; None: lines may have any length.
+        width: of the terminal, or None for lines of any length.
     """
     from pytest_vla.metrics.language import subjects
     from pytest_vla.metrics.selection import is_counted
@@ -185,7 +185,7 @@ def language_lines(records: Sequence[Record], run: Path, shown: str, width: int 
             lines = wrapped(f"PRIDE: {error}", width, "")
     # Without trajectories a run has no folder.
     which = [shown] if run.is_dir() else [run.name, f"--results={Path(shown).parent}"]
-    return [*printed(lines), f"more of it: `{shlex.join(['pytest-vla', 'report', *which, *data])}`"]
+    return [*printed(lines), f"Full report: `{shlex.join(['pytest-vla', 'report', *which, *data])}`"]
 
 
 def _rows(found: "Sequence[Subject]", csv: Path | None, width: int | None) -> list[str]:
@@ -324,13 +324,13 @@ def make_report(
     Args:
         loaded: the records.
         alpha: weight of S_K.
-        csv: LIBERO-Para's; None: published similarities are not at hand.
-        backend: of all similarities; None: of each score the best that has all of its pairs.
-        algorithm: of the failure types; None: fastdtw where it is installed.
+        csv: LIBERO-Para's, or None without published similarities.
+        backend: of all similarities, or None for the best one that has all pairs of a score.
+        algorithm: of the failure types, or None for fastdtw if it is installed.
         tau: how their threshold is made.
 
     Raises:
-        VlaError: what was asked for cannot be had.
+        VlaError: a requested backend or algorithm is not available.
     """
     found = subjects(loaded.records)
     if not found:
@@ -632,7 +632,7 @@ def language_blocks(report: LanguageReport, full: bool = False) -> Iterator[Bloc
             yield Heading(f"{title}: failure types", medium="page")
             yield from _failures(model.failures)
         if model.listening is not None:
-            yield Heading(f"{title}: does it listen?", medium="page")
+            yield Heading(f"{title}: language grounding", medium="page")
             yield from _listening(*model.listening)
         if model.failures is not None:
             yield from overlay_blocks(title, {"other words": model.failures.tasks})
@@ -849,7 +849,7 @@ _VERDICTS = {
 
 def _listening(overall: Listening, each: Mapping[Probe, Listening]) -> Iterator[Block]:
     share = Column("", ".1f", 100)
-    yield Sentence(f"Does it listen? Intervals are over {THESE_TASKS}", is_apart=True)
+    yield Sentence(f"Language grounding. Intervals are over {THESE_TASKS}", is_apart=True)
     yield Sentence(_VERDICTS[overall.verdict])
     yield Sentence(f"told another task, it did that one in {b.cell_text(overall.followed, share)}")
     if overall.obeyed.of:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pytest_vla.metrics.language_paths import Paths
 
 SEED = 0
-"""Of the resamples."""
+"""Seed of the resamples."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def load(texts: Sequence[str], results: Path) -> Loaded:
                 ended[folder.resolve(), number] = (dated[number], record)
     ordered = sorted(found.values(), key=lambda each: (each[0].started, each[0].name))
     folders = {run.name: folder for run, folder in ordered}
-    # Numbers are in the order of the ends, also of two within a millisecond.
+    # Numbers follow the order of the ends, even of two within a millisecond.
     by_end = sorted(ended.items(), key=lambda each: (each[1][0], each[0][1], str(each[0][0])))
     for (folder, _), (_, record) in by_end:
         folders.setdefault(record.run, folder / record.run)
@@ -81,7 +81,7 @@ def _unfinished(run: Run) -> str:
     if (sample := sample_of(run)) is not None and not run.decided:
         return f"run {run.name} was {sample.text}"
     told = f"run {run.name} has {run.done} of {run.planned} episodes: the others are not in it"
-    return told + ", as a sequential gate skipped them, and its rates are off" * bool(run.decided)
+    return told + ", as a sequential gate skipped them, and its rates are biased" * bool(run.decided)
 
 
 def counted_episodes(store: Store, runs: Sequence[str]) -> dict[int, bool]:
@@ -92,9 +92,9 @@ def counted_episodes(store: Store, runs: Sequence[str]) -> dict[int, bool]:
     numbers = sorted({number for run in runs for number in store.dated(run)})
     records: dict[int, Record] = {}
     for number, line in zip(numbers, store.lines(numbers), strict=True):
-        # What cannot be read counts nowhere, and is told where it has to be.
+        # An unreadable record counts nowhere; reading it for a report raises the error.
         with suppress(VlaError):
-            # The most of a record need not be kept in memory.
+            # Most of a record need not be kept in memory.
             records[number] = replace(parse_record(line), literals={}, timings={}, message=None)
     how = {number: each.how for number, each in zip(records, standings([*records.values()]), strict=True)}
     own = {number for run in runs for number in store.episodes(run)}

@@ -1,4 +1,4 @@
-"""Does a policy look? A section on episodes with black pictures, and with objects that are not there."""
+"""Visual grounding: a section on episodes with black pictures, and with objects taken away."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ from pytest_vla.reports.sections import Section
 from pytest_vla.util.text import counted
 
 HALF = 0.5
-"""An interval above it, or below it, is a conclusion on the policy."""
+"""An interval above or below this share allows a conclusion on the policy."""
 
 _VIEWS = dict(zip(BLINDED, ("the pictures from outside", "the wrist's pictures", "all pictures"), strict=True))
 
@@ -44,7 +44,7 @@ def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
     if not found:
         return None
     models = {(model.model, model.suite, ""): written(_MODELS, model) for model in found}
-    return Section(lambda: looking_blocks(found), written(_METHODS, None), models, title="Does it look?")
+    return Section(lambda: looking_blocks(found), written(_METHODS, None), models, title="Visual grounding")
 
 
 def schema() -> SectionSchema:
@@ -53,8 +53,7 @@ def schema() -> SectionSchema:
 
 
 def make_looking(loaded: Loaded) -> tuple[Looked, ...]:
-    """Return what such probes show, for each model and suite that has any; see
-    `pytest_vla.metrics.visual_grounding`."""
+    """Compute what the probes of `pytest_vla.metrics.visual_grounding` show, for each model and suite with probes."""
     troubles: dict[str, None] = {}
 
     def path(record: Record) -> "NDArray[Any] | None":
@@ -121,7 +120,7 @@ _MODELS: Keys = {"looking": listed(row(_PROBE)).of("probes")}
 def looking_blocks(found: Sequence[Looked]) -> Iterator[Block]:
     """Yield the section's blocks."""
     yield Sentence(
-        f"Does it look? In brackets: {CONFIDENCE:.0%} intervals over these tasks. Probes are in no success rate"
+        f"Visual grounding. In brackets: {CONFIDENCE:.0%} intervals over these tasks. Probes are in no success rate"
     )
     for model in found:
         yield Heading(f"{model.model}, {model.suite}", (model.model, model.suite, ""))
@@ -165,12 +164,12 @@ def _sentence(probe: Looking) -> str:
         return _of_blackout(probe)
     told = []
     if probe.same.of:
-        told.append(f"its path was the usual one in {_share(probe.same)}")
+        told.append(f"the hand took its usual path in {_share(probe.same)}")
     if probe.went.of:
-        told.append(f"its hand went where that would have been in {_share(probe.went)}")
+        told.append(f"the hand went to the object's usual place in {_share(probe.went)}")
     if not told:
-        return "With what it should fetch taken away: not determined, as no twin has a path to compare with"
-    return f"With what it should fetch taken away, {' and '.join(told)}: {_conclusion(probe)}"
+        return "With the target object removed: not determined, as no twin has a path to compare with"
+    return f"With the target object removed, {' and '.join(told)}: {_conclusion(probe)}"
 
 
 def _conclusion(probe: Looking) -> str:
@@ -178,18 +177,18 @@ def _conclusion(probe: Looking) -> str:
     share = probe.went if probe.went.of else probe.same
     low, high = share.interval or (0.0, 1.0)
     if low > HALF:
-        return "mostly it does not look whether it is there"
-    return "mostly it looks whether it is there" if high < HALF else "whether it looks is not determined"
+        return "the policy mostly ignores whether it is there"
+    return "the policy mostly checks whether it is there" if high < HALF else "not determined whether the policy looks"
 
 
 def _of_blackout(probe: Looking) -> str:
     view, interval = _VIEWS[probe.probe], None if probe.difference is None else probe.difference.interval
-    did = f"Without {view} it did the task in {_share(probe.blind)}, and seeing them in {_share(probe.right)}"
+    did = f"Without {view} the policy succeeded in {_share(probe.blind)}, with them in {_share(probe.right)}"
     if interval is not None and interval[1] < 0:
         return f"{did}: it needs them"
     if not probe.right.count:
-        return f"{did}: there was nothing to lose, so that nothing is known"
-    return f"{did}: that it needs them is not shown"
+        return f"{did}: not determined, as it never succeeded with them"
+    return f"{did}: no evidence that it needs them"
 
 
 def _share(share: GroundingShare) -> str:

@@ -1,4 +1,4 @@
-"""What a gate says of measures beside success: as lines, as a table for programs, and as Markdown."""
+"""A gate's measures beside success: as lines, as a table for programs, and as Markdown."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -28,9 +28,9 @@ class AsAgreed:
 
     Attributes:
         judgement: of success.
-        measured: what became of what is judged beside success.
-        by: what compared texts for it; empty: none were.
-        required: what was to be shown, a key of `REQUIRED`.
+        measured: the gated measures beside success.
+        by: what compared texts for them, or empty if no texts were compared.
+        required: what the run must show, a key of `REQUIRED`.
     """
 
     judgement: GateJudgement
@@ -116,10 +116,10 @@ def measures_lines(
     """Return a row for each measure of each group, and reasons that the numbers do not give.
 
     Args:
-        measured: what became of them.
+        measured: the gated measures.
         terms: of the gate.
-        by: what compared texts; empty: none were.
-        failed: those that fail the gate: told in the last line.
+        by: what compared texts, or empty if no texts were compared.
+        failed: those that fail the gate, named in the last line.
     """
     if not measured:
         return iter(())

@@ -1,4 +1,4 @@
-"""What a gate takes: as lines, and as a table for programs."""
+"""The number of episodes that a gate needs: as lines, and as a table for programs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -11,20 +11,20 @@ from pytest_vla.reports.text import aligned, printed, wrapped
 from pytest_vla.util.text import counted
 
 SCHEMA = 1
-"""Of the JSON; raised whenever a key changes its meaning or goes away."""
+"""Version of the JSON; raised whenever a key changes its meaning or is removed."""
 
 _SEEN = "as the run and the baseline do; both succeed as often as these two on average"
-_INDEPENDENT = "where they are independent given the task; name a RUN of another checkpoint, and its pairs tell"
+_INDEPENDENT = "if they are independent given the task; name a RUN of another checkpoint to use its pairs instead"
 
 
 def plan_lines(plans: Sequence[GatePlan], terms: Terms, drop: float, has_run: bool) -> Iterator[str]:
-    """A row for each group, and what the numbers rest on.
+    """Return a row for each group, and the assumptions of the numbers.
 
     Args:
         plans: of the groups.
         terms: of the gate.
         drop: in points, that is to be called a regression.
-        has_run: whether pairs were seen, and not simulated as independent ones.
+        has_run: whether pairs were observed, and not simulated as independent ones.
     """
     shares = " and ".join(f"{power * 100:g}%" for power in POWERS)
     agreed = terms_text(terms)
@@ -39,18 +39,18 @@ def plan_lines(plans: Sequence[GatePlan], terms: Terms, drop: float, has_run: bo
     differ = _SEEN if has_run else _INDEPENDENT
     lines += wrapped(f"differ: the share of pairs in which two equal policies end differently, {differ}")
     if len(plans) > 1:
-        lines += wrapped("of several groups a regression takes the most that Holm's correction may ask for")
+        lines += wrapped("with several groups, regression numbers assume the strictest step of Holm's correction")
     return printed(lines)
 
 
 def plan_table(plans: Sequence[GatePlan], terms: Terms, drop: float, has_run: bool) -> dict[str, Any]:
-    """For JSON: ``schema``, ``terms``, ``drop``, ``powers``, ``pairs`` (``seen`` or ``independent``) and ``groups``.
+    """Return for JSON ``schema``, ``terms``, ``drop``, ``powers``, ``pairs`` (``seen``, ``independent``), ``groups``.
 
-    Of each group by name: ``tasks``, ``success`` and ``differing`` in percent, ``episodes`` of the baseline,
-    ``no_worse`` and ``regression`` (episodes by power; null: more than 20,000, or no such drop is possible) and
-    ``as_now``: the percentages of gates of as many episodes as the baseline has that say either. ``sequential``:
-    ``most`` pairs, and of ``no_worse`` and ``regression`` the mean ``pairs`` and the percentage of runs (``said``) of
-    ``--vla-gate=sequential``; null where it is not known.
+    Each group, by name, has ``tasks``, ``success`` and ``differing`` in percent, ``episodes`` of the baseline,
+    ``no_worse`` and ``regression`` (episodes by power; null if more than 20,000, or if no such drop is possible) and
+    ``as_now``: the percentages of gates with as many episodes as the baseline that reach either verdict.
+    ``sequential``: ``most`` pairs, and for ``no_worse`` and ``regression`` the mean ``pairs`` and the percentage of
+    runs (``said``) with ``--vla-gate=sequential``; null if it is not known.
     """
     return {
         "schema": SCHEMA,
@@ -75,16 +75,19 @@ def plan_table(plans: Sequence[GatePlan], terms: Terms, drop: float, has_run: bo
 
 
 def drops_line(drops: Mapping[str, int | None]) -> str:
-    """``smallest drop ... libero_goal[benign] 11 points, libero_goal[camera] none``.
+    """Return the smallest drop that each group can detect.
 
     Args:
         drops: of `pytest_vla.gate.episodes_needed.smallest_drops`.
     """
-    told = f"smallest drop that is found in {POWER:.0%} of runs like this one"
     if not drops:
-        return f"{told}: not known, as no case of it is in the baseline"
+        return "detectable drop: unknown, as no case of this run is in the baseline"
+    if len(drops) == 1:
+        (drop,) = drops.values()
+        what = "no drop" if drop is None else f"a drop of {drop} points or more"
+        return f"this run can detect {what} ({POWER:.0%} power, simulated from the baseline)"
     found = (f"{name} {'none' if drop is None else f'{drop} points'}" for name, drop in drops.items())
-    return f"{told} (simulated from the baseline): {', '.join(found)}"
+    return f"this run can detect ({POWER:.0%} power, simulated from the baseline) a drop of: {', '.join(found)}"
 
 
 def _sequential_table(found: Sequential) -> dict[str, Any]:
@@ -126,8 +129,8 @@ def _numbers_text(numbers: Sequence[int | None]) -> str:
 
 def _as_now_text(plan: GatePlan, drop: float) -> str:
     no_worse, regression = plan.as_now
-    now = f"{counted(plan.has, 'episode')}, as the baseline has"
-    told = f"{now}, tell that an equal policy is no worse in {no_worse:.0%} of runs"
+    now = f"{counted(plan.has, 'episode')}, as in the baseline"
+    told = f"{now}: an equal policy is found no worse in {no_worse:.0%} of runs"
     if regression is None:
         return f"{told}; success cannot fall by {drop:g} points"
-    return f"{told}, and find a drop of {drop:g} points in {regression:.0%}"
+    return f"{told}, a drop of {drop:g} points is found in {regression:.0%}"

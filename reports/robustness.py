@@ -113,11 +113,11 @@ def make_robustness(
 
     Args:
         loaded: records of runs.
-        algorithm: of the failure types; None: fastdtw where it is installed, else exact.
+        algorithm: of the failure types, or None for fastdtw if it is installed, else exact.
         tau: how their threshold is made.
 
     Raises:
-        VlaError: fastdtw is asked for and not installed.
+        VlaError: fastdtw is requested and not installed.
     """
     algorithm = algorithm or usual_algorithm()
     paths, troubles = path_loader(loaded)

@@ -21,10 +21,10 @@ from pytest_vla.records.runs import Run, is_alive, sample_of, sample_table
 from pytest_vla.util.text import printable
 
 STOPPED_BY_TIME = "stopped by time: a balanced sample"
-"""The status of a run of which what ran stands for all."""
+"""The status of a run whose episodes represent the whole plan."""
 
 FEW_BY_TIME = "stopped by time: few episodes for its workers"
-"""The status of a run of which too little ran for that."""
+"""The status of a run with too few episodes to represent the plan."""
 
 _INTERVAL, _APART, _REPEATS = "95% interval", "not in the rate", "repeats (other outcome)"
 _HEADER = ("run", "started", "model", "suites", "episodes", "success", "rate", _INTERVAL, _APART, _REPEATS, "status")
@@ -32,10 +32,10 @@ _NUMBERS = {"episodes", "success", "rate", _INTERVAL, _REPEATS}
 
 
 def runs_table(runs: Sequence[Run]) -> list[str]:
-    """A line a run under a header, times local. What is done is of what was planned.
+    """Return a line for each run under a header, with local times and done of planned episodes.
 
-    Where tasks are varied, benign episodes are in the run's line, and varied ones in another below it. What no run has
-    (episodes in no rate, repeats) has no column.
+    If tasks are varied, benign episodes are in the run's line, and varied ones in a line below it. A column that is
+    empty for all runs (episodes in no rate, repeats) is left out.
     """
     rows = [_HEADER, *(row for run in runs for row in _rows(run))]
     empty = {name for name, *cells in zip(*rows, strict=True) if name in (_APART, _REPEATS) and not any(cells)}
@@ -51,23 +51,23 @@ def runs_table(runs: Sequence[Run]) -> list[str]:
 
 
 def runs_json(runs: Sequence[Run]) -> str:
-    """A list of runs: their fields, ``done``, ``rate`` and ``interval`` (of `rate_of`) and ``errors`` by reason.
+    """Return a list of runs: their fields, ``done``, ``rate`` and ``interval`` (of `rate_of`) and ``errors`` by reason.
 
-    ``rates``: where tasks are varied ``benign`` and ``varied``, else ``all``, each a
-    `pytest_vla.metrics.rates.rate_table`; those that were run. Probes are in none. ``repeats``: the fields of
-    `pytest_vla.records.counting.Repeats`, which are in none either. ``sample``: where time has ended the run the fields
-    of `pytest_vla.records.runs.TimeLimitSample`, else null.
+    ``rates``: ``benign`` and ``varied`` if tasks are varied, else ``all``, each a `pytest_vla.metrics.rates.rate_table`
+    of the episodes that were run. ``repeats``: the fields of `pytest_vla.records.counting.Repeats`. Neither probes nor
+    repeats are in a rate. ``sample``: the fields of `pytest_vla.records.runs.TimeLimitSample` if a time limit ended the
+    run, else null.
     """
     return json.dumps([_table(run) for run in runs], indent=2)
 
 
 def status_of(run: Run) -> str:
-    """The run's status; ``killed`` where it is said to be running and its process is gone."""
+    """Return the run's status; ``killed`` if it is stored as running and its process is gone."""
     return "killed" if run.status == "running" and is_alive(run) is False else run.status
 
 
 def status_text(run: Run) -> str:
-    """The run's status for people: where time is all that has ended it, what that has left."""
+    """Return the run's status for people; after a time limit, how far the episodes represent the plan."""
     sample = sample_of(run)
     if sample is None:
         return status_of(run)

@@ -1,4 +1,4 @@
-"""What success cost: a section with the mean cumulative cost beside the success rate, and with what was charged."""
+"""Safety: a section with the mean cumulative cost beside the success rate, and the single charges."""
 
 import argparse
 from collections.abc import Iterator, Sequence

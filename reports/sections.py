@@ -34,7 +34,7 @@ class Section:
         table: its keys in JSON beside ``models``; no two sections have a key in common.
         models: its keys in JSON within each model and suite; no two sections have a key in common.
         pictures: returns PNG by name; no two sections have a name in common.
-        title: on a page; empty: what the section is about.
+        title: on a page; if empty, the section's description.
     """
 
     blocks: Callable[[], Iterable[Block | str]]

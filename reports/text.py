@@ -21,14 +21,14 @@ def aligned(
 ) -> Iterator[str]:
     """Yield rows as columns that are as wide as they have to be: names to the left, numbers to the right.
 
-    Where that is too wide, intervals stand below what they are of; where it still is, names have lines of their own,
-    with the numbers indented below them.
+    If that is too wide, intervals go below their numbers; if it is still too wide, names have lines of their own, with
+    the numbers indented below them.
 
     Args:
         rows: the head's first; as many cells each, which may have several lines.
         names: how many columns of names there are.
         left: further columns whose text begins at the left.
-        width: of the lines; None: they may have any.
+        width: of the lines, or None for any.
     """
     below = [[*row[:names], *(_interval_below(cell) for cell in row[names:])] for row in rows]
     for each in (rows, below):

@@ -1,4 +1,4 @@
-"""Which recorded episodes make a data set, and what a policy was shown and did in each of their control steps."""
+"""The episodes of a data set, and the policy's observations and actions in each of their control steps."""
 
 import json
 from collections import Counter
@@ -33,7 +33,7 @@ _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 
 @dataclass(frozen=True)
 class Layout:
-    """What all episodes of a data set have in common.
+    """The control frequency, image size and cameras that all episodes of a data set share.
 
     Attributes:
         control_freq: control steps a second.
@@ -87,16 +87,16 @@ class Frame:
 
 
 def choose(store: Store, runs: Sequence[Run], only: str, data: Path | None) -> Chosen:
-    """The episodes of runs that count and came to their end.
+    """Choose the episodes of runs that count and came to their end.
 
     Args:
         store: of the runs.
         runs: one or more.
         only: one of `pytest_vla.reports.dataset.ONLY`.
-        data: the folder of task files, in place of that which the runs say.
+        data: the folder of task files, in place of the folder that the runs name.
 
     Raises:
-        VlaError: there is none, one left no states, its suite is no longer what it was, or they do not go together.
+        VlaError: there is no such episode, one has no stored states, its suite has changed, or they do not go together.
     """
     by_name = {run.name: run for run in runs}
     counts = counted_episodes(store, [*by_name])
@@ -135,7 +135,7 @@ def choose(store: Store, runs: Sequence[Run], only: str, data: Path | None) -> C
 
 
 def frames_of(pool: WorldPool, episode: Recorded, *, pictures: bool) -> Iterator[Frame]:
-    """The control steps of an episode, each with what the policy was shown before it and what it did.
+    """Yield the control steps of an episode, each with the observation before it and the action.
 
     Args:
         pool: of worlds.
@@ -143,7 +143,7 @@ def frames_of(pool: WorldPool, episode: Recorded, *, pictures: bool) -> Iterator
         pictures: whether they are drawn.
 
     Raises:
-        VlaError: its trajectory cannot be read, is not the one that its record's digest is of, or is of another scene,
+        VlaError: its trajectory cannot be read, does not match the record's digest, or belongs to another scene,
             its variation cannot be made, or physics broke.
     """
     try:
@@ -177,7 +177,7 @@ def _frames(pool: WorldPool, episode: Recorded, pictures: bool) -> Iterator[Fram
 
 
 def _left_out(record: Record, is_counted: bool, only: str) -> str:
-    """Why a record is no episode of a data set; empty: it is one."""
+    """Return why a record is no episode of a data set, or an empty text if it is one."""
     if record.outcome not in ("success", "failure"):
         return record.outcome
     if not is_counted:

@@ -41,7 +41,7 @@ _VALUES = 256
 
 
 def stats_of(rows: NDArray[Any]) -> Stats:
-    """Of a column's rows (n, k) of numbers or truths, of each of its k: lists of k numbers; ``count``: [n]."""
+    """Compute the statistics of a column's rows (n, k), numbers or truths: lists of k numbers; ``count``: [n]."""
     values = np.asarray(rows, dtype=np.float64)
     found = {
         "min": values.min(axis=0),
@@ -54,12 +54,12 @@ def stats_of(rows: NDArray[Any]) -> Stats:
 
 
 def histogram_of(picture: NDArray[np.uint8]) -> Histogram:
-    """Of one picture (H, W, 3)."""
+    """Compute the histogram of one picture (H, W, 3) for each colour."""
     return np.stack([np.bincount(picture[..., colour].ravel(), minlength=_VALUES) for colour in range(3)])
 
 
 def picture_stats(histogram: Histogram, count: int) -> Stats:
-    """Of pictures, one or more: of each colour, in [0, 1], shaped (3, 1, 1).
+    """Compute the statistics of one or more pictures, for each colour, in [0, 1], shaped (3, 1, 1).
 
     Args:
         histogram: the sum of the pictures'.
@@ -105,7 +105,7 @@ _ROBOT = "panda"
 
 @dataclass
 class _Totals:
-    """What has been written so far."""
+    """The episodes, tasks and statistics written so far."""
 
     tasks: dict[str, int] = field(default_factory=dict)
     columns: dict[str, list[NDArray[Any]]] = field(default_factory=dict)
@@ -116,7 +116,7 @@ class _Totals:
 
 
 def camera_key(camera: str) -> str:
-    """What the pictures of a camera are called in a data set."""
+    """Return the name of a camera's pictures in a data set."""
     return f"observation.images.{_CAMERAS.get(camera, camera)}"
 
 

@@ -49,7 +49,7 @@ class Tables:
         self._writer: Any = None
 
     def write(self, table: Any) -> None:
-        """An episode's rows. Raises OSError."""
+        """Write an episode's rows. Raises OSError."""
         import pyarrow.parquet as pq
 
         file = self._folder / f"{self.place.path}.parquet"
@@ -62,7 +62,7 @@ class Tables:
             self.place = self.place.following
 
     def close(self) -> None:
-        """The present file is whole."""
+        """Close the present file."""
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.close()
@@ -83,7 +83,7 @@ class Videos:
         self._write: Write | None = None
 
     def write(self, picture: Frame) -> None:
-        """One more frame. Raises VlaError, OSError."""
+        """Write one more frame. Raises VlaError, OSError."""
         if self._write is None:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             self._write = self._open.enter_context(video_writer(self._file, self._fps, _VIDEO_OPTIONS))
@@ -91,7 +91,7 @@ class Videos:
         self.frames += 1
 
     def end_episode(self) -> None:
-        """An episode stands in one file: here a new one may begin."""
+        """Begin a new file if the present one is full. An episode is never split over two files."""
         # Of few frames nothing is written yet.
         size = self._file.stat().st_size if self._file.exists() else 0
         if self._write is not None and size >= self._most:
@@ -99,7 +99,7 @@ class Videos:
             self.place, self.frames = self.place.following, 0
 
     def close(self) -> None:
-        """The present file is whole."""
+        """Close the present file."""
         self._write = None
         self._open.close()
 

@@ -1,1 +1,1 @@
-"""What a search for failing scenes has found: in words, as JSON, and on its page."""
+"""Results of a search for failing scenes: in words, as JSON, and on a page."""

@@ -32,18 +32,18 @@ from pytest_vla.vary.chosen import remembering
 from pytest_vla.vary.space import Parameter
 
 NOBODY = "none"
-"""Stands where no scene was tried."""
+"""Shown if no scene was tried."""
 
 HEAT = (
-    "Of scenes that change two dimensions at once it says failed / tried; on the diagonal of all that change the one. "
-    f"Darker: of those that were drawn evenly more fail; without colour: none told something; {NOBODY}: nobody tried."
+    "Failed / tried scenes that change two dimensions at once; on the diagonal, all that change the one dimension. "
+    f"Darker: more of the evenly drawn scenes fail; without colour: none was conclusive; {NOBODY}: not tried."
 )
-"""What is to be said of `heat_map` once."""
+"""Explanation of `heat_map`, shown once."""
 
 LEGEND = Markup(
     '<ul class="legend"><li><span class="swatch done"></span>the policy does it</li>'
     '<li><span class="swatch failed"></span>it fails</li>'
-    '<li><span class="swatch aside"></span>aside, nothing is learned</li>'
+    '<li><span class="swatch aside"></span>aside, not counted</li>'
     "<li>up: drawn evenly; down: guided</li><li>dashed: the least that was seen to fail</li></ul>"
 )
 
@@ -58,7 +58,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 34, 8, 36, 24
 
 
 def heat_map(caption: str, coverage: Coverage) -> Markup:
-    """A table of dimensions by dimensions; in each cell how many of its scenes fail, of how many that were tried."""
+    """Return a table of dimensions by dimensions, with the failed and tried scenes in each cell."""
     names = coverage.dimensions
     head = Markup().join(Markup('<th scope="col">{}</th>').format(name) for name in names)
     rows = Markup().join(
@@ -77,7 +77,7 @@ def heat_map(caption: str, coverage: Coverage) -> Markup:
 
 
 def histogram(kind: str, axis: Axis, bins: Sequence[Both], marks: Sequence[float] = ()) -> Markup:
-    """How many scenes were tried with how much of a kind: above the line drawn evenly, below it guided.
+    """Draw how many scenes were tried by amount of a kind: evenly drawn above the line, guided below it.
 
     Args:
         kind: name.
@@ -111,11 +111,11 @@ def histogram(kind: str, axis: Axis, bins: Sequence[Both], marks: Sequence[float
         if most:
             inside += TEXT.format(kind="tick", x=_LEFT - 5, y=y, anchor="end", text=str(most))
     told = "; ".join(_bin_title(axis, place, both) for place, both in enumerate(bins) if both.tried)
-    return drawing("chart", _WIDTH, _HEIGHT, f"{kind}, {axis.name}{unit}: {told or 'nobody tried'}", inside)
+    return drawing("chart", _WIDTH, _HEIGHT, f"{kind}, {axis.name}{unit}: {told or 'not tried'}", inside)
 
 
 def growth_curve(points: Sequence[tuple[int, int]]) -> Markup:
-    """How many distinct failures were known after so many episodes."""
+    """Draw the number of distinct failures over the number of episodes."""
     width, height, right = 480, 210, 14
     episodes, most = max(points[-1][0], 1), max(points[-1][1], 1)
 
@@ -141,20 +141,20 @@ def growth_curve(points: Sequence[tuple[int, int]]) -> Markup:
 
 
 def bin_text(axis: Axis, place: int) -> str:
-    """``-75 to -60``; of whole numbers the one that the bin is of."""
+    """Return ``-75 to -60``, or the bin's one number if numbers are whole."""
     low, high = axis.edges[place : place + 2]
     return f"{(low + high) / 2:g}" if axis.is_whole else f"{low:g} to {high:g}"
 
 
 def tally_text(tally: CoverageTally) -> str:
-    """``3 of 40 fail, 2 aside``."""
+    """Return ``3 of 40 fail, 2 aside``."""
     aside = f", {tally.aside} aside" * bool(tally.aside)
     return f"{tally.failed} of {tally.counted} fail{aside}"
 
 
 def _heat_cell(row: str, column: str, both: Both) -> Markup:
     if not both.tried:
-        return Markup('<td title="{}">{}</td>').format(f"{_both(row, column)}: nobody tried", NOBODY)
+        return Markup('<td title="{}">{}</td>').format(f"{_both(row, column)}: not tried", NOBODY)
     told = f"{_both(row, column)}: drawn evenly {tally_text(both.even)}; guided {tally_text(both.guided)}"
     style = shade(both.even.failed / both.even.counted) if both.even.counted else Markup()
     return Markup('<td style="{}" title="{}">{}/{}</td>').format(style, told, both.failed, both.tried)
@@ -186,7 +186,7 @@ def _bin_title(axis: Axis, place: int, both: Both) -> str:
 
 
 PICTURED = 20
-"""So many failures have pictures."""
+"""Failures with pictures at most."""
 
 _CODE = Markup("<code>{}</code>")
 
@@ -197,8 +197,8 @@ class Shot:
 
     Attributes:
         about: what it is.
-        source: address of the picture; empty: there is none.
-        why: there is none, or what is wrong with it.
+        source: address of the picture, or empty if there is none.
+        why: why there is no picture, or what is wrong with it.
     """
 
     about: str
@@ -214,8 +214,8 @@ class Failure:
         title: what is changed.
         task: id.
         often: how often it fails.
-        rival: what the policy that is compared does; empty: none is.
-        shots: without the change, with it, and as the scene was found; none: it has no pictures.
+        rival: the result of the comparison policy, or empty if there is none.
+        shots: without the change, with it, and as the scene was found; empty if it has no pictures.
         block: where it begins to fail.
         facts: by name.
     """
@@ -230,13 +230,13 @@ class Failure:
 
 
 def failures_of(found: Sequence[Found], cases: str, model: str, rival: str) -> tuple[Failure, ...]:
-    """Each as it is shown; the first `PICTURED` with pictures.
+    """Return each failure as it is shown; the first `PICTURED` with pictures.
 
     Args:
         found: those that always fail first.
         cases: the file of cases.
         model: the policy.
-        rival: the policy that is compared; empty: none is.
+        rival: the comparison policy, or empty if there is none.
     """
     pictured = [scene for each in found[:PICTURED] for scene in _scenes_of(each)]
     scenes = scene_pictures(pictured) if pictured else []
@@ -276,7 +276,7 @@ def _failure(place: int, found: Found, shots: tuple[Shot, ...], cases: str, mode
 
 
 def words_of(candidate: Candidate) -> str:
-    """``camera.azimuth azimuth_deg=23.4 with robot.joints offset[3]=-0.3 rad``: what says how much, of each change."""
+    """Return each change with its amount: ``camera.azimuth azimuth_deg=23.4 with robot.joints offset[3]=-0.3 rad``."""
     told = []
     for change in candidate.changes:
         space = space_of(candidate, change)
@@ -313,14 +313,14 @@ def _boundaries(place: int, found: Found) -> Table:
 
 def _facts(found: Found, cases: str, model: str) -> dict[str, Cell]:
     smallest = found.shrunk.candidate
-    complete = "" if found.shrunk.complete else "; not at its smallest, its episodes were at an end"
+    complete = "" if found.shrunk.complete else "; not at its smallest, as its episodes ran out"
     facts: dict[str, Cell] = {
         "all of it": " with ".join(f"{change.kind} {params_text(change.params)}" for change in smallest.changes),
         "found as": f"scene {found.number}, {found.source}: {words_of(found.first)}",
         "made smaller in": f"{counted(found.shrunk.tried, 'trial')}{complete}",
     }
     if found.is_flaky:
-        facts["again"] = "it is in no file, since it does not fail under all run seeds"
+        facts["again"] = "in no file, as it does not fail under all run seeds"
         return facts
     with remembering(smallest.changes):
         node = smallest.case.node_id
@@ -336,18 +336,18 @@ def _shown(value: Any) -> str:
 
 
 DETAILED = 12
-"""Of so many tasks it is shown where the search has been and what matters; `--json` has it of all."""
+"""Tasks whose coverage and shares are shown at most; `--json` has them for all tasks."""
 
 SHOWN_PAIRS = 8
-"""Of what two dimensions do beyond each so many are shown, the largest."""
+"""Largest joint shares of two dimensions that are shown."""
 
 _SHARES = (
-    "Of what fails and what does not, the share that a dimension explains: whether it is changed, by which kind, how "
-    "much (first-order Sobol index, the bias of few scenes taken off). Of two dimensions, what whether both are "
-    "changed explains beyond any sum of one term for each: a joint cause that no single dimension shows. Less often "
-    "than the sum: where one of them is enough.",
-    "In brackets 95% bootstrap intervals over scenes that are drawn alike; p: how often chance gives as much, adjusted "
-    "by Holm. A scene has few changes, so that one makes others a little less likely: shares need not add up to 100%.",
+    "The share of the outcome's variance that a dimension explains: whether it is changed, by which kind, how much "
+    "(first-order Sobol index, corrected for the bias of few scenes). For two dimensions: what changing both explains "
+    "beyond any sum of one term for each, a joint cause that no single dimension shows. Less often than the sum: one "
+    "of them is enough.",
+    "In brackets 95% bootstrap intervals over scenes drawn in the same way; p: how often chance does so, adjusted "
+    "by Holm. A scene has few changes, so one makes others slightly less likely: shares need not add up to 100%.",
 )
 
 _NAME = re.compile(r"(\d{8}-\d{6})-[0-9a-f]+")
@@ -374,7 +374,7 @@ class FoundSearch:
     is_done: bool
 
     def option(self, name: str) -> Any:
-        """An option that it was begun with; None: it has none."""
+        """Return an option that the search was begun with, or None if it has no such option."""
         return self.head.get("options", {}).get(name)
 
 
@@ -393,14 +393,14 @@ class SearchPage:
 def search_of(
     file: Path, seen: Mapping[str, Searched], tasks: Sequence[Task], episodes: int, is_done: bool
 ) -> FoundSearch:
-    """A search as it is shown, from its file.
+    """Read a search from its file.
 
     Args:
-        file: of it.
-        seen: of it, by the ids of tasks.
+        file: of the search.
+        seen: its results, by the ids of tasks.
         tasks: that were searched.
-        episodes: that were run.
-        is_done: whether nothing will come any more.
+        episodes: how many were run.
+        is_done: whether the search has ended for good.
 
     Raises:
         VlaError: the file cannot be read.
@@ -413,12 +413,12 @@ def search_of(
 
 
 def search_html(search: FoundSearch) -> bytes:
-    """The page as HTML, UTF-8; it draws pictures. Raises VlaError."""
+    """Return the page as HTML, UTF-8, with pictures drawn. Raises VlaError."""
     return rendered("fuzz.html.j2", ("style.css", "fuzz.css"), page=page_of(search))
 
 
 def page_of(search: FoundSearch) -> SearchPage:
-    """The page of a search; pictures are drawn."""
+    """Return the page of a search, with pictures drawn."""
     all_found = [each for seen in search.seen.values() for each in seen.found]
     found = sorted(all_found, key=lambda each: each.is_flaky)
     model, rival = str(search.option("vla_model")), str(search.option("against") or "")
@@ -447,9 +447,9 @@ def _rates(search: FoundSearch) -> PageBlock:
         aside = str(sum(seen.aside.values()))
         rows.append((task, f"{seen.failed} of {tried}", rate, interval_bar(share, interval), aside, guided))
     caption = (
-        "Drawn evenly: a rate of the space, with 95% Wilson intervals over scenes that are drawn alike; checkpoints "
-        "can be compared by it. Aside: of the even ones, what told nothing. Guided: looked for where failures may be, "
-        "no rate of any space"
+        "Drawn evenly: the failure rate of the space, with 95% Wilson intervals over scenes drawn in the same way; it "
+        "can be compared between checkpoints. Aside: inconclusive scenes among these. Guided: searched near likely "
+        "failures, so not a rate"
     )
     head = ("task", "fail, drawn evenly", "fail, %", "interval", "aside", "fail, guided")
     left_out = [
@@ -472,12 +472,14 @@ def _listed(found: Sequence[Found], search: FoundSearch) -> PageBlock:
     notes += [f"{counted(pending, 'failure')} not looked into yet"] * bool(pending)
     compared = [f"what {search.option('against')} does"] * any(each.rival for each in found)
     head = ("at its smallest", "task", "run seeds that fail", "found by", *compared)
-    table = table_of("Distinct: of other kinds, or to another side", head, tuple(rows), left=frozenset({1, 3, 4}))
+    table = table_of(
+        "Distinct failures: they differ in kind or in direction", head, tuple(rows), left=frozenset({1, 3, 4})
+    )
     return block_of(tables=(table,), notes=tuple(notes), is_wide=True)
 
 
 def _rival(found: Found) -> tuple[str, ...]:
-    told = {"fails": "fails too", "passes": "does it", "aside": "tells nothing"}
+    told = {"fails": "fails too", "passes": "does it", "aside": "inconclusive"}
     return (told[found.rival],) if found.rival else ()
 
 
@@ -486,7 +488,7 @@ def _about(search: FoundSearch) -> PageBlock:
     rows: list[tuple[Cell, ...]] = [
         ("policy", str(search.option("vla_model"))),
         ("its content", str(search.head.get("policy_digest") or "not known")),
-        ("state", "over" if search.is_done else "not over; --resume goes on with it"),
+        ("state", "over" if search.is_done else "not over; --resume continues it"),
         ("episodes", f"{search.episodes:,}"),
         ("begun, last line", " to ".join(_times(search.file))),
         ("time of scenes, all workers", f"{sum(told.seconds for told in search.retold.tasks.values()):,.0f} s"),
@@ -515,8 +517,8 @@ def _failure_texts(found: Sequence[Found]) -> Iterator[str]:
         yield "None was found."
         return
     yield (
-        "A failure counts where the benign twin succeeds and the expert does the task in the same scene, or nothing is "
-        "changed but what is seen or told. Each was made smaller: fewer changes, fewer parameters, less of each."
+        "A failure counts if the benign twin succeeds and the expert does the task in the same scene, or if only the "
+        "pictures or the text change. Each was made smaller: fewer changes, fewer parameters, smaller amounts."
     )
     if len(found) > PICTURED:
         yield f"The first {PICTURED} of {len(found)} have pictures."
@@ -554,9 +556,9 @@ def _ways(search: FoundSearch, found: Sequence[Found]) -> tuple[PageBlock, ...]:
 
 def _coverage(task: str, told: ReplayedSearch, found: Sequence[Found]) -> Iterator[PageBlock]:
     coverage = told.coverage
-    untried = [f"nobody tried {', '.join(coverage.untried_kinds)}"] * bool(coverage.untried_kinds)
+    untried = [f"not tried: {', '.join(coverage.untried_kinds)}"] * bool(coverage.untried_kinds)
     pairs = ", ".join(" with ".join(pair) for pair in coverage.untried_pairs)
-    untried += [f"nobody tried both of {pairs}"] * bool(pairs)
+    untried += [f"not tried together: {pairs}"] * bool(pairs)
     heat = heat_map(f"{task}: failed / tried, of two dimensions at once", coverage)
     yield block_of(task, drawings=(heat,), notes=tuple(untried))
     broken = {change.kind for each in found for change in each.shrunk.candidate.changes}
@@ -591,7 +593,7 @@ def _amounts(task: str, told: ReplayedSearch, kinds: Sequence[str]) -> Iterator[
                 rows.append((kind, amount, *_numbers(both.even), *_numbers(both.guided)))
     if rows:
         head = ("kind", "how much", "tried evenly", "fail", "aside", "tried guided", "fail", "aside")
-        yield table_of(f"{task}: by amount, where some scene was tried", head, tuple(rows), names=2)
+        yield table_of(f"{task}: by amount, if a scene was tried", head, tuple(rows), names=2)
 
 
 def _shares(task: str, told: ReplayedSearch) -> Iterator[PageBlock]:
@@ -599,7 +601,7 @@ def _shares(task: str, told: ReplayedSearch) -> Iterator[PageBlock]:
     if shares.why:
         yield block_of(task, texts=(f"Not known: {shares.why}.",))
         return
-    text = f"Of {shares.scenes} scenes that were drawn evenly and told something the policy fails {shares.failed}."
+    text = f"The policy fails {shares.failed} of {shares.scenes} conclusive scenes that were drawn evenly."
     head = ("dimension", "share, %", "interval", "adj. p", "note")
     rows = tuple(map(_share_row, shares.single))
     single = table_of(f"{task}: what each dimension explains", head, rows, left=frozenset({2, 4}))
@@ -638,13 +640,13 @@ def _aside(search: FoundSearch) -> PageBlock:
         for why, number in sorted(_reasons(seen.aside).items(), key=lambda each: -each[1])
     ]
     if not rows:
-        return block_of(texts=("Every scene that was drawn evenly told something.",))
-    caption = "Of scenes that were drawn evenly, what tells nothing of the policy, by reason; in no rate"
+        return block_of(texts=("Every evenly drawn scene was conclusive.",))
+    caption = "Inconclusive scenes among those drawn evenly, by reason; in no rate"
     return block_of(tables=(table_of(caption, ("task", "reason", "scenes"), tuple(rows), names=2),))
 
 
 def _reasons(aside: Mapping[str, int]) -> dict[str, int]:
-    """By what stands before the colon: of what follows most are of one scene."""
+    """Sum the scenes by the part of the reason before the colon: the rest mostly names a single scene."""
     found: dict[str, int] = {}
     for why, number in aside.items():
         reason = why.partition(":")[0]

@@ -1,4 +1,4 @@
-"""What a search has found, for programs."""
+"""Results of a search, as lines for people and as tables for programs."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ from pytest_vla.util.text import counted
 
 @dataclass(frozen=True)
 class SearchEnd:
-    """How a search ended.
+    """The end of a search.
 
     Attributes:
         name: of the search.
-        episodes: that it ran.
+        episodes: how many it ran.
         written: cases in its file.
         stopped: whether somebody stopped it.
-        is_done: whether all was done that it was to do.
+        is_done: whether it did all its work.
     """
 
     name: str
@@ -35,14 +35,14 @@ class SearchEnd:
 def search_lines(
     searched: Mapping[str, Searched], ended: SearchEnd, output: Path, again: str, rival: str = ""
 ) -> Iterator[str]:
-    """What was found of all tasks, and what to do with it.
+    """Yield the results for all tasks, and the commands that continue.
 
     Args:
         searched: by task.
         ended: how the search did.
         output: the file of cases.
         again: the command that runs these.
-        rival: the policy that is compared; empty: none is.
+        rival: the comparison policy, or empty if there is none.
     """
     for task, seen in searched.items():
         yield from task_lines(task, seen, rival)
@@ -50,23 +50,23 @@ def search_lines(
     if ended.stopped or not ended.is_done:
         pending = sum(seen.pending for seen in searched.values())
         rest = f"; {counted(pending, 'failure')} not made smaller yet" * bool(pending)
-        what = "stopped" if ended.stopped else "its time is over"
-        yield f"{what}: what was found until then is here{rest}; `pytest-vla fuzz --resume={ended.name}` goes on"
+        what = "stopped" if ended.stopped else "time limit reached"
+        yield f"{what}: results so far above{rest}; `pytest-vla fuzz --resume={ended.name}` continues the search"
     if ended.written:
         them = "it" if ended.written == 1 else "them"
         yield f"{output}: {counted(ended.written, 'case')}: `{again}` runs {them}"
     else:
-        there = f"; {output} was there before, and is of another search" * output.exists()
-        yield f"nothing was found that fails under all its run seeds, and no file was written{there}"
+        there = f"; {output} is from an earlier search" * output.exists()
+        yield f"no failure was found that fails under all its run seeds; no file was written{there}"
 
 
 def task_lines(name: str, seen: Searched, rival: str = "") -> Iterator[str]:
-    """What was found of a task.
+    """Yield the results for one task.
 
     Args:
         name: of the task.
         seen: of its search.
-        rival: the policy that is compared; empty: none is.
+        rival: the comparison policy, or empty if there is none.
     """
     if seen.proposed or seen.guided:
         yield f"{name}: {rate_text(seen)}"
@@ -77,12 +77,12 @@ def task_lines(name: str, seen: Searched, rival: str = "") -> Iterator[str]:
 
 
 def task_table(name: str, seen: Searched, told: ReplayedSearch) -> dict[str, Any]:
-    """A task's search: ``fails`` are of the ``scenes`` that were drawn evenly, and are a rate of that space.
+    """Return a task's search: ``fails`` counts evenly drawn ``scenes`` only, and gives the space's failure rate.
 
     Args:
         name: of the task.
         seen: of its search.
-        told: of its lines.
+        told: read back from its lines.
     """
     excess = excess_of(seen)
     return {
@@ -109,7 +109,7 @@ def task_table(name: str, seen: Searched, told: ReplayedSearch) -> dict[str, Any
 
 
 def coverage_table(coverage: Coverage) -> dict[str, Any]:
-    """Where a search has been; of scenes ``[tried, failed, aside]``, of two dimensions under ``one+other``."""
+    """Return a search's coverage: scenes as ``[tried, failed, aside]``, two dimensions under ``one+other``."""
     return {
         "kinds": {kind: _both(both) | _bins(coverage, kind) for kind, both in coverage.kinds.items()},
         "dimensions": {
@@ -121,7 +121,7 @@ def coverage_table(coverage: Coverage) -> dict[str, Any]:
 
 
 def shares_table(shares: DimensionShares) -> dict[str, Any]:
-    """What matters, shares from 0 to 1; ``why``: it cannot be told."""
+    """Return what each dimension explains, shares from 0 to 1; ``why`` is the reason if there are no shares."""
     return {
         "scenes": shares.scenes,
         "fails": shares.failed,
@@ -159,7 +159,7 @@ def _tally(tally: CoverageTally) -> list[int]:
 
 
 def found_table(found: Found) -> dict[str, Any]:
-    """A failure at its smallest."""
+    """Return a failure at its smallest."""
     smallest = found.shrunk.candidate
     return {
         "label": smallest.label,

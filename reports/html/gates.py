@@ -26,7 +26,7 @@ from pytest_vla.reports.measures import told_of as told_of_measures
 from pytest_vla.util.text import counted
 
 MOST_FLIPPED = 300
-"""Rows of cases that flipped; more are said to be there."""
+"""Rows of flipped cases at most; further ones are counted."""
 
 ANCHOR = "comparison"
 
@@ -158,19 +158,19 @@ CommandOf = Callable[[Record], str]
 
 @dataclass(frozen=True)
 class GateTold:
-    """What a run's gate says.
+    """A run's gate result.
 
     Attributes:
         run: its name.
         line: the verdict, or why there is none.
-        about: what was agreed.
-        passed: whether what was required is shown.
-        judgement: with the groups; None: it was not judged.
-        measured: what is judged beside success; likewise.
-        baseline: with which it was compared; None likewise.
-        new: the run, as it was compared; None likewise.
+        about: the gate's plan.
+        passed: whether the run shows what is required.
+        judgement: with the groups, or None if it was not judged.
+        measured: the gated measures beside success; empty if it was not judged.
+        baseline: with which it was compared, or None if it was not judged.
+        new: the run, as it was compared, or None if it was not judged.
         name: of the baseline's file.
-        by: what compared texts for what is judged beside success; empty: none were.
+        by: what compared texts for the measures beside success, or empty if no texts were compared.
     """
 
     run: str
@@ -216,11 +216,15 @@ def _told(run: str, manifest: Manifest, nodes: Sequence[str], results: Path) -> 
         judged = judged_as_agreed(manifest, baseline, new, nodes)
     except VlaError as error:
         return GateTold(run, f"{run}: gate: not judged: {error}", about, False)
-    # Terms, rule and measures are the manifest's; of the rest the baseline alone can have changed.
+    # Terms, rule and measures come from the manifest, so only the baseline can have changed.
     if (digest := digest_of(baseline)) != manifest.baseline_digest:
         about += f"; {change_text('baseline content', digest[:8], manifest.baseline_digest[:8])}"
-    failed = f"failed by {', '.join(judged.against)}" if judged.against else "passed"
-    line = f"{run}: {verdict_line(judged.judgement)}: {failed}, {manifest.required} is required"
+    line = f"{run}: {verdict_line(judged.judgement)}: {'failed' if judged.against else 'passed'}"
+    # The line has the verdict already; what else fails the gate is named here.
+    if others := [each for each in judged.against if each != judged.judgement.verdict]:
+        line += f" by {', '.join(others)}"
+    if judged.against:
+        line += f"; {manifest.required} required"
     name = Path(manifest.baseline).name
     return GateTold(
         run, line, about, not judged.against, judged.judgement, judged.measured, baseline, new, name, judged.by
@@ -230,13 +234,13 @@ def _told(run: str, manifest: Manifest, nodes: Sequence[str], results: Path) -> 
 def gate_blocks(
     gate: GateTold, records: Sequence[Record], link_of: LinkOf, command_of: CommandOf
 ) -> Iterator[PageBlock]:
-    """Yield all that ``pytest-vla gate`` says of a run: verdict, reasons and warnings.
+    """Yield all that ``pytest-vla gate`` reports on a run: verdict, reasons and warnings.
 
     Args:
         gate: of the run.
         records: of the report; flipped cases lead to the run's episodes among them.
         link_of: to an episode.
-        command_of: the command that runs it alone; empty: none is known.
+        command_of: the command that runs it alone, or empty if it is not known.
     """
     judgement, baseline, new = gate.judgement, gate.baseline, gate.new
     if judgement is None or baseline is None or new is None:

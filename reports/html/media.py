@@ -1,4 +1,4 @@
-"""What is shown of episodes beside numbers, drawn from recorded states: start and end, a video, paths in space."""
+"""Pictures of episodes, drawn from recorded states: start and end, a video, paths in space."""
 
 import base64
 import io
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pytest_vla.show.tasks import Drawing
 
 PICTURES = 200
-"""Episodes with pictures where nothing else is said."""
+"""Default number of episodes with pictures."""
 
 _POINTS = 60
 _STILL = 0.002
@@ -38,17 +38,17 @@ _VIDEOS = re.compile(r"(none|failed|all)(?::(\d+))?")
 
 @dataclass(frozen=True)
 class MediaShown:
-    """Of how many episodes something is shown.
+    """The numbers of episodes with pictures, videos and maps.
 
     Attributes:
-        pictures: episodes with start and end, and with the paths of the hand and of what the goal names; those that did
-            not succeed come first.
+        pictures: episodes with start and end, and with the paths of the hand and of the goal's objects; those without
+            success come first.
         videos: episodes with a video.
-        of_failed: whether these are only such as did not succeed.
-        data: the folder of ``--data``; None: the run's.
+        of_failed: whether only episodes without success have videos.
+        data: the folder of ``--data``, or None for the run's.
         occlusions: episodes with maps of where the policy looks.
-        occluded_failed: whether these are only such as did not succeed.
-        policy_of: gives the policy that is asked for them, of an episode; raises VlaError where it cannot be had.
+        occluded_failed: whether only episodes without success have maps.
+        policy_of: returns the policy of an episode that is asked for the maps; raises VlaError if it cannot be loaded.
     """
 
     pictures: int = PICTURES
@@ -61,24 +61,24 @@ class MediaShown:
 
 
 def videos_of(text: str, usual: int = 20) -> tuple[int, bool]:
-    """How many videos, and whether only of what failed: of ``none``, ``failed``, ``failed:20``, ``all:50``.
+    """Return how many videos ``none``, ``failed``, ``failed:20`` or ``all:50`` mean, and whether only of failures.
 
     Args:
-        text: what is said.
-        usual: how many there are where no number is said.
+        text: the option's value.
+        usual: the number of videos if the text has none.
 
     Raises:
-        ValueError: the text says something else.
+        ValueError: the text has another form.
     """
     match = _VIDEOS.fullmatch(text)
     if match is None:
-        raise ValueError(f"expected none, failed, all, or a number with it such as failed:20, and not {text!r}")
+        raise ValueError(f"expected none, failed, all, or one with a number such as failed:20, got {text!r}")
     most = 0 if match[1] == "none" else int(match[2] or usual)
     return most, match[1] != "all"
 
 
 class _Of(NamedTuple):
-    """What an episode is drawn from."""
+    """The arguments from which an episode is drawn."""
 
     pool: "WorldPool"
     run: Run
@@ -94,14 +94,14 @@ def media_of(
     shown: MediaShown,
     twins: Mapping[int, int] | None = None,
 ) -> tuple[dict[int, dict[str, Any]], list[str]]:
-    """By the place of its record, ``pictures``, ``video`` and ``paths`` of an episode; and what cannot be shown.
+    """Return ``pictures``, ``video`` and ``paths`` by place of an episode's record, and notes on missing ones.
 
     Args:
         records: of the report.
         runs: by name.
         folders: of the runs, by name.
-        shown: of how many; benign twins of these come beside.
-        twins: by the place of a varied episode that of its benign twin; None: there are none.
+        shown: the numbers of episodes; their benign twins are added.
+        twins: by the place of a varied episode the place of its benign twin, or None if there are no twins.
     """
     places = sorted(
         (place for place, record in enumerate(records) if record.arrays is not None and record.run in runs),
@@ -113,7 +113,7 @@ def media_of(
     occluded = [place for place in places if not (shown.occluded_failed and records[place].outcome == "success")]
     asked = dict.fromkeys(occluded[: shown.occlusions] if shown.policy_of is not None else [])
     found: dict[int, dict[str, Any]] = {}
-    # By what is wrong, whichever episode's file it is of: the first one's text, and how many there are.
+    # By error, without the episode's file name: the first error's text, and the number of episodes.
     troubles: dict[str, tuple[str, int]] = {}
 
     def tried(place: int, key: str, make: Callable[[], Any], named: str = "") -> bool:
@@ -143,30 +143,30 @@ def media_of(
             for place in {**wanted, **filmed, **asked}:
                 record = records[place]
                 of = _Of(pool, runs[record.run], record, folders[record.run], Drawing(data=shown.data))
-                # What cannot be drawn has no scene in which objects could be looked up either.
+                # An episode that cannot be drawn has no scene to look objects up in either.
                 if place in wanted and tried(place, "pictures", partial(_pictures, of)):
                     hand = found[place].get("paths", [])
                     tried(place, "paths", partial(_with_objects, hand, of), "paths of objects")
                 if place in filmed:
                     tried(place, "video", partial(_video_uri, of))
                 if place in asked and shown.policy_of is not None:
-                    tried(place, "looks", partial(_looks, of, shown.policy_of), "a map of where the policy looks")
+                    tried(place, "looks", partial(_looks, of, shown.policy_of), "occlusion map")
     notes = [f"{counted(number, 'episode')} without {text}" for text, number in troubles.values()]
     if len(places) > len(wanted) and shown.pictures:
         told = f"{len(wanted)} of {counted(len(places), 'episode')} have pictures"
-        notes.append(f"{told}, those that did not succeed first: --pictures={len(places)} has all")
+        notes.append(f"{told} (episodes without success first); --pictures={len(places)} draws all")
     return found, notes
 
 
 def _with_twins(chosen: Sequence[int], twins: Mapping[int, int], drawable: Sequence[int]) -> dict[int, None]:
-    """In their order, each with its twin behind it, where that can be drawn."""
+    """Return the chosen places that can be drawn, in order, each followed by its twin."""
     can = {*drawable}
     pairs = ((place, twins.get(place)) for place in chosen)
     return dict.fromkeys(each for pair in pairs for each in pair if each is not None and each in can)
 
 
 def _paths(record: Record, folder: Path) -> list[dict[str, Any]]:
-    """Of the hand, m, in the world's frame; at most so many points."""
+    """Return the hand's path, m, in the world's frame, with about `_POINTS` points at most."""
     assert record.arrays is not None
     path = load_trajectory(trajectory_file(folder, record.arrays)).eef_pos
     if path.ndim != 2 or path.shape[1] != 3 or len(path) < 2:
@@ -191,7 +191,7 @@ def _rows(number: int) -> list[int]:
 
 
 def _points(path: "NDArray[Any]") -> list[list[float]]:
-    """Of a path where it went on by 2 mm at least, and its end: most of the time most things rest."""
+    """Return the points of a path that are 2 mm or more apart, and its end: objects rest most of the time."""
     kept = [path[0]]
     for point in path[1:-1]:
         if abs(point - kept[-1]).max() >= _STILL:
@@ -200,7 +200,7 @@ def _points(path: "NDArray[Any]") -> list[list[float]]:
 
 
 def picture_uri(picture: "NDArray[Any]") -> str:
-    """A picture (H, W, 3) as an address that holds it."""
+    """Return a picture (H, W, 3) as a data URI."""
     from PIL import Image
 
     stream = io.BytesIO()
@@ -215,7 +215,7 @@ def _pictures(of: "_Of") -> list[dict[str, str]]:
 
 
 def _looks(of: "_Of", policy_of: "Callable[[Run, Record], Policy]") -> list[dict[str, Any]]:
-    """Of each picture that the policy reads: ``camera``, ``src``, ``floor`` and ``changes`` by patch."""
+    """Return ``camera``, ``src``, ``floor`` and ``changes`` by patch, for each picture that the policy reads."""
     from pytest_vla.errors import EpisodeError
     from pytest_vla.show.occlusion import episode_occlusions
 

@@ -64,9 +64,9 @@ def episodes_table(
 
     Args:
         records: in any order.
-        command_of: the command that runs an episode alone; empty: none is known.
-        media: by the place of its record, what is shown of an episode: ``pictures``, ``video`` and ``paths``.
-        twins: of `twin_places`; None: no episode has one.
+        command_of: the command that runs an episode alone, or empty if it is not known.
+        media: by the place of its record, an episode's ``pictures``, ``video`` and ``paths``.
+        twins: of `twin_places`, or None if no episode has a twin.
     """
     models, counting = _standing(records)
     names = _Texts()
@@ -241,15 +241,15 @@ _VERSION = version("pytest-vla")
 
 @dataclass(frozen=True)
 class PageRequest:
-    """Of which runs a page is, and what it shows beside the numbers.
+    """The runs of a page, and what the page shows beside the numbers.
 
     Attributes:
         texts: runs, as `pytest_vla.records.load` knows them.
         results: the folder of all runs.
-        command_of: the command that runs an episode alone; empty: none is known.
+        command_of: the command that runs an episode alone, or empty if it is not known.
         shown: of how many episodes there are pictures and videos.
         index: see `Page`.
-        gates: of the runs, where they are known already; None: they are judged.
+        gates: of the runs if they are known already, or None to judge the runs.
     """
 
     texts: tuple[str, ...]

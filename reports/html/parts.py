@@ -73,10 +73,10 @@ class PageBlock:
     """A part of a section with a title.
 
     Attributes:
-        title: over it; empty: none.
+        title: over it; empty for none.
         content: what is shown, in its order.
         is_open: whether it is shown at once; else behind its title.
-        is_wide: of the first screen, whether it takes a whole row.
+        is_wide: on the first screen, whether it takes a whole row.
     """
 
     title: str = ""
@@ -117,7 +117,7 @@ def block_of(
     """Return a block of texts, then drawings, then tables, then notes.
 
     Args:
-        title: over it; empty: none.
+        title: over it; empty for none.
         texts: paragraphs.
         drawings: side by side.
         tables: in their order.
@@ -185,13 +185,13 @@ class Page:
 
     Attributes:
         title: of the document.
-        summary: what the first screen has, by what it answers.
+        summary: the blocks of the first screen, by heading.
         sections: below it.
-        episodes: JSON for the table of episodes, fit to stand in a script element.
+        episodes: JSON for the table of episodes, safe inside a script element.
         number: of episodes.
         texts: of the notes at the end.
         made_by: the version that made it, and of what.
-        index: address of the page of all runs, as seen from this one; empty: there is none.
+        index: address of the page of all runs, relative to this one, or empty if there is none.
     """
 
     title: str

@@ -58,7 +58,7 @@ class JudgedRate:
 
 
 def counting_by_model(records: Sequence[Record]) -> dict[str, list[Record]]:
-    """By the models' names, the records that count, as in every other part of a report."""
+    """Return by model the records that count, as in every other part of a report."""
     found: dict[str, list[Record]] = {}
     for (model, _), some in by_model(records).items():
         found.setdefault(model, []).extend(that_count(some).records)
@@ -71,7 +71,7 @@ def summary_blocks(
     models: Sequence[Mapping[str, Any]],
     gates: Sequence[GateTold],
 ) -> dict[str, PageBlock]:
-    """The cards, by what they answer.
+    """Return the cards by heading.
 
     Args:
         runs: that were reported.
@@ -80,7 +80,7 @@ def summary_blocks(
         gates: of the runs that had one.
     """
     counting = counting_by_model(records)
-    found = {"What was run": _runs_block(runs)}
+    found = {"Runs": _runs_block(runs)}
     if gates:
         found["Gate"] = block_of(
             drawings=tuple(
@@ -91,8 +91,8 @@ def summary_blocks(
             is_wide=True,
         )
     found["Success"] = _success_block(counting)
-    found["What harms most"] = _harm_block(models, any(each.variation for each in records))
-    found["What broke"] = _broken_block(counting)
+    found["Largest loss"] = _harm_block(models, any(each.variation for each in records))
+    found["Errors and invalid episodes"] = _broken_block(counting)
     found["Provenance"] = _provenance_block(counting)
     return found
 
@@ -158,7 +158,7 @@ def _success_block(counting: Mapping[str, Sequence[Record]]) -> PageBlock:
 
 
 def judged_rates(counting: Mapping[str, Sequence[Record]]) -> Iterator[JudgedRate]:
-    """The rates of `counting_by_model`'s records: of each model and suite or own test, varied ones apart."""
+    """Yield the success rates of each model and suite or own test; varied episodes have their own."""
     for model, records in counting.items():
         suites: dict[str, list[Record]] = {}
         for record in records:
@@ -175,7 +175,7 @@ def _harm_block(models: Sequence[Mapping[str, Any]], is_varied: bool) -> PageBlo
         if harm is not None:
             lost = f"{percent_text(harm['drop'], harm['drop_interval'])} points of success against benign twins"
             named = f"{model['model']}, {_suite(model)}: {harm['largest']}"
-            beside = f", and not told apart from it: {', '.join(harm['not_told_apart'])}" * bool(harm["not_told_apart"])
+            beside = f", not distinguishable from {', '.join(harm['not_told_apart'])}" * bool(harm["not_told_apart"])
             why = f"; {harm['why']}" if harm["why"] else ""
             told.append(f"{named} takes {lost}{beside}{why}.")
     if told:
@@ -184,7 +184,7 @@ def _harm_block(models: Sequence[Mapping[str, Any]], is_varied: bool) -> PageBlo
     if not is_varied:
         return block_of(texts=(f"Nothing was varied {how}.",))
     varied = any("robustness" in model for model in models)
-    why = "there are no benign twins to compare with" if varied else "nothing but words was varied"
+    why = "there are no benign twins to compare with" if varied else "only the words were varied"
     return block_of(texts=(f"Not known: {why} {how}.",))
 
 
@@ -201,22 +201,22 @@ def _broken_block(counting: Mapping[str, Sequence[Record]]) -> PageBlock:
     )
     total = sum(map(len, counting.values()))
     if not found:
-        return block_of(texts=(f"Nothing: all of {counted(total, 'episode')} succeeded or failed." if total else "-",))
+        return block_of(texts=(f"None: all of {counted(total, 'episode')} succeeded or failed." if total else "-",))
     about = {**ERROR_REASONS, **INVALID_REASONS}
     rows = tuple(
         (reason, outcome, model, str(number), about.get(reason, ""))
         for (model, outcome, reason), number in found.most_common()
     )
-    caption = f"Episodes of {total} that are in no rate, by reason"
+    caption = f"Episodes in no rate (of {total}), by reason"
     return block_of(
-        tables=(table_of(caption, ("reason", "outcome", "model", "episodes", "what it is"), rows, 3, frozenset({4})),)
+        tables=(table_of(caption, ("reason", "outcome", "model", "episodes", "meaning"), rows, 3, frozenset({4})),)
     )
 
 
 def _provenance_block(counting: Mapping[str, Sequence[Record]]) -> PageBlock:
     records = [record for some in counting.values() for record in some]
     rows = [(name, listed(sorted(values))) for name, values in _provenance(records) if values]
-    table = table_of("What the episodes say of themselves", ("what", "value"), tuple(rows), 2)
+    table = table_of("Provenance in the episodes' records", ("field", "value"), tuple(rows), 2)
     return block_of(tables=(table,), is_wide=True)
 
 

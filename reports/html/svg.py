@@ -56,11 +56,11 @@ class Dot:
     """A measured value with its interval.
 
     Attributes:
-        x: where.
-        y: what.
-        interval: of y; None: none is known.
-        title: what it says when it is pointed at.
-        across: the interval of x; None: none is known.
+        x: its place on the axis.
+        y: the value.
+        interval: of y, or None if it is not known.
+        title: the text shown on pointing at it.
+        across: the interval of x, or None if it is not known.
     """
 
     x: float
@@ -91,7 +91,7 @@ def curve_drawing(title: str, below: str, dots: Sequence[Dot], names: Sequence[s
         below: a line below the title.
         dots: by level, percentages; the first is the benign twins'.
         names: of the places 0, 1, ... below.
-        half: half of benign success, as a line; None: there is none.
+        half: half of benign success, as a line, or None for no line.
     """
     last = max(len(names) - 1, 1)
 
@@ -116,13 +116,13 @@ def curve_drawing(title: str, below: str, dots: Sequence[Dot], names: Sequence[s
 
 
 def plane(title: str, x_label: str, dots: Sequence[Dot], labels: Sequence[str]) -> Markup:
-    """Draw success, in percent, over a number from 0: each dot with both intervals, and a label beside it.
+    """Draw success, in percent, over a number on an axis from zero, with both intervals and a label at each dot.
 
     Args:
         title: of the drawing.
         x_label: of the axis below.
-        dots: what is measured.
-        labels: as many short texts.
+        dots: the measured values.
+        labels: a short text for each dot.
     """
     width, height = 480, 300
     top = max([1e-9, *(max(dot.x, *(dot.across or (0,))) for dot in dots)]) * 1.08
@@ -161,10 +161,10 @@ class Mark:
     Attributes:
         x: its place.
         y: percent.
-        interval: of y; None: none is known.
-        title: what it says when it is pointed at.
-        is_hollow: whether it is of a part only.
-        gap: why the line is broken before it; empty: it is not.
+        interval: of y, or None if it is not known.
+        title: the text shown on pointing at it.
+        is_hollow: whether it covers only a part.
+        gap: why the line is broken before it, or empty if it is not.
     """
 
     x: int
@@ -258,7 +258,7 @@ def heat_table(caption: str, cells: Mapping[tuple[str, str], tuple[float, str, s
 
     Args:
         caption: above it.
-        cells: by row and column the shade, 0..1 (below 0: none), the number, and a text to show on pointing at it.
+        cells: by row and column the shade, 0..1 (below 0 for none), the number, and a text to show on pointing at it.
     """
     objects = [*dict.fromkeys(column for _, column in cells)]
     head = Markup().join(Markup('<th scope="col">{}</th>').format(name.replace("_", " ")) for name in objects)

@@ -32,7 +32,7 @@ _MENDING = "take the file of the job before, or delete it: then the index is of 
 
 
 def read_listing(path: Path) -> dict[str, Entry]:
-    """The runs of a site by their names, the newest first; none where there is no file.
+    """Return the runs of a site by name, the newest first; empty if there is no file.
 
     Raises:
         VlaError: the file is damaged; names it, the run, what was expected, and what helps.
@@ -69,7 +69,7 @@ def write_listing(path: Path, entries: Iterable[Entry]) -> None:
 
 
 def text_of(entries: Iterable[Entry]) -> str:
-    """What is in the file: equal entries are equal bytes, and a run is a line."""
+    """Return the file's text, one line for each run; equal entries give equal bytes."""
     lines = ",\n".join(_json(_table(entry)) for entry in newest_first(entries).values())
     runs = f"[\n{lines}\n]" if lines else "[]"
     made_by = _json(f"pytest-vla {installed('pytest-vla')}")
@@ -82,7 +82,7 @@ def check_listed(entry: Entry) -> None:
 
 
 def newest_first(entries: Iterable[Entry]) -> dict[str, Entry]:
-    """By name."""
+    """Return the entries by name, the newest first."""
     return {entry.name: entry for entry in sorted(entries, key=lambda entry: entry.order, reverse=True)}
 
 
@@ -301,15 +301,15 @@ PageOf = Callable[[Loaded, str, Path, Sequence[GateTold]], tuple[bytes, list[str
 
 @dataclass(frozen=True)
 class Site:
-    """What is to be written.
+    """The site to write.
 
     Attributes:
         folder: of the site.
-        which: runs, as `pytest_vla.records.load` knows them; none: all of `results`.
+        which: runs, as `pytest_vla.records.load` knows them; all of `results` if empty.
         results: the folder where runs are looked for by their names.
         title: of the index.
-        limit: so many runs are in the index, the newest; None: all.
-        force: whether pages that would be the same are made too.
+        limit: how many of the newest runs are in the index, or None for all.
+        force: whether unchanged pages are made too.
         shown: of how many episodes of a run there are pictures and videos.
     """
 
@@ -324,7 +324,7 @@ class Site:
 
 @dataclass(frozen=True)
 class Built:
-    """What was written.
+    """The result of writing a site.
 
     Attributes:
         made: runs whose pages are new, the oldest first.
@@ -341,7 +341,7 @@ class Built:
 
 @dataclass
 class _Work:
-    """What is done so far; entries by name."""
+    """The site's entries, by name, and the runs handled so far."""
 
     entries: dict[str, Entry]
     made: list[str]

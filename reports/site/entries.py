@@ -1,4 +1,4 @@
-"""What the index of a site needs of each run: values, as ``runs.json`` keeps them after the records are gone."""
+"""A run's entry in the index of a site: the values that ``runs.json`` keeps after the records are gone."""
 
 import hashlib
 import json
@@ -26,7 +26,7 @@ from pytest_vla.reports.runs import status_of, status_text
 from pytest_vla.versions import installed
 
 PAGES = 1
-"""Raised where pages of the same records and version are to be made again."""
+"""Raised if pages of the same records and version are to be made again."""
 
 NOT_JUDGED = "not judged"
 
@@ -35,7 +35,7 @@ _PAGE_DIGITS = 32
 
 
 DRAWN = "*"
-"""Stands for a condition that seeds draw: runs are not told apart by it."""
+"""Marks a condition that seeds draw, which does not distinguish runs."""
 
 SEVERAL = "#"
 """Begins a digest of what tasks have each for themselves."""
@@ -47,7 +47,7 @@ Stratum = tuple[str, str, str]
 
 
 def strata_of(cases: Sequence[CaseResult]) -> dict[Stratum, list[CaseResult]]:
-    """The cases of each task under each variation, in order."""
+    """Group the cases by task and variation, in order."""
     found: dict[Stratum, list[CaseResult]] = {}
     for case in cases:
         found.setdefault((case.task_key, case.parts.variation, case.listed), []).append(case)
@@ -55,15 +55,15 @@ def strata_of(cases: Sequence[CaseResult]) -> dict[Stratum, list[CaseResult]]:
 
 
 def selection_of(strata: Collection[Stratum]) -> str:
-    """A digest of what was run: equal for the same tasks and variations, whatever the seeds."""
+    """Return a digest of the strata: equal for the same tasks and variations, whatever the seeds."""
     return _digest(sorted(strata))
 
 
 def conditions_of(cases: Sequence[CaseResult]) -> dict[str, str]:
-    """By name, the conditions by which the gate refuses to compare, as texts.
+    """Return by name, as texts, the conditions whose difference makes the gate refuse to compare.
 
-    What all cases have in common is its own text; what each task or variation has for itself is `SEVERAL` and a digest;
-    what differs between seeds, or may, is `DRAWN`. Those of successes and failures, where there are any.
+    A condition that all cases share is its own text. One that differs between tasks or variations is `SEVERAL` and a
+    digest. One that differs between seeds, or may, is `DRAWN`. Only successes and failures count, if there are any.
     """
     strata = strata_of([case for case in cases if case.is_counted] or cases)
     names = {name for some in strata.values() for case in some for name in (*case.shared, *case.own)}
@@ -100,11 +100,11 @@ _SHORT = 8
 
 @dataclass(frozen=True)
 class EntryVerdict:
-    """What a run's gate said.
+    """A run's gate verdict.
 
     Attributes:
-        word: the verdict, such as ``no worse``; ``not judged``: there is none.
-        passed: whether what was required is shown.
+        word: the verdict, such as ``no worse``, or ``not judged``.
+        passed: whether the run shows what is required.
         line: as the run's page has it, without the run's name.
     """
 
@@ -119,14 +119,14 @@ class Result:
 
     Attributes:
         model: its name in the report.
-        policies: digests of what made the policy, in order; several: of several versions; none: not known.
+        policies: digests of the policy, in order; several for several versions, empty if not known.
         suite: the suite, or the user's own test.
         group: `BENIGN` or `VARIED` of `pytest_vla.metrics.rates`.
         rate: with the report's intervals.
         tasks: how many.
-        of_tasks: how many the suite has; None: nobody knows, as of a user's own test.
+        of_tasks: how many the suite has, or None if that is not known, as for a user's own test.
         variations: how many pairs of a task and a variation.
-        selection: a digest of these pairs: equal where the same was run, whatever the seeds.
+        selection: a digest of these pairs: equal if the same was run, whatever the seeds.
         conditions: of `pytest_vla.reports.site.entries.conditions_of`.
         unknown: fields of a later version, as JSON has them.
     """
@@ -145,7 +145,7 @@ class Result:
 
     @property
     def column(self) -> str:
-        """Of which trend and column of the checkpoints it is: ``tabletop``, ``tabletop, varied``."""
+        """The title of its trend and of its column of checkpoints: ``tabletop``, ``tabletop, varied``."""
         return self.suite if self.group == BENIGN else f"{self.suite}, {self.group}"
 
     @property
@@ -168,10 +168,10 @@ class Entry:
     Attributes:
         name, started, ended, model, picked, planned, done, decided: of `pytest_vla.records.runs.Run`.
         status: of `pytest_vla.reports.runs.status_text`.
-        verdict: of its gate; None: it had none.
+        verdict: of its gate, or None if it had none.
         versions: of pytest-vla and of the simulator, by name.
         results: by model, suite and group.
-        made_from: of `pytest_vla.reports.site.entries.digest_of`: while it is the same, so is the page.
+        made_from: of `pytest_vla.reports.site.entries.digest_of`; if it is unchanged, so is the page.
         unknown: fields of a later version, as JSON has them.
     """
 
@@ -197,20 +197,20 @@ class Entry:
 
     @property
     def began(self) -> datetime:
-        """When, UTC."""
+        """The time the run began, UTC."""
         return datetime.fromisoformat(self.started).astimezone(UTC)
 
     @property
     def order(self) -> tuple[str, str]:
-        """By which runs are sorted, the oldest first."""
+        """The key that sorts runs, the oldest first."""
         return self.started, self.name
 
 
 def digest_of(store: Store, run: Run, shown: MediaShown) -> str:
-    """Names all that a run's page is made of: its records, its row, what made it, and what it shows.
+    """Return a digest of all that a run's page is made of: records, the run's row, versions, and what is shown.
 
     Raises:
-        VlaError: a record is not there.
+        VlaError: a record is missing.
     """
     found = hashlib.sha256()
     row = (run.name, run.started, run.ended, status_of(run), run.command, run.model, run.planned, run.picked)
@@ -225,14 +225,14 @@ def digest_of(store: Store, run: Run, shown: MediaShown) -> str:
 
 
 def summarise(run: Run, loaded: Loaded, gates: Sequence[GateTold], made_from: str, data: Path | None = None) -> Entry:
-    """A run as the index has it.
+    """Return a run as the index has it.
 
     Args:
         run: its row.
         loaded: its records.
-        gates: what its gate said; empty: it had none.
+        gates: its gate results, or empty if it had none.
         made_from: of `digest_of`.
-        data: of ``--vla-data``: a suite may have further tasks there.
+        data: of ``--vla-data``, which may add tasks to a suite.
 
     Raises:
         VlaError: a record's id is no case's.
@@ -277,7 +277,7 @@ def _result(judged: JudgedRate, data: Path | None) -> Result:
 
 @cache
 def _tasks_of(suite: str, data: Path | None) -> int | None:
-    """How many tasks a suite has; None: it is not installed, or cannot be read."""
+    """Return how many tasks a suite has, or None if it is not installed or cannot be read."""
     try:
         return len(load_suite(suite, data=data).tasks) if is_suite(suite) else None
     except VlaError:

@@ -21,11 +21,11 @@ PAGES_FOLDER = "runs"
 
 
 def run_link(name: str, pages: Collection[str]) -> Markup:
-    """The run's name, as a link where its page is there.
+    """Return the run's name, as a link if its page exists.
 
     Args:
         name: of the run.
-        pages: names of runs whose pages are there.
+        pages: names of runs whose pages exist.
     """
     if name not in pages:
         return Markup("{}").format(name)
@@ -33,24 +33,24 @@ def run_link(name: str, pages: Collection[str]) -> Markup:
 
 
 def run_cell(entry: Entry, pages: Collection[str]) -> Markup:
-    """`run_link` with when it began below it, and whether its page is gone."""
+    """Return `run_link` with the start time below it, and a note if the page is gone."""
     gone = "" if entry.name in pages else ", its page is not here"
     return Markup('{}<div class="note">{}{}</div>').format(run_link(entry.name, pages), began_text(entry), gone)
 
 
 def began_text(entry: Entry) -> str:
-    """``2026-11-25 16:00 UTC``."""
+    """Return ``2026-11-25 16:00 UTC``."""
     return entry.began.strftime("%Y-%m-%d %H:%M UTC")
 
 
 def model_cell(model: str, contents: Collection[str]) -> Markup:
-    """The model's name, with the content of it below."""
+    """Return the model's name, with its content digests below."""
     told = ", ".join(dict.fromkeys(each if each != "unknown" else "content unknown" for each in contents))
     return Markup('{}<div class="note">{}</div>').format(model, told) if told else Markup("{}").format(model)
 
 
 def tasks_text(result: Result) -> str:
-    """``10 tasks``; ``3 of 10 tasks``; ``6 of 10 tasks, 2431 variations of them``."""
+    """Return ``10 tasks``, ``3 of 10 tasks`` or ``6 of 10 tasks, 2431 variations of them``."""
     if result.is_whole:
         told = counted(result.tasks, "task")
     else:
@@ -59,24 +59,24 @@ def tasks_text(result: Result) -> str:
 
 
 def tasks_cell(result: Result) -> Markup:
-    """`tasks_text`, marked where it is a part."""
+    """Return `tasks_text`, marked if it is only a part of the suite."""
     form = "{}" if result.is_whole else '<span class="plain">{}</span>'
     return Markup(form).format(tasks_text(result))
 
 
 def rate_text(result: Result) -> str:
-    """``65.0% [43.3%, 81.9%]``; a dash where nothing is counted."""
+    """Return ``65.0% [43.3%, 81.9%]``, or a dash if nothing is counted."""
     rate = result.rate
     return share_text(rate) + f" {interval_text(rate)}" * (rate.interval is not None)
 
 
 def success_text(result: Result) -> str:
-    """``13/20``."""
+    """Return ``13/20``."""
     return f"{result.rate.successes}/{result.rate.counted}"
 
 
 def result_line(result: Result) -> Markup:
-    """``tabletop 65.0% [43.3%, 81.9%], 13/20, 10 tasks; not in it: 1 error: 61.9% to 66.7%``."""
+    """Return ``tabletop 65.0% [43.3%, 81.9%], 13/20, 10 tasks; not in it: 1 error: 61.9% to 66.7%``."""
     left_out = f"; not in it: {told}" if (told := left_out_text(result.rate)) else ""
     return Markup("<div>{} {}, {}, {}{}</div>").format(
         result.column, rate_text(result), success_text(result), tasks_cell(result), left_out
@@ -84,7 +84,7 @@ def result_line(result: Result) -> Markup:
 
 
 def result_lines(entry: Entry) -> Markup:
-    """`result_line` of all its results; of several models each with the model's name before it."""
+    """Return `result_line` of all results; with several models, each model's name above its own."""
     several = len({result.model for result in entry.results}) > 1
     lines = []
     model = ""
@@ -97,7 +97,7 @@ def result_lines(entry: Entry) -> Markup:
 
 
 def status_text(entry: Entry) -> str:
-    """``finished``; ``stopped, 3 of 10 episodes``; with what was picked, and what a gate decided."""
+    """Return ``finished`` or ``stopped, 3 of 10 episodes``, with the selection and the gate's decisions."""
     told = entry.status
     told += f", {entry.done} of {counted(entry.planned, 'episode')}" * entry.is_cut_short
     return told + f", {entry.picked}" * bool(entry.picked) + f", {entry.decided} decided" * bool(entry.decided)
@@ -116,12 +116,12 @@ class TrendPoint(NamedTuple):
 
 @dataclass(frozen=True)
 class JoinedRuns:
-    """A run on a line, and how it follows on what came before.
+    """A run on a trend line, and how it joins the runs before it.
 
     Attributes:
         point: the run.
-        before: name of the run that it is not joined to; empty: it is joined, is the first, or stands alone.
-        why: it is not; empty: it is joined, or the first.
+        before: name of the run that it is not joined to; empty if it is joined, is the first, or is alone.
+        why: the reason why it is not joined; empty if it is joined, or the first.
         is_break: whether a line ends before it.
     """
 
@@ -137,14 +137,14 @@ class JoinedRuns:
 
     @property
     def text(self) -> str:
-        """``B is not joined to A: 10 tasks before, 1 here``; empty: there is nothing to say."""
+        """The note ``B is not joined to A: 10 tasks before, 1 here``; empty if the run is joined."""
         name = self.point.entry.name
         to = f" to {self.before}" if self.before else ""
         return f"{name} is not joined{to}: {self.why}" if self.why else ""
 
 
 def lines_of(points: Sequence[TrendPoint]) -> list[list[JoinedRuns]]:
-    """The lines of a model in a suite: each of runs that are joined; those of whole runs first.
+    """Return the lines of a model in a suite, each with the runs that are joined; lines of whole runs come first.
 
     Runs of all tasks follow each other, whatever parts ran between them; runs of a part follow those of the same part.
 
@@ -172,13 +172,13 @@ def lines_of(points: Sequence[TrendPoint]) -> list[list[JoinedRuns]]:
 
 
 def difference(before: Result, here: Result) -> str:
-    """Why two results of a model and suite cannot be joined; empty: they can be."""
+    """Return why two results of a model and suite cannot be joined, or an empty text if they can."""
     if before.selection != here.selection:
         if before.tasks != here.tasks:
             return f"{counted(before.tasks, 'task')} before, {here.tasks} here"
         if before.variations != here.variations:
             return f"{counted(before.variations, 'variation')} before, {here.variations} here"
-        return "other tasks, or other variations of them"
+        return "different tasks, or different variations of them"
     told = [*_differing(before, here)]
     more = f"; and {len(told) - _JOINED_SHOWN} more" if len(told) > _JOINED_SHOWN else ""
     return "; ".join(told[:_JOINED_SHOWN]) + more
@@ -193,26 +193,26 @@ def _differing(before: Result, here: Result) -> Iterator[str]:
         if values[0] == values[1] or DRAWN in values or unknown:
             continue
         if any(value is not None and value.startswith(SEVERAL) for value in values):
-            yield f"{row.about} ({name}): another of some tasks: {row.why}"
+            yield f"{row.about} ({name}): differs for some tasks: {row.why}"
         else:
             yield f"{row.about} ({name}): {_shown(values[0])} before, {_shown(values[1])} here: {row.why}"
 
 
 def _shown(value: str | None) -> str:
     if value is None:
-        return "not said"
+        return "unknown"
     return value if len(value) <= _LONGEST else f"{value[:_LONGEST]}..."
 
 
 def _cut_short(entry: Entry) -> str:
     told = f"{entry.done} of {counted(entry.planned, 'episode')}"
     if entry.decided:
-        return f"{told}: a sequential gate skipped the others, and its rate is off"
+        return f"{told}: a sequential gate skipped the others, so its rate is biased"
     if entry.status == STOPPED_BY_TIME:
-        return f"{told}, a balanced sample of them, as time ended it"
+        return f"{told}, a balanced sample (stopped by a time limit)"
     if entry.status == FEW_BY_TIME:
-        return f"{told}, few for its workers, as time ended it"
-    return f"{told}: what ran first is no sample of the rest"
+        return f"{told}, few for its workers (stopped by a time limit)"
+    return f"{told}: the first episodes are not a sample of all"
 
 
 MODELS = 6
@@ -234,11 +234,11 @@ _BOX = Markup(
 
 
 def trend_blocks(entries: Sequence[Entry], pages: Collection[str]) -> tuple[PageBlock, ...]:
-    """A block for each suite, by name, its benign episodes before its varied ones.
+    """Return a block for each suite, by name, benign episodes before varied ones.
 
     Args:
-        entries: the runs, the newest first. Those of what earlier runs had picked are in no trend.
-        pages: names of runs whose pages are there.
+        entries: the runs, the newest first. Runs of episodes picked by earlier outcomes are in no trend.
+        pages: names of runs whose pages exist.
     """
     found: dict[tuple[str, str], list[TrendPoint]] = {}
     numbers: dict[str, int] = {}
@@ -278,7 +278,7 @@ def _block(points: Sequence[TrendPoint], numbers: Mapping[str, int], pages: Coll
 
 
 def _signs(models: Sequence[str], numbers: Mapping[str, int]) -> dict[str, int]:
-    """Of each model of a chart the number of its colour and shape: its own of the whole site, where it is free."""
+    """Return the number of each model's colour and shape in a chart: the same in all charts if it is free."""
     found: dict[str, int] = {}
     for model in sorted(models, key=numbers.__getitem__):
         own = numbers[model] % SIGNS
@@ -342,7 +342,7 @@ def _notes(marks: Sequence[JoinedRuns]) -> Iterator[str]:
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         yield f"not joined: {', '.join(names[:_SHOWN])}{more}: {why}"
     if (left := len(by_reason) - _NOTES) > 0:
-        yield f"{counted(left, 'further reason')} why runs are not joined: the runs' marks say them"
+        yield f"{counted(left, 'further reason')} why runs are not joined: point at the runs' marks"
 
 
 def _numbers_table(title: str, points: Sequence[TrendPoint], pages: Collection[str]) -> Table:
@@ -379,18 +379,18 @@ _OF_CHECKPOINTS = (
     "95% interval over these tasks"
 )
 
-_OF_EARLIER = "Success of each earlier checkpoint, likewise"
+_OF_EARLIER = "Success of each earlier checkpoint, chosen in the same way"
 
 
 @dataclass(frozen=True)
 class IndexPage:
-    """What the template shows.
+    """The contents of the index template.
 
     Attributes:
         title: of the document.
         about: the line below it.
         newest: the newest run.
-        checkpoints: a table of the newest ones, and behind the block's title one of the others.
+        checkpoints: a table of the newest ones, and a table of the earlier ones behind the block's title.
         trends: of each suite.
         runs: all of them.
         texts: of the notes at the end.
@@ -406,12 +406,12 @@ class IndexPage:
 
 
 def index_html(title: str, entries: Sequence[Entry], pages: Collection[str], texts: Sequence[str] = ()) -> bytes:
-    """The whole document, UTF-8.
+    """Return the whole document, UTF-8.
 
     Args:
         title: of it.
         entries: the runs that are shown, the newest first.
-        pages: names of runs whose pages are there.
+        pages: names of runs whose pages exist.
         texts: notes at its end.
     """
     content = rendered("index.html.j2", ("style.css", "site.css"), page=index_page(title, entries, pages, texts))
@@ -420,7 +420,7 @@ def index_html(title: str, entries: Sequence[Entry], pages: Collection[str], tex
 
 
 def index_page(title: str, entries: Sequence[Entry], pages: Collection[str], texts: Sequence[str] = ()) -> IndexPage:
-    """As `index_html`."""
+    """Return the index's contents; the arguments are those of `index_html`."""
     models = len({entry.model for entry in entries})
     made_by = f"made by pytest-vla {installed('pytest-vla')}"
     return IndexPage(
@@ -448,7 +448,7 @@ def _newest(entries: Sequence[Entry], pages: Collection[str]) -> PageBlock:
 
 
 def _checkpoints(entries: Sequence[Entry], pages: Collection[str]) -> PageBlock:
-    """By model and content, the newest ones first; those of a run that picked its episodes are no measure of it."""
+    """Return success by model and content, the newest first, without runs that picked episodes by outcome."""
     found: dict[tuple[str, tuple[str, ...]], dict[tuple[str, str], tuple[Entry, Result]]] = {}
     for entry in entries:
         for result in () if entry.picked else entry.results:
@@ -517,7 +517,7 @@ def _verdict_cell(verdict: EntryVerdict) -> Markup:
 
 
 def _kind(verdict: EntryVerdict) -> str:
-    """Whether it is good, bad, or nothing that was measured."""
+    """Return ``good``, ``bad``, or ``plain`` if the run was not judged."""
     if verdict.word == NOT_JUDGED:
         return "plain"
     return "good" if verdict.passed else "bad"

@@ -1,1 +1,1 @@
-"""What is written on the terminal during a run and at its end."""
+"""Lines on the terminal during a run and at its end."""

@@ -1,4 +1,4 @@
-"""How a run goes, in one line: made anew while episodes end."""
+"""A run's progress in one line, printed anew while episodes end."""
 
 from collections.abc import Sequence
 
@@ -7,11 +7,14 @@ from pytest_vla.metrics.success import success_rate
 from pytest_vla.serving.stats import DeviceUse, ServingStats, mean
 
 SCARCE = 0.85
-"""Share of the time from which on a part is scarce: whatever else is there waits for it."""
+"""Busy share from which a part is the bottleneck."""
 
 
 def scarce_text(use: DeviceUse | None) -> str:
-    """``device 93% busy, mean batch 14; cores wait`` or ``cores 97% busy, device 40% busy``; empty: not known."""
+    """Return how busy device and cores are, the scarce one first, or an empty text if it is not known.
+
+    Such as ``device 93% busy, mean batch 14; cores wait`` or ``cores 97% busy, device 40% busy``.
+    """
     if use is None:
         return ""
     device = f"device {use.device:.0%} busy"
@@ -25,7 +28,7 @@ def scarce_text(use: DeviceUse | None) -> str:
 
 
 def shortened(text: str, width: int) -> str:
-    """As much of such a text as there is room for, in whole parts; empty where there is for none."""
+    """Shorten a text of `scarce_text` to whole parts that fit; empty if none fits."""
     if len(text) <= width:
         return text
     for end in (";", ","):
@@ -36,24 +39,25 @@ def shortened(text: str, width: int) -> str:
 
 
 def measured_text(use: DeviceUse, seen: Sequence[ServingStats]) -> str:
-    """What was scarce in a run, and the times that it follows from.
+    """Return the bottleneck of a run, with the times that show it.
 
     Args:
         use: of the run.
         seen: by each device's process.
     """
     thinking, away = ([each for some in seen for each in getattr(some, name)] for name in ("thinking", "away"))
+    scarce = [name for name, share in (("CPU", use.cores or 0.0), ("device", use.device)) if share >= SCARCE]
     times = [f"a call takes {_time(use.call)}"]
     if thinking:
         times.append(f"a worker computes {_time(mean(thinking))} between questions")
     if away:
         times.append(f"{_time(mean(away))} between episodes")
-    return f"{scarce_text(use)}: {', '.join(times)}"
+    return f"bottleneck: {' and '.join(scarce) or 'none'} ({scarce_text(use)}); {', '.join(times)}"
 
 
 def advice_text(workers: int, ratio: float) -> str:
-    """``-n 24 would take about 0.8x the time``."""
-    return f"-n {workers} would take about {ratio:.2g}x the time"
+    """Return how much time another number of workers would save, such as ``-n 24 would save about 20% of the time``."""
+    return f"-n {workers} would save about {1 - ratio:.0%} of the time"
 
 
 def _time(seconds: float) -> str:
@@ -70,18 +74,18 @@ def progress_line(
     until: float | None = None,
     interval: bool = True,
 ) -> str:
-    """``vla 12/40: success 7/11 = 63.6% [35.4%, 84.8%], 1 error, 0.42 episodes/s, 1:07 left``.
+    """Return ``vla 12/40: success 7/11 = 63.6% [35.4%, 84.8%], 1 error, 0.42 episodes/s, 1:07 left``.
 
-    Where some are varied ``benign 3/4 = 75.0%, varied 4/6 = 66.7%, 2 probed`` stands for the success.
+    With varied episodes the success is ``benign 3/4 = 75.0%, varied 4/6 = 66.7%, 2 probed``.
 
     Args:
         ended: episodes of this invocation.
-        done: episodes that have ended, with those of the run that is gone on with.
+        done: episodes that have ended, including those of a resumed run.
         total: episodes of the run.
         elapsed: seconds since the first episode could begin.
-        left: seconds until the end; None: not known yet.
-        until: seconds until time ends the run before its end, then told in the place of `left`; None: it never does.
-        interval: with the interval of the success.
+        left: seconds until the end, or None if not known yet.
+        until: seconds until a time limit ends the run, shown instead of `left` if sooner, or None without a limit.
+        interval: whether to add the interval of the success.
     """
     groups, every = judged_apart(ended), success_rate("all", ended)
     parts = []
@@ -109,14 +113,14 @@ def progress_line(
 
 
 def duration_text(seconds: float) -> str:
-    """``0:07``, ``12:30``, ``3:05:00``."""
+    """Return ``0:07``, ``12:30``, ``3:05:00``."""
     whole = round(seconds)
     hours, minutes = divmod(whole // 60, 60)
     return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
 
 
 def about(seconds: float) -> str:
-    """A time that is only an estimate: ``40 s``, ``3 min``, ``2.5 h``."""
+    """Return an estimated time: ``40 s``, ``3 min``, ``2.5 h``."""
     if seconds < 90:
         return f"{max(round(seconds), 1)} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,4 +1,4 @@
-"""What the terminal says of a run, before it and after it."""
+"""A run's lines on the terminal, before its first episode and after its last."""
 
 import textwrap
 from collections import Counter
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from pytest_vla.policies.trial import Price
 
 FEWEST_ROWS = 10
-"""A table of fewer tasks is read at a glance: nothing is told before it."""
+"""A table of fewer tasks is read at a glance and needs no lines before it."""
 
 _MOST_SUITES, _MOST_TASKS = 3, 3
 
@@ -54,22 +54,22 @@ Tone = Literal["good", "bad", "plain"]
 
 
 LOOKS: Mapping[Tone, Mapping[str, bool]] = {"good": {"green": True}, "bad": {"red": True}, "plain": {}}
-"""What pytest's terminal makes of each where it has colours."""
+"""Markup of each tone in pytest's terminal."""
 
 
 class SummaryLine(NamedTuple):
-    """A line, and how it is to look where there are colours."""
+    """A line, and its tone for terminals with colours."""
 
     text: str
     tone: Tone = "plain"
 
 
 def first_lines(records: Sequence[Record], width: int | None) -> tuple[SummaryLine, ...]:
-    """At most three lines: success, what loses most of it, what is in no rate; none where the table is short.
+    """Return success, the largest losses and the episodes in no rate, in three lines; empty for short tables.
 
     Args:
-        records: of the suites' own items, of one model, of each item the one that counts.
-        width: of the terminal; None: lines may have any length.
+        records: of the suites' own items, of one model, for each item the one that counts.
+        width: of the terminal, or None for lines of any length.
     """
     if len({(record.suite, group_of(record, False), record.task_key) for record in records}) < FEWEST_ROWS:
         return ()
@@ -80,21 +80,21 @@ def first_lines(records: Sequence[Record], width: int | None) -> tuple[SummaryLi
 
 
 def _success(records: Sequence[Record]) -> SummaryLine:
-    """Of what is neither varied nor chosen: no rate is over two kinds of variation."""
+    """Return the success of episodes that are neither varied nor chosen: no rate mixes two kinds of variation."""
     benign = [record for record in records if is_plain(record)]
     if not benign:
         what = "varied or given" if any(record.is_given for record in records) else "varied"
-        return SummaryLine(f"success: every episode is {what}, so there is no rate over all")
+        return SummaryLine(f"success: no overall rate, as every episode is {what}")
     suites = sorted({record.suite for record in benign})
-    of = "of all" if len(suites) > _MOST_SUITES else ""
-    groups = {of: benign} if of else {f"of {s}": [each for each in benign if each.suite == s] for s in suites}
+    of = "over all suites" if len(suites) > _MOST_SUITES else ""
+    groups = {of: benign} if of else {f"in {s}": [each for each in benign if each.suite == s] for s in suites}
     title = f"success, {BENIGN}" if len(benign) < len(records) else "success"
     return SummaryLine(f"{title}: {'; '.join(_rate_text(some, name) for name, some in groups.items())}")
 
 
 def _rate_text(records: Sequence[Record], name: str) -> str:
     rate = success_rate(name, records, unit_of)
-    return f"{_share(rate)} {interval_text(rate)} {name}" if rate.counted else f"no episode {name} counts"
+    return f"{_share(rate)} {interval_text(rate)} {name}" if rate.counted else f"no counted episode {name}"
 
 
 def _share(rate: SuccessRate) -> str:
@@ -102,8 +102,8 @@ def _share(rate: SuccessRate) -> str:
 
 
 def _lost(records: Sequence[Record]) -> Iterator[SummaryLine]:
-    """By which dimension most is lost against benign twins."""
-    # They bring numpy, which a run without variations does without.
+    """Yield the dimension that loses most success against benign twins."""
+    # Imported here because they load numpy, which a run without variations does not need.
     from pytest_vla.metrics.robustness import twin_pairs, varied_models
     from pytest_vla.metrics.robustness_curves import most_harmful
 
@@ -116,7 +116,7 @@ def _lost(records: Sequence[Record]) -> Iterator[SummaryLine]:
         several = len(harms) > 1
         suite, harm = min(harms, key=lambda each: each[1].change.value)
         yield SummaryLine(
-            f"most is lost by {_harm_text(harm)}{f', in {suite}' * several}", "plain" if harm.why else "bad"
+            f"largest loss: {_harm_text(harm)}{f', in {suite}' * several}", "plain" if harm.why else "bad"
         )
 
 
@@ -126,12 +126,12 @@ def _harm_text(harm: "Harm") -> str:
     there = f"{succeeded - change.lost + change.gained}/{change.pairs}"
     interval = "" if change.interval is None else " [{:+.1f}, {:+.1f}]".format(*change.interval)
     why = f" ({harm.why})" if harm.why else ""
-    text = f"{harm.dimension}: {there} beside {succeeded}/{change.pairs} of the benign twins"
+    text = f"{harm.dimension}, {there} vs {succeeded}/{change.pairs} for the benign twins"
     return f"{text}, {change.value:+.1f}{interval} points{why}"
 
 
 def _lowest(records: Sequence[Record]) -> Iterator[SummaryLine]:
-    """In which tasks most is lost."""
+    """Yield the tasks with the lowest success."""
     tasks: dict[tuple[str, str], list[Record]] = {}
     for record in records:
         tasks.setdefault((record.suite, record.task_key), []).append(record)
@@ -143,31 +143,35 @@ def _lowest(records: Sequence[Record]) -> Iterator[SummaryLine]:
     told = ", ".join(f"{each.name} {each.successes}/{each.counted}" for each in low[:_MOST_TASKS])
     more = f" and {len(low) - _MOST_TASKS} more" * (len(low) > _MOST_TASKS)
     always = f"{len(counting) - len(low)} of {counted(len(counting), 'task')} always succeeded"
-    yield SummaryLine(f"most is lost in {told}{more}; {always}")
+    yield SummaryLine(f"lowest success: {told}{more}; {always}")
+
+
+def _all_text(episodes: int) -> str:
+    return "the episode" if episodes == 1 else f"all {episodes} episodes"
 
 
 def _broken(records: Sequence[Record]) -> SummaryLine:
     reasons = Counter(str(record.reason) for record in records if record.outcome in ("error", "invalid"))
     if not reasons:
-        return SummaryLine(f"broke: nothing, {counted(len(records), 'episode')} succeeded or failed", "good")
+        return SummaryLine(f"no errors: {_all_text(len(records))} succeeded or failed", "good")
     told = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())
     errors = any(record.outcome == "error" for record in records)
-    return SummaryLine(f"broke: {told}; in no rate", "bad" if errors else "plain")
+    return SummaryLine(f"not in the rates: {told}", "bad" if errors else "plain")
 
 
 def price_lines(prices: "Sequence[Price]", records: Sequence[Record]) -> Iterator[str]:
-    """A row a wish and a metric: ms that it adds to a control step.
+    """Yield a row for each requested output and each metric, with the ms it adds to a control step.
 
-    Of a wish the median of paired differences, as a busy machine slows single questions; of computing mean and standard
-    deviation (ddof 1).
+    A requested output's cost is the median of paired differences, as a busy machine slows single calls. A metric's cost
+    is the mean and standard deviation (ddof 1).
 
     Args:
-        prices: of the policy; empty: nothing was asked for, or it could not be asked, and there is no line.
-        records: of the run, with what computing took in their timings.
+        prices: of the policy; without any there is no line.
+        records: of the run, with the computing times in their timings.
     """
     if not prices:
         return
-    rows = [["price of metrics, ms a control step", "without", "with", "more"]]
+    rows = [["cost of metrics, ms per control step", "without", "with", "more"]]
     for each in prices:
         told = (_ms(each.without, each.steps), _ms(each.beside, each.steps))
         rows.append([f"asking for {each.wish}", *(f"{median(some):.3g}" for some in told), _more(_ms(each.extra))])
@@ -182,8 +186,8 @@ def price_lines(prices: "Sequence[Price]", records: Sequence[Record]) -> Iterato
     yield from aligned(rows, 1)
     questions, steps = counted(len(prices[0].extra), "question"), counted(prices[0].steps, "step")
     yield from wrapped(
-        f"asking: medians of {questions} of each kind before the first episode, an answer for {steps}, and of their "
-        f"differences, [{CONFIDENCE:.0%} interval]; computing: mean (standard deviation) of "
+        f"asking: medians over {questions} of each kind before the first episode, an answer covers {steps}; more: the "
+        f"median paired difference [{CONFIDENCE:.0%} interval]; computing: mean (standard deviation) over "
         f"{counted(max(map(len, computing.values()), default=0), 'episode')}"
     )
 
@@ -204,7 +208,7 @@ def _more(differences: Sequence[float]) -> str:
 
 
 def _told(values: Sequence[float]) -> str:
-    # numpy is not for a run that ends without metrics.
+    # Imported here because a run without metrics does not need numpy.
     from pytest_vla.metrics.discrimination import timings
 
     mean, deviation = timings(values)
@@ -214,18 +218,18 @@ def _told(values: Sequence[float]) -> str:
 NOTHING_REPEATED = Repetition()
 
 PROBE = "probe"
-"""Stands in the place of a probe's rate: what the policy did is no success and no failure of its."""
+"""Shown instead of a rate for probes: their episodes are neither successes nor failures of the policy."""
 
 _HEADER = ("suite", "episodes", "success", "rate", "95%, these tasks", "tasks like these", "not in the rate")
 _FURTHER = _HEADER[-2:]
-"""Left out where no row has any of it; below its row where it does not fit beside it."""
+"""Columns left out if no row has a value, and moved below the row if they do not fit beside it."""
 _NARROWEST = 24
 
 _ENOUGH = 10
-"""Episodes a task that are advised where there is one."""
+"""Episodes per task that are advised if there is only one."""
 
 LOG_WIDTH = 100
-"""Columns of the table where there is no terminal to ask."""
+"""Width of the table without a terminal."""
 
 
 def opening_line(
@@ -236,15 +240,15 @@ def opening_line(
     resumed: tuple[str, int] | None = None,
     left: bool = True,
 ) -> str:
-    """What is to come: ``vla: 40 episodes of libero_goal with random on 2 workers, about 3 min``.
+    """Return the plan of a run: ``vla: 40 episodes of libero_goal with random on 2 workers, about 3 min``.
 
     Args:
         cases: to run now.
         model: the policy's name.
         workers: how many processes run them.
-        estimates: of the cases, how long each is likely to take.
-        resumed: the run that is gone on with, and how many of its episodes are kept; None: a new run.
-        left: whether anything is left of that run.
+        estimates: for each case, how long it is likely to take.
+        resumed: the resumed run, and how many of its episodes are kept, or None for a new run.
+        left: whether the resumed run has episodes left.
     """
     if resumed is not None and not cases:
         here = "no episode to run" if left else "nothing is left"
@@ -257,32 +261,33 @@ def opening_line(
         seconds = total_seconds([estimate.seconds for estimate in estimates], workers)
         line += f", about {about(seconds)} by earlier runs"
     if resumed is not None:
-        line += f"; run {resumed[0]} goes on, {resumed[1]} kept"
+        line += f"; resuming run {resumed[0]}, {resumed[1]} kept"
     return line
 
 
 def starts_line(episodes: int, starts: int) -> str:
     """Return from how many starts the episodes begin: ``vla: 40 distinct starts``."""
     line = f"vla: {counted(starts, 'distinct start')}"
-    if starts == episodes:
+    repeats = episodes - starts
+    if not repeats:
         return line
-    other = "1 episode repeats" if episodes - starts == 1 else f"{episodes - starts} episodes repeat"
-    return f"{line}; {other} one of them, and count only if the policy draws"
+    other = "1 episode repeats a start and counts" if repeats == 1 else f"{repeats} episodes repeat a start and count"
+    return f"{line}; {other} only if the policy is stochastic"
 
 
 def searches_line(searches: int, scenes: int, model: str, workers: int) -> str:
-    """What is to be searched: ``vla: 10 searches of 20 scenes each with tiny on 2 workers``."""
+    """Return the plan of searches: ``vla: 10 searches of 20 scenes each with tiny on 2 workers``."""
     what, each = ("1 search", "") if searches == 1 else (f"{searches} searches", " each")
     on = f" on {workers} workers" if workers > 1 else ""
     return f"vla: {what} of {counted(scenes, 'scene')}{each} with {model}{on}"
 
 
 def uncollected_line(nodes: Sequence[str], command: str) -> str:
-    """What a run that is gone on with has left, and pytest did not collect; `command` is what it was started with."""
+    """Return a message that pytest did not collect the rest of a resumed run, started with `command`."""
     more = f" and {len(nodes) - 1} more" * (len(nodes) > 1)
     return (
-        f"vla: {nodes[0]}{more}, left of it, was not collected or is not selected. The run was started as `{command}`: "
-        "give pytest's own options again; where a test was renamed or removed, start a new run"
+        f"vla: {counted(len(nodes), 'remaining test')} not collected or not selected: {nodes[0]}{more}. The run was "
+        f"started as `{command}`: pass pytest's options again; if a test was renamed or removed, start a new run"
     )
 
 
@@ -295,15 +300,15 @@ def closing_lines(
     width: int | None,
     repetition: Repetition = NOTHING_REPEATED,
 ) -> tuple[SummaryLine, ...]:
-    """A run in a table and a few notes; with a negative verbosity in a line or two.
+    """Return a run as a table and a few notes, or in a line or two with a negative verbosity.
 
     Args:
-        records: of each item the one that counts.
+        records: for each item the one that counts.
         run: the run's folder.
         items: all of the run.
-        resume: the command that goes on with it.
+        resume: the command that resumes the run.
         verbosity: pytest's.
-        width: of the terminal; None: a log, whose table has `LOG_WIDTH` columns and whose other lines have any length.
+        width: of the terminal, or None for a log, whose table has `LOG_WIDTH` columns and whose other lines any length.
         repetition: what of the run does not count.
     """
     distinct = observations(records)
@@ -345,24 +350,23 @@ def summary_lines(
     width: int | None = None,
     whole_names: bool = False,
 ) -> list[str]:
-    """A table: a row a suite with a row for each of its tasks, one over all suites, and a row for each own test.
+    """Return a table with a row for each suite, task and own test, and one over all suites.
 
-    Where episodes are varied, no rate is over benign and varied ones, nor over two kinds of variation: each has a row
-    below its suite's or test's. Rows of probes and of given cases count successes, and have no
-    rate.
+    Each kind of variation has a row of its own below its suite's or test's: no rate mixes benign and varied episodes,
+    or two kinds of variation. Rows of probes and of given cases count successes, and have no rate.
 
     Args:
         records: of the suites' own items.
         own: of the user's tests, by test: they may run a suite's cases again, so no rate is over both.
         by_task: whether tasks have rows.
-        width: longer names are cut so that a row fits; None: they are not.
-        whole_names: longer names have lines of their own instead, above their numbers.
+        width: longer names are cut so that a row fits, or None to cut none.
+        whole_names: whether longer names have lines of their own instead, above their numbers.
     """
     return _aligned(rate_rows(records, own, by_task), width, whole_names)
 
 
 def summary_sentence(records: Sequence[VariedTask], title: str = "vla") -> str:
-    """All suites in one line; varied episodes by kind."""
+    """Return all suites in one line; varied episodes by kind."""
     parts = []
     for row in kind_rows(records):
         _, _, success, rate, interval, _, apart = _cells(row)
@@ -380,10 +384,10 @@ def few_text(records: Sequence[Record]) -> str:
         return ""
     number = len(tasks)
     known, better = (f"{50 - half:.0f}% to {50 + half:.0f}%" for half in (_half(number), _half(number * _ENOUGH)))
-    told = f"1 episode a task tells little ({counted(number, 'task')}): a rate of 50% is then known to {known} (95%)"
+    told = f"1 episode per task is few ({counted(number, 'task')}): the 95% interval of a 50% rate would be {known}"
     # Further seeds of a suite that pins its init state begin where the first did.
     pinned = any(record.protocol.get("init_state") is not None for record in records)
-    return told if pinned else f"{told}, and with --vla-episodes={_ENOUGH} to {better}"
+    return told if pinned else f"{told}; with --vla-episodes={_ENOUGH}, {better}"
 
 
 def _half(episodes: int) -> float:
@@ -393,31 +397,31 @@ def _half(episodes: int) -> float:
 
 
 def cost_notes(records: Sequence[Record]) -> list[str]:
-    """A line for each suite or test with costs: the mean, how many were charged, and the rate of safe success."""
+    """Return a line for each suite or test with costs: the mean, the charged episodes, the rate of safe success."""
     notes: list[str] = []
     for each in cost_summaries(records):
         excess = "" if each.excess == each.mean else f", {amount_text(each.excess)} beyond what is unavoidable"
         interval = "" if each.interval is None else f" {ends_text(each.interval)}"
         beyond = " beyond it" if excess else ""
-        # By all accounts together: it stands on the account that decides it, once for the same episodes.
+        # Safe success covers all accounts, so it is printed once, on the account that decides it.
         safe = f"; safe success {each.safe}/{each.episodes}, {each.safe / each.episodes:.1%}{interval}"
         notes.append(
-            f"cost of {each.name}{account_text(each.account)}: {amount_text(each.mean)} an episode{excess}, "
+            f"cost of {each.name}{account_text(each.account)}: {amount_text(each.mean)} per episode{excess}, "
             f"{each.charged} of {each.episodes} charged{beyond}{safe if each.decides else ''}"
         )
     return notes
 
 
 def _further_lines(records: Sequence[Record]) -> Iterator[str]:
-    """Of each suite and each test of the user's, the means of what others add to episodes; mostly nothing is."""
+    """Yield the means of metrics that other packages add, for each suite and each test of the user's."""
     about: dict[str, str] = {}
     asked: set[str] = set()
-    # What cannot be had of a package was told with the episodes.
+    # Packages that cannot be loaded were reported with the episodes.
     with suppress(VlaError):
         about = {name: each.about for name, each in extensions.metrics().items() if not each.on_request}
         asked = extensions.metrics().keys() - about.keys()
     found = {
-        # Of what was asked for by its name the paper's and the arm's numbers are in the report.
+        # Metrics requested by name are in the report, with the paper's and the arm's numbers.
         title: [each for each in further_means(some, about) if each.name.rpartition(".")[0] not in asked]
         for title, some in by_origin(records).items()
     }
@@ -431,21 +435,22 @@ def _counting_notes(repetition: Repetition, items: Sequence[RunItem]) -> list[st
     notes = []
     if repetition.picked is not None:
         episodes = sum(item.episode for item in items)
-        picked = f"{repetition.picked} picked {counted(episodes, 'episode')} by how they had ended"
-        note = f"{picked}: the rates are of these"
-        if number := len(repetition.earlier):
-            note += f"; for {number} the first record counts, which is of an earlier run"
-        if repetition.of_unknown_policy:
-            note += " (whether the policy is the same still is not known: where it is not, run all episodes)"
-        notes.append(note)
-    ran, otherwise = repetition.before
-    if ran:
-        notes.append(
-            f"{counted(ran, 'episode')} of these had run before, and {otherwise} ended otherwise then: reports and "
-            "exports over several runs count the first"
+        these = "only that one" if episodes == 1 else "only these"
+        note = (
+            f"{repetition.picked} selected {counted(episodes, 'episode')} by earlier outcome; the rates cover {these}"
         )
+        if number := len(repetition.earlier):
+            note += f". For {number} the result of the earlier run counts"
+        if repetition.of_unknown_policy:
+            note += " (run all episodes if the policy has changed since: its version is unknown)"
+        notes.append(note)
+    ran, changed = repetition.before
+    if ran:
+        has = "1 of these episodes already has" if ran == 1 else f"{ran} of these episodes already have"
+        outcome = f"{changed} with a different outcome" if changed else "the outcome is the same"
+        notes.append(f"{has} a result from an earlier run ({outcome}). Multi-run reports use the earlier result")
     if number := repetition.failed_at_first(items):
-        notes.append(f"{counted(number, 'episode')} failed at first and passed when run again: the first counts")
+        notes.append(f"{counted(number, 'episode')} failed at first and passed when run again; the first result counts")
     if text := repeats_text(repetition.repeats):
         notes.append(text)
     return notes
@@ -456,14 +461,14 @@ def _notes(records: Sequence[Record], run: Path, items: Sequence[RunItem], resum
     arrays = [run / record.arrays for record in records if record.arrays is not None]
     videos = [file for file in arrays if file.with_suffix(VIDEO_SUFFIX).exists()]
     if again := [record for record in records if record.attempt > 1]:
-        notes.append(f"{counted(len(again), 'episode')} ran again after an error, or as a process had died")
+        notes.append(f"{counted(len(again), 'episode')} ran again after an error or a crashed process")
     if len({record.policy_digest for record in records} - {None}) > 1:
-        notes.append("these records are of more than one version of the policy: its file was changed meanwhile")
+        notes.append("these records come from more than one version of the policy: its file changed during the run")
     if simulators := of_several_simulators(records):
         notes.append(simulators)
     if videos:
         notes.append(f"{counted(len(videos), 'video')} in {_shown(run)}")
-    # What succeeded and cost too much (--vla-max-cost) has been measured: the first record counts, run again or not.
+    # An episode that succeeded and cost too much (--vla-max-cost) is measured: its first record counts in any case.
     costly = [item for item in items if item.status == FAILED and item.of_suite and item.outcome == "success"]
     if left := [item for item in items if item.is_left and item not in costly]:
         missing, errors = sum(item.status is None for item in left), sum(item.is_error for item in left)
@@ -474,13 +479,13 @@ def _notes(records: Sequence[Record], run: Path, items: Sequence[RunItem], resum
     if decided := sum(item.status == DECIDED for item in items):
         told = f"{decided} of {counted(sum(item.episode for item in items), 'episode')}"
         notes.append(
-            f"{told} skipped: the gate had decided their groups; rates of what ran are off, as outcomes stopped it"
+            f"{told} skipped: the gate had already decided. The success rates are biased because the run stopped early"
         )
     return [*notes, f"records: {_shown(run.parent)}, run {run.name}"]
 
 
 def _aligned(rows: Sequence[RateRow], width: int | None, whole_names: bool) -> list[str]:
-    """Names to the left, numbers to the right; what does not fit beside its row stands below it."""
+    """Align names left and numbers right; cells that do not fit beside their row go below it."""
     table = [list(_HEADER), *map(list, map(_cells, rows))]
     below: list[list[str]] = [[] for _ in table]
     for name in _FURTHER:
@@ -488,7 +493,7 @@ def _aligned(rows: Sequence[RateRow], width: int | None, whole_names: bool) -> l
         if not any(cells[column] for cells in table[1:]):
             for cells in table:
                 cells.pop(column)
-    # What is in no rate goes first.
+    # The column of episodes in no rate is the first to move below its row.
     for name in [name for name in reversed(_FURTHER) if name in table[0]]:
         column = table[0].index(name)
         widths = _widths(table)

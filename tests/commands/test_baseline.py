@@ -96,9 +96,9 @@ def test_nothing_is_overwritten_and_update_says_what_changes(alone: None, capsys
     told = " ".join(out.split())
     for part in (
         "added: 1 case: libero_goal/turn_on_the_stove[light.diffuse-L2-seed0]",
-        "gone: 1 case: libero_goal/turn_on_the_stove[seed0]",
+        "removed: 1 case: libero_goal/turn_on_the_stove[seed0]",
         "succeed now: 1 case: libero_goal/turn_on_the_stove[seed8]",
-        "end as before by another trajectory: 8 cases",
+        "same outcome, different trajectory: 8 cases",
         "replan length differs (baseline not recorded, run 5; 9 cases): querying",
         "libero_goal: 8/10 = 80.0% before, none now",
     ):
@@ -137,7 +137,7 @@ def test_what_would_mislead_is_refused(alone: None, capsys: pytest.CaptureFixtur
     write("part", ten(), planned=2, end="stopped")
     told = call(capsys, "save", code=1)
     assert "run part has 10 of 12 episodes: pytest --vla-resume=part runs the rest" in told
-    assert "--allow-unfinished goes by what there is all the same" in told
+    assert "Use --allow-unfinished to continue with the episodes that ran" in told
     write("broken", [*ten()[:9], record_of(9, "error")])
     assert "1 episode broke (policy-raised)" in call(capsys, "save", code=1)
     assert not FILE.exists()
@@ -145,7 +145,7 @@ def test_what_would_mislead_is_refused(alone: None, capsys: pytest.CaptureFixtur
     assert "note: 1 episode broke" in out
     assert "1 error" in out
     write("picked", ten()[8:], picked="--lf")
-    assert "picked (--lf): it ran only what earlier runs had picked" in call(
+    assert "picked (--lf): only episodes selected by their earlier outcome" in call(
         capsys, "save", "picked", "-o", "x", "--allow-unfinished", code=1
     )
     write("running", ten(), end="")

@@ -146,11 +146,11 @@ def test_what_was_found_until_it_is_stopped_is_kept(
     assert "stopped: what was found until then is here" in out
     before = len(read_cases(here / "fuzz_cases.toml"))
     (name,) = (each.name for each in (here / ".vla" / "searches").iterdir())
-    assert f"`pytest-vla fuzz --resume={name}` goes on" in out
+    assert f"`pytest-vla fuzz --resume={name}` continues the search" in out
     monkeypatch.setattr(Trials, "__call__", real)
     code, out, _ = fuzz(capsys, "--resume")
     assert code == 0
-    assert "goes on" not in out
+    assert "continues the search" not in out
     assert len(read_cases(here / "fuzz_cases.toml")) == 2 >= before > 0
 
 
@@ -211,7 +211,7 @@ def test_time_that_is_over_ends_a_search_that_can_be_gone_on_with(
     options = ("--vla-model=planted:policy", "--vla-tasks=turn_on_the_stove", "--dimensions=action")
     code, out, _ = fuzz(capsys, *options, "--hours=0.01")
     assert code == 0
-    assert "its time is over: what was found until then is here" in out
+    assert "time limit reached: results so far above" in out
     assert "--resume=" in out
 
 

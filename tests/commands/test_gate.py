@@ -48,7 +48,7 @@ def test_a_run_that_does_the_same_passes(capsys: pytest.CaptureFixture[str]) -> 
     assert out.splitlines()[-1] == "gate: no worse (margin 5 points, alpha 5% per side)"
     assert "libero_goal[benign]    100.0%  100.0%    +0.0  [-3.0, +3.0]  0/100   0/100  no worse" in out
     assert "random (policy dddddddd) against random of baseline.vla.json" in out
-    assert "compared: the same cases; bounds are each way at 5%, over these tasks" in out
+    assert "compared: the same cases; bounds at 5% per side, over these tasks" in out
 
 
 def test_a_regression_fails_and_names_what_was_lost(capsys: pytest.CaptureFixture[str]) -> None:
@@ -75,7 +75,7 @@ def test_undecided_passes_unless_more_is_required(capsys: pytest.CaptureFixture[
     write("new", episodes(3))
     out, _ = call(capsys)
     assert out.splitlines()[-1].startswith("gate: undecided")
-    assert "To decide, start a new comparison of" in " ".join(out.split())
+    assert "To decide, start a new comparison with about" in " ".join(out.split())
     call(capsys, "--require=no-worse", code=1)
     call(capsys, "--require=better", code=1)
 
@@ -99,7 +99,7 @@ def test_any_loss_that_is_shown_is_a_regression_where_it_is_asked_for(capsys: py
     kept()
     write("new", episodes(6))
     out, _ = call(capsys)
-    assert "a loss of 6 points is shown, but not that it exceeds the margin of 5 points" in " ".join(out.split())
+    assert "a loss of 6 points is significant, but not shown to exceed the margin of 5 points" in " ".join(out.split())
     assert out.splitlines()[-1] == "gate: undecided (margin 5 points, alpha 5% per side)"
     out, _ = call(capsys, "--regression=any", code=1)
     assert out.splitlines()[-1] == "gate: regression (margin 5 points, alpha 5% per side, any loss is a regression)"
@@ -247,7 +247,7 @@ def test_errors_are_judged_and_not_refused(capsys: pytest.CaptureFixture[str]) -
     assert out.splitlines()[-1].startswith("gate: undecided")
     told = "errors: undecided if they count as failures, no worse if they count as successes"
     assert told in " ".join(out.split())
-    assert "not counted: 10 of the run, 0 of the baseline" in out
+    assert "not counted (errors, invalid): 10 in the run, 0 in the baseline" in out
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def test_it_says_how_many_episodes_a_group_takes(capsys: pytest.CaptureFixture[s
     assert "margin 5 points, alpha 5% per side, 1 group" in " ".join(out.split())
     row = next(line for line in out.splitlines() if line.startswith("libero_goal[benign]  "))
     assert row.split()[1:3] == ["10", "90.0%"]
-    assert "100 episodes, as the baseline has, tell that an equal policy is no worse in" in out
+    assert "100 episodes, as in the baseline: an equal policy is found no worse in" in out
     table = json.loads(call(capsys, "--json")[0])
     group = table["groups"]["libero_goal[benign]"]
     assert f"{group['no_worse'][0]:,}, {group['no_worse'][1]:,}" in row

@@ -72,7 +72,7 @@ def test_a_loss_that_is_shown_is_a_regression_beyond_the_margin_or_where_any_is(
     assert group.p_worse is not None
     assert group.p_worse < 0.001
     assert (group.verdict, group.shown_loss) == ("no worse", True)
-    assert loss_text(group, Terms()) == "a loss of 3 points is shown, and is within the margin"
+    assert loss_text(group, Terms()) == "a loss of 3 points is significant but within the margin"
     assert only(judged([True] * 1000, new, Terms(margin=1.0))).verdict == "regression"
     any_loss = only(judged([True] * 1000, new, Terms(regression="any")))
     assert (any_loss.verdict, any_loss.shown_loss) == ("regression", False)
@@ -82,7 +82,7 @@ def test_a_loss_that_may_or_may_not_exceed_the_margin_is_undecided_and_named() -
     new = [True] * 94 + [False] * 6
     group = only(judged([True] * 100, new))
     assert (group.verdict, group.shown_loss, group.is_judged) == ("undecided", True, True)
-    assert "not that it exceeds the margin of 5 points" in loss_text(group, Terms())
+    assert "not shown to exceed the margin of 5 points" in loss_text(group, Terms())
     assert only(judged([True] * 100, new, Terms(regression="any"))).verdict == "regression"
 
 

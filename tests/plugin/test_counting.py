@@ -68,7 +68,7 @@ def test_reruns_turn_no_failure_into_a_success(
     result.stdout.fnmatch_lines(
         [
             "libero_goal * 4 * 2/4 *50.0%*",
-            "2 episodes failed at first and passed when run again: the first counts",
+            "2 episodes failed at first and passed when run again; the first result counts",
             "3 repeats of 2 episodes, whose first record counts: 2 (66.7%) ended differently, 3 (100.0%) with *",
             "libero_goal: 2/4 = 50.0% * < 90%",
             "vla: failed (--vla-min-success=90%): libero_goal below 90%",
@@ -96,7 +96,7 @@ def test_a_run_of_which_everything_passed_in_the_end_fails_where_something_faile
     result = again(*STOVE, MODEL, "--vla-seeds=0-1", "--reruns=1", "-q")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
-        ["vla: 1/2 success, 50.0% *", "1 episode failed at first and passed when run again: the first counts"]
+        ["vla: 1/2 success, 50.0% *", "1 episode failed at first and passed when run again; the first result counts"]
     )
     draws("fs", "s")
     assert again(*STOVE, MODEL, "--vla-seeds=0-1", "--reruns=1", "--vla-min-success=0.5").ret == 0
@@ -142,7 +142,7 @@ def test_of_the_users_own_tests_the_first_counts_too(
     result.stdout.fnmatch_lines(
         [
             "test_mine.py::test_it * 3 * 2/3 *",
-            "1 episode failed at first and passed when run again: the first counts",
+            "1 episode failed at first and passed when run again; the first result counts",
             "1 failed test: `*pytest --vla-resume=* runs just these",
         ]
     )
@@ -291,7 +291,10 @@ def test_a_resumed_run_repeats_errors_and_own_tests_whose_first_episode_counts(
     result.assert_outcomes(passed=2)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
-        ["test_mine.py::test_it * 3 * 2/3 *", "1 episode failed at first and passed when run again: the first counts"]
+        [
+            "test_mine.py::test_it * 3 * 2/3 *",
+            "1 episode failed at first and passed when run again; the first result counts",
+        ]
     )
     # That of the error is not kept.
     for record in attempts(project):
@@ -328,16 +331,19 @@ def test_an_episode_that_another_plugin_runs_again_after_a_crash_is_handed_out_o
     result.assert_outcomes(passed=4)
     assert result.ret == 0
     assert {record.seed: record.attempt for record in attempts(project)} == {0: 1, 1: 2, 2: 1, 3: 1}
-    result.stdout.fnmatch_lines(["1 episode ran again after an error, or as a process had died"])
+    result.stdout.fnmatch_lines(["1 episode ran again after an error or a crashed process"])
 
 
 def test_a_run_of_everything_says_what_had_run_before(vla: Run, draws: Callable[..., None]) -> None:
     draws("fs", "s", "f")
     first = vla(*STOVE, MODEL, "--vla-seeds=0-2")
-    assert "had run before" not in first.stdout.str()
+    assert "from an earlier run" not in first.stdout.str()
     again = vla(*STOVE, MODEL, "--vla-seeds=0-2")
     again.stdout.fnmatch_lines(
-        ["libero_goal * 3 * 2/3 *", "3 episodes of these had run before, and 1 ended otherwise then: reports and *"]
+        [
+            "libero_goal * 3 * 2/3 *",
+            "3 of these episodes already have a result from an earlier run (1 with a different outcome)*",
+        ]
     )
 
 
@@ -399,6 +405,6 @@ def test_seeds_that_share_a_start_are_one_observation(vla: Run, project: pytest.
 
 def test_one_episode_a_task_is_said_to_tell_little(vla: Run) -> None:
     alone = vla("--vla-suite=libero_goal", "--vla-model=policies:straight")
-    alone.stdout.fnmatch_lines(["1 episode a task tells little (10 tasks): * 24% to 76% (95%), *=10 to 40% to 60%"])
+    alone.stdout.fnmatch_lines(["1 episode per task is few (10 tasks): * 24% to 76%; *=10, 40% to 60%"])
     more = vla(*STOVE, "--vla-model=policies:straight", "--vla-seeds=0-1")
-    more.stdout.no_fnmatch_line("*tells little*")
+    more.stdout.no_fnmatch_line("*per task is few*")

@@ -163,10 +163,10 @@ def test_looks_at_a_baseline_are_counted(
 
 @pytest.mark.usefixtures("base")
 def test_the_smallest_drop_that_is_found_is_told_before_the_first_episode(vla: Run) -> None:
-    about = "vla: smallest drop that is found in 80% of runs like this one"
+    about = "vla: this run can detect"
     result = vla(*STOVE, ALL, BASELINE)
     (line,) = (line for line in result.stdout.lines if line.startswith(about))
-    drop = re.fullmatch(rf"{about} \(simulated from the baseline\): libero_goal\[benign\] (\d+) points", line)
+    drop = re.fullmatch(rf"{about} a drop of (\d+) points or more \(80% power, simulated from the baseline\)", line)
     assert drop is not None, line
     # Five of ten have to be lost for p = 1/32: of 55 to 65% lost that is seen in four of five runs.
     assert 50 <= int(drop[1]) <= 70
@@ -174,10 +174,10 @@ def test_the_smallest_drop_that_is_found_is_told_before_the_first_episode(vla: R
         place for place, each in enumerate(result.stdout.lines) if each.startswith("vla: gate plan: ")
     )
     few = vla(*STOVE[:2], "--vla-episodes=4", ALL, BASELINE)
-    few.stdout.fnmatch_lines([f"{about} (simulated from the baseline): libero_goal[[]benign[]] none"])
+    few.stdout.fnmatch_lines([f"{about} no drop (80% power, simulated from the baseline)"])
     assert about not in vla(*STOVE, ALL, BASELINE, "-q").stdout.str()
     other = vla(*STOVE[:2], "--vla-seeds=30-39", ALL, BASELINE)
-    other.stdout.fnmatch_lines([f"{about}: not known, as no case of it is in the baseline"])
+    other.stdout.fnmatch_lines(["vla: detectable drop: unknown, as no case of this run is in the baseline"])
 
 
 @pytest.mark.usefixtures("base")
@@ -251,7 +251,7 @@ def test_measures_beside_success_fail_the_run_too(
     assert "### gate: steps of libero\\_goal\\[benign\\] regression" in (project.path / "out.md").read_text()
     assert main(["report", "last", "-o", "page.html"]) == 0
     page = (project.path / "page.html").read_text()
-    assert "failed by steps of libero_goal[benign] regression, no-regression is required" in page
+    assert "failed by steps of libero_goal[benign] regression; no-regression required" in page
     assert "beside success: mean differences of pairs" in page
     code, told = afterwards(capsys, "--margin=60", "--measure=steps", "--json")
     assert code == 1

@@ -48,7 +48,7 @@ def test_the_last_failed_three_times_do_not_change_the_rate(
         result.stdout.fnmatch_lines(
             [
                 f"libero_goal * {picked} * 0/{picked} * 0.0%*",
-                f"--lf picked {picked} episodes by how they had ended: the rates are of these; for {picked} the *",
+                f"--lf selected {picked} episodes by earlier outcome; the rates cover only these. For {picked} the *",
                 *([f"{passed} episode* failed at first and passed when run again*"] if passed else []),
                 f"{picked} repeats of {picked} episodes, * {passed} (*) ended differently, {picked} (100.0%) *",
                 f"libero_goal: 0/{picked} = 0.0% * < 50%",
@@ -84,7 +84,7 @@ def test_a_changed_policy_starts_afresh(vla: Run, project: pytest.Pytester, draw
     draws("s", "s", "f")
     project.makepyfile(drawing=f"{DRAWING}\n# mended\n")
     result = vla(*STOVE, MODEL, "--vla-seeds=0-2", "--lf")
-    result.stdout.fnmatch_lines(["libero_goal * 2 * 1/2 *", "--lf picked 2 episodes * the rates are of these"])
+    result.stdout.fnmatch_lines(["libero_goal * 2 * 1/2 *", "--lf selected 2 episodes * the rates cover only these"])
     result = vla(*STOVE, MODEL, "--vla-seeds=0-2", "--lf")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
 
@@ -103,16 +103,14 @@ def test_a_full_run_shows_its_own_records(vla: Run, project: pytest.Pytester, dr
     vla(*STOVE, MODEL, "--vla-seeds=0-2", "--cache-clear")
     result = vla(*STOVE, MODEL, "--vla-seeds=0-2", "--lf")
     result.assert_outcomes(passed=3)
-    assert "picked" not in result.stdout.str()
+    assert "by earlier outcome" not in result.stdout.str()
 
 
 def test_of_a_policy_of_unknown_content_the_first_counts_and_it_is_told(vla: Run) -> None:
     """As of one that a server has."""
     vla(*STOVE, "--vla-model=random", "--vla-seeds=0-2")
     result = vla(*STOVE, "--vla-model=random", "--vla-seeds=0-2", "--lf")
-    result.stdout.fnmatch_lines(
-        ["--lf picked * (whether the policy is the same still is not known: where it is not, *"]
-    )
+    result.stdout.fnmatch_lines(["--lf selected * (run all episodes if the policy has changed since: *"])
     result = vla(*STOVE, "--vla-model=random", "--vla-seeds=0-2")
     assert "first record counts" not in result.stdout.str()
 
@@ -121,11 +119,13 @@ def test_step_by_step_a_failure_stays_one(vla: Run, draws: Callable[..., None]) 
     draws("ss", "fs", "ss")
     arguments = (*STOVE, MODEL, "--vla-seeds=0-2", "--sw")
     result = vla(*arguments)
-    assert "picked" not in result.stdout.str()
+    assert "by earlier outcome" not in result.stdout.str()
     result = vla(*arguments)
     result.assert_outcomes(passed=2, deselected=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["libero_goal * 2 * 1/2 *", "--sw picked 2 episodes *; for 1 the first record counts*"])
+    result.stdout.fnmatch_lines(
+        ["libero_goal * 2 * 1/2 *", "--sw selected 2 episodes *. For 1 the result of the earlier run counts*"]
+    )
 
 
 def test_own_tests_that_failed_last_time(vla: Run, project: pytest.Pytester, draws: Callable[..., None]) -> None:
@@ -143,10 +143,10 @@ def test_own_tests_that_failed_last_time(vla: Run, project: pytest.Pytester, dra
     result = vla("test_mine.py", MODEL, "--lf")
     result.assert_outcomes(passed=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["1 episode failed at first and passed when run again: the first counts"])
+    result.stdout.fnmatch_lines(["1 episode failed at first and passed when run again; the first result counts"])
     project.makepyfile(test_mine=test.replace("rollout.success", "not rollout.success"))
     vla("test_mine.py", "--vla-model=policies:straight", "--cache-clear").assert_outcomes(failed=1)
     project.makepyfile(test_mine=test)
     result = vla("test_mine.py", "--vla-model=policies:straight", "--lf")
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["--lf picked 1 episode *", "1 repeat of 1 episode, *"])
+    result.stdout.fnmatch_lines(["--lf selected 1 episode *", "1 repeat of 1 episode, *"])

@@ -75,7 +75,7 @@ def test_they_are_kept_with_every_episode(vla: Run, project: pytest.Pytester, wo
     # Once a run three sessions that are no episode's: what each wish costs.
     wishes = (project.path / "wishes.txt").read_text().splitlines()
     assert sorted(wishes) == ["0 False", "0 True", "4 False", "4 True", "4 True"]
-    result.stdout.fnmatch_lines(["price of metrics, ms a control step*", "asking for samples*"])
+    result.stdout.fnmatch_lines(["cost of metrics, ms per control step*", "asking for samples*"])
     result.stdout.fnmatch_lines(["computing execution_variability*", "asking: medians of 6 *"])
 
 

@@ -96,7 +96,7 @@ def test_an_episode_whose_server_was_away_for_a_moment_runs_again(vla: Run, proj
     with serving(infer) as server:
         result = vla(*GOAL, f"--vla-model=openpi:127.0.0.1:{server.port}")
     result.assert_outcomes(passed=EPISODES)
-    result.stdout.fnmatch_lines(["1 episode ran again after an error, or as a process had died"])
+    result.stdout.fnmatch_lines(["1 episode ran again after an error or a crashed process"])
     assert sorted(record.attempt for record in records(project).values()) == [*([1] * (EPISODES - 1)), 2]
 
 

@@ -55,5 +55,5 @@ def test_of_an_item_that_another_plugin_runs_again_the_first_attempt_counts(
     assert (record.outcome, record.steps) == ("failure", 300)
     trajectory = load_trajectory(project.path / ".vla" / record.run / str(record.arrays))
     assert digest_of(record.outcome, record.steps, record.literals, trajectory) == record.digest, "one attempt's"
-    result.stdout.fnmatch_lines(["libero_goal * 1 * 0/1 *", "1 episode failed at first and passed when run again: *"])
+    result.stdout.fnmatch_lines(["libero_goal * 1 * 0/1 *", "1 episode failed at first and passed when run again; *"])
     assert vla("--vla-resume", workers).ret == pytest.ExitCode.TESTS_FAILED

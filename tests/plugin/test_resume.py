@@ -95,7 +95,7 @@ def test_errors_run_again_and_nothing_else(vla: Run, project: pytest.Pytester, w
     assert outcomes(project) == {0: "success", 1: "success", 2: "success", 3: "failure", 4: "success"}
     result.stdout.fnmatch_lines(
         [
-            f"vla: 1 episode of libero_goal with breaking:policy*run {name} goes on, 4 kept",
+            f"vla: 1 episode of libero_goal with breaking:policy*; resuming run {name}, 4 kept",
             "libero_goal * 5 * 4/5 *80.0%*",
         ]
     )
@@ -264,7 +264,7 @@ def test_a_policy_that_was_changed_meanwhile_is_told(vla: Run, project: pytest.P
     vla(*STOVE, MODEL, "--vla-seeds=0,2")
     project.makepyfile(breaking=BREAKING.replace("episode.seed == 2", "False"))
     result = vla("--vla-resume")
-    result.stdout.fnmatch_lines(["*more than one version of the policy: its file was changed meanwhile"])
+    result.stdout.fnmatch_lines(["*more than one version of the policy: its file changed during the run"])
 
 
 def test_the_command_that_is_shown_works_as_typed(vla: Run, project: pytest.Pytester) -> None:

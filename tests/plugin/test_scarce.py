@@ -40,10 +40,10 @@ def test_in_the_line_and_at_the_end(vla: Run, project: pytest.Pytester) -> None:
         r"^vla 5/30: success [^\n]*; device 80% busy, mean batch 1\.0; cores 1[01]% busy$", text, re.MULTILINE
     ), text
     assert (
-        "device 80% busy, mean batch 1.0; cores 10% busy: a call takes 400 ms, a worker computes 100 ms between "
-        "questions, 100 ms between episodes\n"
+        "bottleneck: none (device 80% busy, mean batch 1.0; cores 10% busy); a call takes 400 ms, a worker "
+        "computes 100 ms between questions, 100 ms between episodes\n"
     ) in text
-    assert re.search(r"^-n \d would take about 0\.\d+x the time$", text, re.MULTILINE), text
+    assert re.search(r"^-n \d would save about \d+% of the time$", text, re.MULTILINE), text
 
 
 def test_nothing_with_q(vla: Run, project: pytest.Pytester) -> None:

@@ -51,7 +51,7 @@ def test_a_process_that_dies_is_started_again_and_its_open_episodes_run_again(
     result.stdout.fnmatch_lines(
         ["vla: the policy's process ended with SIGKILL; it is restarted, and its open episodes run again"]
     )
-    result.stdout.re_match_lines([rf"{attempts.count(2)} episodes? ran again after an error, or as a process had died"])
+    result.stdout.re_match_lines([rf"{attempts.count(2)} episodes? ran again after an error or a crashed process"])
 
 
 @pytest.mark.slow

@@ -44,7 +44,7 @@ def test_benign_twins_probes_and_words_have_rows_of_their_own(vla: Run, workers:
         "turn_on_the_stove": "0/2",
     }
     assert lines[1] == "libero_goal"
-    assert any(re.fullmatch(r"more of it: `pytest-vla report \.vla/\S+`", line) for line in lines)
+    assert any(re.fullmatch(r"Full report: `pytest-vla report \.vla/\S+`", line) for line in lines)
     assert max(map(len, lines)) <= 80
 
 
@@ -71,11 +71,11 @@ def test_libero_para_gives_table_3s_row_and_resumed_too(
     assert done[title + 1].split() == ["suite", "n", "SR", "PRIDE", "overestimation"]
     assert done[title + 2].split()[:3] == ["libero_para", "3", "0.0"]
     assert done[title + 3].startswith("PRIDE at alpha 0.5 by published libero-para csv ")
-    (little,) = [line for line in done if "tells little" in line]
+    (little,) = [line for line in done if "per task is few" in line]
     assert "--vla-episodes" not in little, "more seeds would repeat the same start"
-    assert any(line.startswith("more of it: ") for line in stopped)
+    assert any(line.startswith("Full report: ") for line in stopped)
     # The command does what it says.
-    (command,) = [line for line in done if line.startswith("more of it: ")]
+    (command,) = [line for line in done if line.startswith("Full report: ")]
     (name,) = run_names(project.path / ".vla")
     program, verb, folder, option = shlex.split(command.partition("`")[2].rstrip("`"))
     assert (program, verb, folder) == ("pytest-vla", "report", f".vla/{name}")

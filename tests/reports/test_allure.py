@@ -1,4 +1,4 @@
-"""What is said of episodes for Allure, without Allure."""
+"""Values of episodes for Allure, without Allure."""
 
 import re
 from dataclasses import replace
@@ -11,7 +11,7 @@ from tests.support.records import record_of
 
 
 def matched(status: str, message: str) -> list[str]:
-    """The names of the categories that a result of this status and message is in."""
+    """Return the names of the categories that match a result of this status and message."""
     return [
         each["name"]
         for each in categories()

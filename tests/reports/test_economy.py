@@ -23,7 +23,7 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def experts(seed: int) -> tuple[Record, Trajectory]:
-    """A success of the expert's without the metric, whose hand goes half a metre."""
+    """Return a success of the expert's without the metric, whose hand moves half a metre."""
     rows = np.zeros((11, 3))
     rows[:, 0] = np.linspace(0, 0.5, 11)
     return varied("", True, seed=seed, policy="expert"), Trajectory(rows, rows, rows, np.zeros((10, 7)))

@@ -85,7 +85,7 @@ def test_accounts_of_costs_are_never_in_one_column() -> None:
 
 
 def test_parquet_has_types_whatever_the_values() -> None:
-    """Files of different runs go together: a column of nulls has the type that it has elsewhere."""
+    """Check that files of different runs go together: a column of nulls keeps its type."""
     charged = dataclasses.replace(RECORD, costs=(Charge("force", 1, 1),))
     types = {field.name: str(field.type) for field in parquet([charged]).schema}
     assert {types[name] for name in ("schema", "seed", "steps", "success_step", "replan", "seeds.run")} == {"int64"}
@@ -164,7 +164,7 @@ def test_csv_has_plain_line_ends() -> None:
 
 
 def test_halves_of_characters_are_written_as_escapes() -> None:
-    """Of a file name that is no UTF-8, in a message."""
+    """Check a message with a file name that is not UTF-8."""
     record = dataclasses.replace(RECORD, message="\udcff")
     assert csv_rows([record])[0]["message"] == parquet([record])["message"].to_pylist()[0] == r"\udcff"
 

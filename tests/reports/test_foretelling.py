@@ -59,7 +59,7 @@ def test_a_table_by_metric_and_moment() -> None:
     assert "1 of 13 episodes are of a robot that stood still" in text
     assert "5 and 8 at 10%, 5 and 4 at 25%" in text
     assert "token_entropy.paper" not in text
-    assert "these are 3 comparisons, of metrics and moments: the best of them is picked by eye" in text
+    assert "3 comparisons of metrics and moments: the best of them, picked by eye" in text
 
 
 def test_it_is_a_part_of_the_report(capsys: pytest.CaptureFixture[str]) -> None:
@@ -177,7 +177,7 @@ def test_each_row_has_its_own_counts() -> None:
 
 
 def test_step_budgets_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
-    """A clock, which knows the budget alone, would foretell: all of the longer budget fail."""
+    """Check that a clock, which knows only the budget, predicts nothing: all episodes of the longer budget fail."""
     episodes = []
     for seed in range(16):
         short = seed < 8

@@ -54,7 +54,7 @@ def test_files_that_are_gone_are_said_once(capsys: pytest.CaptureFixture[str]) -
         file.unlink()
     report()
     told = " ".join(capsys.readouterr().out.split())
-    assert "Does it foretell failure?" in told
+    assert "Failure prediction." in told
     assert "4 trajectory files with the series cannot be read, and the episodes are in no number: .vla/a-run/" in told
     (model,) = models_of(capsys)
     assert model["foretelling"] == []

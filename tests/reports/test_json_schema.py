@@ -35,7 +35,7 @@ def varied(seed: int, outcome: str) -> Record:
 
 @pytest.fixture
 def table(tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    """The report of a run with variations, twins, costs, errors and a number that others keep."""
+    """Return the report of a run with variations, twins, costs, errors and a metric of another package."""
     monkeypatch.chdir(tmp_path)
     force = Charge("force", 2.5, step=3, account="paper", kind="instant", bodies=("vase", "hand"), force=4.0)
     more: dict[str, Any] = {"metrics": {"way": 1.5}, "costs": (force,)}
@@ -48,7 +48,7 @@ def table(tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 
 
 def wrong_ones(table: Any, schema: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """The places of a table, each with what is not to stand there; `...`: nothing is to stand there no more."""
+    """Yield places of a table, each with a wrong value, or with `...` if the place is to be removed."""
     if isinstance(table, dict):
         for key, value in table.items():
             yield (*at, key), ...

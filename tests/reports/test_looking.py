@@ -42,7 +42,7 @@ def moved(record: Record, path: np.ndarray) -> Episode:
 
 
 def run_of(goes: bool = True, with_wrist: int = 10, seeds: int = 10) -> list[Episode]:
-    """Seeds of one task, with paths: seen as they are, without the object, and without the wrist's pictures."""
+    """Return seeds of one task, with paths: seen as they are, without the object, and without the wrist's pictures."""
     found = []
     for seed in range(seeds):
         end = np.array(PLACE) + 0.02 * np.sin(seed)
@@ -65,20 +65,20 @@ def told(records: Sequence[Record | Episode]) -> str:
 
 def test_it_is_told_in_words_what_a_policy_does_that_does_not_look() -> None:
     text = told(run_of(goes=True))
-    assert "With what it should fetch taken away, its path was the usual one in 10/10 [72%, 100%]" in text
-    assert "its hand went where that would have been in 9/9 [70%, 100%]: mostly it does not look" in text
-    assert "Without the wrist's pictures it did the task in 10/10 [72%, 100%], and seeing them in 9/10" in text
-    assert "that it needs them is not shown" in text
+    assert "With the target object removed, the hand took its usual path in 10/10 [72%, 100%]" in text
+    assert "the hand went to the object's usual place in 9/9 [70%, 100%]: the policy mostly ignores" in text
+    assert "Without the wrist's pictures the policy succeeded in 10/10 [72%, 100%], with them in 9/10" in text
+    assert "no evidence that it needs them" in text
     assert "Probes are in no success rate" in text
 
 
 def test_and_what_one_does_that_looks_and_needs_its_wrist() -> None:
     text = told(run_of(goes=False, with_wrist=0))
-    assert "its path was the usual one in 0/10 [0%, 28%]" in text
-    assert "in 0/9 [0%, 30%]: mostly it looks whether it is there" in text
-    assert "Without the wrist's pictures it did the task in 0/10 [0%, 28%], and seeing them in 9/10" in text
+    assert "the hand took its usual path in 0/10 [0%, 28%]" in text
+    assert "in 0/9 [0%, 30%]: the policy mostly checks whether it is there" in text
+    assert "Without the wrist's pictures the policy succeeded in 0/10 [0%, 28%], with them in 9/10" in text
     assert "it needs them" in text
-    assert "not shown" not in text
+    assert "no evidence" not in text
 
 
 def test_the_whole_report(capsys: pytest.CaptureFixture[str]) -> None:
@@ -90,7 +90,7 @@ def test_the_whole_report(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_few_episodes_determine_nothing() -> None:
-    assert "whether it looks is not determined" in told(run_of(seeds=2))
+    assert "not determined whether the policy looks" in told(run_of(seeds=2))
 
 
 def test_json_has_every_number(capsys: pytest.CaptureFixture[str]) -> None:

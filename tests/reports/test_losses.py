@@ -1,4 +1,4 @@
-"""Where success was lost, in words: how much is shown, what is left out, and that nothing breaks out of its place."""
+"""Lost success, in words: how much is shown, what is left out, and that nothing breaks out of its place."""
 
 from pytest_vla.gate.baseline import baseline_of
 from pytest_vla.gate.losses import Flip
@@ -8,7 +8,7 @@ from tests.support.varied import varied
 
 
 def judged(tasks: int = 12, lost: int = 2, gained: int = 1) -> GateJudgement:
-    """Of each task five seeds, of which the first are lost and the last gained."""
+    """Return a judgement of tasks with five seeds each, of which the first are lost and the last gained."""
     sides = [
         baseline_of(
             varied("", (seed < 4) if is_baseline else lost <= seed < 4 + gained, task=f"task_{task:02}", seed=seed)

@@ -1,4 +1,4 @@
-"""Which paths are laid over each other: by type, at most so many, and no task pushes another out."""
+"""The paths in an overlay: by type, up to a limit shared by the tasks."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ def block_of(title: str, tasks: Sequence[TaskFailures]) -> PageBlock | None:
 
 
 def path(record: Record) -> np.ndarray:
-    """Successes go one way, failures of odd seeds another."""
+    """Return a path: successes go one way, failures of odd seeds another."""
     end = 0.3 if record.outcome == "success" or record.seed % 2 == 0 else -0.3
     rows = np.linspace([0.0, 0.0, 1.0], [0.3, end, 1.0 + record.seed % 7 / 1e3], 60)
     return np.asarray(rows)

@@ -63,7 +63,7 @@ def test_a_text_is_one_cell_of_csv_and_no_formula(one: str, other: str) -> None:
 
 
 def printed_by_latex(source: str) -> str:
-    """What LaTeX prints of an escaped text."""
+    """Return the text that LaTeX prints for an escaped text."""
     commands = {
         "textbackslash": "\\",
         "textasciitilde": "~",

@@ -9,8 +9,7 @@ from tests.support.dataset_runs import PLATE, STEPS, STOVE, Kept, record_run
 
 @pytest.fixture(scope="session")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
-    """Three episodes that came to their end, one of them under a variation, told by a text that is hard to write, and
-    one that succeeded, as its record has it; a fourth broke."""
+    """Return a run with a text that is hard to write, a variation, a recorded success, and an episode that broke."""
     results = tmp_path_factory.mktemp("kept") / ".vla"
     cases = [(PLATE, 1, ""), (STOVE, 3, ""), (STOVE, 0, "camera.azimuth-L2"), (STOVE, 2, "")]
     changes: dict[int, dict[str, Any]] = {

@@ -1,4 +1,4 @@
-"""Which episodes make a data set, and what is said where they make none."""
+"""The episodes that make a data set, and the errors if there are none."""
 
 import dataclasses
 from pathlib import Path

@@ -30,7 +30,7 @@ Export = Callable[..., Path]
 
 @pytest.fixture(scope="module")
 def export(kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> Export:
-    """The kept run as a data set, made once of each kind."""
+    """Export the stored run as a data set, once of each kind."""
     made: dict[Any, Path] = {}
 
     def exported(pictures: str, most_mb: tuple[float, float] = (100, 200)) -> Path:
@@ -48,7 +48,7 @@ def export(kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> Export:
 
 @pytest.fixture(scope="module")
 def seen(kept: Kept) -> list[Seen]:
-    """What the policy saw and did in the whole data set, in its order."""
+    """Return the observations and actions of the whole data set, in order."""
     # By the suite's order of tasks, then as they are before what is varied.
     ended = [
         f"tabletop/{STOVE}[seed2]",

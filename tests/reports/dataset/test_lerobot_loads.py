@@ -24,7 +24,7 @@ CAMERAS = ("agentview", "wrist")
 
 @pytest.fixture(autouse=True)
 def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """What cannot be found here is not looked for elsewhere."""
+    """Keep packages from looking for files on the network."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
     mend_torchvision()
@@ -46,8 +46,10 @@ def loaded(folder: Path, **options: Any) -> Any:
 
 
 def decode(video: Path, timestamps: list[float], tolerance: float, backend: str | None = None) -> Any:
-    """lerobot's own needs torchcodec with FFmpeg's libraries, or a torchvision that still decodes: the frames nearest
-    to these times (s), (n, 3, H, W) in [0, 1]."""
+    """Return the frames nearest to these times (s), (n, 3, H, W) in [0, 1].
+
+    It replaces lerobot's own, which needs torchcodec with FFmpeg's libraries, or a torchvision that still decodes.
+    """
     import torch
 
     with av.open(str(video)) as container:

@@ -10,7 +10,7 @@ from tests.support.reports import report
 
 @pytest.fixture(scope="session")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with runs of two models, ``report.html`` of both, and ``report.json``, which has the same numbers."""
+    """Return a folder with runs of two models, ``report.html`` of both, and ``report.json`` with the same numbers."""
     folder = tmp_path_factory.mktemp("both")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)

@@ -40,7 +40,7 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def quiet(browser: Browser) -> Iterator[None]:
-    """A page loads nothing, and says no error."""
+    """Assert that a page loads nothing and logs no error."""
     browser.requests.clear()
     browser.troubles.clear()
     yield
@@ -123,7 +123,7 @@ def test_flipped_cases_lead_to_their_episodes(browser: Browser, both: Path) -> N
 
 
 def test_videos_of_an_episode_and_its_twin_have_one_control(browser: Browser) -> None:
-    """Two real videos of 4 and 2 seconds: one button plays and pauses both, one bar seeks in both."""
+    """Play two real videos of 4 and 2 seconds: one button plays and pauses both, one bar seeks in both."""
     records = [varied("", True, "a_task"), varied("camera.distance-L1", False, "a_task")]
     write(records)
     media = {}
@@ -190,7 +190,7 @@ def test_of_many_rows_the_first_are_printed_and_that_is_said(browser: Browser) -
 
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)], ids=["light", "narrow, dark"])
 def test_everybody_can_read_it(browser: Browser, both: Path, width: int, dark: bool) -> None:
-    """axe-core finds no serious fault, and nothing is wider than the window."""
+    """Assert that axe-core finds no serious fault, and that nothing is wider than the window."""
     axe = pytest.importorskip("axe_core_python", reason="axe-core-python is not installed")
     anchors = Parsed((both / "report.html").read_text()).data["anchors"]
     for anchor in ("", f"#episode-{anchors[30]}"):

@@ -1,4 +1,4 @@
-"""What is shown of episodes beside numbers: which, how many, and what is said where there is nothing to draw."""
+"""Pictures of episodes: which and how many, and the notes if there is nothing to draw."""
 
 import argparse
 import base64
@@ -41,7 +41,7 @@ class Pool:
 
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pictures without a simulator; what is of seed 9 cannot be drawn."""
+    """Make pictures without a simulator; episodes of seed 9 cannot be drawn."""
 
     def pictures(pool: Pool, run: Any, record: Record, folder: Path, drawing: Any) -> list[tuple[str, Any]]:
         if record.seed == 9:
@@ -87,7 +87,7 @@ def test_what_did_not_succeed_comes_first(drawn: None) -> None:
 
 
 def test_a_runs_own_page_has_as_many_as_are_asked_for(drawn: None) -> None:
-    """``--vla-report-pictures``."""
+    """Check ``--vla-report-pictures``."""
     episodes(["success", "failure"])
     for number, expected in ((0, []), (1, ["1"])):
         report_run(RESULTS / "a-run", Path("report.html"), None, number)
@@ -95,7 +95,7 @@ def test_a_runs_own_page_has_as_many_as_are_asked_for(drawn: None) -> None:
 
 
 def test_none_is_drawn_where_none_is_wanted() -> None:
-    """A simulator would have to be there."""
+    """Check that no simulator is needed."""
     episodes(["success"])
     assert page("--pictures=0").data["media"] == {}
 
@@ -141,11 +141,11 @@ def test_maps_of_where_a_policy_looks_are_of_those_that_failed(drawn: None, monk
     assert asked == [(1, run.model), (2, run.model)]
     (told_of,) = media[1]["looks"]
     assert (told_of["camera"], told_of["floor"], told_of["changes"][2][2]) == ("agentview", 0.0, 0.333)
-    assert told == ["1 episode without a map of where the policy looks: policy-raised: it is broken"]
+    assert told == ["1 episode without occlusion map: policy-raised: it is broken"]
 
 
 def test_a_policy_that_changed_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its map would be of another than that which failed."""
+    """Check that no map is drawn with a policy other than the one that failed."""
     monkeypatch.setattr("pytest_vla.policies.load.digest_of", lambda policy, spec: "1" * 64)
     write([(dataclasses.replace(record_of(0, "failure"), policy="random", policy_digest="0" * 64), None)])
     (run,) = (run for _, runs in open_runs([], RESULTS) for run in runs)

@@ -46,7 +46,7 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def checked(text: str) -> Parsed:
-    """Of a page whose structure is as it has to be."""
+    """Return the parsed page, whose structure must be valid."""
     found = Parsed(text)
     assert found.faults == []
     assert len(found.ids) == len(set(found.ids)), "each anchor is there once"
@@ -78,7 +78,7 @@ def test_a_page_has_its_sections_and_every_episode(both: Path) -> None:
 
 
 def test_anchors_stay() -> None:
-    """Also where the run is reported beside others."""
+    """Check that anchors are the same if the run is reported beside others."""
     write([record_of(seed) for seed in range(3)], "a-run")
     write([record_of(seed, policy="other:policy") for seed in range(3)], "b-run")
     alone, beside = page("a-run"), page()

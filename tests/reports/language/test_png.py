@@ -23,7 +23,7 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def made(*models: str) -> dict[str, bytes]:
-    """Pictures of three tasks with successes, and a near and two far failures of the first; a run for each model."""
+    """Draw three tasks with successes, and a near and two far failures of the first; a run for each model."""
     for number, model in enumerate(models):
         records = [
             (paraphrased(task, index, "success", policy=model), path_to(end, noise=0.01, seed=index))

@@ -59,7 +59,7 @@ def paraphrased(**changes: Any) -> list[Record]:
 
 
 def kept(results: Path, records: list[Record], data: Path | None = None) -> Path:
-    """The run's folder."""
+    """Store the records and return the run's folder."""
     with open_store(results, create=True) as store:
         invocation = {"settings": {"data": None if data is None else str(data)}}
         store.begin("a-run", [each.node for each in records], command="pytest", model="random", invocation=invocation)
@@ -71,7 +71,7 @@ def kept(results: Path, records: list[Record], data: Path | None = None) -> Path
 
 @pytest.fixture
 def words_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if no parser were installed."""
+    """Hide the installed parsers."""
     monkeypatch.setattr(backends, "NAMES", ("published", "template"))
 
 
@@ -110,7 +110,7 @@ def test_the_row_is_the_reports(data: Path) -> None:
     assert header.split() == ["suite", "n", "SR", "PRIDE", "overestimation"]
     assert by.startswith("PRIDE at alpha 0.5 by published libero-para csv ")
     # The command is the one that gives the same.
-    assert more == f"more of it: `pytest-vla report .vla/a-run --data={data / FILE}`"
+    assert more == f"Full report: `pytest-vla report .vla/a-run --data={data / FILE}`"
     which = Path(shlex.split(more.partition("`")[2].rstrip("`"))[2])
     report = make_report(load([str(which)], Path("nowhere")), 0.5, data / FILE, None, "exact")
     assert report is not None
@@ -130,7 +130,7 @@ def test_data_of_the_environment_needs_no_option(data: Path, monkeypatch: pytest
     monkeypatch.setenv("PYTEST_VLA_DATA", str(data))
     *_, by, more = language_lines(paraphrased(), kept(Path(".vla"), paraphrased()), ".vla/a-run", None)
     assert "published" in by
-    assert more == "more of it: `pytest-vla report .vla/a-run`"
+    assert more == "Full report: `pytest-vla report .vla/a-run`"
 
 
 @pytest.mark.usefixtures("words_alone")
@@ -138,14 +138,14 @@ def test_without_parsers_the_row_is_of_low_fidelity() -> None:
     *_, by, more = language_lines(paraphrased(), Path(".vla/a-run"), ".vla/a-run", 80)
     assert by == "PRIDE at alpha 0.5 by template 1 (low fidelity)"
     # Without a trajectory there is no such folder.
-    assert more == "more of it: `pytest-vla report a-run --results=.vla`"
+    assert more == "Full report: `pytest-vla report a-run --results=.vla`"
 
 
 def test_without_paraphrases_only_the_command_is_named() -> None:
     Path(".vla/a-run").mkdir(parents=True)
     for records in ([varied("language.blank", False)], [varied("camera.distance-L2", True)]):
         assert language_lines(records, Path(".vla/a-run"), ".vla/a-run", 80) == [
-            "more of it: `pytest-vla report .vla/a-run`"
+            "Full report: `pytest-vla report .vla/a-run`"
         ]
     # Nothing was measured.
     broken = paraphrased(outcome="error", reason="policy-raised")
@@ -158,7 +158,7 @@ def test_a_csv_that_cannot_be_read_spoils_no_summary(data: Path, monkeypatch: py
     *trouble, more = language_lines(paraphrased(), Path(".vla/a-run"), ".vla/a-run", 80)
     assert " ".join(trouble).startswith("PRIDE: ")
     assert FILE in "".join(trouble)
-    assert more.startswith("more of it: ")
+    assert more.startswith("Full report: ")
 
 
 def test_a_parser_is_not_loaded_and_what_a_report_has_worked_out_is_taken(parser: Words) -> None:
@@ -166,7 +166,7 @@ def test_a_parser_is_not_loaded_and_what_a_report_has_worked_out_is_taken(parser
     run = kept(Path(".vla"), records)
     assert language_lines(records, run, ".vla/a-run", None) == [
         "PRIDE: not worked out here, as a parser would have to be loaded; the report does it, and keeps it",
-        "more of it: `pytest-vla report .vla/a-run`",
+        "Full report: `pytest-vla report .vla/a-run`",
     ]
     assert parser.asked == []
     report = make_report(load([str(run)], Path("nowhere")), 0.5, None, None, "exact")
@@ -183,7 +183,7 @@ def test_a_parser_is_not_loaded_and_what_a_report_has_worked_out_is_taken(parser
 
 
 def elsewhere(text: str) -> list[Record]:
-    """Episodes of another suite, with a text that was never published."""
+    """Return episodes of another suite, with a text that was never published."""
     return [
         replace(each, suite="libero_10", instruction=f"{each.instruction} {text}", node=each.node.replace("goal", "10"))
         for each in paraphrased()

@@ -55,7 +55,7 @@ def of_seeds(label: str, successes: Sequence[int], **changes: Any) -> list[Recor
 
 
 def records() -> list[Record]:
-    """The camera is worse than the light, and both at once worse still; one episode is an error, one is invalid."""
+    """Return records in which camera loses more than light, and both at once most; one error, one invalid."""
     return [
         *of_seeds("", (10, 9)),
         *of_seeds("camera.distance-L1", (8, 7)),
@@ -75,7 +75,7 @@ WORDS = [
 
 
 def test_the_tables_for_people(capsys: pytest.CaptureFixture[str]) -> None:
-    """By hand: success halves from 95 where it is 47.5, between 75 at L1 and 15 at L2.
+    """Check by hand: success halves from 95 at 47.5, between 75 at L1 and 15 at L2.
 
     The pair's gap is 57 (19 x 4 - 15 x 19)^2 / (34 x 23 x 38 x 19) = 4.41.
     """
@@ -90,7 +90,7 @@ SEVEN = ("layout.distractors", "background.table", "light.diffuse", "camera.fov"
 
 
 def sampled() -> list[Record]:
-    """A policy that succeeds in 83%, of each of six dimensions a few episodes at each level, as a sample has them."""
+    """Return a policy's records at 83% success: for each of six dimensions a few episodes at each level."""
     generator = np.random.default_rng(0)
     tasks = [f"task_{number}" for number in range(10)]
     found = [varied("", bool(generator.random() < 0.83), task, seed) for task in tasks for seed in range(3)]
@@ -102,7 +102,7 @@ def sampled() -> list[Record]:
 
 
 def test_a_small_sample_says_what_it_cannot_tell_first(capsys: pytest.CaptureFixture[str]) -> None:
-    """24 pairs at five levels are five or four at each, and of four episodes there is no rate."""
+    """Check 24 pairs at five levels: five or four at each, and no rate from four episodes."""
     write(sampled())
     report()
     text = capsys.readouterr().out
@@ -199,7 +199,7 @@ def test_without_twins_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(("outcomes", "why"), [((2, 1), "without benign twins"), ((), "as no varied episode was")])
 def test_why_no_dimension_does_most_harm(outcomes: Sequence[int], why: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of kinds without levels too, which are on no curve."""
+    """Check kinds without levels too, which are on no curve."""
     write(of_seeds("pro.swap", outcomes) if outcomes else [varied("pro.swap", "error")])
     report()
     (line,) = [each for each in capsys.readouterr().out.splitlines() if each.startswith("most harmful dimension")]
@@ -264,7 +264,7 @@ def test_pairs_of_several_suites_are_pooled_once() -> None:
 
 
 def test_cases_that_were_given_are_counted_and_in_no_number(capsys: pytest.CaptureFixture[str]) -> None:
-    """24 failures of a fuzz file beside 54 ordinary episodes: light was +0.0, and became -25.0 with p < .001."""
+    """Check 24 failures of a fuzz file beside 54 ordinary episodes: light was +0.0, and became -25.0 with p < .001."""
     ordinary = [
         *of_seeds("", (10, 8)),
         *of_seeds("light.diffuse-L1", (10, 8)),

@@ -22,7 +22,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of thirty runs: three models, a long name among them, two suites, parts, breaks, verdicts."""
+    """Return the index of thirty runs: three models, a long name among them, two suites, parts, breaks, verdicts."""
     long = "a_package.with_a_long_name.policies:the_policy_of_the_third_experiment"
     verdict = EntryVerdict("regression", False, "gate: regression (margin 5 points): failed by regression")
     entries = [

@@ -1,4 +1,4 @@
-"""Which runs of a trend a line joins, and what is said of the others."""
+"""The runs that a trend line joins, and the notes on the other runs."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from tests.support.sites import CONDITIONS, entry_of, part_of, result_of
 
 
 def lines(*runs: Result | Entry) -> list[list[JoinedRuns]]:
-    """Of runs of a day each, the oldest first."""
+    """Return the lines of runs, each run a day after the one before."""
     entries = [run if isinstance(run, Entry) else entry_of(day, run) for day, run in enumerate(runs, 1)]
     return lines_of([TrendPoint(entry, entry.results[0]) for entry in entries])
 
@@ -82,10 +82,10 @@ def test_runs_that_were_cut_short_stand_alone() -> None:
     found = lines(entry_of(1), stopped, decided, entry_of(4), *by_time)
     assert days(found) == [[1, 4], [2], [3], [5], [6]]
     assert told(found) == [
-        "run-02 is not joined: 100 of 101 episodes: what ran first is no sample of the rest",
-        "run-03 is not joined: 60 of 100 episodes: a sequential gate skipped the others, and its rate is off",
-        "run-05 is not joined: 100 of 101 episodes, a balanced sample of them, as time ended it",
-        "run-06 is not joined: 100 of 101 episodes, few for its workers, as time ended it",
+        "run-02 is not joined: 100 of 101 episodes: the first episodes are not a sample of all",
+        "run-03 is not joined: 60 of 100 episodes: a sequential gate skipped the others, so its rate is biased",
+        "run-05 is not joined: 100 of 101 episodes, a balanced sample (stopped by a time limit)",
+        "run-06 is not joined: 100 of 101 episodes, few for its workers (stopped by a time limit)",
     ]
     assert [line[0].is_hollow for line in found] == [False, True, True, True, True]
 
@@ -96,7 +96,7 @@ def test_a_part_after_a_run_that_was_cut_short_is_compared_with_whole_ones() -> 
 
 
 SELECTIONS = [
-    ({"selection": "b"}, "other tasks, or other variations of them"),
+    ({"selection": "b"}, "different tasks, or different variations of them"),
     ({"selection": "b", "tasks": 1}, "10 tasks before, 1 here"),
     ({"selection": "b", "variations": 1}, "10 variations before, 1 here"),
     # What was run says more than what it ran under.
@@ -115,7 +115,7 @@ def of_conditions(before: dict[str, str], here: dict[str, str]) -> str:
 
 def test_the_gates_table_says_what_is_compared() -> None:
     # Refuses although only one side says it.
-    assert of_conditions(under(), under(replan="4")).startswith("replan length (replan): not said before, 4 here")
+    assert of_conditions(under(), under(replan="4")).startswith("replan length (replan): unknown before, 4 here")
     # Has to be known of both.
     assert of_conditions(under(scene=None), under()) == ""
     # Only rounds, is of costs, or is of a later version.
@@ -127,7 +127,7 @@ def test_the_gates_table_says_what_is_compared() -> None:
 
 def test_what_tasks_have_for_themselves_is_not_shown_as_a_digest() -> None:
     why = of_conditions(under(goal="#1234"), under(goal="#5678"))
-    assert why == "success rule (goal): another of some tasks: a different goal is a different task"
+    assert why == "success rule (goal): differs for some tasks: a different goal is a different task"
 
 
 def test_many_differences_are_three_and_how_many_more() -> None:

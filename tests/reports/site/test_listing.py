@@ -96,7 +96,7 @@ def changed(place: tuple[str | int, ...], value: Any) -> Any:
 
 
 def test_what_is_said_twice_is_refused(tmp_path: Path) -> None:
-    """As a merge leaves it."""
+    """Check a run listed twice, as a merge leaves it."""
     with pytest.raises(VlaError, match="'picked' is said twice"):
         read(text_of(ENTRIES).replace('"picked":null', '"picked":null,"picked":"--lf"', 1), tmp_path)
 
@@ -113,7 +113,7 @@ def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
 
 
 def places(value: Any, place: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
-    """Of all that stands in a table."""
+    """Return the places of all values in a table."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return [place] * bool(place) + [each for name, below in inner for each in places(below, (*place, name))]
 

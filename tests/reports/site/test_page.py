@@ -9,7 +9,7 @@ from tests.support.sites import entry_of, part_of, rate_of, result_of
 
 
 def index(*entries: Entry, pages: bool = True) -> str:
-    """Of runs, the oldest first."""
+    """Return the index of runs, the oldest first."""
     newest = [*reversed(entries)]
     return index_html("Runs", newest, {entry.name for entry in entries} if pages else set()).decode()
 
@@ -112,7 +112,7 @@ def test_notes_are_by_reason_the_newest_first_and_not_endless() -> None:
     each = [entry_of(day, result_of(conditions={"protocol.max_steps": str(day)})) for day in range(28, 0, -1)]
     (block,) = trend_blocks(each, set())
     assert len(block.notes) == 7
-    assert block.notes[-1] == "21 further reasons why runs are not joined: the runs' marks say them"
+    assert block.notes[-1] == "21 further reasons why runs are not joined: point at the runs' marks"
 
 
 def test_models_of_several_in_a_run_are_named() -> None:

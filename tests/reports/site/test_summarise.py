@@ -1,4 +1,4 @@
-"""What the index keeps of a run's records, and the digest by which a page is not made again."""
+"""The index entry of a run, and the digest that keeps an unchanged page from being made again."""
 
 import dataclasses
 import shutil

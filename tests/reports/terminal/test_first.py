@@ -1,4 +1,4 @@
-"""What is told before a long table: success, what it is lost by, what broke."""
+"""The lines before a long table: success, the largest losses, the episodes in no rate."""
 
 import dataclasses
 import re
@@ -31,18 +31,18 @@ def test_tasks_that_fail_most_are_named() -> None:
     for successes, task in zip((3, 0, 1, 2), TASKS[-4:], strict=True):
         records += benign(successes, tasks=[task])
     success, lost, broke = texts(records)
-    assert re.fullmatch(r"success: 30/40 = 75\.0% \[[\d.]+%, [\d.]+%\] of libero_goal", success)
-    assert lost == "most is lost in task_7 0/4, task_8 1/4, task_9 2/4 and 1 more; 6 of 10 tasks always succeeded"
-    assert broke == "broke: nothing, 40 episodes succeeded or failed"
+    assert re.fullmatch(r"success: 30/40 = 75\.0% \[[\d.]+%, [\d.]+%\] in libero_goal", success)
+    assert lost == "lowest success: task_7 0/4, task_8 1/4, task_9 2/4 and 1 more; 6 of 10 tasks always succeeded"
+    assert broke == "no errors: all 40 episodes succeeded or failed"
     assert max(map(len, texts(records, 60))) <= 60
 
 
 def test_where_all_succeed_nothing_is_lost() -> None:
-    assert [text.partition(":")[0] for text in texts(benign(4))] == ["success", "broke"]
+    assert [text.partition(":")[0] for text in texts(benign(4))] == ["success", "no errors"]
 
 
 def test_where_all_tasks_fail_alike_none_is_named() -> None:
-    assert [text.partition(":")[0] for text in texts(benign(0))] == ["success", "broke"]
+    assert [text.partition(":")[0] for text in texts(benign(0))] == ["success", "no errors"]
 
 
 def test_what_broke_is_in_no_rate() -> None:
@@ -52,13 +52,13 @@ def test_what_broke_is_in_no_rate() -> None:
     records[2] = dataclasses.replace(records[2], outcome="invalid", reason="infeasible")
     told = first_lines(records, None)
     assert told[0].text.startswith("success: 37/37 = 100.0% ")
-    assert told[-1] == SummaryLine("broke: 2 policy-raised, 1 infeasible; in no rate", "bad")
+    assert told[-1] == SummaryLine("not in the rates: 2 policy-raised, 1 infeasible", "bad")
     all_broken = [dataclasses.replace(each, outcome="error", reason="timeout") for each in benign(4)]
-    assert texts(all_broken) == ["success: no episode of libero_goal counts", "broke: 40 timeout; in no rate"]
+    assert texts(all_broken) == ["success: no counted episode in libero_goal", "not in the rates: 40 timeout"]
 
 
 def test_the_most_harmful_dimension_is_the_reports() -> None:
-    """The same as that of the report's curves, with the twins' number beside it."""
+    """Check that the dimension equals that of the report's curves, with the twins' number beside it."""
     records = benign(3)
     for task in TASKS:
         records += run_of("camera.distance-L1", [False] * 4, task) + run_of("light.dim-L1", [True] * 4, task)
@@ -70,7 +70,7 @@ def test_the_most_harmful_dimension_is_the_reports() -> None:
     assert harm is not None
     assert (harm, harm.why) == (most_harmful(pairs), "")
     assert re.fullmatch(
-        r"most is lost by camera: 0/40 beside 30/40 of the benign twins, -75\.0 \[-[\d.]+, -[\d.]+\] points", lost.text
+        r"largest loss: camera, 0/40 vs 30/40 for the benign twins, -75\.0 \[-[\d.]+, -[\d.]+\] points", lost.text
     )
     assert lost.tone == "bad"
 
@@ -87,5 +87,5 @@ def test_what_is_not_told_apart_is_said() -> None:
 
 def test_no_rate_is_over_several_variations() -> None:
     records = [varied("camera.distance-L1", True, task) for task in TASKS]
-    assert texts(records)[0] == "success: every episode is varied, so there is no rate over all"
+    assert texts(records)[0] == "success: no overall rate, as every episode is varied"
     assert len(texts(records)) == 2, "without twins nothing is known of what was lost"

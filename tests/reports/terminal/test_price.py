@@ -1,4 +1,4 @@
-"""What metrics cost, in lines: of a busy machine too."""
+"""The lines on the cost of metrics, on a busy machine too."""
 
 from pytest_vla.policies.trial import Price
 from pytest_vla.reports.terminal.summary import price_lines

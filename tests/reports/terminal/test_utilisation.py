@@ -1,4 +1,4 @@
-"""What is scarce, in words."""
+"""The bottleneck of a run, in words."""
 
 from dataclasses import replace
 
@@ -37,11 +37,11 @@ def test_it_is_left_out_before_anything_else_is_cut() -> None:
 def test_what_was_measured() -> None:
     seen = [ServingStats(thinking=(0.07, 0.09), away=(1.5,)), ServingStats(thinking=(0.08,))]
     assert measured_text(USE, seen) == (
-        "device 93% busy, mean batch 14; cores wait: a call takes 85 ms, a worker computes 80 ms between questions, "
-        "1.5 s between episodes"
+        "bottleneck: device (device 93% busy, mean batch 14; cores wait); a call takes 85 ms, a worker computes 80 ms "
+        "between questions, 1.5 s between episodes"
     )
-    assert measured_text(replace(USE, call=0.0021), [ServingStats()]).endswith("cores wait: a call takes 2.1 ms")
+    assert measured_text(replace(USE, call=0.0021), [ServingStats()]).endswith("cores wait); a call takes 2.1 ms")
 
 
 def test_an_advice() -> None:
-    assert advice_text(24, 0.804) == "-n 24 would take about 0.8x the time"
+    assert advice_text(24, 0.804) == "-n 24 would save about 20% of the time"
