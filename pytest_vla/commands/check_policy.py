@@ -1,6 +1,4 @@
-"""``pytest-vla check-policy``: checks whether a policy fits suites, by its traits and by a trial, and measures its
-latency.
-"""
+"""``pytest-vla check-policy``: check whether a policy fits suites, by its traits and a trial, and its latency."""
 
 import argparse
 import json

@@ -1,5 +1,4 @@
-"""``pytest-vla premises``: measures, for every init state, which premises hold after settling and which objects are
-thrown.
+"""``pytest-vla premises``: measure, per init state, which premises hold after settling and what is thrown.
 
 The result is printed for the installed version of MuJoCo. ``--write`` replaces this version's findings in the suites'
 premises files. ``--vary`` measures varied scenes.

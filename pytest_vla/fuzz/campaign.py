@@ -58,9 +58,7 @@ class Campaign:
     """The searches of several tasks."""
 
     def __init__(self, hunts: Sequence[TaskSearch]) -> None:
-        """Args:
-        hunts: one for each task.
-        """
+        """Begin a campaign; `hunts` has one search for each task."""
         self.hunts: Mapping[str, TaskSearch] = {hunt.task.id: hunt for hunt in hunts}
         self._turn = 0
 

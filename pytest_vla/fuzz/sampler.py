@@ -132,7 +132,7 @@ def _kernel(first: Sequence[Row], second: Sequence[Row]) -> NDArray[np.float64]:
 
 
 def _own(row: Row) -> float:
-    """The kernel of a scene with itself."""
+    """Return the kernel of each scene with itself."""
     return _SINGLE * len(row) + _PAIR * len(row) * (len(row) - 1) / 2
 
 

@@ -86,7 +86,8 @@ class TaskSearch:
     def __init__(
         self, task: Task, seeds: Sequence[int], kinds: Sequence[VariationKind], key: str, rules: SearchRules
     ) -> None:
-        """
+        """Begin the search of a task.
+
         Args:
             task: as it is.
             seeds: of its cases, taken in turn; those whose benign twin does not succeed are left out.

@@ -294,7 +294,7 @@ def counting_of(records: Iterable[Record], model: str | None = None) -> Counting
 
 
 def _with_copies(selected: Selected) -> list[Record]:
-    """The records that count, and those of other seeds that show the same; those of other run seeds are left out.
+    """Return the records that count, and equal ones of other seeds; those of other run seeds are left out.
 
     Of a case that a file named and that is in a sample too, that of the sample.
     """
@@ -395,7 +395,7 @@ def variation_of(label: str, said: Any) -> dict[str, Any]:
 
 
 def _relayered(cases: Sequence[CaseResult]) -> Iterable[CaseResult]:
-    """The cases with what is shared apart from what is their own."""
+    """Return the cases with shared conditions moved out of each case."""
     layers = layers_of(cases)
     for case in cases:
         shared = layers.tasks[case.suite, case.task_key]
@@ -404,9 +404,7 @@ def _relayered(cases: Sequence[CaseResult]) -> Iterable[CaseResult]:
 
 
 def _most(tables: Sequence[Conditions]) -> dict[str, Any]:
-    """Return each name's most frequent value (the first as text of equally frequent ones), without names most tables
-    lack.
-    """
+    """Return each name's most frequent value, without names that most tables lack."""
     found = {}
     for name in sorted({name for table in tables for name in table}):
         values = [table.get(name) for table in tables]
@@ -455,7 +453,7 @@ def _conditions_of(record: Record, result: CaseResult) -> dict[str, Any]:
 
 
 def _unusual_start(record: Record, seed: int) -> int | None:
-    """The init state, where it is not the one that the seed and the protocol say."""
+    """Return the init state if it is not the one that seed and protocol give."""
     start = record.seeds.get("init_state")
     usual = init_state_by(seed, {"init_states": record.seeds.get("init_states"), **record.protocol})
     return None if start == usual else start

@@ -277,7 +277,7 @@ def _listed(brackets: str, lines: Iterable[str]) -> str:
 
 
 def _line_of(case: CaseResult, shared: Conditions) -> dict[str, Any]:
-    """A case as its line has it: what is usual is left out."""
+    """Return a case as its line has it, without usual values."""
     conditions = case.conditions
     charged = nothing_charged(conditions) if case.is_counted else {}
     costs = {}
@@ -304,7 +304,7 @@ def _line_of(case: CaseResult, shared: Conditions) -> dict[str, Any]:
 
 
 def _baseline(table: Any, text: str, path: Path) -> Baseline:
-    """Raises VlaError."""
+    """Read a baseline from its table. Raises VlaError."""
     try:
         table = migrated(table)
         check_table(table)
@@ -339,7 +339,7 @@ def _baseline(table: Any, text: str, path: Path) -> Baseline:
 
 
 def _case_of(line: Any, table: Mapping[str, Any], known: dict[tuple[str, str], Conditions]) -> CaseResult:
-    """Raises VlaError."""
+    """Read a case from its table. Raises VlaError."""
     parts = check_case(line)
     task = parts.suite, task_key(parts.task, parts.task_level)
     if task not in known:
@@ -382,7 +382,7 @@ def usual_success_step(outcome: str, steps: int) -> int | None:
 
 
 def _short(number: float) -> float:
-    """An integer where it is one, for fewer letters."""
+    """Return a whole number as an integer, which takes fewer letters."""
     return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
 

@@ -502,7 +502,7 @@ def _compared(pairs: Iterable[Pair]) -> Iterator[tuple[CaseResult, CaseResult, I
 
 
 def _once_said(baseline: Sequence[CaseResult], new: Sequence[CaseResult]) -> Iterator[str]:
-    """The conditions of which each side of a stratum has one value, for all of its cases, that no seed draws."""
+    """Return the conditions that have one value per side in all cases of a stratum, and that no seed draws."""
     names = {name for case in (*baseline, *new) for name in (*case.shared, *case.own)}
     single = min(len({case.seed for case in side}) for side in (baseline, new)) == 1
     for name in sorted(names - OF_SEED):

@@ -122,5 +122,5 @@ def _binomial(n: int, rate: float) -> Floats:
 
 
 def _tail(distribution: Floats, least: int) -> float:
-    """The share at `least` or above; the small ones are added first."""
+    """Return the probability of `least` or more; small terms are added first."""
     return float(min(1.0, distribution[least:][::-1].sum() / distribution.sum()))

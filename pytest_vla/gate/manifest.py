@@ -1,5 +1,4 @@
-"""The terms of a gate, agreed before the first episode, so that nobody can choose margin, groups or cases by the
-outcomes.
+"""A gate's terms, fixed before the first episode, so that nobody can choose them by the outcomes.
 
 A run keeps them with its invocation. They are checked when they are read back, since the file may have been edited.
 """
@@ -308,7 +307,7 @@ def _order_text(manifest: Manifest) -> str:
 
 
 def _planned(node: str, case: Case, own: Mapping[str, Any]) -> CaseResult:
-    """A case of which no outcome is known yet."""
+    """Return a planned case without an outcome."""
     test = "" if node == case.node_id else node
     own = {**own, GIVEN: True} if case.given else own
     return CaseResult(case.id, "", None, 0, None, {}, {}, "", "", "", test, {}, own)

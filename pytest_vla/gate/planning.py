@@ -405,8 +405,9 @@ def _groups(units: Mapping[str, Mapping[Unit, UnitOutcomes]]) -> tuple[PlanGroup
 
 
 def _drawn(group: PlanGroup, side: int) -> list[list[tuple[Outcomes, float]]]:
-    """Return for each task the units that one policy is drawn from, with probabilities; `side` is an index of
-    `UnitOutcomes`.
+    """Return, for each task, the units that one policy is drawn from, with probabilities.
+
+    `side` is an index of `UnitOutcomes`.
     """
     everything = [seen[side] or () for some in group.tasks.values() for seen in some]
     rate = (sum(map(sum, everything)) + 0.5) / (sum(map(len, everything)) + 1)
@@ -457,8 +458,7 @@ def success_of(group: PlanGroup) -> float:
 
 
 def _kinds(group: PlanGroup, lost: float, is_equal: bool = True) -> list[dict[UnitType, float]]:
-    """Return for each task the probability of each type of unit, if the share `lost` of the new policy's success is
-    lost.
+    """Return, for each task, the probability of each type of unit if the share `lost` of success is lost.
 
     Success is lost by units: all pairs of an init state, or none.
     """

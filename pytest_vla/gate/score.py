@@ -135,7 +135,7 @@ def stratified_statistic(
 
 
 def _likeliest(x: Floats, n: Floats, y: Floats, m: Floats, d: Floats) -> Floats:
-    """The baseline's likeliest rate where the new policy's is d above: the root of the likelihood's cubic."""
+    """Return the baseline's likeliest rate if the new rate is d higher: the root of the likelihood's cubic."""
     third = n + m
     second = (n + 2 * m) * d - third - (x + y)
     first = (m * d - third - 2 * y) * d + (x + y)
@@ -149,7 +149,7 @@ def _likeliest(x: Floats, n: Floats, y: Floats, m: Floats, d: Floats) -> Floats:
 
 
 def _last(holds: Callable[[Floats], NDArray[np.bool_]], end: Floats) -> Floats:
-    """The largest number in -1..end for which it holds, of what holds up to some number; -1 where it never does."""
+    """Return the largest number in -1..end for which a monotone condition holds, or -1 if it never does."""
     low, high = np.full(np.shape(end), -1.0), np.asarray(end, float)
     for _ in range(45):
         middle = (low + high) / 2

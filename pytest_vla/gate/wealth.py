@@ -119,7 +119,7 @@ def running_bounds(rounds: ArrayLike, alpha: float) -> tuple[float, float]:
 
 
 def _drop_ruled_out(x: Floats, alpha: float) -> float:
-    """The smallest drop that wealth speaks against at alpha; 1 where it speaks against none."""
+    """Return the smallest drop that wealth rules out at alpha, or 1 if it rules out none."""
     low, high = -1.0, 1.0
     for _ in range(_HALVINGS):
         middle = (low + high) / 2

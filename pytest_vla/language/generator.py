@@ -304,9 +304,7 @@ def _actions_said_otherwise(
 def _things_said_otherwise(
     clauses: Sequence[Clause], rng: random.Random, way: str, words: Lexicon, scene: SceneNames | None
 ) -> tuple[Clause, ...] | None:
-    """Return the clauses with other names for some things, each name used consistently, or None if there is no other
-    name.
-    """
+    """Return the clauses with other names for some things, each used consistently, or None if there are none."""
     choices = {}
     wordnet = best_wordnet() if scene is not None else None
     for noun in dict.fromkeys(thing.noun for clause in clauses for thing in _things_of(clause) if not thing.pronoun):

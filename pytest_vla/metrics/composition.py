@@ -174,7 +174,7 @@ def pooled_compositions(models: Iterable[Varied]) -> tuple[DimensionPair, ...]:
 
 
 def _tested(found: Mapping[tuple[str, str], Sequence[Quartet]]) -> tuple[DimensionPair, ...]:
-    """The table of each pair of dimensions, by name, with Holm's adjustment over all of them."""
+    """Return the table of each pair of dimensions, by name, with Holm's adjustment over all of them."""
     tables = [_composition(dimensions, some) for dimensions, some in sorted(found.items())]
     tested = [index for index, each in enumerate(tables) if each.p is not None]
     adjusted = holm([each.p for each in tables if each.p is not None])
@@ -327,7 +327,7 @@ _LIMITS = ((-0.25, 0.25), (0.0, 1.0), (0.0, float("inf")), (-1.0, 1.0), (-float(
 
 
 def _of_rates(rates: "NDArray[np.float64]") -> "tuple[NDArray[np.float64], NDArray[np.float64]]":
-    """The five numbers of four success rates above 0, and their derivatives by each, (5, 4)."""
+    """Return the five numbers of four success rates above 0, and their derivatives by each, (5, 4)."""
     import numpy as np
 
     benign, first, second, joint = rates.tolist()

@@ -149,7 +149,7 @@ def lead_interval(first: Mean, second: Mean) -> Interval | None:
 
 
 def _detectable(mean: Mean, variance: float, trials: float, among: int) -> float | None:
-    """The smallest difference that is as many standard errors as it takes, where the pairs have that difference."""
+    """Return the smallest difference that lies the required number of standard errors from 0."""
     reach, scale = _reach(len(mean.influence) - 1, among), _scale(mean, variance)
 
     def is_shown(difference: float) -> bool:
@@ -183,18 +183,18 @@ def _telling(mean: Mean, variance: float, trials: float, among: int) -> int:
 
 
 def _reach(freedom: float = inf, among: int = 1) -> float:
-    """Standard errors at which a difference lies that `POWER` of the runs show, as one of several."""
+    """Return how many standard errors a difference needs, so that `POWER` of the runs show it as one of several."""
     return student_quantile(freedom, 1 - (1 - CONFIDENCE) / among) + student_quantile(freedom, 2 * POWER - 1)
 
 
 def _scale(mean: Mean, variance: float) -> float:
-    """The variance of the mean for each one of a pair: between that of independent pairs and that of units."""
+    """Return the factor of a pair's variance: between that of independent pairs and that of units."""
     of_units = fsum(share * share for share in mean.shares.values())
     return min(max(variance / mean.alike, 1.0 / mean.pairs), of_units) if mean.alike > 0 else of_units
 
 
 def _variance_at(mean: Mean, difference: float) -> float:
-    """The variance of a pair where the difference is that, and as many go either way as do here."""
+    """Return the variance of a pair for a given difference and the observed number of flips."""
     both_ways = max(mean.alike + mean.value**2 - abs(mean.value), 0.0)
     # With the half pair either way.
     noise = (mean.pairs * both_ways + 1) / (mean.pairs + 1)

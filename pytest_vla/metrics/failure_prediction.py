@@ -252,7 +252,7 @@ def _interval(area: float, values: ArrayLike, failed: ArrayLike, clusters: Seque
 def _spread_out(
     area: float, influence: NDArray[np.float64], truths: NDArray[np.bool_], clusters: Sequence[Hashable]
 ) -> Interval | None:
-    """The interval of an area, by how far each episode's influence strays."""
+    """Return the interval of an area, by the spread of the episodes' influences."""
     spread = crossed_spread(influence.tolist(), [1.0 / len(truths)] * len(truths), 0.0, [clusters])
     if spread is None:
         return None
@@ -387,7 +387,7 @@ def _distribution(numbers: NDArray[np.float64], low: float, high: float) -> Dist
 
 
 def _parts(series: NDArray[np.float64], budget: int) -> NDArray[np.float64]:
-    """(TIMES,), the mean over each part of the step budget; nan: it was over by then, or had no value."""
+    """Return the mean over each part of the step budget, (TIMES,); nan after the end or without a value."""
     numbers = np.asarray(series[:budget], dtype=np.float64)
     known = np.isfinite(numbers)
     ends = np.minimum([ceil(budget * part / TIMES) for part in range(TIMES + 1)], len(numbers))

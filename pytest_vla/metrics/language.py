@@ -220,7 +220,7 @@ class Scored:
     seeds: tuple[Hashable, ...]
 
     def part(self, indices: Iterable[int]) -> "Scored":
-        """Some of them."""
+        """Return some of the episodes."""
         some = list(indices)
         return Scored(
             tuple(self.outcomes[i] for i in some),
@@ -417,7 +417,7 @@ def _clusters_of(found: Scored) -> tuple[Sequence[Hashable], Sequence[Hashable] 
 
 
 def _weights(found: Scored, alpha: float) -> list[float]:
-    """The distance of each; published similarities may be a rounding above 1."""
+    """Return the distance of each paraphrase; published similarities may exceed 1 by rounding."""
     return [max(paraphrase_weight(each.keyword, each.structural, alpha), 0.0) for each in found.outcomes]
 
 

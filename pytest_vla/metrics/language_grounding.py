@@ -230,7 +230,7 @@ def _share(pairs: Sequence[_Pair], outcomes: Sequence[bool | None], confidence: 
 
 
 def _tasks(pairs: Sequence[_Pair]) -> list[str] | None:
-    """The task of each; None where they are not known, or are too few to speak of others."""
+    """Return the task of each episode, or None if tasks are unknown or too few."""
     tasks = [pair.unit[0] for pair in pairs if isinstance(pair.unit, tuple)]
     return tasks if len(tasks) == len(pairs) and len(set(tasks)) >= FEWEST_TASKS else None
 
@@ -302,7 +302,7 @@ def _estimate(
     back: Callable[[float], float],
     added: int = 0,
 ) -> GroundingEstimate:
-    """A value with intervals of `number`, whose ends are taken back by a rising function."""
+    """Return a value with intervals of `number`, transformed back by a rising function."""
     import numpy as np
 
     rows, tasks = np.array(columns, np.float64).T, _tasks(pairs)

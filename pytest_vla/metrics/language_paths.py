@@ -99,7 +99,7 @@ def nearest_task(path: "NDArray[np.float64]", references: Mapping[str, Reference
 
 
 def _without_rest(path: "NDArray[np.float64]") -> "NDArray[np.float64]":
-    """The path up to where it comes to rest."""
+    """Return the path up to the step at which it comes to rest."""
     import numpy as np
 
     away = np.flatnonzero(np.linalg.norm(path - path[-1], axis=1) > REST_RADIUS)

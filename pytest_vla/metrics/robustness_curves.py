@@ -136,7 +136,7 @@ def falling_fit(successes: "NDArray[np.float64]", episodes: "NDArray[np.float64]
 def _resampled(
     done: "NDArray[np.float64]", run: "NDArray[np.float64]", levels: Sequence[int], generator: "np.random.Generator"
 ) -> "NDArray[np.float64]":
-    """The level in resamples of tasks and seeds; infinite where it is not reached."""
+    """Return the level in resamples of tasks and seeds; infinite if it is not reached."""
     import numpy as np
 
     drawn = generator.multinomial(len(done), np.full(len(done), 1 / len(done)), _CHUNK).astype(np.float64)
@@ -147,9 +147,7 @@ def _resampled(
 
 
 def _half(fit: "NDArray[np.float64]", levels: Sequence[int]) -> "NDArray[np.float64]":
-    """Return the level at which each fit (..., k) first falls to half of its beginning, (...,) at least 1-d; else
-    infinite.
-    """
+    """Return the level at which each fit (..., k) first falls to half, (...,) at least 1-d, else infinite."""
     import numpy as np
 
     fit = np.atleast_2d(fit)
@@ -164,7 +162,7 @@ def _half(fit: "NDArray[np.float64]", levels: Sequence[int]) -> "NDArray[np.floa
 
 
 def _tail(number: int) -> float:
-    """The share of resamples beyond either end, for so many tasks and seeds."""
+    """Return the share of resamples beyond either end, for a number of tasks and seeds."""
     from scipy.special import ndtr
 
     return float(ndtr(-sqrt(number / (number - 1)) * student_quantile(number - 1, CONFIDENCE)))
@@ -314,7 +312,7 @@ def _halving(
 
 
 def _common(records: Sequence[Record]) -> float:
-    """The share of tasks, seeds and kinds that were measured at all of the levels."""
+    """Return the share of tasks, seeds and kinds that were measured at all of the levels."""
     levels = grouped(filter(is_counted, records), _level).values()
     units = [{(record.task_key, seed_of(record), record.variation.get("kind")) for record in some} for some in levels]
     return len(set.intersection(*units)) / len(set.union(*units)) if units else 1.0
@@ -356,7 +354,7 @@ def _harm(by_dimension: Mapping[str, Sequence[TwinPair]], changes: Mapping[str, 
 
 
 def _different_levels(by_dimension: Mapping[str, Sequence[TwinPair]]) -> str:
-    """The levels of each dimension, where they are not the same; else an empty text."""
+    """Return the levels of each dimension if they differ, else an empty text."""
     names = {}
     for dimension, pairs in by_dimension.items():
         levels = {_level(pair.episode) if is_dosed(pair.episode) else None for pair in pairs}

@@ -146,9 +146,7 @@ def of_several_simulators(records: Iterable[Record]) -> str:
 
 
 def _own_simulators(records: Iterable[Record]) -> list[str]:
-    """Return own worlds' descriptions as far as runs differ in them; differences within a run's task belong to the
-    case.
-    """
+    """Return own worlds' descriptions as far as runs differ in them, apart from differences between cases."""
     tasks: dict[Hashable, dict[str, dict[str, set[str]]]] = {}
     for record in records:
         if record.simulator:

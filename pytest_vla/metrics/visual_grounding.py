@@ -220,7 +220,7 @@ def _looking(
 
 
 def _usual(twin: Record, benign: Iterable[Record], distances: _Distances) -> float | None:
-    """The median distance of a benign episode from the others of its task, of other seeds; None without any."""
+    """Return the median distance of a benign episode from those of other seeds of its task, or None."""
     others = [each for each in benign if each.task_key == twin.task_key and each.seed != twin.seed]
     known = [d for each in others if (d := distances.between(each, twin)) is not None]
     return median(known) if known else None

@@ -198,7 +198,7 @@ def _members(archive: Path) -> Container[str]:
 
 
 def _files_of(folder: Path | None, task: Task, ending: str) -> Iterator[Path]:
-    """A task's files in a folder that may have it under several names."""
+    """Return a task's files in a folder that may have it under several names."""
     for path in task.paths if folder is not None else ():
         if folder is not None and (file := folder / f"{path}{ending}").is_file():
             yield file
@@ -216,7 +216,7 @@ def _root(origin: str, found: dict[Kind, Path], suite: str | None = None, archiv
 
 
 def _roots_of_folder(origin: str, folder: Path) -> Iterator[DataRoot]:
-    """The roots of a folder that a user names; none, where it has only what variations are read from."""
+    """Return the roots of a folder that a user names; none if it has only files for variations."""
     folder = (expanded(folder) or folder).absolute()
     bases = data_bases(folder) if folder.is_dir() else ()
     for base in bases:

@@ -220,7 +220,7 @@ def varied_by(suite: str) -> str:
 
 @hook_modules.until_changed
 def _loaded_suite(name: str) -> Suite:
-    """A suite that is made by code. Raises VlaError."""
+    """Load a suite that code makes. Raises VlaError."""
     entry = extensions.suites()[name]
     found = extensions.load(entry)
     whose = f"{entry.origin}: {entry.load}"
@@ -263,7 +263,7 @@ class _Listed:
 
 
 def _listed_tasks(table: Mapping[str, Any], manifest: Path) -> list[_Listed]:
-    """The tasks of a manifest, level by level; a list of stems, or of each level stems, with instructions if need be.
+    """Return the tasks of a manifest, level by level: a list of stems, or stems for each level.
 
     A stem is without the commas in ids: these stand between names in options, and pytest's own ``-k`` has none.
     """
@@ -309,7 +309,7 @@ def _check_names(whose: str, tasks: Iterable[Any]) -> None:
 
 
 def _further_tasks(name: str, listed: Iterable[str], data: Path | None) -> list[str]:
-    """The stems of the user's task files that the manifest does not list."""
+    """Return the stems of the user's task files that the manifest does not list."""
     found: set[str] = set()
     bases = [base for folder in given_folders(data) for base in data_bases(folder)]
     for base in bases:

@@ -101,7 +101,7 @@ def _check_levels(suites: Sequence[Suite], task_levels: Sequence[str]) -> None:
 
 
 def _matching(pattern: str, names: Mapping[str, str]) -> set[str]:
-    """The keys of the tasks that a pattern means; `names`: by `Task.key` their names."""
+    """Return the keys of the tasks that match a pattern; `names` has their names by `Task.key`."""
     lowered = pattern.lower()
     texts = {key: (key.lower(), name.lower()) for key, name in names.items()}
     exact = {key for key, known in texts.items() if lowered in known}
@@ -117,8 +117,9 @@ def _matching(pattern: str, names: Mapping[str, str]) -> set[str]:
 
 @dataclass(frozen=True)
 class SamplingStratum:
-    """The stratum of a case in a sample, which is spread evenly over these, in this order. Empty texts are not told
-    apart.
+    """The stratum of a case in a sample. A sample is spread evenly over the attributes, in this order.
+
+    Empty texts are not distinguished.
 
     Attributes:
         dimension: of the variation, such as ``camera``, or ``camera+light``.

@@ -183,8 +183,7 @@ class Session(Protocol):
     """One episode of a policy. It may have a method ``close()``, which is called after the episode."""
 
     def __call__(self, observation: Observation, /) -> NDArray[Any] | Answer:
-        """Return the next action (7,) or a chunk of actions (k, 7), each in [-1, 1]; in an `Answer` if more was
-        requested.
+        """Return the next action (7,) or a chunk of actions (k, 7), in [-1, 1]; as an `Answer` if more is requested.
 
         Suites with a world of their own define how many values an action has (`Episode.action_size`), and what they
         mean.

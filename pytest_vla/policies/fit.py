@@ -37,8 +37,7 @@ STATE_LAYOUTS = (
 
 @dataclass(frozen=True)
 class Traits:
-    """A policy's description of itself. A trait that is None is unknown, and not checked. Raises VlaError for a bad
-    value.
+    """A policy's description of itself. Unknown traits are None and not checked. Raises VlaError for a bad value.
 
     Attributes:
         action_size: the number of values in an action.

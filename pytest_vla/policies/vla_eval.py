@@ -193,7 +193,7 @@ def _client() -> Any:
 
 
 def _connect(address: Address, timeout: float) -> Any:
-    """A connection whose server has said hello. Raises EpisodeError."""
+    """Return a connection whose server has answered the handshake. Raises EpisodeError."""
     connection = _client()(address.url, timeout=timeout, max_retries=1)
     try:
         _guarded(connection.connect(), address, timeout)

@@ -177,13 +177,13 @@ class Option(Generic[Value]):
         return self.attribute if self.into is None else self.into
 
     def text(self, value: Any) -> str:
-        """A value of it as it could be typed; `parse` reads it."""
+        """Return a value as the text that `parse` reads."""
         if self.write is not None:
             return self.write(value)
         return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
     def typed(self, value: Any) -> str:
-        """A value of it as pytest has it, as it could be typed: with the option."""
+        """Return a value as the option is typed on the command line."""
         return self.flag if self.metavar is None else f"{self.flag}={self.text(value)}"
 
 

@@ -363,9 +363,7 @@ def _init_states(task: Task) -> int:
 
 @cache
 def _is_placed(task: Task) -> bool:
-    """Whether the scene seed, beside the init state, decides how an episode of a task begins; True if that is not
-    known.
-    """
+    """Whether the scene seed also decides how a task's episode begins; True if that is unknown."""
     from pytest_vla.scene.problem import problem_of
 
     try:

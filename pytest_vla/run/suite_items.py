@@ -1,5 +1,4 @@
-"""The item of every suite that has no module of its own: ``pytest --vla-suite=SUITE --vla-model=...``; and that of
-searches, of any suite."""
+"""The test item of every suite without a module of its own, and the item of searches."""
 
 from typing import TYPE_CHECKING
 

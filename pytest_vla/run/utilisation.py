@@ -127,9 +127,7 @@ def closing_lines(utilisation: Utilisation | None, episodes: int) -> tuple[str, 
 
 
 def _advice(utilisation: Utilisation, steady: Sequence[ServingStats], episodes: int) -> tuple[int, float] | None:
-    """Return a better number of workers and its share of the run's time, or None if none is better or too little is
-    known.
-    """
+    """Return a better number of workers and its share of the run's time, or None if none is known."""
     cores, workers = max(each.cores for each in steady), utilisation.workers
     if _seconds(steady) < ADVISED_SECONDS or not cores or not all(each.thinking for each in steady):
         return None

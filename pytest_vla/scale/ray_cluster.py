@@ -242,9 +242,7 @@ class RayCluster:
         self._known = {key: node for key, (node, _) in found.items()}
 
     def _examine(self, keys: Sequence[str]) -> dict[str, tuple[Node, str]]:
-        """Return by node id the node, and the problem with it or an empty text; nodes that went away meanwhile are left
-        out.
-        """
+        """Return each node with its problem (or an empty text), by node id, without nodes that went away."""
         facts = self._on_each(node_facts, keys)
         found = {key: examined(self._name(key), each, self._wanted) for key, each in facts.items()}
         sound = [key for key, (_, trouble) in found.items() if not trouble]

@@ -200,9 +200,7 @@ def _kind_of(label: str) -> str:
 
 
 def _drawn(task: Task, drawing: Drawing) -> Task:
-    """Return the task with the requested cameras after the suite's, whose first one decides whether objects are in
-    sight.
-    """
+    """Return the task with the requested cameras after the suite's, whose first one decides visibility."""
     protocol = dataclasses.replace(
         task.protocol,
         cameras=tuple(dict.fromkeys((*task.protocol.cameras, *(drawing.cameras or ())))),
@@ -214,9 +212,7 @@ def _drawn(task: Task, drawing: Drawing) -> Task:
 def _rows(
     block: _Block, cells: Mapping[str, Sequence[SheetCell]], cameras: Sequence[str], named: str
 ) -> list[list[SheetCell | None]]:
-    """Return the rows of a task and seed; `cells` has one cell for each camera, by label, with "" for the unvaried
-    task.
-    """
+    """Return the rows of a task and seed; `cells` has one cell per camera, by label, "" for the unvaried task."""
     rows: list[list[SheetCell | None]] = []
     for number, camera in enumerate(cameras):
         pictured = worded = False

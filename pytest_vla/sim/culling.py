@@ -491,8 +491,9 @@ class View:
         return [~self.geoms.bounded | reach[:, begin:end].all(axis=1) for begin, end in itertools.pairwise(ends)]
 
     def _hidden(self, frustum: Frustum, pixel: float) -> Mask:
-        """Compute the mask (n,) of geoms wholly behind a side of a large box, such as a table's; the box is always
-        drawn.
+        """Compute the mask (n,) of geoms wholly behind a side of a large box, such as a table's.
+
+        The box itself is always drawn.
         """
         boxes, geoms = self.geoms.boxes, self.geoms
         large = (boxes.halves >= _TABLE).sum(axis=1) >= 2

@@ -40,8 +40,7 @@ _Place = tuple[str, str, str]
 
 
 class WallLimitReached(BaseException):
-    """The exception raised inside a `wall_limit` block; no Exception, so that a policy's error handling does not catch
-    it.
+    """The exception inside a `wall_limit` block. It is no Exception, so a policy's error handling cannot catch it.
 
     Attributes:
         seconds: the limit.

@@ -316,7 +316,7 @@ def _schema(pa: Any, image_cameras: Sequence[str]) -> Any:
 
 
 def _tasks(pa: Any, tasks: dict[str, int]) -> Any:
-    """The table of tasks as pandas reads it: its index is the instruction."""
+    """Return the table of tasks as pandas reads it, indexed by instruction."""
     table = pa.table({"task_index": pa.array(tasks.values(), pa.int64()), "task": pa.array(tasks, pa.string())})
     columns = [("task_index", "int64", "int64"), ("task", "unicode", "object")]
     about = {

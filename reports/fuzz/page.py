@@ -582,7 +582,7 @@ def _histogram(told: ReplayedSearch, kind: str, found: Sequence[Found]) -> Marku
 
 
 def _amounts(task: str, told: ReplayedSearch, kinds: Sequence[str]) -> Iterator[Table]:
-    """The numbers of what is drawn; --json has those of all kinds."""
+    """Return the numbers of the drawn kinds; --json has those of all kinds."""
     rows: list[tuple[str, ...]] = []
     for kind in kinds:
         axis = told.coverage.axes[kind]

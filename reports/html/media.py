@@ -175,7 +175,7 @@ def _paths(record: Record, folder: Path) -> list[dict[str, Any]]:
 
 
 def _with_objects(paths: list[dict[str, Any]], of: "_Of") -> list[dict[str, Any]]:
-    """The paths with those of what the goal names."""
+    """Return the paths with those of the goal's objects."""
     from pytest_vla.show.runs import episode_objects
 
     assert of.record.arrays is not None
@@ -235,7 +235,7 @@ def _looks(of: "_Of", policy_of: "Callable[[Run, Record], Policy]") -> list[dict
 
 
 def _video_uri(of: "_Of") -> str:
-    """The video that was recorded, else one that is drawn."""
+    """Return the recorded video, or draw one."""
     from pytest_vla.show.runs import episode_video
 
     assert of.record.arrays is not None

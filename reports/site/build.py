@@ -386,7 +386,7 @@ def build_site(site: Site, page_of: PageOf, tell: Callable[[str], None]) -> Buil
 
 
 def _runs(site: Site) -> Iterator[tuple[Path, Run]]:
-    """The runs with their results folders, the oldest first, and each once."""
+    """Return the runs with their results folders, each once, the oldest first."""
     if not site.which or set(site.which) == {ALL_RUNS}:
         if not (site.results / STORE).is_file():
             return
@@ -402,7 +402,7 @@ def _runs(site: Site) -> Iterator[tuple[Path, Run]]:
 
 
 def _make_folders(folder: Path) -> None:
-    """Raises VlaError: something else is in their place, also another's index, or they cannot be made."""
+    """Make the site's folders. Raises VlaError if something else, or another site's index, is in their place."""
     index = folder / INDEX
     if index.is_file() and not (folder / LISTING).exists() and _MARK not in index.read_bytes()[:4096]:
         raise VlaError(f"-o {folder}: {index} is not pytest-vla's, and would be overwritten; name another folder")
@@ -416,7 +416,7 @@ def _make_folders(folder: Path) -> None:
 
 
 def _add(site: Site, work: _Work, results: Path, run: Run, page_of: PageOf) -> None:
-    """A run's page and its entry. Raises VlaError: it cannot be written."""
+    """Add a run's page and entry. Raises VlaError if they cannot be written."""
     before = work.entries.get(run.name)
     try:
         with open_run(run.name, results) as (store, _):

@@ -287,7 +287,7 @@ def _signs(models: Sequence[str], numbers: Mapping[str, int]) -> dict[str, int]:
 
 
 def _runs_of(lines: Collection[Sequence[Sequence[JoinedRuns]]]) -> list[Entry]:
-    """The runs of a chart, the oldest first."""
+    """Return the runs of a chart, the oldest first."""
     found = {joined.point.entry.name: joined.point.entry for some in lines for line in some for joined in line}
     return sorted(found.values(), key=lambda entry: entry.order)
 

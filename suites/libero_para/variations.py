@@ -229,13 +229,13 @@ def _paraphrase(episode: ParaEpisode) -> str:
 
 
 def _files(folder: Path) -> list[tuple[int, Path]]:
-    """The files of a log by their tasks' numbers."""
+    """Return the files of a log by their tasks' numbers."""
     named = {path: re.fullmatch(_FILE, path.name) for path in _listed(folder)}
     return sorted((int(match[1]), path) for path, match in named.items() if match is not None)
 
 
 def _natural(text: str) -> list[tuple[int, str]]:
-    """A key for names with numbers: seed7 before seed10."""
+    """Return a sort key for names with numbers: seed7 before seed10."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"([0-9]+)", text)]
 
 

@@ -254,7 +254,7 @@ def _of_list(counted: Sequence[tuple[Record, PlusTask]]) -> tuple[dict[str, Weig
 
 
 def _entry_of(record: Record) -> Unit:
-    """The task of LIBERO that it is of, and the entry of the list."""
+    """Return an episode's task of LIBERO, and its entry of the list."""
     return f"{record.suite}/{record.task_key}", record.case
 
 

@@ -91,8 +91,7 @@ _FORMS = (
 
 @dataclass(frozen=True)
 class PlusTask:
-    """A task of LIBERO-Plus, parsed from its name. For one that is perturbed in one way, the other attributes are
-    neutral.
+    """A task of LIBERO-Plus, parsed from its name. Attributes of perturbations that it lacks are neutral.
 
     Attributes:
         name: in its list.

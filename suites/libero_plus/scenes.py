@@ -198,7 +198,7 @@ def _elements(file: Path) -> Iterator[tuple[tuple[str, str], Mapping[str, str]]]
 
 
 def _picture(scene: Path, name: str) -> Path:
-    """A picture that a scene file names; scene files lie in ``scenes`` or one folder below."""
+    """Return a picture that a scene file names; scene files are in ``scenes`` or one folder below."""
     folders = (scene.parent, *(parent for parent in scene.parents if parent.name == "scenes"))
     found = next((path for folder in folders if (path := folder / name).is_file()), None)
     if found is None:
@@ -221,7 +221,7 @@ def _set_light(model: "mujoco.MjModel", name: str, attributes: Mapping[str, str]
 
 
 def _paint(model: "mujoco.MjModel", name: str, picture: Path) -> None:
-    """A picture in a texture's pixels, in the size that the texture was compiled with."""
+    """Write a picture into a texture's pixels, in the texture's compiled size."""
     import numpy as np
 
     texture = model.texture(name)
@@ -267,7 +267,7 @@ def _scene_files(folder: Path) -> Mapping[str, Path]:
 
 
 def _style(given: Given, kind: str, style: str) -> Path | None:
-    """The picture of a style of floors or walls; None where it is not there."""
+    """Return the picture of a style of floors or walls, or None if it is missing."""
     assert given.package is not None
     file = given.package / _STYLES
     name = _styles(file).get(kind, {}).get(style.lower()) if file.is_file() else None

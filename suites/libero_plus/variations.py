@@ -121,7 +121,7 @@ def variation_of(task: Task, entry: PlusTask, protocol: str = PROTOCOLS[0], give
 def _made(
     task: Task, entry: PlusTask, protocol: str, given: Given, time: int = 0, drawn: Params | None = None
 ) -> Variation:
-    """An entry's variation, of a draw; `drawn`: what was drawn of it before, for which nothing is drawn."""
+    """Return the variation of a list entry; `drawn` has parameters drawn before, which are not drawn again."""
     made = Variation(
         entry.label,
         entry.dimension,

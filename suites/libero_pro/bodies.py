@@ -298,7 +298,7 @@ def reached(rectangle: Rectangle, place: Workspace) -> bool:
 
 
 def _gap(one: Rectangle, two: Rectangle) -> float:
-    """The least distance of two rectangles, m."""
+    """Return the least distance between two rectangles, m."""
     x = max(one[0] - two[2], two[0] - one[2], 0.0)
     y = max(one[1] - two[3], two[1] - one[3], 0.0)
     return math.hypot(x, y)

@@ -338,7 +338,7 @@ def _other_tasks_told(edit: Any) -> str:
 
 
 def _other_tasks(table: OodTable | None, task: Task) -> tuple[list[Any], list[str]]:
-    """The edits to other tasks, and what of the user's file was left out, and why. Raises VlaError."""
+    """Return the edits to other tasks, and the entries left out of the user's file with reasons. Raises VlaError."""
     from pytest_vla.suites.libero_pro.edits import tasked
 
     if table is not None:
@@ -355,7 +355,7 @@ def _other_tasks(table: OodTable | None, task: Task) -> tuple[list[Any], list[st
 
 
 def _readable(table: OodTable, task: Task, problem: "Problem") -> tuple[list[Any], list[str]]:
-    """The edits of a task's entries whose goals can be read, and what was left out, and why."""
+    """Return the edits of a task's entries with readable goals, and the entries left out with reasons."""
     from pytest_vla.suites.libero_pro.edits import goal_of, tasked
 
     known = {item.name for item in (*problem.fixtures, *problem.objects)} | {region.key for region in problem.regions}

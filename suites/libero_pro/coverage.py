@@ -94,7 +94,7 @@ def coverage(
 
 
 def _require_data(tasks: Sequence[Task], data: Path | None) -> None:
-    """Raises SceneError where no task's file is there: each of them would say the same."""
+    """Raise SceneError if no task's file is found."""
     roots = data_roots(data)
     first: SceneError | None = None
     for task in tasks:
@@ -109,7 +109,7 @@ def _require_data(tasks: Sequence[Task], data: Path | None) -> None:
 
 
 def _tried(draw: Draw, pool: WorldPool | None) -> tuple[str, str]:
-    """The reason and the cause of `Covered`; without worlds, of what can be made."""
+    """Return the reason and the cause for `Covered`; without worlds, only whether the variation can be made."""
     kind = next(kind for kind in KINDS if kind.name == draw.label)
     try:
         variation = kind.make(draw)

@@ -87,7 +87,7 @@ def draw_environment(draw: Draw) -> Params:
 
 
 def _environment_table(task: Task) -> OodTable | None:
-    """The user's file of environments. Raises VlaError if it names another one than the task's."""
+    """Return the user's file of environments. Raises VlaError if it names an environment other than the task's."""
     from pytest_vla.scene.workspaces import workspace
 
     problem, table = problem_of(task), table_of(task, "environment")
@@ -300,7 +300,7 @@ def _again_combined(task: Task, params: Params) -> bool:
 
 
 def _own(name: str, params: Params) -> dict[str, Any]:
-    """A part's own parameters among those of several."""
+    """Return a part's own parameters among those of several."""
     return {each.removeprefix(f"{name}."): value for each, value in params.items() if each.startswith(f"{name}.")}
 
 

@@ -95,7 +95,7 @@ def _place(task: Task) -> Workspace:
 
 
 def _check_seen(task: Task, surface: str) -> None:
-    """Raises VlaError where a task has no such surface, or none that its cameras see."""
+    """Raise VlaError if a task has no such surface, or none that its cameras see."""
     if surface == WALL:
         return
     has_table = _place(task).category != "floor"
@@ -216,7 +216,7 @@ def space_of_files(task: Task) -> tuple[Parameter, ...]:
 
 @cache
 def _other_files(data: Path | None, place: Workspace, surface: str) -> Mapping[str, Path]:
-    """The pictures of the asset folders' ``textures`` by name, but for the surface's own and its copies."""
+    """Return the pictures of the asset folders' ``textures`` by name, without the surface's own and its copies."""
     found: dict[str, Path] = {}
     for root in data_roots(data):
         if root.assets is not None and root.suite is None:
@@ -228,7 +228,7 @@ def _other_files(data: Path | None, place: Workspace, surface: str) -> Mapping[s
 
 
 def _table_texture(data: Path | None, place: Workspace) -> str:
-    """The file name of an arena's table top; empty where it is not one of ``textures``."""
+    """Return the file name of an arena's table top, or an empty text if it is not in ``textures``."""
     file = find_file(data_roots(data), "assets", place.scene, f"the arena of {place.problem}")
     try:
         arena = read_xml(file)
@@ -266,7 +266,7 @@ def surface_geoms(model: "mujoco.MjModel", scene: "SceneSpec", surface: str) -> 
 
 
 def _painting(surfaces: tuple[str, ...], pixels_of: Callable[[str, int, int], "Pixels"], share: float) -> ModelEdit:
-    """The edit that blends surfaces' textures with others by `share`, or the colours of those without one."""
+    """Return the edit that blends surfaces' textures with others by `share`, or colours if there is no texture."""
 
     def part(surface: str) -> Part:
         return lambda model, scene: surface_geoms(model, scene, surface), covering(partial(pixels_of, surface))

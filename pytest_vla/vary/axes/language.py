@@ -240,8 +240,7 @@ def _needed(problem: "Problem") -> set[str]:
 
 
 def _facts(problem: "Problem", names: set[str]) -> "dict[str, object]":
-    """Return a problem's facts about some things: category, states (open, on), and the places of things that look
-    alike.
+    """Return a problem's facts about things: category, states (open, on), and the places of things that look alike.
 
     Places count for alike things only, because an instruction distinguishes them by place.
     """

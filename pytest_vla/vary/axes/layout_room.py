@@ -257,7 +257,7 @@ def _of_fixture(region: Region, category: str, moves: bool) -> list[Obstacle]:
 
 @cache
 def _room(place: Workspace, things: tuple[Obstacle, ...], seen_at: float) -> tuple[tuple[float, float, float], ...]:
-    """The cells of `AREA` whose objects the camera sees: their centres, and how far from all things they are (m)."""
+    """Return the cells of `AREA` that the camera sees: centres, and distances from all things (m)."""
     x0, y0, x1, y1 = AREA
     camera, (from_x, from_y, z) = place.cameras[0], place.offset
     eye = tuple(one - other for one, other in zip(camera.position, place.offset, strict=True))

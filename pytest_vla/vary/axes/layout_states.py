@@ -135,7 +135,7 @@ def _unfit(model: mujoco.MjModel, scene: SceneSpec, point: Array, zones: Sequenc
 
 
 def _pose(model: mujoco.MjModel, scene: SceneSpec, state: Array, name: str) -> Array:
-    """An object's part (7,) of a state, position and quaternion wxyz, to be written in."""
+    """Return a view of an object's part (7,) of a state: position and quaternion wxyz."""
     body = scene.body(name)
     assert body is not None, f"{name} is declared, so it is in the scene"
     address = 1 + model.joint(body.joints[-1]).qposadr[0]

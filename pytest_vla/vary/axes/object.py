@@ -62,7 +62,7 @@ def goals_object(task: Task, may_be_fixture: bool) -> str:
 
 
 def _named(literal: Literal, problem: Problem) -> Iterator[str]:
-    """The objects and fixtures that a literal names, also by their regions."""
+    """Return the objects and fixtures that a literal names, directly or by their regions."""
     place = workspace(problem.name, problem.source).category
     here = {item.name for item in (*problem.fixtures, *problem.objects) if item.category != place}
     owners = {region.key: region.target for region in problem.regions}

@@ -120,7 +120,7 @@ def _stone(numbers: np.random.Generator) -> _Field:
 
 
 def _cloth(numbers: np.random.Generator) -> _Field:
-    """A weave of threads, now the one and now the other on top."""
+    """Draw a weave of threads that lie alternately on top."""
     threads = 32
     row, column = (line * threads for line in _grid())
     is_over = (row.astype(int) + column.astype(int)) % 2 == 0
