@@ -45,8 +45,10 @@ def declare(parser: argparse.ArgumentParser) -> None:
         required=True,
         help="new results folder, for `pytest-vla report DIR`",
     )
-    parser.add_argument("--cost", metavar="FILE", type=Path, help="costs of your own, pytest's --vla-cost-file")
-    parser.add_argument("--costs", choices=COSTS, default=COSTS[0], help="collisions, pytest's --vla-collision-costs")
+    parser.add_argument("--cost-file", metavar="FILE", type=Path, help="your own costs, as in pytest's --vla-cost-file")
+    parser.add_argument(
+        "--collision-costs", choices=COSTS, default=COSTS[0], help="as pytest's --vla-collision-costs (default: all)"
+    )
     parser.add_argument(
         "--rules",
         choices=(PAPER, UPSTREAM),
@@ -95,15 +97,15 @@ def _charged_anew(
     from pytest_vla.scene.cost_rules import Charging, read_costs
     from pytest_vla.show.restored import data_of, restored_task, restored_variation
 
-    declared = None if options.cost is None else read_costs(options.cost)
-    about = {} if options.costs == COSTS[0] else {"costs": options.costs}
+    declared = None if options.cost_file is None else read_costs(options.cost_file)
+    about = {} if options.collision_costs == COSTS[0] else {"costs": options.collision_costs}
     about |= {"rescored": "from recorded states and actions"}
     about |= {} if declared is None else {DECLARED: declared.digest}
     changed: list[Record] = []
     drifts: list[float] = []
     left: list[str] = []
     alike = compared = 0
-    with closing(WorldPool(options.allow_versions, charging=Charging(options.costs, declared))) as pool:
+    with closing(WorldPool(options.allow_versions, charging=Charging(options.collision_costs, declared))) as pool:
         for record in records:
             task = restored_task(record, data_of(known, options.data))
             variation = restored_variation(task, record)

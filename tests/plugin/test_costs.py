@@ -76,7 +76,7 @@ def test_a_users_test_asks_what_an_episode_cost(pytester: pytest.Pytester, monke
     assert other.provenance["costs"] == "none"
     assert set(digests(pytester.path / "quiet").values()) == {record.digest}
     # And can be charged afterwards, from what is recorded of it.
-    rescore = ("pytest-vla", "rescore", "last", "--results=quiet", "--cost=costs.toml", "-o", "again")
+    rescore = ("pytest-vla", "rescore", "last", "--results=quiet", "--cost-file=costs.toml", "-o", "again")
     told = pytester.run(sys.executable, "-c", CLI, *rescore[1:])
     assert told.ret == 0, told.stderr.str()
     told.stdout.fnmatch_lines(["1 of 1 episodes rescored; their states were reproduced bit for bit", "run * again"])
