@@ -196,7 +196,7 @@ def control_step(
         model, data: addresses of mjModel and mjData.
         sample_at: substep (from 0) whose state is the observation's: qpos before and after it are copied out.
         warm_solves: constraint solves before a substep's own, with the controls of the substep before; each warms the
-            next one (`pytest_vla.sim.arm.WARM_SOLVES`). In a stale substep it is one less.
+            next one (`pytest_vla.sim.arm.Arm`). In a stale substep it is one less.
         stale: whether the first substep uses the controller's quantities of the reset pose, as upstream does after
             an init state was set.
         site: id of the grip site.

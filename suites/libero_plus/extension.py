@@ -29,6 +29,6 @@ def pytest_vla_sections() -> list[SectionEntry]:
     """Return the report section with LIBERO-Plus's tables."""
     return [
         SectionEntry(
-            "libero_plus", "the tables of LIBERO-Plus", f"{_HERE}.section:section", 50, f"{_HERE}.schema:schema"
+            "libero_plus", "the tables of LIBERO-Plus", f"{_HERE}.report:section", 50, f"{_HERE}.report:schema"
         )
     ]

@@ -1,14 +1,34 @@
 """LIBERO-Plus's Table 10 of models: for people as tables, for programs as JSON."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import argparse
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from pytest_vla.errors import VlaError
 from pytest_vla.metrics.clustered import CONFIDENCE, TASKS_LIKE_THESE, THESE_TASKS
 from pytest_vla.metrics.language_grounding import GroundingEstimate
 from pytest_vla.metrics.rates import percent, percents, rate_table, reasons_text
 from pytest_vla.metrics.success import SuccessRate
+from pytest_vla.plan.manifests import load_suite
 from pytest_vla.reports.blocks import Block, Cell, Column, Heading, MarkedNumber, Sentence, Table, notes, rate_cell
+from pytest_vla.reports.json_schema import (
+    COUNT,
+    INTERVAL,
+    PERCENT,
+    RATE,
+    REASONS,
+    TEXT,
+    SectionSchema,
+    by_name,
+    listed,
+    maybe,
+    one_of,
+    row,
+)
+from pytest_vla.reports.loaded import Loaded, unfinished_of
 from pytest_vla.reports.robustness import NOT_A_DOSE
+from pytest_vla.reports.sections import Section
 from pytest_vla.suites.libero_plus.metrics import (
     DIMENSIONS,
     LEVELS,
@@ -16,11 +36,15 @@ from pytest_vla.suites.libero_plus.metrics import (
     ModelPlus,
     PlusRates,
     Weighted,
+    by_protocol,
     dimension_counts,
     entry_counts,
+    entry_name,
+    plus_rates,
     task_counts,
 )
 from pytest_vla.suites.libero_plus.names import SUB_DIMENSIONS, SUITES
+from pytest_vla.suites.libero_plus.variations import unavailable
 
 _HEAD = ("", *(name.capitalize() for name in DIMENSIONS), "Total")
 
@@ -96,12 +120,12 @@ def plus_blocks(models: Sequence[ModelPlus]) -> Iterator[Block]:
     for found in models:
         rates, listed = found.rates, sum(task_counts().values())
         yield Heading(f"{rates.model}: LIBERO-Plus, protocol {rates.protocol}", (rates.model, "", rates.protocol))
-        yield Sentence(f"{found.entries:,} of the {listed:,} entries of its list were run")
+        yield Sentence(f"{found.entries:,} of the {listed:,} entries in its list were run")
         yield from _unavailable(found.unavailable)
         yield from notes(found.left_out)
         for name, rate in {**rates.dimensions, "total": rates.total}.items():
             if name != "total" and (reasons := reasons_text(rate)):
-                yield Sentence(f"in no rate of {name}: {reasons}")
+                yield Sentence(f"in no rate for {name}: {reasons}")
         yield from _leaderboard(found)
         yield _short_table(
             "By difficulty, % (episodes); a mean over dimensions is no total",
@@ -132,7 +156,7 @@ def plus_blocks(models: Sequence[ModelPlus]) -> Iterator[Block]:
 
 def _unavailable(unavailable: Mapping[str, int] | None) -> Iterator[Sentence]:
     if unavailable is None:
-        yield Sentence("how many cannot be made here is not known: LIBERO-Plus's list is not found (PYTEST_VLA_DATA)")
+        yield Sentence("the number of unavailable entries is unknown: LIBERO-Plus's list was not found (PYTEST_VLA_DATA)")
         return
     for needs, number in unavailable.items():
         yield Sentence(f"unavailable in the suites that were run: {number:,}: {needs}")
@@ -173,3 +197,66 @@ def _short_table(
 
 def _short(rate: SuccessRate | None) -> Cell:
     return None if rate is None or rate.rate is None else MarkedNumber(100 * rate.rate, f" ({rate.counted})")
+
+
+# The JSON schema of LIBERO-Plus's tables, as made by `pytest_vla.suites.libero_plus.report.plus_table`.
+
+
+def schema() -> SectionSchema:
+    """Return the schema of the key ``libero_plus``."""
+    weighted = {"weighted": maybe(PERCENT), "weighted_interval": INTERVAL, "weighted_tasks_interval": INTERVAL}
+    column = row({**RATE, **weighted, "missing": COUNT, "of_list": COUNT, "errors": REASONS, "invalid": REASONS})
+    level = maybe(COUNT)
+    model = {
+        "model": TEXT,
+        "protocol": one_of("paper", "upstream"),
+        "dimensions": by_name(column),
+        "total": column,
+        "levels": listed(row({"level": level, **RATE})),
+        "cells": listed(row({"dimension": TEXT, "level": level, **RATE})),
+        "suites": listed(row({"dimension": TEXT, "suite": TEXT, "of_list": COUNT, **RATE})),
+        "sub_dimensions": listed(row({"dimension": TEXT, "name": TEXT, **RATE})),
+        "entries": COUNT,
+        "of_list": COUNT,
+        "unavailable": maybe(REASONS),
+        "left_out": listed(TEXT),
+    }
+    return SectionSchema({"libero_plus": listed(row(model))}, {})
+
+
+# LIBERO-Plus's part of a report, made of records.
+
+
+def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
+    """Return the section, or None if no record is in LIBERO-Plus's list."""
+    found = make_plus(loaded, options.data if options.data is not None and options.data.is_dir() else None)
+    if not found:
+        return None
+    return Section(lambda: plus_blocks(found), {"libero_plus": [plus_table(model) for model in found]}, {})
+
+
+def make_plus(loaded: Loaded, data: Path | None) -> tuple[ModelPlus, ...]:
+    """Compute LIBERO-Plus's table for each model and protocol; see `pytest_vla.suites.libero_plus.metrics`.
+
+    Args:
+        loaded: the records.
+        data: an additional folder in which to look for its list.
+    """
+    found = []
+    groups = by_protocol(loaded.records)
+    for rates in plus_rates(loaded.records):
+        own = groups[rates.model, rates.protocol]
+        entries = {(record.suite, entry_name(record)) for record in own}
+        suites = dict.fromkeys(record.suite for record in own)
+        left_out = (*rates.left_out, *unfinished_of(own, loaded))
+        found.append(ModelPlus(rates, len(entries), _section_unavailable(suites, rates.protocol, data), left_out))
+    return tuple(found)
+
+
+def _section_unavailable(suites: Iterable[str], protocol: str, data: Path | None) -> dict[str, int] | None:
+    try:
+        tasks = [task for suite in suites for task in load_suite(suite, data=data).tasks]
+        return dict(unavailable(tasks, protocol))
+    except VlaError:
+        # The list is nowhere, or not as it should be: pytest says so where it is to be run.
+        return None

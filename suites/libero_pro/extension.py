@@ -14,7 +14,7 @@ def pytest_vla_variations() -> list[VariationEntry]:
 def pytest_vla_sections() -> list[SectionEntry]:
     """Return the report section with LIBERO-PRO's tables."""
     return [
-        SectionEntry("libero_pro", "the tables of LIBERO-PRO", f"{_HERE}.section:section", 40, f"{_HERE}.schema:schema")
+        SectionEntry("libero_pro", "the tables of LIBERO-PRO", f"{_HERE}.report:section", 40, f"{_HERE}.report:schema")
     ]
 
 

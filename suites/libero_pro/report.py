@@ -1,13 +1,42 @@
 """LIBERO-PRO's Tables 2 to 5 of models: for people as tables, for programs as JSON."""
 
+import argparse
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pytest_vla.metrics.clustered import CONFIDENCE, TASKS_LIKE_THESE, THESE_TASKS
 from pytest_vla.metrics.rates import rate_table, reasons_text
+from pytest_vla.metrics.selection import by_model, that_count
 from pytest_vla.metrics.success import SuccessRate
+from pytest_vla.records.record import Record
 from pytest_vla.reports.blocks import Block, Cell, Column, Heading, Sentence, Table, notes, rate_cell, share_cell
-from pytest_vla.suites.libero_pro.metrics import COLUMNS, ORIGINAL, ModelPro, ProRow, ProTable
+from pytest_vla.reports.json_schema import (
+    COUNT,
+    NUMBER,
+    RATE,
+    REASONS,
+    TEXT,
+    Keys,
+    SectionSchema,
+    by_name,
+    listed,
+    maybe,
+)
+from pytest_vla.reports.json_schema import (
+    row as json_row,
+)
+from pytest_vla.reports.loaded import Loaded, unfinished_of
+from pytest_vla.reports.sections import Section
+from pytest_vla.suites.libero_pro.metrics import (
+    COLUMNS,
+    ORIGINAL,
+    ModelPro,
+    ProRow,
+    ProTable,
+    is_ours,
+    pro_tables,
+    undrawn_in,
+)
 from pytest_vla.util.text import counted
 
 
@@ -159,3 +188,49 @@ def _further(table: ProTable) -> Iterator[Block]:
         )
         for suite, name, rate in some:
             yield from _uncounted(f"{suite}, {name}", rate)
+
+
+# The JSON schema of LIBERO-PRO's tables, as made by `pytest_vla.suites.libero_pro.report.pro_table`.
+
+
+def schema() -> SectionSchema:
+    """Return the schema of the key ``libero_pro``."""
+    rate: Keys = {**RATE, "errors": REASONS, "invalid": REASONS}
+    suite: Keys = {
+        "suite": TEXT,
+        "columns": by_name(maybe(json_row({**rate, "tasks": COUNT}))),
+        "tasks": listed(json_row({"name": TEXT, "columns": by_name(maybe(json_row(rate)))})),
+        "sweeps": listed(json_row({"kind": TEXT, "levels": listed(json_row({"level": NUMBER, **rate}))})),
+        "replaced": maybe(json_row(rate)),
+        "combined": listed(json_row({"name": TEXT, **rate})),
+    }
+    model = {"model": TEXT, "suites": listed(json_row(suite)), "left_out": listed(TEXT), "unavailable": REASONS}
+    return SectionSchema({"libero_pro": listed(json_row(model))}, {})
+
+
+# LIBERO-PRO's part of a report, made of records.
+
+
+def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
+    """Return the section, or None if no record is under one of LIBERO-PRO's variations."""
+    found = make_pro(loaded)
+    if not found:
+        return None
+    return Section(lambda: pro_blocks(found), {"libero_pro": [pro_table(model) for model in found]}, {})
+
+
+def make_pro(loaded: Loaded) -> tuple[ModelPro, ...]:
+    """Compute LIBERO-PRO's tables for each model with its variations; see `pytest_vla.suites.libero_pro.metrics`.
+
+    Args:
+        loaded: the records.
+    """
+    found = []
+    models: dict[str, list[Record]] = {}
+    for (model, _), some in by_model(loaded.records).items():
+        models.setdefault(model, []).extend(that_count(some).records)
+    for table in pro_tables(loaded.records):
+        own = [record for record in models[table.model] if is_ours(record)]
+        unfinished = unfinished_of(own, loaded)
+        found.append(ModelPro(table, (*table.left_out, *unfinished), undrawn_in(own)))
+    return tuple(found)

@@ -24,7 +24,7 @@ import numpy as np
 import pytest
 
 from pytest_vla.errors import VlaError
-from pytest_vla.policies import in_memory
+from pytest_vla.policies import in_memory_digest
 from pytest_vla.policies.in_memory_digest import content_digest, live_digest, weights_digest
 
 REPOSITORY = Path(__file__).parents[2]
@@ -252,7 +252,7 @@ from collections import OrderedDict
 from pathlib import Path
 from types import SimpleNamespace
 import numpy as np
-from pytest_vla.policies.in_memory import content_digest
+from pytest_vla.policies.in_memory_digest import content_digest
 from pytest_vla.policies.fit import Traits
 some = [Traits(7), re.compile("a"), random.Random(3), np.arange(3.0), OrderedDict(a=Path), {"b", "a", ("c", 1)}]
 found = content_digest(SimpleNamespace(some=some, again=some[0]))
@@ -349,7 +349,7 @@ def test_a_module_is_all_that_it_has_not_only_its_weights(torch: Any, change: st
 
 
 def test_how_a_module_is_saved_is_not_how_it_acts(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    own = in_memory._NOT_OF_ANSWERS
+    own = in_memory_digest._NOT_OF_ANSWERS
     monkeypatch.setitem(own, Module.__module__.partition(".")[0], own["torch"])
     model = Module()
     before = live_digest(model)

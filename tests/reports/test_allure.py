@@ -6,7 +6,7 @@ from dataclasses import replace
 from pytest_vla.errors import ERROR_REASONS, INVALID_REASONS
 from pytest_vla.plan.costs import Charge
 from pytest_vla.records.explain import headline
-from pytest_vla.reports.allure import attachments, categories, environment, parameters, passing, steps
+from pytest_vla.run.allure_results import attachments, categories, environment, parameters, passing, steps
 from tests.support.records import record_of
 
 

@@ -9,10 +9,9 @@ import pytest
 from pytest_vla.records.record import Record
 from pytest_vla.reports.loaded import load
 from pytest_vla.reports.text import block_lines
-from pytest_vla.suites.libero_plus import section
+from pytest_vla.suites.libero_plus import report as plus_report
 from pytest_vla.suites.libero_plus.metrics import DIMENSIONS, ModelPlus
-from pytest_vla.suites.libero_plus.report import plus_blocks, plus_table
-from pytest_vla.suites.libero_plus.section import make_plus
+from pytest_vla.suites.libero_plus.report import make_plus, plus_blocks, plus_table
 from tests.support.data import data_root
 from tests.support.golden import check_golden
 from tests.support.libero_plus import PLAIN, RAMEKIN, STOVE, episode
@@ -38,7 +37,7 @@ def records() -> list[Record]:
 
 def test_the_leaderboard_for_people(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     # Its list may lie somewhere on this machine.
-    monkeypatch.setattr(section, "_unavailable", lambda *_: None)
+    monkeypatch.setattr(plus_report, "_section_unavailable", lambda *_: None)
     write(records(), planned=3)
     report()
     text = capsys.readouterr().out
