@@ -203,7 +203,7 @@ class ImporterEntry:
     Attributes:
         name: the name of the program that wrote the logs.
         about: one line.
-        load: names a `pytest_vla.commands.import_.Importer`.
+        load: names a `pytest_vla.records.load.Importer`.
         origin: the package or module that declares it; set by pytest-vla.
     """
 

@@ -1,4 +1,4 @@
-"""Whether a scene can be done at all: the expert tries it, with all of the simulator's state at hand."""
+"""Feasibility of a scene: the expert tries it, with the simulator's full state."""
 
 from typing import TYPE_CHECKING
 

@@ -170,6 +170,3 @@ def _undone(world: EpisodeWorld) -> str:
     from pytest_vla.episode.feasible import infeasible
 
     return infeasible(cast("World", world))
-
-
-# Feasibility of a scene: the expert tries it, with the simulator's full state.

@@ -1,4 +1,4 @@
-"""The worlds of one process."""
+"""The worlds of one process, each opened once, and a suite's own world (`OwnWorld`), adapted to what an episode needs."""
 
 import math
 from collections import ChainMap
@@ -99,8 +99,6 @@ class WorldPool:
                 warn(f"{error}; its episodes are kept")
             self._told.add(str(error))
 
-
-# A suite's own world (`pytest_vla.plan.task.SuiteWorld`), adapted for an episode.
 
 # Checks of a suite's own world's values for a step: its costs as charges, its series as arrays.
 
@@ -209,6 +207,9 @@ SUCCESS = "(success)"
 _NEEDED = ("reset", "step", "success")
 _EEF = "robot0_eef_pos"
 _NO_PATH = np.zeros(0)
+
+
+# A suite's own world (`pytest_vla.plan.task.SuiteWorld`), adapted for an episode.
 
 
 class OwnWorld:

@@ -244,9 +244,6 @@ def _read_changes(table: Mapping[str, Mapping[str, Any]]) -> tuple[Change, ...]:
     return tuple(Change(kind, dict(params)) for kind, params in table.items())
 
 
-# What searches are called, and where they lie.
-
-
 # Searches that were kept, to be gone on with.
 
 _OF_THE_POLICY, _OF_VERSIONS = "policy_digest", "versions"

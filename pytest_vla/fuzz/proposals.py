@@ -1,4 +1,4 @@
-"""Proposals: scenes drawn evenly over dimensions, kinds and amounts; their failure rate is one of that space."""
+"""Scenes drawn evenly over dimensions, kinds and amounts. Their failure rate is that of this space."""
 
 from collections.abc import Sequence
 from dataclasses import replace

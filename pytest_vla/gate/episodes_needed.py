@@ -1,4 +1,4 @@
-"""The number of episodes that a new comparison needs, for a group that is undecided.
+"""How many episodes a new comparison needs if a group is undecided, and the smallest drop a run can show.
 
 The undecided run must not be continued until it shows something: each further look at it is a further chance to err.
 Followed up to three times, "about so many more" made 7 to 13% false regressions at an alpha of 5%

@@ -178,7 +178,7 @@ def _mean_and_error(times: Floats, sums: Floats, counts: Floats) -> tuple[Floats
     return means, np.sqrt(number / (number - 1) * strays) / pairs
 
 
-# The numbers that a gate can judge beside success, as they are asked for. Light: no numpy.
+# The numbers that a gate can judge beside success, as they are asked for.
 
 STEPS, COST, PRIDE = "steps", "cost", "pride"
 USAGE = (

@@ -38,16 +38,6 @@ from pytest_vla.metrics.statistics import holm
 from pytest_vla.plan.case import Case, parse_node_id
 from pytest_vla.util.text import counted
 
-# The order in which a sequential gate's episodes run and are looked at: drawn before the first of them, from a seed.
-#
-# A unit is a task and a seed, with all pairs that a group has of it. A round has one unit of every task of a group:
-# each task's units come in an order that is drawn, the same for all groups, and the first round of a group has the
-# first unit of each of its tasks. Rounds end where a task of the group has no unit any more: what its other tasks
-# have left is in none, and is not judged.
-#
-# Cases in which the baseline had nothing to measure (invalid) are in no round either, which is known beforehand.
-
-
 # When a group of a sequential gate is decided: by its longest complete prefix of rounds, never by what ended first.
 #
 # All groups are looked at after each round, as if they stood still until the round of every group that goes on is

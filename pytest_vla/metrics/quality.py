@@ -1,6 +1,7 @@
 """Quality of motion, from the path of the robot's hand: the five quality metrics of arXiv 2507.17049, and others.
 
-Each function gives a series, one value per control step. Smaller is better.
+The functions of numbers return a series, one value per control step. The others compute metrics of a recorded episode.
+Smaller is better for metrics of smoothness.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""A success rate in words and in JSON, the same in every report, and which episodes are in one rate together."""
+"""Success rates in words, in JSON and in rows, the same in every report, and the rates of stored runs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

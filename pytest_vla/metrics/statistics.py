@@ -1,4 +1,7 @@
-"""Intervals for rates, and for a median."""
+"""Small statistics: score intervals, the interval of a median, McNemar's and chi-square tests, Holm's adjustment.
+
+Intervals of success rates, which count starts as clusters, are in `pytest_vla.metrics.clustered`.
+"""
 
 from collections.abc import Sequence
 from math import comb, erfc, sqrt

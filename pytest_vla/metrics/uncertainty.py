@@ -1,7 +1,7 @@
 """A policy's uncertainty, from its answers: the eight uncertainty metrics of arXiv 2507.17049.
 
-Each function gives a series, one value per control step, as defined in the paper or in its code. Larger is less
-certain.
+The functions of numbers return a series, one value per control step, as defined in the paper or in its code. Those
+named ``episode_...`` compute the same of a recorded episode. Larger is less certain.
 """
 
 from dataclasses import replace

@@ -221,9 +221,3 @@ TINY = PolicyType(
 # Only `pytest_vla.evaluate` uses this type.
 LIVE = PolicyType(LIVE_NAME, "live:NAME", "NAME", _live, _check_live, _live_digest, batches=True, offered=False)
 PI0, PI05, SMOLVLA, XVLA = map(_checkpoint, CHECKPOINTS)
-
-
-# ``--vla-model=random``: the baseline that every policy should exceed.
-
-
-# ``--vla-model=replay:PATH``: recorded actions, from an npz file or from the records of an earlier run.

@@ -1,4 +1,13 @@
-"""What names the content of a policy in memory, which may be in the middle of its training."""
+"""A digest of a policy in memory, which may be in the middle of its training.
+
+Records with the same name and digest count as the same policy, and only the first of repeated episodes counts: a digest
+that did not change with the weights would hide later checkpoints behind the first. If the digest is uncertain, each
+call counts as a new policy.
+
+The digest covers all that can change a policy's actions: its attributes and those of the objects it refers to, arrays
+and tensors by content, classes and functions by their code and file. A part that cannot be read, such as an object of a
+compiled library that cannot be pickled, raises an error: a digest without it could be equal for two policies.
+"""
 
 import copyreg
 import functools

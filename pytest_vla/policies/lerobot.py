@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from pytest_vla.policies.lerobot_policy import LerobotPolicy
 
 
-# The inputs of a lerobot policy, read from its config: which of our cameras is which of its pictures.
-
-
 _HUB_ID = re.compile(r"(?P<id>[\w-][\w.-]*/[\w-][\w.-]*)(@(?P<revision>[\w./-]+))?")
 _BLOB = re.compile("[0-9a-f]{64}")
 _CONFIG, _WEIGHTS = "config.json", "model.safetensors"
@@ -335,6 +332,3 @@ def _guarded(call: Callable[[], Any], trouble: str) -> Any:
 def _short(error: BaseException) -> str:
     text = describe(error)
     return text if len(text) < 600 else f"{text[:600]} ..."
-
-
-# A loaded lerobot policy as a `BatchPolicy`: batched if batches change no answer, otherwise one question at a time.

@@ -1,17 +1,13 @@
-"""What a lerobot policy wants to see, read from its config: which of our cameras is which of its pictures."""
+"""The inputs of a lerobot policy, from its config: which camera becomes which of its pictures."""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.policies import fit
 from pytest_vla.policies.fit import ACTION_SIZE, STATE_SIZE
-
-if TYPE_CHECKING:
-    pass
-
 
 STATE = "observation.state"
 

@@ -1,9 +1,9 @@
-"""A loaded lerobot policy as a `BatchPolicy`: batches where that changes no answer, one at a time where it would."""
+"""A loaded lerobot policy as a `BatchPolicy`: batched if batches change no answer, otherwise one question at a time."""
 
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,13 +12,9 @@ from numpy.typing import NDArray
 from pytest_vla.errors import VlaError
 from pytest_vla.policies.base import Answer, Episode, Observation, as_observations
 from pytest_vla.policies.fit import ACTION_SIZE, STATE_SIZE, Traits
+from pytest_vla.policies.lerobot_inputs import ACTION, Inputs
 from pytest_vla.policies.view import resize_with_padding
 from pytest_vla.util.warnings import describe
-
-if TYPE_CHECKING:
-    pass
-
-from pytest_vla.policies.lerobot_inputs import ACTION, Inputs
 
 MOST = 1024
 """The most questions in a batch; the user's limit is ``--vla-max-batch``."""

@@ -122,9 +122,6 @@ def _process(pid: int) -> str | None:
     return None if fields[0] in "ZX" else fields[19]
 
 
-# Names of results: the folder, the newest run, all runs.
-
-
 # Runs that a time limit ended, and whether their episodes are a balanced sample. The stored fields are untrusted.
 
 ORDER, BALANCED = "order", "balanced"

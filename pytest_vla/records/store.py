@@ -42,8 +42,6 @@ from pytest_vla.util.text import did_you_mean, printable
 if TYPE_CHECKING:
     import sqlite3
 
-    pass
-
 
 # Reading of runs, with checks, since a store may be untrusted.
 
@@ -223,8 +221,6 @@ def read_before(database: Database, name: str) -> tuple[int, int]:
     return number, otherwise
 
 
-# Records of other stores that become a run's, in one transaction: all of them or none.
-
 # Records that are written into the store, each with what it changes of what counts.
 
 _EPISODE = ("run", "of_suite", "suite", "task", "seed", "attempt", "outcome", "reason", "steps", "digest", "started")
@@ -291,6 +287,9 @@ def now() -> str:
 def encodable(text: str) -> str:
     """Return a text that SQLite accepts; names of files may not be UTF-8."""
     return text.encode(errors="backslashreplace").decode()
+
+
+# Records of other stores that become a run's, in one transaction: all of them or none.
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,18 @@
-"""What a sequential gate has decided, on its way from the process that keeps the run to those that run its items."""
+"""The decisions of a sequential gate, on their way from the process that keeps the run to those that run its items.
+
+They are a small file in the run's folder, which is replaced as a whole. Each process reads it before an item begins. A
+worker on another machine, which does not see the file, runs its items: episodes beyond a decision change nothing.
+"""
 
 import json
 import os
 from collections.abc import Generator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_vla.run.nodes import counted_node
 from pytest_vla.util.files import whole_file
-
-if TYPE_CHECKING:
-    pass
-
 
 FILE = "decided.json"
 

@@ -108,9 +108,3 @@ def left_line(deciding: Deciding) -> str:
         return ""
     reasons = "; ".join(dict.fromkeys(text.removeprefix("decided: ") for text in deciding.skipped.values()))
     return f"vla: skips {counted(len(deciding.skipped), 'episode')} of these, as the gate has decided: {reasons}"
-
-
-# What a sequential gate has decided, on its way from the process that keeps the run to those that run its items.
-#
-# It is a small file in the run's folder, which is replaced as a whole; each process looks before an item begins. A
-# worker on another machine, which does not see the file, runs its items: what ends beyond a decision changes nothing.

@@ -369,6 +369,3 @@ def _place(path: Path, results: Path) -> str:
         return text
     ((folder, name),) = found
     return name if folder == results else str(folder / name)
-
-
-# ``--vla-gate-summary``: what a gate says of a run, in files: as Markdown for a job's summary, or for programs.

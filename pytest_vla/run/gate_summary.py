@@ -1,4 +1,4 @@
-"""``--vla-gate-summary``: what a gate says of a run, in files: as Markdown for a job's summary, or for programs."""
+"""``--vla-gate-summary``: a gate's verdict in files, as Markdown for a job's summary, or as JSON."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What the commands that search for failures have in common: the policy, its tasks and seeds, and the file of cases."""
+"""Options that the commands that search for failures share: the policy, its tasks and seeds, and the file of cases."""
 
 import argparse
 from collections.abc import Sequence

@@ -204,6 +204,3 @@ class Searches:
             raise VlaError(f"{self.file.parent}: no folder can be made there: {error.strerror}") from error
         write_cases(self.file, cases)
         self._written = len(cases)
-
-
-# What the commands that search for failures have in common: the policy, its tasks and seeds, and the file of cases.

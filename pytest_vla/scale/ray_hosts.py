@@ -1,7 +1,8 @@
 """The processes of a run on another machine: workers of pytest-xdist and the policy, each held by a Ray actor.
 
 A worker is a process of its own, as on one machine: its standard input and output are a connection to the process that
-holds the session. It ends with that connection, and with its actor, which outlives it to report how it ended.
+holds the session (`Switchboard`). It ends with that connection, and with its actor, which outlives it to report how it
+ended. `Scratch` is a folder that goes with its process.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The shards of a selection: their plan, stored in each shard's run, and the partition.
+"""The shards of a selection: their plan, stored in each shard's run, the partition, and the file of durations.
 
 The plan is in the run's invocation. Every shard keeps the whole selection, compressed, so that any of them knows the
 others' items: a missing item has a name and a place, and the merged run has the order of one machine.

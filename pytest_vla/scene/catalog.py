@@ -1,7 +1,7 @@
 """Object and fixture categories, and LIBERO's catalogue of them: model file, sampled rotation, joints' thresholds.
 
 Facts from hf-libero 0.1.4, ``envs/objects/{hope,google_scanned,turbosquid,articulated}_objects.py``. A workspace may
-have a catalogue of its own; other categories are declared by files (category_files.py).
+have a catalogue of its own; other categories are declared by files (catalog.py).
 """
 
 import difflib
@@ -24,7 +24,7 @@ Range = tuple[float, float]
 class Articulation:
     """Joint thresholds (radians or metres) of an articulated category, and the ranges that ``:init`` samples.
 
-    A joint is open (close, on, off) when it is strictly beyond the threshold on the side of `open_below` and so on;
+    A joint is open (close, on, off) when it is strictly beyond the threshold on the side of `opens_below` and so on;
     None if the category has no such state.
     """
 

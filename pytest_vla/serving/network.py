@@ -1,4 +1,4 @@
-"""The policy's process over a network: where it listens, and connections that notice when a host is gone."""
+"""The policy's process over a network: its address, and connections that notice when a host is gone."""
 
 import errno
 import socket

@@ -1,4 +1,4 @@
-"""The messages between workers and the policy's process: length-prefixed msgpack, with pictures in shared memory.
+"""Messages between workers and the policy's process: msgpack with pictures in shared memory or compressed.
 
 The memory has no name: it is passed as an open file, so that a killed process leaves nothing behind.
 """

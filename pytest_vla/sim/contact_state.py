@@ -1,4 +1,4 @@
-"""How the arm goes about a task: how near its joints are to their limits, what it holds, and what else it touches."""
+"""Per-step readings for metrics: joint margins, contacts of the arm, and the places of the object and its goal."""
 
 from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, NamedTuple

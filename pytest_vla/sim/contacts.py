@@ -1,8 +1,7 @@
-"""Contacts by thing: the object, fixture or robot part each geom belongs to, and how hard geoms press on each other."""
+"""The geoms of each object, fixture and robot part, contacts between them, and clearances."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import mujoco
 import numpy as np
@@ -14,10 +13,6 @@ from pytest_vla.scene.scene import SceneSpec
 from pytest_vla.scene.workspaces import workspace
 from pytest_vla.sim.arm import ARM_JOINTS, FINGERS
 from pytest_vla.sim.substeps import Contacts, Pairs
-
-if TYPE_CHECKING:
-    pass
-
 
 Mask = npt.NDArray[np.bool_]
 
@@ -248,6 +243,3 @@ class Clearance:
         apart = np.linalg.norm(data.geom_xpos[own][:, None] - data.geom_xpos[others][None], axis=2)
         reach = model.geom_rbound[own][:, None] + model.geom_rbound[others][None] + nearest
         return [(int(own[one]), int(others[other])) for one, other in np.argwhere((apart <= reach) | plane[None])]
-
-
-# Per-step readings for metrics: joint margins and contacts of the arm, and the places of the object and its goal.

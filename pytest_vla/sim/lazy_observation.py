@@ -1,4 +1,4 @@
-"""What a policy may look at after a reset or a step: read when asked for, rendered at most once."""
+"""The observation after a reset or a step: pictures are rendered when they are read, at most once."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any

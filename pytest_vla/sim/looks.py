@@ -22,10 +22,7 @@ if TYPE_CHECKING:
     import mujoco
 
 
-# Noise of pictures (H, W, 3) uint8, as VLA-Arena's: pure functions that give a new picture.
-
-
-# The light of a picture, adjusted after it was drawn, as VLA-Arena does it. Imports no numpy before it is used.
+# The light of a picture, adjusted after it was drawn, as VLA-Arena does it.
 
 NEUTRAL_TEMPERATURE = 6500.0
 TEMPERATURE_GAIN = 0.4
@@ -66,7 +63,7 @@ def adjusted(picture: "Picture", light: PictureLight) -> "Picture":
     return pixels
 
 
-# Drawn colours of a scene's geoms, as VLA-Arena draws them. Imports no simulator before it is used.
+# Drawn colours of a scene's geoms, as VLA-Arena draws them.
 
 COLOURS = (0.2, 0.8)
 """The range in which each of a colour's three numbers is drawn."""

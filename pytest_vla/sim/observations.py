@@ -16,9 +16,6 @@ from pytest_vla.sim.cameras import Cameras, Picture
 from pytest_vla.sim.lazy_observation import Observation
 from pytest_vla.sim.robosuite_control import quat2axisangle
 
-# Observations after a reset or a step: read on demand, rendered at most once.
-
-
 Array = npt.NDArray[np.float64]
 
 # Burners: sites that are shown while their stove's knob is on.
@@ -92,6 +89,9 @@ Sampled = tuple[Array, Array, Array]
 """qpos before and after the sampled substep, and how the burners shine."""
 
 PictureChange = Callable[[Picture, str, int], Picture]
+
+
+# Observations after a reset or a step: read on demand, rendered at most once.
 
 
 class Readings:

@@ -1,15 +1,10 @@
-"""Noise of pictures (H, W, 3) uint8, as VLA-Arena's: pure functions that give a new picture."""
+"""Noise of pictures (H, W, 3) uint8, as VLA-Arena's: pure functions that return a new picture."""
 
 import hashlib
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    pass
-
 
 Picture = NDArray[np.uint8]
 

@@ -307,7 +307,7 @@ def distributions(each: Found, below: str) -> Markup:
     """Draw the values of one metric: failures upwards, successes downwards, each as shares of its own number.
 
     Args:
-        each: of `pytest_vla.reports.foretelling.separation_table`.
+        each: the values of one metric, as `pytest_vla.reports.foretelling` passes them.
         below: a line below the title.
     """
     middle, half = (_PLOT_TOP + _PLOT_BOTTOM) / 2, (_PLOT_BOTTOM - _PLOT_TOP) / 2 - 8

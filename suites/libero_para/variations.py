@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.language.published import (
@@ -25,9 +25,6 @@ from pytest_vla.plan.data_roots import find_given
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.variation import Variation
 from pytest_vla.vary.kind import VariationListing
-
-if TYPE_CHECKING:
-    pass
 
 
 def label_of(row: "PublishedParaphrase | ParaEpisode") -> str:

@@ -7,16 +7,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import joint_of
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.util.text import did_you_mean
-
-if TYPE_CHECKING:
-    pass
-
 
 # The numbers of LIBERO-Plus's fifty noises: ten severities of five kinds.
 

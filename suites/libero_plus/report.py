@@ -156,7 +156,9 @@ def plus_blocks(models: Sequence[ModelPlus]) -> Iterator[Block]:
 
 def _unavailable(unavailable: Mapping[str, int] | None) -> Iterator[Sentence]:
     if unavailable is None:
-        yield Sentence("the number of unavailable entries is unknown: LIBERO-Plus's list was not found (PYTEST_VLA_DATA)")
+        yield Sentence(
+            "the number of unavailable entries is unknown: LIBERO-Plus's list was not found (PYTEST_VLA_DATA)"
+        )
         return
     for needs, number in unavailable.items():
         yield Sentence(f"unavailable in the suites that were run: {number:,}: {needs}")

@@ -1,4 +1,4 @@
-"""Sizes and sites of a category, read from its model file without compiling it."""
+"""Sizes and sites of a category without compiling it, a task's objects, and room on its workspace."""
 
 import math
 import os

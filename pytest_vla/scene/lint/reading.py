@@ -1,4 +1,4 @@
-"""Task files, read as far as possible: faults become findings."""
+"""Reading task files as far as possible, with faults as findings; the findings and all of their codes."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -10,8 +10,6 @@ from pytest_vla.scene.bddl import Atom, LocatedToken, Origin, SExpression, read_
 from pytest_vla.scene.catalog import CATEGORIES, Categories
 from pytest_vla.scene.problem import SECTIONS, Problem, read_problem_tree, read_text
 from pytest_vla.scene.workspaces import Workspace, workspace
-
-# Lint findings, and all of their codes.
 
 # The workspace and categories of a problem's class, if it is known.
 
@@ -28,6 +26,8 @@ def catalogue_of(problem: Problem) -> Categories:
     place = place_of(problem)
     return CATEGORIES if place is None or place.categories is None else place.categories
 
+
+# Lint findings, and all of their codes.
 
 ERROR, WARNING, NOTE = LEVELS = ("error", "warning", "note")
 """Errors make upstream crash or judge something other than the file says. Notes are hardly ever defects."""

@@ -1,4 +1,4 @@
-"""Objects and fixtures: declared, placed, known."""
+"""Lint of a task's sections: objects and fixtures, regions, and motions."""
 
 import math
 from collections.abc import Callable, Iterator

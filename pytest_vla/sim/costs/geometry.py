@@ -1,4 +1,4 @@
-"""The distance between two groups of geoms, from MuJoCo's distance of each pair.
+"""Geometry of cost literals: distances between groups of geoms, their contacts, and distances to regions.
 
 MuJoCo's `mj_geomDistance` returns 0 for some pairs of meshes that are up to half a metre apart (seen from 3.3.7 to
 3.8.1), for varying pairs, and VLA-Arena's code believes it: an arm at rest is charged for it. To reproduce its verdicts

@@ -36,11 +36,6 @@ from pytest_vla.sim.costs.setting import (
 )
 from pytest_vla.sim.predicates import STATES, Verdict, compile_state
 
-# Literals judged as VLA-Arena's code does, bug for bug.
-#
-# Facts from VLA-Arena's public checkout of 2025-09, ``envs/bddl_base_domain.py`` (`_eval_predicate` and what it
-# calls) and ``envs/predicates``; robosuite 1.5.1, ``environments/base.py`` (`check_contact`).
-
 # The fall of a thing, as VLA-Arena's code defines it.
 # Facts from VLA-Arena's public checkout of 2025-09, ``envs/object_states/base_object_states.py`` (`fall`), and
 # robosuite 1.5.1, ``utils/transform_utils.py``.
@@ -89,6 +84,12 @@ def _misread_rotation(now: Array, before: Array) -> Array:
 
 _SECOND_TANGENT = 2
 """Index in a contact's force: upstream uses it for the normal force, whose index is 0."""
+
+
+# Literals judged as VLA-Arena's code does, bug for bug.
+#
+# Facts from VLA-Arena's public checkout of 2025-09, ``envs/bddl_base_domain.py`` (`_eval_predicate` and what it
+# calls) and ``envs/predicates``; robosuite 1.5.1, ``environments/base.py`` (`check_contact`).
 
 
 def judged_as_coded(literal: Literal, setting: Setting) -> JudgedLiteral:

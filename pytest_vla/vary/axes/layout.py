@@ -274,6 +274,3 @@ KINDS = (
         probe=True,
     ),
 )
-
-
-# Moving objects in an initial state, on the compiled scene.

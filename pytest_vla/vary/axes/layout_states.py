@@ -1,4 +1,4 @@
-"""Objects moved in a state that an episode begins from, on the compiled scene."""
+"""Moving objects in an initial state, on the compiled scene."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -124,6 +124,3 @@ def _colour(model: "mujoco.MjModel", geoms: tuple[int, ...], repaint: Repaint, s
         for index in indices:
             own = np.rint(255 * array[index, :3]).astype(np.uint8).reshape(1, 1, 3)
             array[index, :3] += share * (repaint(own, 1)[0, 0] / 255 - array[index, :3])
-
-
-# Procedural textures that repeat without a seam: wood, tiles, stone, cloth, stripes and noise in two colours.
