@@ -1,4 +1,4 @@
-"""The further metrics of an episode: their recordings, their values at the end, and the alarm of ``--vla-stop-when``."""
+"""The further metrics of an episode: their recordings, their values, and the alarm of ``--vla-stop-when``."""
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence

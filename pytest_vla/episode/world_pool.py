@@ -1,4 +1,4 @@
-"""The worlds of one process, each opened once, and a suite's own world (`OwnWorld`), adapted to what an episode needs."""
+"""The worlds of one process, each opened once, and a suite's own world (`OwnWorld`) as an episode needs it."""
 
 import math
 from collections import ChainMap

@@ -2,8 +2,8 @@
 
 A unit is a task and a seed, with all pairs that a group has of it. A round has one unit of every task of a group: each
 task's units come in an order that is drawn, the same for all groups, and the first round of a group has the first unit
-of each of its tasks. Rounds end when a task of the group has no unit left; the remaining units of its other tasks are in
-no round and are not judged.
+of each of its tasks. Rounds end when a task of the group has no unit left; the remaining units of its other tasks are
+in no round and are not judged.
 
 Cases in which the baseline had nothing to measure (invalid) are in no round either, which is known beforehand.
 """
