@@ -29,28 +29,28 @@ def pytest_vla_sections() -> list[SectionEntry]:
             f"{at}.safety:schema",
         ),
         SectionEntry(
-            "looking", "what a policy does that does not see", f"{at}.looking:section", 30, f"{at}.looking:schema"
+            "looking", "behaviour without vision", f"{at}.looking:section", 30, f"{at}.looking:schema"
         ),
         SectionEntry(
             "foretelling",
-            "whether uncertainty foretells failure, by moment",
+            "whether uncertainty predicts failure, by moment",
             f"{at}.foretelling:section",
             35,
             f"{at}.foretelling:schema",
         ),
         SectionEntry(
             "labels",
-            "whether metrics go with people's labels of quality",
+            "correlation of metrics with people's quality labels",
             f"{at}.labels:section",
             36,
             f"{at}.labels:schema",
         ),
         SectionEntry(
-            "economy", "how far the hand goes, beside the expert's", f"{at}.economy:section", 37, f"{at}.economy:schema"
+            "economy", "hand path compared with the expert's", f"{at}.economy:section", 37, f"{at}.economy:schema"
         ),
         SectionEntry(
             "metrics",
-            "further numbers of episodes, which others add",
+            "metrics of packages and projects",
             f"{at}.further:section",
             40,
             f"{at}.further:schema",

@@ -359,15 +359,15 @@ def declare_results(parser: argparse.ArgumentParser, *further: str) -> None:
         metavar="DIR",
         type=_results,
         default=_OF_THE_PROJECT,
-        help="folder of all runs, pytest's --vla-results (default: vla_results of pytest's ini file, or "
+        help="folder of all runs (default: vla_results of pytest's ini file, or "
         f"{DEFAULT_RESULTS} beside it)",
     )
 
 
 def declare_data(parser: argparse.ArgumentParser) -> None:
     """Declare ``--data`` and ``--allow-versions`` for a command that simulates."""
-    parser.add_argument("--data", metavar="DIR", type=Path, help="pytest's --vla-data")
-    parser.add_argument("--allow-versions", action="store_true", help="pytest's --vla-allow-versions")
+    parser.add_argument("--data", metavar="DIR", type=Path, help="folder with task files, init states and assets")
+    parser.add_argument("--allow-versions", action="store_true", help="accept unsupported versions of mujoco and robosuite")
 
 
 def _results(text: str) -> Path:

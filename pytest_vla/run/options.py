@@ -576,7 +576,7 @@ class Options(FuzzOptions, ScaleOptions, GateOptions):
     vary: tuple[str, ...] = option(
         "run each task under these variations: kinds or whole dimensions, with levels, such as "
         "camera,light:3,noise:1-5; several at once, such as camera+light:3; pairs: every two of six "
-        f"dimensions. --vla-vary={LIST} lists them. A variation that a task cannot have is skipped and named",
+        f"dimensions. --vla-vary={LIST} lists them. Variations that do not apply to a task are skipped and reported",
         "KIND[:LEVELS][+...][,...]",
         variation_labels,
         default=(),
@@ -783,7 +783,7 @@ class Options(FuzzOptions, ScaleOptions, GateOptions):
     track: tuple[str, ...] = option(
         "log the run while it runs, one step per episode, to experiment trackers: mlflow, tensorboard, wandb "
         "(each an extra of its name), and those that packages add. The tracker's own variables set the "
-        "destination, such as MLFLOW_TRACKING_URI, WANDB_PROJECT, WANDB_MODE. none: to none",
+        "destination, such as MLFLOW_TRACKING_URI, WANDB_PROJECT, WANDB_MODE. none disables tracking",
         "NAME[,NAME]",
         tracker_names,
         default=(),

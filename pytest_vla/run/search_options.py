@@ -26,30 +26,30 @@ def declare_search(parser: argparse.ArgumentParser, drawn: str, seeds: str, file
         seeds: the use of the cases' seeds, for the help.
         file: the default file of cases.
     """
-    parser.add_argument("--vla-model", metavar="POLICY", help="as pytest's")
+    parser.add_argument("--vla-model", metavar="POLICY", help="policy to test, as for pytest")
     parser.add_argument(
         "--vla-suite",
         metavar="NAME[,NAME]",
         type=comma_list,
         action=JoinAction,
         default=(DEFAULT_SUITE,),
-        help=f"as pytest's (default: {DEFAULT_SUITE})",
+        help=f"suites to search (default: {DEFAULT_SUITE})",
     )
     parser.add_argument(
-        "--vla-tasks", metavar="TASK[,TASK]", type=comma_list, action=JoinAction, default=(), help="as pytest's"
+        "--vla-tasks", metavar="TASK[,TASK]", type=comma_list, action=JoinAction, default=(), help="only these tasks"
     )
     parser.add_argument(
-        "--vla-seeds", metavar="SEEDS", type=seed_list, default=(0,), help=f"as pytest's, {seeds} (default: 0)"
+        "--vla-seeds", metavar="SEEDS", type=seed_list, default=(0,), help=f"seeds of each task, {seeds} (default: 0)"
     )
     parser.add_argument(
         "--vla-run-seed",
         metavar="N",
         type=one_seed,
         default=0,
-        help=f"as pytest's; other {drawn} are drawn by it too (default: 0)",
+        help=f"seed of the policy's noise and of the drawn {drawn} (default: 0)",
     )
-    parser.add_argument("--vla-device", metavar="DEVICE", help="as pytest's, one device (default: auto)")
-    parser.add_argument("--vla-data", metavar="DIR", type=Path, help="as pytest's")
+    parser.add_argument("--vla-device", metavar="DEVICE", help="device of the policy's weights (default: auto)")
+    parser.add_argument("--vla-data", metavar="DIR", type=Path, help="folder with task files, init states and assets, as for pytest")
     parser.add_argument(
         "-o",
         "--output",
