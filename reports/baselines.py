@@ -21,8 +21,8 @@ from pytest_vla.gate.baseline_file import Changes, read_baseline
 from pytest_vla.gate.comparable import Pair, lines_of, row_of
 from pytest_vla.metrics.rates import interval_text, judged_apart, left_out_text, rate_table, share_text
 from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
-from pytest_vla.records import DEFAULT_RESULTS, LAST_RUN
 from pytest_vla.records.load import open_runs
+from pytest_vla.records.names import DEFAULT_RESULTS, LAST_RUN
 from pytest_vla.records.runs import Run, is_alive, sample_of
 from pytest_vla.reports.loaded import load
 from pytest_vla.reports.text import aligned, note_lines, printed, wrapped

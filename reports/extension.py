@@ -28,9 +28,7 @@ def pytest_vla_sections() -> list[SectionEntry]:
             25,
             f"{at}.safety:schema",
         ),
-        SectionEntry(
-            "looking", "behaviour without vision", f"{at}.looking:section", 30, f"{at}.looking:schema"
-        ),
+        SectionEntry("looking", "behaviour without vision", f"{at}.looking:section", 30, f"{at}.looking:schema"),
         SectionEntry(
             "foretelling",
             "whether uncertainty predicts failure, by moment",

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from pytest_vla.metrics.rates import interval_text, rate_of, share_text
 from pytest_vla.metrics.safety import excess_cost, is_safe
-from pytest_vla.records import DEFAULT_RESULTS
+from pytest_vla.records.names import DEFAULT_RESULTS
 from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Run
 from pytest_vla.records.store import open_store

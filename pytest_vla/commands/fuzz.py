@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
-from pytest_vla.fuzz import FILE, FOLDER, LAST
+from pytest_vla.fuzz.names import FILE, FOLDER, LAST
 from pytest_vla.run.arguments import (
     JoinAction,
     comma_list,

@@ -110,7 +110,7 @@ def run(options: argparse.Namespace) -> int:
     from pytest_vla.gate.measures import parse_measures
     from pytest_vla.gate.sequential import judge_as_agreed
     from pytest_vla.gate.verdicts import judge
-    from pytest_vla.records import LAST_RUN
+    from pytest_vla.records.names import LAST_RUN
     from pytest_vla.reports.gates import gate_lines, gate_markdown, gate_table
     from pytest_vla.reports.measures import (
         failed_heading,
@@ -166,8 +166,8 @@ def run(options: argparse.Namespace) -> int:
 def _look(options: argparse.Namespace, baseline: "Baseline", new: "Baseline", groups: "Sequence[str]") -> int:
     """Return the number of this look at the comparison, counting the looks of earlier runs in the same results."""
     from pytest_vla.gate.manifest import baseline_digest, looks_at, manifests_of
-    from pytest_vla.records import LAST_RUN
     from pytest_vla.records.load import open_runs
+    from pytest_vla.records.names import LAST_RUN
 
     opened = open_runs(options.which or [LAST_RUN], options.results)
     before = [each for store, _ in opened for each in manifests_of(store.invocations()).values()]
@@ -181,8 +181,8 @@ def _sequential_of(options: argparse.Namespace) -> "tuple[Manifest, tuple[str, .
         VlaError: a sequential run is named together with other runs.
     """
     from pytest_vla.gate.manifest import read_manifest
-    from pytest_vla.records import LAST_RUN
     from pytest_vla.records.load import open_runs
+    from pytest_vla.records.names import LAST_RUN
 
     found, number = None, 0
     for store, runs in open_runs(options.which or [LAST_RUN], options.results):
@@ -238,8 +238,8 @@ def _agreed(
         manifest_text,
         read_manifest,
     )
-    from pytest_vla.records import LAST_RUN
     from pytest_vla.records.load import open_runs
+    from pytest_vla.records.names import LAST_RUN
     from pytest_vla.reports.text import wrapped
 
     told = []

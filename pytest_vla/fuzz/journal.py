@@ -15,10 +15,10 @@ import numpy as np
 
 from pytest_vla.episode.rollout import Conditions
 from pytest_vla.errors import VlaError
-from pytest_vla.fuzz import FILE, FOLDER, LAST
 from pytest_vla.fuzz.amounts import Component
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.fuzz.found import Found, Searched
+from pytest_vla.fuzz.names import FILE, FOLDER, LAST
 from pytest_vla.fuzz.proposals import fuzzed_kinds
 from pytest_vla.fuzz.sampler import EVEN, SOURCES, Proposal, TriedProposal
 from pytest_vla.fuzz.shares import Counted, Coverage, CoverageTally, DimensionShares, changed, shares_of

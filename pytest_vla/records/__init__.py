@@ -1,10 +1,1 @@
 """Episodes' records and trajectories, and the store of runs."""
-
-DEFAULT_RESULTS = ".vla"
-"""The results folder, relative to the rootdir."""
-
-LAST_RUN = "last"
-"""In place of a run's name: the run that began last."""
-
-ALL_RUNS = "all"
-"""In place of a run's name: every run of the results folder."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_vla.errors import VlaError
-from pytest_vla.records import ALL_RUNS
+from pytest_vla.records.names import ALL_RUNS
 from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Run
 from pytest_vla.records.store import STORE, Store, no_runs, open_store

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import task_key_of
-from pytest_vla.records import LAST_RUN
 from pytest_vla.records.checks import OUTCOMES, is_run_name, is_time, parse_json
 from pytest_vla.records.counting import COMPLETE, Repeats, key_of, takes_over
 from pytest_vla.records.database import (
@@ -35,6 +34,7 @@ from pytest_vla.records.database import (
     sqlite_errors,
 )
 from pytest_vla.records.items import DECIDED, SHARED, STATUSES, RunItem, ending_of
+from pytest_vla.records.names import LAST_RUN
 from pytest_vla.records.record import Record, parse_record, record_line
 from pytest_vla.records.runs import Count, Run, is_alive, this_process
 from pytest_vla.util.text import did_you_mean, printable

@@ -352,22 +352,23 @@ def declare_results(parser: argparse.ArgumentParser, *further: str) -> None:
         parser: the command's parser.
         further: other names for the option.
     """
-    from pytest_vla.records import DEFAULT_RESULTS
+    from pytest_vla.records.names import DEFAULT_RESULTS
 
     parser.add_argument(
         *(*further, "--results", "--vla-results"),
         metavar="DIR",
         type=_results,
         default=_OF_THE_PROJECT,
-        help="folder of all runs (default: vla_results of pytest's ini file, or "
-        f"{DEFAULT_RESULTS} beside it)",
+        help=f"folder of all runs (default: vla_results of pytest's ini file, or {DEFAULT_RESULTS} beside it)",
     )
 
 
 def declare_data(parser: argparse.ArgumentParser) -> None:
     """Declare ``--data`` and ``--allow-versions`` for a command that simulates."""
     parser.add_argument("--data", metavar="DIR", type=Path, help="folder with task files, init states and assets")
-    parser.add_argument("--allow-versions", action="store_true", help="accept unsupported versions of mujoco and robosuite")
+    parser.add_argument(
+        "--allow-versions", action="store_true", help="accept unsupported versions of mujoco and robosuite"
+    )
 
 
 def _results(text: str) -> Path:

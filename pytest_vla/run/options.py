@@ -29,7 +29,7 @@ from pytest_vla.kernels import KERNELS
 from pytest_vla.plan.case import PROTOCOLS
 from pytest_vla.plan.choices import COSTS, PREMISES, TEXTURES
 from pytest_vla.policies.devices import AUTO, DEFAULT_BATCH, REQUEST_TIMEOUT
-from pytest_vla.records import DEFAULT_RESULTS, LAST_RUN
+from pytest_vla.records.names import DEFAULT_RESULTS, LAST_RUN
 from pytest_vla.run.arguments import (
     JoinAction,
     comma_list,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.records import DEFAULT_RESULTS
+from pytest_vla.records.names import DEFAULT_RESULTS
 from pytest_vla.run.constants import MODELS_KEY
 from pytest_vla.util.files import expanded
 

@@ -243,7 +243,7 @@ def find_resumption(settings: Settings, arguments: Sequence[str]) -> Resumption:
         VlaError: there is no such run, it is still running, the store cannot be read, `arguments` differ from the run's
             paths and ids, or the results name code to run and may have been written by others.
     """
-    from pytest_vla.records import LAST_RUN
+    from pytest_vla.records.names import LAST_RUN
     from pytest_vla.records.runs import is_alive
     from pytest_vla.records.store import open_store
 

@@ -49,7 +49,9 @@ def declare_search(parser: argparse.ArgumentParser, drawn: str, seeds: str, file
         help=f"seed of the policy's noise and of the drawn {drawn} (default: 0)",
     )
     parser.add_argument("--vla-device", metavar="DEVICE", help="device of the policy's weights (default: auto)")
-    parser.add_argument("--vla-data", metavar="DIR", type=Path, help="folder with task files, init states and assets, as for pytest")
+    parser.add_argument(
+        "--vla-data", metavar="DIR", type=Path, help="folder with task files, init states and assets, as for pytest"
+    )
     parser.add_argument(
         "-o",
         "--output",

@@ -15,8 +15,8 @@ from pytest_vla.metrics.rates import interval_text, left_out_text, rate_of, shar
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.select import select_tasks
 from pytest_vla.plan.task import Task, with_textures
-from pytest_vla.records import ALL_RUNS, LAST_RUN
 from pytest_vla.records.load import is_run_folder, open_runs
+from pytest_vla.records.names import ALL_RUNS, LAST_RUN
 from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Run
 from pytest_vla.records.trajectory import load_trajectory, trajectory_file

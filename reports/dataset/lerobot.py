@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pytest_vla.errors import VlaError
 from pytest_vla.policies.fit import ACTION_SIZE, STATE_SIZE
 from pytest_vla.records.record import Record
-from pytest_vla.reports.dataset import IMAGE, NONE, VIDEO
+from pytest_vla.reports.dataset.choices import IMAGE, NONE, VIDEO
 from pytest_vla.reports.dataset.frames import Frame, Layout
 from pytest_vla.reports.dataset.rolling import (
     FILES_IN_A_CHUNK,

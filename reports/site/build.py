@@ -11,9 +11,9 @@ from typing import Any
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.rates import BENIGN, VARIED
 from pytest_vla.metrics.success import SuccessRate
-from pytest_vla.records import ALL_RUNS
 from pytest_vla.records.checks import is_count, is_number, is_plain, is_run_name, parse_json
 from pytest_vla.records.load import open_run, open_runs
+from pytest_vla.records.names import ALL_RUNS
 from pytest_vla.records.runs import Run
 from pytest_vla.records.store import STORE, no_runs, open_store
 from pytest_vla.reports.html.gates import GateTold, gates_told

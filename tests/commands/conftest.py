@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vla.records import DEFAULT_RESULTS
 from pytest_vla.records.checks import OUTCOMES
+from pytest_vla.records.names import DEFAULT_RESULTS
 from pytest_vla.records.store import STORE, open_store
 from tests.support.command_line import OWN
 from tests.support.records import record_of

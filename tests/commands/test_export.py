@@ -10,8 +10,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from pytest_vla.records import DEFAULT_RESULTS
 from pytest_vla.records.checks import OUTCOMES
+from pytest_vla.records.names import DEFAULT_RESULTS
 from pytest_vla.records.record import record_line
 from tests.support.command_line import OWN, said
 from tests.support.records import record_of

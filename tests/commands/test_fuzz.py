@@ -65,7 +65,7 @@ def fuzz(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str,
         (("--vla-model=random", "--vla-tasks=nothing_like_it"), "no task of tabletop is 'nothing_like_it'"),
         (("--vla-model=random", "-o", "."), "expected a file in an existing folder"),
         (("--vla-model=random", "-o", "nowhere/cases.toml"), "expected a file in an existing folder"),
-        (("--vla-model=random", "--report=search.toml"), "--report=search.toml: a page is written"),
+        (("--vla-model=random", "--report=search.toml"), "--report=search.toml: expected a file that ends in .html"),
         (
             ("--vla-model=random", "--report=nowhere/search.html"),
             "expected a file, such as report.html, in an existing folder",

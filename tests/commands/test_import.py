@@ -202,7 +202,7 @@ def test_a_folder_of_logs_is_imported_whole_or_not_at_all(tmp_path: Path) -> Non
     (logs / "n_seed7" / "eval1.json").unlink()
     (logs / "m_seed7" / "eval1.json").unlink()
     (logs / "m_seed8" / "eval1.json").unlink()
-    with pytest.raises(VlaError, match=r"no eval0\.json or the like, nor in a folder of it"):
+    with pytest.raises(VlaError, match=r"no eval0\.json or similar, nor in its subfolders"):
         import_log(tmp_path)
 
 

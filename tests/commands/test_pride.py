@@ -183,7 +183,7 @@ def test_the_environment_says_where_data_is(
 def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
     with pytest.raises(VlaError, match="PARAPHRASE is empty"):
         pride("open it", " ")
-    with pytest.raises(VlaError, match=f"no {FILE} there"):
+    with pytest.raises(VlaError, match=f"has no {FILE}"):
         pride("open it", "shut it", "--data", str(tmp_path))
     with pytest.raises(VlaError, match="no backend 'spacy'"):
         pride("open it", "shut it", "--backend", "spacy")

@@ -265,7 +265,7 @@ def test_a_policy_that_listens(capsys: pytest.CaptureFixture[str]) -> None:
     write(records)
     (model,) = models_of(capsys)
     assert (model["listening"]["noise"], model["listening"]["path_score"]) == (None, None)
-    (said,) = [text for text in model["left_out"] if text.startswith("the listening score of paths, and its noise")]
+    (said,) = [text for text in model["left_out"] if text.startswith("the path score and its noise")]
     assert "another --vla-run-seed" in said
     again = [para_record(t, s, "success", {}, "", seeds={"run": 1}) for t in (STOVE, PLATE) for s in range(8)]
     write([(record, path_to(ENDS[record.task], seed=100 + record.seed)) for record in again], run="b-run")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vla.records import DEFAULT_RESULTS
+from pytest_vla.records.names import DEFAULT_RESULTS
 from pytest_vla.records.store import STORE, open_store
 from tests.support.command_line import said
 from tests.support.records import record_of

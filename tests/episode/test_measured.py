@@ -262,7 +262,7 @@ def test_a_series_of_an_own_world_is_not_written_over() -> None:
     ended = run(unsure, wishes=WISHED)
     taken = dataclasses.replace(ended, trajectory=ended.trajectory.with_series({"token_pcs": np.zeros(9)}))
     found, told = measured(taken, "token_pcs")
-    assert "has a series token_pcs already" in told[0]
+    assert "already has a series token_pcs" in told[0]
     assert found.record.metrics["token_pcs"] > 0
     assert not found.trajectory.series["token_pcs"].any()
     with pytest.raises(VlaError, match="has a series answer"):

@@ -26,7 +26,7 @@ def test_every_kind_fits_a_suites_own_world_or_says_why_not() -> None:
                 find_variation(task, kind.labels()[0], 0)
             reason = refused.value.reason
         assert (variation is None) or not variation.changes_scene
-        assert kind.anywhere or "the suite brings a world of its own" in reason, kind.name
+        assert kind.anywhere or "the suite has its own simulator" in reason, kind.name
 
 
 class Speechless(PointWorld):

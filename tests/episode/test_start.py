@@ -121,7 +121,7 @@ def test_a_probe_tells_whether_what_was_asked_for_was_done(speed: float, asked: 
     assert ended.record.metrics["asked_done"] == asked
     assert ended.record.is_probe
     assert (ended.success, ended.passed) == (False, True)
-    assert "told 'do it' instead of 'turn on the stove'" in ended.explanation
+    assert "instruction 'do it' instead of 'turn on the stove'" in ended.explanation
 
 
 @pytest.mark.parametrize(("solved", "outcome"), [(True, "failure"), (False, "invalid")])

@@ -87,7 +87,7 @@ def test_a_report_names_the_benchmarks_own_defects() -> None:
     assert thrown.startswith("1 episode from init states in which objects overlap")
     other = {"mujoco": "3.8.1"}
     (line,) = notes_after([began(RAMEKIN, 0, provenance=other), began(OTHER, 6, provenance=other)])
-    assert line.startswith("2 episodes that started differently than under mujoco 3.3.7")
+    assert line.startswith("2 episodes started differently than under mujoco 3.3.7")
     moved = {"dimension": "camera+layout", "kind": "fov+move", "label": "x"}
     others = [
         began(OTHER, 4),

@@ -317,7 +317,7 @@ def test_a_test_of_the_users_cannot_ask_for_a_rollout_of_nothing(vla: Run, proje
     result = vla("test_theirs.py", "--vla-model=random")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
-        ["`rollout` is an episode*mark the test, as in @pytest.mark.vla(suite=*, or run a suite*--vla-model"]
+        ["`rollout` needs an episode: mark the test, as in @pytest.mark.vla(suite=*, or run a suite*--vla-model"]
     )
 
 

@@ -84,7 +84,7 @@ def test_an_environment_is_a_suite(project: Run, pytester: pytest.Pytester) -> N
     assert digests(pytester.path / ".vla") == once
     varied = project(*base, "--vla-tasks=near", "--vla-seeds=0", "--vla-vary=noise.gaussian:1,action.noise:1,light:3")
     varied.assert_outcomes(passed=2)
-    varied.stdout.fnmatch_lines(["vla: left out: light.diffuse, *the suite brings a world of its own"])
+    varied.stdout.fnmatch_lines(["vla: left out: light.diffuse, *the suite has its own simulator"])
 
 
 def test_pictures_action_bounds_and_an_end_of_the_environments_own(project: Run, pytester: pytest.Pytester) -> None:
@@ -129,7 +129,7 @@ def test_what_an_environment_gives_is_read_from_its_spaces() -> None:
         ("Cart-v0", {}, "give either instruction, for one task, or tasks"),
         ("Cart-v0", {"tasks": {"a b": "x"}}, "tasks are named by letters, digits and _"),
         ("Cart-v0", {"instruction": "x", "state": ("speed",)}, "state has speed; its vectors are observation, desired"),
-        ("Cart-v0", {"instruction": "x", "cameras": {"top": "pixels"}}, "is to be 'pixels', which is no picture"),
+        ("Cart-v0", {"instruction": "x", "cameras": {"top": "pixels"}}, "'pixels' is not a picture"),
         ("Cart-v0", {"instruction": "x", "packages": ["no_such_package"]}, "No module named 'no_such_package'"),
     ],
 )

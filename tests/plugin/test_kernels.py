@@ -47,7 +47,7 @@ def test_native_lifts_it_and_is_kept_for_a_resumption(project: pytest.Pytester, 
     assert how == "native"
     assert blas == kernels_here()
     result = vla("--vla-resume")
-    result.stderr.fnmatch_lines(["ERROR: --vla-resume: run * was started with --vla-kernels=native: add that"])
+    result.stderr.fnmatch_lines(["ERROR: --vla-resume: run * was started with --vla-kernels=native: add it here"])
 
 
 def test_the_ini_file_may_say_it(project: pytest.Pytester, vla: Run) -> None:

@@ -76,7 +76,7 @@ def test_they_are_kept_with_every_episode(vla: Run, project: pytest.Pytester, wo
     wishes = (project.path / "wishes.txt").read_text().splitlines()
     assert sorted(wishes) == ["0 False", "0 True", "4 False", "4 True", "4 True"]
     result.stdout.fnmatch_lines(["cost of metrics, ms per control step*", "asking for samples*"])
-    result.stdout.fnmatch_lines(["computing execution_variability*", "asking: medians of 6 *"])
+    result.stdout.fnmatch_lines(["computing execution_variability*", "asking: medians over 6 *"])
 
 
 def test_where_nothing_is_said_nobody_is_asked_and_episodes_are_the_same(vla: Run, project: pytest.Pytester) -> None:

@@ -62,7 +62,7 @@ def test_a_suite_in_an_example_needs_no_data(no_data: Run, suite: str) -> None:
 
 def test_its_data_is_not_taken_for_liberos(no_data: Run) -> None:
     result = no_data("--vla-suite=tabletop,libero_goal", "--vla-tasks=turn_on_the_stove", "--vla-model=random")
-    stops_with(result, "ERROR: LIBERO's assets were not found. Searched: no folder, *--vla-data or PYTEST_VLA_DATA*")
+    stops_with(result, "ERROR: LIBERO's assets were not found. Searched: nothing, *--vla-data or PYTEST_VLA_DATA*")
 
 
 def test_data_of_another_benchmark_is_not_liberos(no_data: Run, tmp_path: Path) -> None:

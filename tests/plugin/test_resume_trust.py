@@ -59,7 +59,7 @@ def test_a_module_in_the_results_is_not_loaded_unasked(vla: Run, project: pytest
     result.stderr.fnmatch_lines(
         [
             f"*run {run} would load the policy mine:policy = evil.inner:policy (of {hidden}), but "
-            "* lies in the results: *add --vla-model=mine:policy to run it"
+            "* lies in the results, *add --vla-model=mine:policy to run it"
         ]
     )
     # What was typed is what runs.
@@ -89,7 +89,7 @@ def test_results_of_another_user_need_the_policy_typed(vla: Run, project: pytest
     project.makeconftest("import os\n\nours = os.geteuid()\nos.geteuid = lambda: ours + 1\n")
     result = vla("--vla-resume")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*.vla* belongs to another user: *add --vla-model=mine:policy*"])
+    result.stderr.fnmatch_lines(["*.vla* belongs to another user, *add --vla-model=mine:policy*"])
     assert not (project.path / "ran").exists()
     vla("--vla-resume", "--vla-model=mine:policy").assert_outcomes(passed=1)
 

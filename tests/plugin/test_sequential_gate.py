@@ -98,7 +98,7 @@ def test_what_is_no_worse_stops(vla: Run, project: pytest.Pytester, capsys: pyte
     result.assert_outcomes(passed=7, skipped=14)
     reason = "decided: libero_goal[benign] is no worse after 6 of 20 pairs"
     lines = [
-        "14 of 20 episodes skipped: the gate had decided their groups; *",
+        "14 of 20 episodes skipped: the gate had already decided*",
         "compared: the same cases, sequentially, in whole rounds *",
         "libero_goal[[]benign[]]: no worse after 6 of 20 pairs (3 of 10 rounds)",
         "gate: no worse (margin 60 points, alpha 5% per side, any loss is a regression, sequential)",

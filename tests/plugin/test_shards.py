@@ -156,11 +156,11 @@ def test_an_empty_shard_passes_and_says_so(project: pytest.Pytester, vla: Call) 
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ("--vla-shard=0/4", "counted from 1"),
-        ("--vla-shard=5/4", "the last is 4/4"),
-        ("--vla-shard=1/0", "1 or more"),
+        ("--vla-shard=0/4", "write 1/4 to 4/4"),
+        ("--vla-shard=5/4", "write 1/4 to 4/4"),
+        ("--vla-shard=1/0", "at least one, as in 1/4"),
         ("--vla-shard=x", "write 3/16"),
-        ("--vla-shard-durations=d.json", "add --vla-shard"),
+        ("--vla-shard-durations=d.json", "needs --vla-shard"),
         ("--vla-shard=1/2 --lf", "--lf selects the failures of this machine"),
         ("--vla-shard=1/2 --vla-baseline=base.vla.json", "pytest-vla gate"),
         ("--vla-shard=1/2 --vla-shard-durations=none.json", "pytest-vla durations --model=POLICY"),

@@ -155,7 +155,7 @@ def test_a_marker_goes_before_the_ini_file_and_the_command_line_before_both(vla:
 def test_an_ini_value_is_a_text(vla: Run, project: pytest.Pytester) -> None:
     project.makepyprojecttoml("[tool.pytest.ini_options]\nvla_vary = ['camera:1', 'light:3']\n")
     result = vla(*STOVE, "--vla-model=listening:policy", "-W", "ignore")
-    result.stderr.fnmatch_lines(["*pyproject.toml: vla_vary = [[]*: expected a text, separate several values *"])
+    result.stderr.fnmatch_lines(["*pyproject.toml: vla_vary = [[]*: expected a text; separate several values *"])
     project.makepyprojecttoml("[tool.pytest.ini_options]\nvla_vary = 'list'\n")
     result = vla(*STOVE, "--vla-model=listening:policy")
     result.stderr.fnmatch_lines(["*pyproject.toml: vla_vary: there is no variation 'list'*"])

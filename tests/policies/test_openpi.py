@@ -312,8 +312,8 @@ def test_a_server_that_is_not_there_is_refused_before_the_first_episode() -> Non
         check_openpi(f"127.0.0.1:{port}")
     assert not isinstance(refused.value, EpisodeError)
     assert str(refused.value) == (
-        f"--vla-model=openpi:127.0.0.1:{port}: nothing listens at ws://127.0.0.1:{port}. Expected openpi's policy "
-        "server there (scripts/serve_policy.py of openpi, `pytest-vla serve`, or another server of its protocol): "
+        f"--vla-model=openpi:127.0.0.1:{port}: nothing listens at ws://127.0.0.1:{port}. Expected an openpi "
+        "policy server there (openpi's scripts/serve_policy.py, `pytest-vla serve`, or another server of its protocol). "
         "Start it first, and check host and port"
     )
     ended = run(f"127.0.0.1:{port}")

@@ -323,7 +323,7 @@ def test_one_that_is_started_again_listens_at_the_same_port(folder: Path, tmp_pa
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "no such host at all"])
 def test_an_address_that_is_not_this_machines_is_named(folder: Path, host: str) -> None:
-    with pytest.raises(VlaError, match=rf"cannot listen at {host}, port any: .*name an address of this machine"):
+    with pytest.raises(VlaError, match=rf"cannot listen at {host}, port any: .*use an address of this machine"):
         start("served_policies:counting", folder, 8, listen=host)
 
 

@@ -225,7 +225,7 @@ def test_a_variation_that_cannot_be_made_again_leaves_a_blank_with_the_reason(
     assert benign == (0, 0, "turn on the stove: seed 0, step 0", "plain")
     texts = sorted(cell[2] for cell in others if cell)
     assert "success after 4 steps; it cannot be drawn: camera.distance-L3 of libero_goal/turn_on_the_stove" in texts[0]
-    assert "factor: expected 1 to 2, found 9.0; the record is of another version of pytest-vla" in texts[0]
+    assert "factor: expected 1 to 2, found 9.0; the record is from another version of pytest-vla" in texts[0]
     assert "it cannot be drawn: there is no variation 'camera.none-L3'" in texts[1]
     with pytest.raises(VlaError, match="factor: expected 1 to 2, found 9"):
         run_video(run, (), None, tmp_path / "x.mp4", Drawing(), (DISTANCE,))

@@ -177,7 +177,7 @@ def _unopened() -> bool:
     ("played", "message"),
     [
         ({"glfw": _unopened}, "no window can be opened: (65550) X11: Failed to open display :77. "),
-        ({"glfw": lambda: False}, "no window can be opened: GLFW says no. "),
+        ({"glfw": lambda: False}, "no window can be opened: GLFW gives no reason. "),
         ({"window": RuntimeError("needs mjpython on macOS")}, "cannot be opened: needs mjpython on macOS. "),
     ],
 )

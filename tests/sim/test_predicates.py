@@ -29,7 +29,7 @@ def _compile(goal: str) -> tuple[tuple[str, object], ...]:
 @pytest.mark.parametrize(
     ("goal", "message"),
     [
-        ("(And (In plate_1 akita_black_bowl_1))", "'akita_black_bowl_1' is no region"),
+        ("(And (In plate_1 akita_black_bowl_1))", "'akita_black_bowl_1' is not a region"),
         ("(And (Open plate_1))", "a plate has no joint with such a state"),
         ("(And (Turnon wooden_cabinet_1))", "a wooden_cabinet has no joint with such a state"),
         ("(And (Open main_table_plate_region))", "'main_table_plate_region' is no fixture, object or part of one"),

@@ -173,7 +173,7 @@ def test_a_task_that_fails_leaves_what_was_there(data: Path, capfd: pytest.Captu
     ("arguments", "complaint"),
     [
         (["theirs"], "suite tabletop has no task 'theirs'"),
-        (["--suite=libero_goal"], "suite libero_goal: uses upstream's init states. Put your tasks into: tabletop"),
+        (["--suite=libero_goal"], "suite libero_goal uses upstream's init states. Put your tasks into: tabletop"),
         (["--suite=tabeltop"], "there is no suite 'tabeltop'. Did you mean tabletop"),
     ],
 )

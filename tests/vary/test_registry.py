@@ -148,7 +148,7 @@ def test_upstreams_labels_stay_however_often_they_are_drawn(monkeypatch: pytest.
 def test_what_does_not_go_together_is_not_joined() -> None:
     arm = Variation("a", "robot", "one", rest_joints=(0.0,) * 7)
     other = Variation("b", "camera", "other", rest_joints=(0.0,) * 7)
-    with pytest.raises(VlaError, match="how the robot's arm rests"):
+    with pytest.raises(VlaError, match="the arm's rest pose"):
         joined("a+b", (arm, other))
     told = [Variation(name, name, "x", instruction=name) for name in ("c", "d")]
     with pytest.raises(VlaError, match="say what the robot is told"):

@@ -246,7 +246,7 @@ def test_libero_plus_numbers_are_kinds_of_ten_severities() -> None:
     ]
     assert [plus_parts(number) for number in range(1, 51)] == [(n, s) for n in PLUS_NAMES for s in PLUS_SEVERITIES]
     for number in (0, 51, -1):
-        with pytest.raises(VlaError, match=f"numbers 1 to 50, and not {number}"):
+        with pytest.raises(VlaError, match=f"numbers 1 to 50, not {number}"):
             plus_noise(number, 0)
 
 
@@ -287,5 +287,5 @@ def test_published_kinds_say_what_they_are_of(name: str) -> None:
 def test_published_noise_of_a_camera_that_is_not_there_is_refused() -> None:
     protocol = dataclasses.replace(task().protocol, cameras=("sideview",))
     blind = dataclasses.replace(task(), protocol=protocol)
-    with pytest.raises(VlaError, match=r"it changes pictures of agentview, and tabletop has sideview"):
+    with pytest.raises(VlaError, match=r"it changes pictures from agentview, but tabletop has sideview"):
         PUBLISHED["noise.plus"].make(Draw(blind, "noise.plus.fog-3", 1, 0, "fog-3"))
