@@ -139,7 +139,7 @@ class Disagreement:
     @property
     def text(self) -> str:
         """``step budget differs (baseline 300, run 400; 40 cases): more steps allow more successes``."""
-        sides = f"baseline {_value_text(self.baseline)}, run {_value_text(self.new)}"
+        sides = f"baseline {_value_text(self.name, self.baseline)}, run {_value_text(self.name, self.new)}"
         return f"{_label(self.name)} differs ({sides}; {counted(len(self.cases), 'case')}): {row_of(self.name).why}"
 
 
@@ -216,8 +216,10 @@ def _value_of(case: CaseResult, name: str) -> Any:
     return (case.parameters or None) if name == "parameters" else case.condition(name)
 
 
-def _value_text(value: Any) -> str:
-    text = "not recorded" if value is None else value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+def _value_text(name: str, value: Any) -> str:
+    # Without a replan length, chunks are executed whole.
+    missing = "whole chunks" if name == "replan" else "not recorded"
+    text = missing if value is None else value if isinstance(value, str) else json.dumps(value, sort_keys=True)
     return printable(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")
 
 

@@ -143,7 +143,7 @@ def test_what_was_found_until_it_is_stopped_is_kept(
     monkeypatch.setattr(fuzz_command, "searched_tasks", lambda options: [SUITE.task(t) for t in tasks[12:].split(",")])
     code, out, _ = fuzz(capsys, "--vla-model=planted:policy", tasks, "--dimensions=action", "--scenes=20")
     assert code == 130
-    assert "stopped: what was found until then is here" in out
+    assert "stopped: results so far above" in out
     before = len(read_cases(here / "fuzz_cases.toml"))
     (name,) = (each.name for each in (here / ".vla" / "searches").iterdir())
     assert f"`pytest-vla fuzz --resume={name}` continues the search" in out

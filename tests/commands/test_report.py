@@ -287,7 +287,7 @@ def test_a_policy_that_listens(capsys: pytest.CaptureFixture[str]) -> None:
     assert heard["probes"]["other_task"]["followed_n"] == 16
     assert model["backend"] is None
     assert "1 episode under a probe: error or invalid" in model["left_out"]
-    assert any(text.startswith("1 episode under a probe without a benign twin") for text in model["left_out"])
+    assert any(text.startswith("1 episode under a probe, without a measured benign twin") for text in model["left_out"])
     assert heard["verdict"] == "listens"
 
 

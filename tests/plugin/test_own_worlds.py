@@ -355,7 +355,7 @@ def test_pictures_words_and_actions_are_varied_and_the_rest_says_why_not(point: 
     told = "*it changes a MuJoCo scene, and the suite has its own simulator"
     result.stdout.fnmatch_lines([f"vla: left out: camera.distance, *of point/push_the_point: {told}"])
     result.stdout.fnmatch_lines(
-        ["vla: left out: noise.plus.fog-3 of *it changes pictures of agentview, and point has *"]
+        ["vla: left out: noise.plus.fog-3 of *it changes pictures from agentview, but point has *"]
     )
     records = {record.variation["label"]: record for record in records_of(pytester.path / ".vla")}
     assert set(records) == {"noise.gaussian-L3", "language.blank", "action.delay-L5"}

@@ -177,7 +177,7 @@ def test_a_server_that_is_not_there_is_refused_before_the_first_episode() -> Non
     with pytest.raises(VlaError) as refused:
         check_vla_eval(f"127.0.0.1:{port}")
     assert str(refused.value).startswith(
-        f"--vla-model=vla-eval:127.0.0.1:{port}: nothing listens at ws://127.0.0.1:{port}. Expected a model server of "
+        f"--vla-model=vla-eval:127.0.0.1:{port}: nothing listens at ws://127.0.0.1:{port}. Expected a vla-eval model "
     )
     ended = run(f"127.0.0.1:{port}")
     assert (ended.record.outcome, ended.record.reason) == ("error", "policy-connection")

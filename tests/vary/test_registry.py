@@ -151,7 +151,7 @@ def test_what_does_not_go_together_is_not_joined() -> None:
     with pytest.raises(VlaError, match="the arm's rest pose"):
         joined("a+b", (arm, other))
     told = [Variation(name, name, "x", instruction=name) for name in ("c", "d")]
-    with pytest.raises(VlaError, match="say what the robot is told"):
+    with pytest.raises(VlaError, match="change the instruction"):
         joined("c+d", (told[0], told[1]))
 
 
