@@ -120,7 +120,7 @@ def _parser(found: Mapping[str, CommandEntry]) -> argparse.ArgumentParser:
         metavar="MODULE",
         action="append",
         help="load suites and other extensions from this module, such as -p conftest; the current folder is searched "
-        "first. Goes before the command",
+        "first. Write it before the command",
     )
     parser.add_argument("command", metavar="COMMAND", help="one of the commands below; see `pytest-vla COMMAND --help`")
     return parser

@@ -59,8 +59,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         help="also judge this measure of the pairs: steps (if both succeed), cost, cost.ACCOUNT, cost.ACCOUNT.NAME, "
-        "pride, or a plugin's number as lower:NAME or higher:NAME, whichever is better. With a margin, such as "
-        "steps=10, 10 steps more are no worse. Can be repeated",
+        "pride, or a plugin's number as lower:NAME or higher:NAME, by which is better. With a margin: "
+        "steps=10 accepts 10 more steps. Can be repeated",
     )
     parser.add_argument(
         *("-v", "--verbose"), action="store_true", help="list more of the tasks and cases that were lost"
@@ -93,7 +93,7 @@ def declare_terms(parser: argparse.ArgumentParser) -> None:
         "(default: margin)",
     )
     parser.add_argument(
-        "--alpha", metavar="A", type=number, help="error rate of a claim, for each direction (default: .05)"
+        "--alpha", metavar="A", type=number, help="error rate of the gate's claims, per side (default: .05)"
     )
     parser.add_argument(
         "--by", metavar="LABEL[,LABEL]", help=f"group by: {', '.join(LABELS)} (default: {','.join(BY)})"

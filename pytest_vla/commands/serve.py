@@ -36,7 +36,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "Clients are `pytest --vla-model=openpi:HOST:PORT`, whose episodes are identical bit for bit to those with a "
         "local policy, and any client of openpi's protocol. Set the environment variable PYTEST_VLA_POLICY_KEY to the "
         "same key on server and clients; it is required unless only this machine is served. Nothing is encrypted: on "
-        "untrusted networks use a tunnel (ssh -L). Ctrl-C ends it."
+        "untrusted networks use a tunnel (ssh -L). Stop it with Ctrl-C."
     )
     parser.add_argument("--vla-model", metavar="POLICY", required=True, help="policy to serve, as for pytest")
     parser.add_argument(
@@ -56,10 +56,10 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "--vla-device",
         metavar="DEVICE",
         default="auto",
-        help="device of the policy: auto (cuda, mps or cpu), or torch's name of it (default: auto)",
+        help="device of the policy: auto (cuda, mps or cpu), or torch's device name (default: auto)",
     )
     parser.add_argument(
-        "--vla-max-batch", metavar="N", type=question_count, help="questions answered at once, at most, as pytest's"
+        "--vla-max-batch", metavar="N", type=question_count, help="largest batch of questions, as for pytest"
     )
     parser.add_argument(
         "--run-seed",

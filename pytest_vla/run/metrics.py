@@ -69,7 +69,8 @@ def stop_rule(settings: Settings) -> "tuple[AlarmRule, MetricEntry] | None":
 def metrics_table() -> Iterator[str]:
     """Yield the list of metrics: a metric a line, with its unit and its needs. Raises VlaError."""
     entries = extensions.metrics()
-    yield f"--vla-metrics={ALL}, or some of these by either name (larger: less sure, less smooth, farther away)"
+    yield f"--vla-metrics={ALL}, or some of these, by either name."
+    yield "Larger values mean less certain, less smooth or farther from the goal."
     yield ""
     yield from _rows(entries)
 
