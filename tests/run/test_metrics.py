@@ -44,7 +44,7 @@ def test_another_name_is_refused_with_those_that_are_meant() -> None:
 
 
 def test_the_list_says_of_each_what_it_is_and_needs() -> None:
-    _, blank, *lines = metrics_table()
+    _, _, blank, *lines = metrics_table()
     assert blank == ""
     assert len(lines) == len(extensions.metrics())
     (entropy,) = (line for line in lines if line.startswith("token_entropy (TB-E) "))
