@@ -1,7 +1,6 @@
 """A gate's comparison of a run with a baseline: as lines, as a table for programs, and as Markdown for a summary."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pytest_vla.gate.baseline import Baseline
@@ -169,13 +168,6 @@ def gate_lines(
     warned = warned_of(judgement)
     lines += [line for text in warned for line in wrapped(f"note: {text}")]
     return printed([*lines, *wrapped(verdict_line(judgement))])
-
-
-def group_lines(group: GateGroup, judgement: GateJudgement) -> Iterator[str]:
-    """Return the row of one group, and the sentences about it."""
-    lines = table_lines(groups_table(replace(judgement, groups=(group,))))
-    told = [*told_of(group, judgement), *_told_cases(group)]
-    return printed([*lines, *(line for text in told for line in wrapped(text))])
 
 
 def group_reason(group: GateGroup, judgement: GateJudgement) -> str:

@@ -188,12 +188,13 @@ def outcome_of(group: "GateGroup", judgement: "GateJudgement", required: str) ->
 def _reports(
     nodeid: str, location: tuple[str, None, str], group: "GateGroup", judgement: "GateJudgement", required: str
 ) -> Iterator[pytest.TestReport]:
-    from pytest_vla.reports.gates import group_lines, group_reason
+    from pytest_vla.reports.gates import group_reason
 
     outcome = outcome_of(group, judgement, required)
     said: str | tuple[str, int, str] | None = None
     if outcome == "failed":
-        said = "\n".join([group_reason(group, judgement), *group_lines(group, judgement)])
+        # The table of all groups is printed once, below.
+        said = group_reason(group, judgement)
     elif outcome == "skipped":
         # pytest's short summary has the reason alone.
         said = (PLACE, 0, f"Skipped: {group.name}: {group_reason(group, judgement)}")
