@@ -358,12 +358,6 @@ def told_of(group: GateGroup, judgement: GateJudgement) -> Iterator[str]:
         yield f"{group.name}: over tasks like these {_points_text(group.evidence.tasks_bounds)}"
 
 
-def _told_cases(group: GateGroup) -> Iterator[str]:
-    for what, cases in (("lost", group.lost), ("gained", group.gained)):
-        if cases:
-            yield f"{group.name}: {what}: {_listed(cases)}"
-
-
 def _progress_text(verdict: str, progress: GroupProgress) -> str:
     """Return ``no worse after 60 of 200 pairs (6 of 20 rounds)``."""
     rounds = f"{progress.rounds} of {counted(progress.of, 'round')}"
