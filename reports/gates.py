@@ -442,8 +442,3 @@ def _evidence_table(evidence: Evidence) -> dict[str, Any]:
 
 def _points_text(ends: tuple[float, float]) -> str:
     return f"[{ends[0] * 100:+.1f}, {ends[1] * 100:+.1f}]"
-
-
-def _listed(cases: Sequence[str]) -> str:
-    more = f" and {len(cases) - SHOWN} more" if len(cases) > SHOWN else ""
-    return f"{', '.join(cases[:SHOWN])}{more}"

@@ -554,9 +554,5 @@ def _cell(text: str, width: int, left: bool) -> str:
     return text.ljust(width) if left else text.rjust(width)
 
 
-def _percent(share: float) -> str:
-    return f"{share * 100:.6g}%"
-
-
 def _shown(path: Path) -> str:
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
