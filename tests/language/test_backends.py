@@ -154,7 +154,7 @@ def test_texts_without_content_words_and_no_texts(flat: FlatParser) -> None:
 
 def test_a_text_that_is_no_instruction_is_refused(flat: FlatParser) -> None:
     for backend in (parser_backend(flat), template_backend()):
-        with pytest.raises(VlaError, match=f"a text of {LONGEST + 1} characters is no instruction"):
+        with pytest.raises(VlaError, match=f"{LONGEST + 1} characters are too many"):
             backend.compare([("open it", "x" * (LONGEST + 1))])
 
 

@@ -59,8 +59,8 @@ def test_the_line_is_left_out_where_episodes_are_collected(vla: Run, project: py
     for workers in (), ("-n1",):
         result = vla("--vla-replan=1", *workers)
         result.assert_outcomes(passed=1)
-        assert "changed nothing" not in result.stdout.str()
-        assert "by itself" not in result.stdout.str()
+        assert "had no effect" not in result.stdout.str()
+        assert "a plain `pytest`" not in result.stdout.str()
 
 
 def test_an_ini_key_that_is_misspelt_is_told(vla: Run, project: pytest.Pytester) -> None:

@@ -65,7 +65,7 @@ def test_there_has_to_be_something_to_draw(tmp_path: Path) -> None:
     write([para_record(STOVE, 7, "success", {}, "turn on the stove"), probed(STOVE, "blank", "failure")])
     report = make_report(load([], RESULTS), 0.5, None, None, "exact")
     assert report is not None
-    with pytest.raises(VlaError, match="there is nothing to draw: no model has successes and failures"):
+    with pytest.raises(VlaError, match="nothing to draw: no model has successes and failures"):
         write_pictures(pictures(report), tmp_path / "folder")
     assert not (tmp_path / "folder").exists()
 

@@ -328,7 +328,7 @@ def test_there_has_to_be_something_to_draw(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed (pip install 'pytest-vla[report]')")
     write(of_seeds("camera.table", (5, 5)))
     assert pictures(make_robustness(load([], RESULTS))) == {}
-    with pytest.raises(VlaError, match="there is nothing to draw"):
+    with pytest.raises(VlaError, match="nothing to draw"):
         report("--format=png", "-o", tmp_path / "folder")
     assert not (tmp_path / "folder").exists()
 
