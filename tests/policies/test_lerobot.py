@@ -106,7 +106,7 @@ def test_what_is_no_policy_is_said_to_be_none(smolvla: Path, tmp_path: Path) -> 
     check(str(smolvla))
     check("some/thing", tmp_path)
     for refuse in (check, lambda where, folder: load(where, "cpu", folder=folder)):
-        with pytest.raises(VlaError, match=r"there is no folder .*nowhere; expected one, or OWNER/NAME"):
+        with pytest.raises(VlaError, match=r"there is no folder .*nowhere; expected a folder, or OWNER/NAME"):
             refuse("nowhere", tmp_path)
         with pytest.raises(VlaError, match=r"empty has no config.json; expected the folder that save_pretrained wrote"):
             refuse("empty", tmp_path)
@@ -135,7 +135,7 @@ def test_a_config_that_this_lerobot_cannot_read_or_serve_is_refused(smolvla: Pat
         load(changed("newer", unheard_of=1), "cpu", folder=tmp_path)
     with pytest.raises(VlaError, match="Merge it into its base model first"):
         load(changed("adapter", use_peft=True), "cpu", folder=tmp_path)
-    with pytest.raises(VlaError, match=r"actions are \(6,\)"):
+    with pytest.raises(VlaError, match=r"actions have shape \(6,\)"):
         load(changed("arm", output_features={"action": {"type": "ACTION", "shape": [6]}}), "cpu", folder=tmp_path)
     with pytest.raises(VlaError, match=r"smolvla could not be loaded \(it also reads .*gone.*hf download"):
         load(changed("base", vlm_model_name=str(tmp_path / "gone")), "cpu", folder=tmp_path)

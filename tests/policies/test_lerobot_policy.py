@@ -273,5 +273,5 @@ def test_what_a_class_remembers_in_itself_is_kept_apart_and_what_it_hides_is_ref
     deviation = lerobot_models.dataset_stats()["action"]["std"].numpy()
     assert np.allclose(mixed[1] - mixed[0], deviation, atol=1e-4)
     monkeypatch.setattr(SmolVLAPolicy, "predict_action_chunk", counting(lambda policy: policy.model))
-    with pytest.raises(VlaError, match="smolvla on cpu: the policy keeps what it knows of an episode where it cannot"):
+    with pytest.raises(VlaError, match="smolvla on cpu: the policy keeps episode state that cannot be separated"):
         load(str(smolvla), "cpu")
