@@ -137,12 +137,12 @@ def _missing(table: ProTable) -> Iterator[Sentence]:
             if (number := table.tasks_in(row.name, column)) < len(tasks):
                 yield Sentence(f"{row.name}, {column}: {number} of {counted(len(tasks), 'task')}")
     if any(rate is None for row in table.suites for rate in row.rates.values()):
-        yield Sentence("-: nothing was run; `pytest-vla coverage` says what cannot be")
+        yield Sentence("-: nothing was run; `pytest-vla coverage` lists tasks that cannot be run")
 
 
 def _uncounted(name: str, rate: SuccessRate) -> Iterator[Sentence]:
     if reasons := reasons_text(rate):
-        yield Sentence(f"in no rate of {name}: {reasons}")
+        yield Sentence(f"in no rate for {name}: {reasons}")
 
 
 def _sweeps(table: ProTable) -> Iterator[Block]:

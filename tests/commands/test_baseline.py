@@ -99,7 +99,7 @@ def test_nothing_is_overwritten_and_update_says_what_changes(alone: None, capsys
         "removed: 1 case: libero_goal/turn_on_the_stove[seed0]",
         "succeed now: 1 case: libero_goal/turn_on_the_stove[seed8]",
         "same outcome, different trajectory: 8 cases",
-        "replan length differs (baseline not recorded, run 5; 9 cases): querying",
+        "replan length differs (baseline whole chunks, run 5; 9 cases): querying",
         "libero_goal: 8/10 = 80.0% before, none now",
     ):
         assert part in told
