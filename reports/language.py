@@ -86,9 +86,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from pytest_vla.metrics.language import LanguageGroup, Subject
-    from pytest_vla.metrics.language_grounding import GroundingEstimate
-
 
 @dataclass(frozen=True)
 class Compared:

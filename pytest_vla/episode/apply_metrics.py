@@ -27,7 +27,6 @@ from pytest_vla.records.trajectory import Trajectory
 from pytest_vla.util.warnings import describe, ends_episode, warn
 
 if TYPE_CHECKING:
-    from pytest_vla.entries import MetricEntry
     from pytest_vla.episode.trace import Trace
     from pytest_vla.metrics.alarms import AlarmRule
 

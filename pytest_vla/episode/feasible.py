@@ -1,7 +1,5 @@
 """Feasibility of a scene: the expert tries it, with the simulator's full state."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from pytest_vla.errors import (
@@ -11,9 +9,6 @@ from pytest_vla.expert.policy import expert_policy
 from pytest_vla.policies.base import Episode
 from pytest_vla.policies.generators import noise_generator
 from pytest_vla.sim.world import World
-
-if TYPE_CHECKING:
-    from pytest_vla.sim.world import World
 
 
 def infeasible(world: World) -> str:

@@ -73,7 +73,6 @@ class WorldPool:
         return world
 
     def _own(self, task: Task, variation: Variation | None) -> Any:
-
         declared = None if self._charging is None else self._charging.declared
         if rule := next((rule for rule in (declared.rules if declared else ()) if rule.is_of(task)), None):
             raise VlaError(

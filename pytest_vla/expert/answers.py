@@ -476,8 +476,7 @@ class Answers:
 
         Returns:
             Actions (n, 7), at most so many steps, fewer if another goal literal begins; and whether the goal is
-                reached by
-            the last of them. Raises VlaError as a call does.
+            reached by the last of them. Raises VlaError as a call does.
         """
         actions = [self()]
         world, copy = self._world, WorldCopy(self._world)

@@ -30,9 +30,8 @@ from pytest_vla.util.text import counted
 #
 # - `flip_bounds`: of a mean of differences, weighted or not. Of equal policies, whose differences are symmetric, each
 #   bound is wrong in at most its alpha, however few episodes cost anything.
-# - `mean_bounds`: of a mean of differences, weighted or not, studentised. PRIDE's difference is one, weighted by how
-# far
-#   a paraphrase is from the original.
+# - `mean_bounds`: of a mean of differences, weighted or not, studentised. PRIDE's difference is one, weighted by
+#   how far a paraphrase is from the original.
 
 DRAWS = 4000
 """A bound at 5% strays by about a fiftieth of the interval's width between such draws."""

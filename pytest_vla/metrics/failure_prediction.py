@@ -171,8 +171,7 @@ def auroc_within(
 
     Returns:
         The probability over all such pairs, its 95% interval over these tasks as in `auroc_intervals`, and the number
-        of
-        pairs; None if no task has both. The interval is None if it cannot be computed.
+        of pairs; None if no task has both. The interval is None if it cannot be computed.
 
     Raises:
         VlaError: lengths differ, or a value is not finite.

@@ -32,7 +32,7 @@ from pytest_vla.metrics.pride import (
     paraphrase_weight,
     pride_table,
 )
-from pytest_vla.metrics.rates import is_plain
+from pytest_vla.metrics.rates import is_plain, percents
 from pytest_vla.metrics.selection import Same, by_model, given_text, is_counted, run_of, that_count, twin_of
 from pytest_vla.metrics.success import SuccessRate, start_within, success_rate, unit_of
 from pytest_vla.plan.manifests import instruction_of
@@ -340,7 +340,7 @@ def _rate_estimate(value: float, found: Scored, weights: Sequence[float] | None)
     tasks = [each.task for each in found.outcomes]
     interval = rate_interval(success, clusters, crossed, weights)
     by_task = rate_interval(success, tasks, weights=weights) if len(set(tasks)) >= FEWEST_TASKS else None
-    return GroundingEstimate(value, _percents(interval), _percents(no_narrower(by_task, interval)))
+    return GroundingEstimate(value, percents(interval), percents(no_narrower(by_task, interval)))
 
 
 def _distance_estimate(value: float, found: Scored, alpha: float) -> GroundingEstimate:
@@ -419,10 +419,6 @@ def _clusters_of(found: Scored) -> tuple[Sequence[Hashable], Sequence[Hashable] 
 def _weights(found: Scored, alpha: float) -> list[float]:
     """Return the distance of each paraphrase; published similarities may exceed 1 by rounding."""
     return [max(paraphrase_weight(each.keyword, each.structural, alpha), 0.0) for each in found.outcomes]
-
-
-def _percents(interval: Interval | None) -> Interval | None:
-    return None if interval is None else (100 * interval[0], 100 * interval[1])
 
 
 def _members(found: Scored, key: Callable[[ParaphraseOutcome], Key]) -> dict[Key, list[int]]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from pytest_vla.metrics.clustered import FEWEST_TASKS, Interval, no_narrower, rate_interval
+from pytest_vla.metrics.clustered import FEWEST_TASKS, no_narrower, rate_interval
 from pytest_vla.metrics.dtw import exact_dtw, resample
 from pytest_vla.metrics.failure_types import (
     THRESHOLDS,
@@ -28,6 +28,7 @@ from pytest_vla.metrics.language_grounding import (
     Twins,
     listening,
 )
+from pytest_vla.metrics.rates import percents
 from pytest_vla.metrics.selection import is_counted, twin_of
 from pytest_vla.metrics.success import SuccessRate, start_within, unit_of
 from pytest_vla.records.record import ASKED_DONE, Record
@@ -339,9 +340,6 @@ def _estimate(records: Sequence[Record], chosen: Sequence[bool]) -> GroundingEst
         success, *clusters_of([text_of(r) for r in records], tasks, [start_within(r) for r in records])
     )
     by_task = rate_interval(success, tasks) if len(set(tasks)) >= FEWEST_TASKS else None
-
-    def percents(found: Interval | None) -> Interval | None:
-        return None if found is None else (100 * found[0], 100 * found[1])
 
     return GroundingEstimate(
         100 * sum(success) / len(success), percents(interval), percents(no_narrower(by_task, interval))

@@ -48,9 +48,8 @@ def tcp_instability(positions: ArrayLike, order: Order, *, protocol: Protocol = 
         protocol: the definition to follow.
 
     Returns:
-        In m (per step, step^2 or step^3): (max(T, 7),) for upstream, 0 in the first 7 steps; (max(T - order, 0),) for
-        the
-        paper.
+        In m (per step, step^2 or step^3): (max(T, 7),) for upstream, 0 in the first 7 steps; (max(T - order, 0),)
+        for the paper.
 
     Raises:
         VlaError: the positions are no such table of finite numbers, or another argument is invalid.

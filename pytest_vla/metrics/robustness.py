@@ -13,7 +13,7 @@ from pytest_vla.metrics.clustered import Interval, Unit
 from pytest_vla.metrics.differences import Mean, difference_of, mean_difference
 from pytest_vla.metrics.language import DIMENSION as LANGUAGE
 from pytest_vla.metrics.language_grounding import PROBES
-from pytest_vla.metrics.rates import is_plain
+from pytest_vla.metrics.rates import is_plain, percents
 from pytest_vla.metrics.selection import Same, by_model, given_text, is_counted, run_of, that_count, twin_of
 from pytest_vla.metrics.statistics import holm
 from pytest_vla.metrics.success import SuccessRate, start_within, success_rate, unit_of
@@ -254,8 +254,8 @@ def difference_between(pairs: Sequence[TwinPair], among: int = 1) -> Difference:
         lost=lost,
         gained=gained,
         value=100 * found.value,
-        interval=_points(found.interval),
-        tasks_interval=_points(found.tasks_interval),
+        interval=percents(found.interval),
+        tasks_interval=percents(found.tasks_interval),
         p=found.p,
         detectable=None if found.detectable is None else 100 * found.detectable,
         telling=found.telling,
@@ -297,7 +297,3 @@ def _cell_of(record: Record) -> tuple[str, str, int | None]:
         # Of parts with levels of their own: they are in the label only.
         kind = within(dimension, str(record.variation.get("label")))
     return dimension, kind, level
-
-
-def _points(interval: Interval | None) -> Interval | None:
-    return None if interval is None else (100 * interval[0], 100 * interval[1])

@@ -12,7 +12,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from pytest_vla.entries import MANIFEST
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.clustered import Interval, mean_intervals, rate_intervals
 from pytest_vla.metrics.extra_metrics import by_origin
@@ -32,14 +31,14 @@ from pytest_vla.plan.costs import (
     of_account,
     shown_accounts,
 )
-from pytest_vla.plan.manifests import suite_manifest, suite_names
+from pytest_vla.plan.manifests import file_beside_manifest, suite_names
 from pytest_vla.records.record import Record
 from pytest_vla.util.documents import read_toml
 
 # The measured charges to an idle arm in a task: the unavoidable part of an episode's cost.
 #
 # All of VLA-Arena's hazard-avoidance tasks charge it: the object to be carried begins within the distance that costs.
-# What was measured stands beside a suite's manifest, see `idle_file`, written by ``scripts/idle_costs.py``. No
+# The measurements are beside a suite's manifest, see `idle_file`, written by ``scripts/idle_costs.py``. No
 # simulator, no numpy.
 
 FILE = "idle.toml"
@@ -104,10 +103,7 @@ def idle_file(suite: str) -> Path | None:
     Beside ``suite.toml`` it is ``idle.toml``, beside ``vla_arena_hazard_avoidance.toml`` it is
     ``vla_arena_hazard_avoidance.idle.toml``.
     """
-    manifest = suite_manifest(suite)
-    if manifest is None:
-        return None
-    return manifest.with_name(FILE if manifest.name == MANIFEST else f"{manifest.stem}.{FILE}")
+    return file_beside_manifest(suite, FILE)
 
 
 @cache

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pytest_vla import extensions, hook_modules
+from pytest_vla.entries import MANIFEST
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import TASK, TASK_LEVEL, task_key
 from pytest_vla.plan.choices import IMAGE_TRANSFORMS, OUT_OF_RANGE, TEXTURES
@@ -202,6 +203,18 @@ def suite_manifest(name: str) -> Path | None:
     """Return the path of a suite's manifest, by one of `suite_names()`, or None if it has none."""
     entry = extensions.suites()[name]
     return entry.folder / entry.manifest if entry.folder is not None else None
+
+
+def file_beside_manifest(suite: str, name: str) -> Path | None:
+    """Return the path of a suite's file of this name, or None if the suite has no manifest.
+
+    Beside ``suite.toml`` it has the name itself, such as ``idle.toml``; beside ``libero_goal.toml`` it is
+    ``libero_goal.idle.toml``.
+    """
+    manifest = suite_manifest(suite)
+    if manifest is None:
+        return None
+    return manifest.with_name(name if manifest.name == MANIFEST else f"{manifest.stem}.{name}")
 
 
 def takes_tasks(name: str) -> bool:

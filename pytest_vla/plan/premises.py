@@ -12,10 +12,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pytest_vla.entries import MANIFEST
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.choices import CHECK
-from pytest_vla.plan.manifests import is_suite, named_suites, suite_manifest
+from pytest_vla.plan.manifests import file_beside_manifest, is_suite, named_suites
 from pytest_vla.plan.task import Task
 from pytest_vla.util.documents import read_toml
 from pytest_vla.util.text import parse_seeds
@@ -61,10 +60,7 @@ def premises_file(suite: str) -> Path | None:
 
     Beside ``suite.toml`` it is ``premises.toml``, beside ``libero_goal.toml`` it is ``libero_goal.premises.toml``.
     """
-    manifest = suite_manifest(suite)
-    if manifest is None:
-        return None
-    return manifest.with_name(FILE if manifest.name == MANIFEST else f"{manifest.stem}.{FILE}")
+    return file_beside_manifest(suite, FILE)
 
 
 @cache

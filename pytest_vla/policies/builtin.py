@@ -53,19 +53,19 @@ CHECKPOINTS = (
 
 
 def _random(text: str, spec: ModelSpec) -> "Policy":
-    from pytest_vla.policies.weightless import random_policy
+    from pytest_vla.policies.random_and_replay import random_policy
 
     return random_policy
 
 
 def _replay(text: str, spec: ModelSpec) -> "Policy":
-    from pytest_vla.policies.weightless import replay_policy
+    from pytest_vla.policies.random_and_replay import replay_policy
 
     return replay_policy(spec.folder / text)
 
 
 def _check_replay(text: str, spec: ModelSpec) -> None:
-    from pytest_vla.policies.weightless import check_replay
+    from pytest_vla.policies.random_and_replay import check_replay
 
     check_replay(spec.folder / text)
 

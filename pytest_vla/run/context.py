@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytest_vla.run.stored import RunState
     from pytest_vla.run.utilisation import Utilisation
     from pytest_vla.run.xdist.auto import AutoWorkers
-    from pytest_vla.run.xdist.policy import ServedPolicy
+    from pytest_vla.run.xdist.policy import PolicyPlace
     from pytest_vla.run.xdist.worker import FarSide
     from pytest_vla.scale.order import TimeLimit
 
@@ -34,14 +34,15 @@ class RunFindings:
     """Facts about a run that become known after it has been configured. Each field is set by one module.
 
     Attributes:
-        shard: the shard's table (`Plan.table`) for the run's store; None without a shard, and until the items are
-            known. Set by `sharding` during collection; in a controller, by a worker's message.
-        uncollected: by node id of a collector that failed, the reason in one line. Set by `sharding`.
-        auto_workers: the number of workers of ``-n auto``, if it differs from pytest-xdist's. Set by `xdist.auto`.
-        utilisation: samples from the policy's processes, if there are any. Set by `xdist.policy`.
-        prices: the time that each metric costs, or None until it is measured. Set by `metrics`.
-        over_cost: by node id, the failure message of an item whose episode cost too much; empty if it did not. Set by
-            the `rollout` fixture.
+        shard: the shard's table (`pytest_vla.scale.shards.ShardPlan.table`) for the run's store, or None without a
+            shard and until the items are known. `pytest_vla.run.sharding` sets it during collection; in a controller,
+            a worker's message does.
+        uncollected: by node id of a collector that failed, the reason in one line. `pytest_vla.run.sharding` sets it.
+        auto_workers: the number of workers of ``-n auto``, if it differs from pytest-xdist's.
+        utilisation: samples from the policy's processes, if there are any.
+        prices: the time that each metric costs, or None until it is measured.
+        over_cost: by node id, the failure message of an item whose episode cost too much; empty if it did not. The
+            `rollout` fixture sets it.
     """
 
     shard: Mapping[str, Any] | None = None
@@ -84,7 +85,7 @@ class RunContext:
     gate: "GateConfig | None" = None
     stderr: int = STDERR
     channel: Any = None
-    served: "ServedPolicy | None" = None
+    served: "PolicyPlace | None" = None
     far_side: "FarSide | None" = None
     findings: RunFindings = field(default_factory=RunFindings)
 

@@ -4,18 +4,14 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.reports.gates import SCHEMA, Replay, gate_markdown, gate_table
 from pytest_vla.reports.measures import failed_heading, fails, measures_markdown, measures_table
 from pytest_vla.reports.text import markdown_text
-from pytest_vla.util.files import whole_file
-
-if TYPE_CHECKING:
-    from pytest_vla.reports.gates import Replay
-
 from pytest_vla.run.gate import GateOutcome, agreed_line
+from pytest_vla.util.files import whole_file
 
 PROGRAMS = ".json"
 """A file whose name ends so is for programs; any other has Markdown appended."""

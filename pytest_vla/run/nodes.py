@@ -26,7 +26,7 @@ from pytest_vla.vary.registry import find_variation
 
 @hook_modules.until_changed
 def _marks(suite: str, task_key: str, label: str, seed: int, data: Path | None) -> tuple[pytest.MarkDecorator, ...]:
-    task = _tasks(suite, data)[task_key]
+    task = tasks_by_key(suite, data)[task_key]
     of_task = {"category": load_suite(suite, data=data).category, "task_level": task.task_level}
     of_task = {name: value for name, value in of_task.items() if value}
     variation = find_variation(task, label, seed) if label else None
@@ -40,7 +40,8 @@ def _marks(suite: str, task_key: str, label: str, seed: int, data: Path | None) 
 
 
 @hook_modules.until_changed
-def _tasks(suite: str, data: Path | None) -> Mapping[str, Task]:
+def tasks_by_key(suite: str, data: Path | None) -> Mapping[str, Task]:
+    """Return a suite's tasks by `Task.key`. Raises VlaError."""
     return {task.key: task for task in load_suite(suite, data=data).tasks}
 
 

@@ -111,7 +111,7 @@ KEPT: tuple[Belongs, ...] = ("case", "run")
 _METADATA = "option"
 
 
-# Methods that nobody calls take every project's time to make.
+# No `__eq__` or `__repr__` here and in the tables below: making them would cost every project's pytest time.
 @dataclass(frozen=True, eq=False, repr=False)
 class Option(Generic[Value]):
     """One ``--vla-NAME``, and the ini key ``vla_NAME`` where it has one.
@@ -269,7 +269,6 @@ def in_folder(value: Any, folder: Path) -> Any:
 # The options of gates: what a run is compared with, and how.
 
 
-# As `Options`.
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class GateOptions:
     """Their values; the help of each says what it means."""
@@ -376,7 +375,6 @@ class GateOptions:
 # The options of runs on many machines, and of limits of time.
 
 
-# As `Options`.
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ScaleOptions:
     """Their values; the help of each says what it means."""
@@ -461,7 +459,6 @@ class ScaleOptions:
 # The options of searches as items of a run.
 
 
-# As `Options`.
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class FuzzOptions:
     """Their values; the help of each says what it means."""
@@ -495,7 +492,6 @@ VIDEOS = ("none", "failed", "all")
 TWINS = ("none", "auto")
 
 
-# Methods that nobody calls take every project's time to make.
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Options(FuzzOptions, ScaleOptions, GateOptions):
     """The options, and their values: the help of each says what it means, None that nothing is said.

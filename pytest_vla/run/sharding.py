@@ -11,15 +11,13 @@ from typing import Any
 
 import pytest
 
-from pytest_vla import hook_modules
 from pytest_vla.errors import SceneError, VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.data_roots import DataRoot, data_roots, find_file, find_task_file
 from pytest_vla.plan.manifests import load_suite
-from pytest_vla.plan.task import Task
 from pytest_vla.run.constants import shard_folder
 from pytest_vla.run.context import RunContext
-from pytest_vla.run.nodes import Collected, collected_of
+from pytest_vla.run.nodes import Collected, collected_of, tasks_by_key
 from pytest_vla.run.resume import LAST_FAILED, STEPWISE
 from pytest_vla.run.settings import Settings
 from pytest_vla.scale.shards import BUDGETS, SHARD, ShardItem, ShardPlan, with_uncollected
@@ -122,7 +120,6 @@ def planned_items(collected: Collected) -> tuple[tuple[str, ...], tuple[str, ...
 
 def step_budgets(suites: Iterable[str], data: Path | None) -> dict[str, int]:
     """Return the step budget of each suite. Raises VlaError if there is no such suite."""
-    from pytest_vla.plan.manifests import load_suite
 
     return {name: load_suite(name, data=data).protocol.max_steps for name in suites}
 
@@ -209,7 +206,7 @@ def scene_names(cases: Iterable[Case], data: Path | None = None) -> dict[Case, s
 def _own_world_of(case: Case, data: Path | None) -> str | None:
     """Return a name for the world that the suite brings for this task, or None if it uses MuJoCo's."""
     try:
-        task = _tasks_of(case.suite, data).get(case.task_key)
+        task = tasks_by_key(case.suite, data).get(case.task_key)
     except VlaError:
         return None
     return f"{case.suite}/{case.task_key}" if task is not None and task.world is not None else None
@@ -220,19 +217,14 @@ def _is_changed(case: Case, data: Path | None) -> bool:
     from pytest_vla.vary.registry import compiles_anew
 
     try:
-        return compiles_anew(_tasks_of(case.suite, data)[case.task_key], case.variation, case.seed)
+        return compiles_anew(tasks_by_key(case.suite, data)[case.task_key], case.variation, case.seed)
     except (VlaError, KeyError):
         return False
 
 
-@hook_modules.until_changed
-def _tasks_of(suite: str, data: Path | None) -> Mapping[str, Task]:
-    return {task.key: task for task in load_suite(suite, data=data).tasks}
-
-
 def _scene_of(case: Case, data: Path | None, roots: tuple[DataRoot, ...]) -> str | None:
     try:
-        task = _tasks_of(case.suite, data).get(case.task_key)
+        task = tasks_by_key(case.suite, data).get(case.task_key)
     except VlaError:
         task = None
     try:

@@ -36,7 +36,7 @@ from pytest_vla.util.warnings import describe
 
 if TYPE_CHECKING:
     from pytest_vla.records.tally import RunTally
-    from pytest_vla.track.tracker import Ending, Tracker
+    from pytest_vla.track.tracker import Tracker
 
 
 KEPT = "track.json"

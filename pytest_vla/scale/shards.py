@@ -208,10 +208,9 @@ def _digest(rows: Sequence[Any]) -> str:
 #
 # 1. Scenes stay whole, and only one that is larger than a shard's share is cut, into pieces of about equal time. The
 #    longest piece goes first, each to the shard that has least so far: no shard has more than the mean and one piece.
-# 2. Where that leaves a shard more than a tenth above the mean, as 17 equal scenes on 16 shards do, scenes are laid in
-# a
-#    line which is cut into equal parts, at the end of a scene where one is near. Each cut splits one scene at most, so
-#    that a shard loads two scenes more, some seconds, and none waits for the longest.
+# 2. Where that leaves a shard more than a tenth above the mean, as 17 equal scenes on 16 shards do, scenes are laid
+#    in a line which is cut into equal parts, at the end of a scene where one is near. Each cut splits one scene at
+#    most, so that a shard loads two scenes more, some seconds, and none waits for the longest.
 
 TOLERANCE = 0.1
 """How far above the mean the longest shard may be before scenes are split that would fit into one."""

@@ -5,7 +5,7 @@ calls) and ``envs/object_states``.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from pytest_vla.scene.literals import CONNECTIVES, GRIPPER, Literal
 
@@ -61,6 +61,15 @@ _LAST_DIGITS = re.compile(r"[0-9]+\Z")
 def names_of(literal: Literal) -> tuple[str, ...]:
     """Return the names that a literal applies its predicate to."""
     return tuple(argument for argument in literal.arguments if isinstance(argument, str))
+
+
+def all_names_of(literal: Literal) -> Iterator[str]:
+    """Yield the names in a literal and in the literals within it."""
+    for argument in literal.arguments:
+        if isinstance(argument, Literal):
+            yield from all_names_of(argument)
+        elif isinstance(argument, str):
+            yield argument
 
 
 def refusal(literal: Literal, kind_of: KindOf, known: Sequence[str] = ()) -> str | None:

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pytest_vla.errors import UnfitError, VlaError
 from pytest_vla.plan.case import OURS, PAPER, UPSTREAM, is_upstreams, parts_of
@@ -14,9 +13,6 @@ from pytest_vla.records.runs import Run
 from pytest_vla.scene.variation import INSTRUCTION, Params, Variation, joined
 from pytest_vla.vary.registry import check_joint, find_variation, known_kind, labels_of
 from pytest_vla.vary.space import LISTED, Parameter, complaints
-
-if TYPE_CHECKING:
-    from pytest_vla.scene.variation import Variation
 
 
 def data_of(run: Run, data: Path | None) -> Path | None:

@@ -329,12 +329,10 @@ def _with(made: Variation, parameters: Mapping[str, Any], **changes: Any) -> Var
 
 
 def _variations(task: Task, protocol: str) -> Mapping[str, Variation]:
-
     return variations(task, protocol)
 
 
 def _unavailable(tasks: Sequence[Task]) -> Mapping[str, int]:
-
     return unavailable(tasks)
 
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.data_roots import DataRoot
@@ -35,10 +35,6 @@ from pytest_vla.suites.libero_pro.edits import Pair, displaced, place_of, worksp
 from pytest_vla.suites.libero_pro.tables import NewTask, OodTable, entries_of, source_of, table_of
 from pytest_vla.vary.kind import Draw
 from pytest_vla.vary.space import LISTED, Parameter
-
-if TYPE_CHECKING:
-    from pytest_vla.scene.problem import Problem
-
 
 # LIBERO's classes that things can stand on: fixtures sink into floor and study table, whose surfaces are higher than
 # where they are put; what has none is thrown about on the living room's table, for the same reason.

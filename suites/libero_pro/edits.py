@@ -1,9 +1,10 @@
 """LIBERO-PRO's changes of a problem: pure functions from one problem to another, of names and not of text."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from pytest_vla.errors import VlaError
+from pytest_vla.scene.accepted import all_names_of
 from pytest_vla.scene.bddl import Origin, read_expression
 from pytest_vla.scene.literals import Argument, Literal, Scope, read_condition
 from pytest_vla.scene.problem import Problem
@@ -148,7 +149,7 @@ def workspace_regions(problem: Problem) -> dict[str, Region]:
 def dangling(problem: Problem) -> tuple[str, ...]:
     """Return names in facts, goal and cost that the problem lacks; empty for every parsed problem."""
     known = _scope(problem).names
-    named = (name for literal in (*problem.init, *problem.goal, *problem.cost) for name in _names(literal))
+    named = (name for literal in (*problem.init, *problem.goal, *problem.cost) for name in all_names_of(literal))
     return tuple(dict.fromkeys(name for name in named if name not in known))
 
 
@@ -165,14 +166,6 @@ def _scope(problem: Problem) -> Scope:
     keys = {region.key for region in problem.regions if region.target in declared}
     loose = {region.key: region.target for region in problem.regions if region.target not in declared}
     return Scope(frozenset({*declared, *keys}), loose)
-
-
-def _names(literal: Literal) -> Iterable[str]:
-    for argument in literal.arguments:
-        if isinstance(argument, Literal):
-            yield from _names(argument)
-        elif isinstance(argument, str):
-            yield argument
 
 
 def _name(item: Declaration, category: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from pytest_vla.metrics.robustness import dimension_of
 from pytest_vla.metrics.selection import by_model, is_counted, that_count
 from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
 from pytest_vla.plan.case import UPSTREAM, last_part
@@ -173,7 +174,7 @@ def _row(name: str, records: Sequence[Record]) -> ProRow:
 
 def _of(records: Sequence[Record], dimension: str, kind: str = "") -> list[Record]:
     """Return the records in a dimension and, if named, of a kind."""
-    return [record for record in records if _dimension(record) == dimension and kind in ("", _kind(record))]
+    return [record for record in records if dimension_of(record) == dimension and kind in ("", _kind(record))]
 
 
 def _rates(records: Sequence[Record], key: Callable[[Record], Key]) -> dict[Key, SuccessRate]:
@@ -183,11 +184,7 @@ def _rates(records: Sequence[Record], key: Callable[[Record], Key]) -> dict[Key,
 
 def is_ours(record: Record) -> bool:
     """Whether a record's variation is in these tables."""
-    return _dimension(record) in (DIMENSION, ATTRIBUTES)
-
-
-def _dimension(record: Record) -> str:
-    return str(record.variation.get("dimension"))
+    return dimension_of(record) in (DIMENSION, ATTRIBUTES)
 
 
 def _kind(record: Record) -> str:

@@ -5,13 +5,14 @@ scene. Everything is drawn per episode, and each level adds to the one before; `
 camera once per task, as its environments do when they are created.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.task import Task
+from pytest_vla.scene.accepted import all_names_of
 from pytest_vla.scene.problem import Literal, Problem, problem_of
 from pytest_vla.scene.variation import Edits, ModelEdit, Params
 from pytest_vla.sim.looks import COLOURS, NEUTRAL_TEMPERATURE, PictureLight, adjusted, colour_geoms
@@ -253,15 +254,7 @@ def _standing_on(problem: Problem, name: str) -> tuple[str, ...]:
 
 
 def _names_of(literals: Collection[Literal]) -> set[str]:
-    return {name for literal in literals for name in _names(literal)}
-
-
-def _names(literal: Literal) -> Iterator[str]:
-    for argument in literal.arguments:
-        if isinstance(argument, Literal):
-            yield from _names(argument)
-        elif isinstance(argument, str):
-            yield argument
+    return {name for literal in literals for name in all_names_of(literal)}
 
 
 def _noun(category: str) -> str:
@@ -275,7 +268,7 @@ def _singular(word: str) -> str:
 
 
 def _uncharged(gone: frozenset[str], problem: Problem) -> Problem:
-    kept = tuple(literal for literal in problem.cost if not gone & _owned(problem, set(_names(literal))))
+    kept = tuple(literal for literal in problem.cost if not gone & _owned(problem, set(all_names_of(literal))))
     return replace(problem, cost=kept)
 
 

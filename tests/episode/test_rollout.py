@@ -11,8 +11,8 @@ import pytest
 from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.plan.task import Task
 from pytest_vla.policies.base import Answer, Episode, Wishes
+from pytest_vla.policies.random_and_replay import random_policy
 from pytest_vla.policies.tokens import TokenStatistics
-from pytest_vla.policies.weightless import random_policy
 from pytest_vla.records.explain import explain
 from pytest_vla.records.record import parse_record, record_line
 from pytest_vla.records.trajectory import digest_of

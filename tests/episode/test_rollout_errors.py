@@ -9,7 +9,7 @@ from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.task import Task
 from pytest_vla.policies.base import Episode
-from pytest_vla.policies.weightless import random_policy
+from pytest_vla.policies.random_and_replay import random_policy
 from pytest_vla.scene.variation import Variation
 from pytest_vla.testing import World
 from tests.support.point_episodes import CASE, SLOW, a_policy, a_task, run

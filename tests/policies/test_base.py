@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 from pytest_vla.errors import EpisodeError
 from pytest_vla.policies.base import Episode, check_actions, one_by_one
 from pytest_vla.policies.generators import noise_generator, reseed
-from pytest_vla.policies.weightless import random_policy
+from pytest_vla.policies.random_and_replay import random_policy
 
 
 @pytest.mark.parametrize(

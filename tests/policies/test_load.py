@@ -12,8 +12,8 @@ import pytest
 from pytest_vla import hook_modules
 from pytest_vla.errors import VlaError
 from pytest_vla.policies.load import check_model, digest_of, policy_digest, resolve_policy
+from pytest_vla.policies.random_and_replay import random_policy
 from pytest_vla.policies.spec import ModelSpec
-from pytest_vla.policies.weightless import random_policy
 
 
 @pytest.fixture

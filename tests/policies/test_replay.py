@@ -14,7 +14,7 @@ from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.policies.base import Episode
 from pytest_vla.policies.generators import noise_generator
-from pytest_vla.policies.weightless import random_policy, replay_policy
+from pytest_vla.policies.random_and_replay import random_policy, replay_policy
 from pytest_vla.records.store import open_store
 from pytest_vla.records.trajectory import save_trajectory
 from pytest_vla.testing import World

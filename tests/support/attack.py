@@ -133,7 +133,7 @@ def _overdue(*_: object) -> None:
 
 def files(number: int, seed: int) -> Iterator[Outcome]:
     """Trajectories, replays, init states, category.toml and YAML files with flipped, cut and doubled bytes."""
-    from pytest_vla.policies.weightless import replay_policy
+    from pytest_vla.policies.random_and_replay import replay_policy
     from pytest_vla.records.trajectory import load_trajectory
     from pytest_vla.scene.catalog import read_category
     from pytest_vla.scene.init_states import read_init_states

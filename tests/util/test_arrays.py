@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from pytest_vla.errors import VlaError
-from pytest_vla.policies.weightless import replay_policy
+from pytest_vla.policies.random_and_replay import replay_policy
 from pytest_vla.records.trajectory import load_trajectory, trajectory_outcome
 from pytest_vla.util.arrays import MAX_MEMBERS, Unfit, read_npz
 from tests.support.examples import scaled

@@ -43,7 +43,7 @@ from pytest_vla.run.xdist.messages import (
     PolicyPlaces,
     Preparing,
     ShardPlanned,
-    WallLimit,
+    WallLimitChange,
     WhereIsPolicy,
     read_message,
     wire,
@@ -98,7 +98,7 @@ class Controller:
         self._handlers: dict[str, Callable[[str, Any], None]] = {
             CasesCollected.NAME: self._take_cases,
             ShardPlanned.NAME: self._take_shard,
-            WallLimit.NAME: self._take_wall_limit,
+            WallLimitChange.NAME: self._take_wall_limit,
             Preparing.NAME: self._take_preparing,
             MayBegin.NAME: self._answer_may_begin,
             FilePart.NAME: self._take_file,
@@ -329,7 +329,7 @@ class Controller:
     def _take_shard(self, worker: str, message: ShardPlanned) -> None:
         self._context.findings.shard = json.loads(message.text)
 
-    def _take_wall_limit(self, worker: str, message: WallLimit) -> None:
+    def _take_wall_limit(self, worker: str, message: WallLimitChange) -> None:
         if self._watch is not None:
             self._watch.episode(worker, message.in_force)
 

@@ -71,7 +71,7 @@ class ShardPlanned(Message):
 
 
 @dataclass(frozen=True)
-class WallLimit(Message):
+class WallLimitChange(Message):
     """A wall-time limit begins or ends in the worker: the controller kills a worker that is frozen.
 
     Attributes:
@@ -155,7 +155,7 @@ _MESSAGES: dict[str, type[Any]] = {
     for each in (
         CasesCollected,
         ShardPlanned,
-        WallLimit,
+        WallLimitChange,
         Preparing,
         MayBegin,
         Begin,

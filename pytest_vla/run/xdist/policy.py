@@ -43,7 +43,7 @@ _LONG_LOAD = 2.0
 
 
 @dataclass(frozen=True)
-class ServedPolicy:
+class PolicyPlace:
     """The address and description of the policy's process, in texts and numbers, as a worker gets it.
 
     Attributes:
@@ -124,14 +124,14 @@ class PolicyOfWorkers:
         assert self._far is not None
         return {} if self._far_replicas is None else self._far_replicas.places(worker, self._far.node_of(worker))
 
-    def served(self, worker: str) -> ServedPolicy | None:
+    def served(self, worker: str) -> PolicyPlace | None:
         """Return the policy's address for a worker (``gw3``), or None if the worker is to load the policy itself."""
         if self._far_replicas is not None:
             return self._served_far(self._far_replicas, worker)
         if self._replicas is None:
             return None
         address = self._replicas.address_of(int("".join(filter(str.isdigit, worker)) or 0))
-        return ServedPolicy(
+        return PolicyPlace(
             str(address.path), address.secret.hex(), asdict(self._replicas.about), self._replicas.patience
         )
 
@@ -216,10 +216,10 @@ class PolicyOfWorkers:
             printed=self._keep_printed,
         )
 
-    def _served_far(self, replicas: "FarReplicas", worker: str) -> ServedPolicy:
+    def _served_far(self, replicas: "FarReplicas", worker: str) -> PolicyPlace:
         table = self.places(worker)
         path = table.get("path", "") if table.get("near") else ""
-        return ServedPolicy(path, "", asdict(replicas.about), replicas.patience, table.get("network"))
+        return PolicyPlace(path, "", asdict(replicas.about), replicas.patience, table.get("network"))
 
     def _keep_printed(self, text: bytes) -> None:
         """Append a copy's output to the log in the run's folder."""

@@ -155,7 +155,7 @@ class FarWorkers:
         except (VlaError, OSError) as error:
             raise pytest.UsageError(printable_lines(str(error))) from error
         dsession = self._config.pluginmanager.getplugin("dsession")
-        self._late = LateWorkers(dsession, self._start, self._drop)
+        self._late = LateWorkers(dsession, self._start, self.kill)
         for spec in specs:
             spec.far = True
         nodes = self.cluster.nodes
@@ -211,7 +211,7 @@ class FarWorkers:
         """
         self._active.discard(worker)
         if error is None:
-            self._drop(worker)
+            self.kill(worker)
         elif worker not in self._ends:
             self._ends[worker] = self._find_out(worker)
 
@@ -241,7 +241,7 @@ class FarWorkers:
             for name, content in left.items():
                 self._run.mkdir(parents=True, exist_ok=True)
                 (self._run / Path(name).name).write_bytes(content)
-        self._drop(worker)
+        self.kill(worker)
         words = f"; its last words:\n{found.words}" if found.words else ""
         return False, f"its process ended with code {found.code}{words}"
 
@@ -254,7 +254,7 @@ class FarWorkers:
             self._switchboard.close()
         if self.cluster is not None:
             for worker in list(self._actors):
-                self._drop(worker)
+                self.kill(worker)
             self.cluster.close()
 
     def _start(self, worker: str) -> None:
@@ -301,7 +301,7 @@ class FarWorkers:
             self._late.arrived(worker, connection, lambda: self.kill(worker))
             self._active.add(worker)
         except VlaError as error:
-            self._drop(worker)
+            self.kill(worker)
             self._failed(worker, str(error), True)
         except (OSError, EOFError, KeyError) as error:
             by_machine, words = self._find_out(worker)
@@ -344,11 +344,6 @@ class FarWorkers:
                     "(`ray status`); Ctrl-C stops the run",
                     loud=True,
                 )
-
-    def _drop(self, worker: str) -> None:
-        assert self.cluster is not None
-        self.cluster.kill(self._actors[worker])
-        self._hang_up(worker)
 
     def _hang_up(self, worker: str) -> None:
         with self._lock:

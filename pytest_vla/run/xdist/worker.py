@@ -29,12 +29,12 @@ from pytest_vla.run.xdist.messages import (
     Message,
     PolicyPlaces,
     ShardPlanned,
-    WallLimit,
+    WallLimitChange,
     WhereIsPolicy,
     read_message,
     wire,
 )
-from pytest_vla.run.xdist.policy import ServedPolicy
+from pytest_vla.run.xdist.policy import PolicyPlace
 from pytest_vla.scale.far_object import SCRATCH
 
 WORKER_INPUT = "vla"
@@ -57,7 +57,7 @@ class Handed:
 
     run: str
     resumption: Resumption | None
-    served: ServedPolicy | None
+    served: PolicyPlace | None
     ahead: float | None = None
 
 
@@ -70,7 +70,7 @@ def handed_over(config: pytest.Config) -> Handed | None:
     resumption = table["resumption"]
     if resumption is not None:
         resumption = Resumption(**{**resumption, "left": tuple(resumption["left"])})
-    return Handed(table["run"], resumption, table["served"] and ServedPolicy(**table["served"]), table["ahead"])
+    return Handed(table["run"], resumption, table["served"] and PolicyPlace(**table["served"]), table["ahead"])
 
 
 class Worker:
@@ -125,7 +125,7 @@ def told_controller(context: RunContext, limit: float | None) -> Iterator[None]:
     if limit is None:
         yield
         return
-    _tell_controller(context, WallLimit(in_force=True))
+    _tell_controller(context, WallLimitChange(in_force=True))
     try:
         yield
     finally:
@@ -134,7 +134,7 @@ def told_controller(context: RunContext, limit: float | None) -> Iterator[None]:
 
 def lift_controllers_limit(context: RunContext) -> None:
     """Report to the controller that this process has no wall-time limit any more."""
-    _tell_controller(context, WallLimit(in_force=False))
+    _tell_controller(context, WallLimitChange(in_force=False))
 
 
 def _tell_controller(context: RunContext, message: Message) -> None:

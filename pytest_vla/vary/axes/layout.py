@@ -57,7 +57,6 @@ def distractors(task: Task, params: Params) -> Edits:
         return Edits()
 
     def put(model: "mujoco.MjModel", scene: "SceneSpec", state: "NDArray[np.float64]") -> None:
-
         from pytest_vla.vary.axes.layout_states import put_down
 
         poses = {

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     import mujoco
     import numpy as np
 
-    from pytest_vla.scene.scene import SceneSpec
-
 
 Array = npt.NDArray[np.float64]
 

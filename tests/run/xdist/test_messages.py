@@ -18,7 +18,7 @@ from pytest_vla.run.xdist.messages import (
     PolicyPlaces,
     Preparing,
     ShardPlanned,
-    WallLimit,
+    WallLimitChange,
     WhereIsPolicy,
     read_message,
     wire,
@@ -27,7 +27,7 @@ from pytest_vla.run.xdist.messages import (
 ONE_OF_EACH = [
     CasesCollected('{"suite::test": ["suite::test", null, []]}'),
     ShardPlanned("{}"),
-    WallLimit(in_force=True),
+    WallLimitChange(in_force=True),
     Preparing("the world", ended=False),
     MayBegin(),
     Begin(allowed=False),
