@@ -55,7 +55,7 @@ def test_what_was_agreed_is_written_before_the_first_episode(vla: Run, project: 
             return upto.all(episode)
         """
     )
-    result = vla(*STOVE, "--vla-model=looks:policy", BASELINE, WIDE)
+    result = vla(*STOVE, "--vla-model=looks:policy", BASELINE, WIDE, "-v")
     assert result.ret == 0
     agreed = json.loads((project.path / "agreed.json").read_text())
     assert agreed | {"baseline": "", "baseline_digest": "", "cases_digest": ""} == {
@@ -77,6 +77,8 @@ def test_what_was_agreed_is_written_before_the_first_episode(vla: Run, project: 
     line = "gate plan: 10 cases vs base.json; margin 60 points, alpha 5% per side; fixed; fails on regression"
     said = " ".join(result.stdout.str().split())
     assert said.count(line) == 1, "when the run begins"
+    digests = f"cases {agreed['cases_digest'][:8]}, baseline {agreed['baseline_digest'][:8]}"
+    assert f"{digests}; cases by group: libero_goal[benign] 10" in said
 
 
 @pytest.mark.usefixtures("base")
