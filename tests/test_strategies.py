@@ -15,6 +15,7 @@ from pytest_vla.fuzz.candidate import candidate_of, scene_of
 from pytest_vla.fuzz.case_file import ListedCase, read_cases, write_cases
 from pytest_vla.fuzz.proposals import fuzzed_kinds
 from pytest_vla.language.grammar import meanings, read
+from pytest_vla.language.substitution import screened_words
 from pytest_vla.plan.case import dimension_of
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.scene.variation import Params
@@ -35,6 +36,7 @@ from tests.support.examples import scaled
 
 BOWL = load_suite("tabletop").task("put_the_bowl_on_the_stove")
 KINDS = fuzzed_kinds(BOWL)
+STOVE = screened_words()["nouns"]["stove"]
 FEW = settings(max_examples=25, database=None)
 
 
@@ -148,9 +150,12 @@ def test_numbers_are_found_beyond_each_side_of_benign() -> None:
 @settings(FEW, max_examples=scaled(25))
 @given(text=instructions("tabletop/turn_on_the_stove"))
 def test_instructions_are_of_the_task(text: str) -> None:
-    meant = read("turn on the stove").meaning
+    (meant,) = read("turn on the stove").meaning
     assume(meanings(text))
-    assert meanings(text) == {meant}
+    ((clause,),) = meanings(text)
+    # In this scene "kitchen appliance" can only be the stove; the grammar, which knows no scene, reads a microwave.
+    stove = clause.thing == meant.thing or f"{clause.thing.addition} {clause.thing.called}" in STOVE
+    assert (clause.action, stove) == (meant.action, True)
 
 
 def test_the_simplest_instruction_is_the_tasks_own_and_there_are_others() -> None:

@@ -15,7 +15,7 @@ from pytest_vla.errors import WireError
 from pytest_vla.policies.in_memory import LivePolicy
 from pytest_vla.serving.batch_server_process import DeskProcess
 from pytest_vla.serving.process import About, PolicyAddress
-from pytest_vla.serving.replicas import lost_file
+from pytest_vla.serving.replicas import tell_lost
 from pytest_vla.serving.stats import ServingStats
 
 if TYPE_CHECKING:
@@ -78,9 +78,7 @@ class Lending:
         except WireError as error:
             if not self._stopped.is_set():
                 self.lost = f"the policy's batch server (the process that serves the workers) has ended: {error}"
-                # Workers that wait for the policy look for this file.
-                with suppress(OSError):
-                    lost_file(self._address).write_text(self.lost, encoding="utf-8")
+                tell_lost(self._address, self.lost)
         finally:
             self._stopped.set()
             computer.close()

@@ -24,6 +24,7 @@ from pytest_vla.serving.process import (
     start,
 )
 from pytest_vla.serving.stats import ServingStats
+from pytest_vla.util.files import whole_file
 
 RESTARTS = 1
 """How often a process that died is restarted. After a call that hung, or a freeze, it is always restarted."""
@@ -211,10 +212,7 @@ class Replicas:
     def _give_up(self, number: int, why: str) -> None:
         self._notice(why)
         self._lost[number] = why
-        # Workers that wait for the process look for this file, and give up if its folder is gone.
-        with suppress(OSError):
-            lost_file(self.addresses[number]).parent.mkdir(mode=0o700, exist_ok=True)
-            lost_file(self.addresses[number]).write_text(why, encoding="utf-8")
+        tell_lost(self.addresses[number], why)
 
     def _last_words(self) -> str:
         try:
@@ -222,6 +220,17 @@ class Replicas:
         except OSError:
             text = ""
         return f"; its last output:\n{text}" if text else ""
+
+
+def tell_lost(address: PolicyAddress, why: str) -> None:
+    """Write the file that tells waiting workers that an address is no longer served, if it can be written.
+
+    It appears whole: a worker that looks while it is written finds none. Workers also give up if its folder is gone.
+    """
+    with suppress(OSError, VlaError):
+        lost_file(address).parent.mkdir(mode=0o700, exist_ok=True)
+        with whole_file(lost_file(address)) as stream:
+            stream.write(why.encode())
 
 
 def lost_file(address: PolicyAddress) -> Path:

@@ -102,7 +102,7 @@ def test_a_report_names_the_benchmarks_own_defects() -> None:
 
 
 def test_a_suite_without_a_table_has_no_findings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(premises, "suite_manifest", lambda name: tmp_path / "suite.toml")
+    monkeypatch.setattr(premises, "premises_file", lambda name: tmp_path / premises.FILE)
     premises.measured.cache_clear()
     assert premises.measured("libero_goal") == PremiseMeasurement()
     premises.measured.cache_clear()
@@ -119,7 +119,7 @@ def test_a_suite_without_a_table_has_no_findings(monkeypatch: pytest.MonkeyPatch
 )
 def test_a_table_that_cannot_be_read_is_named(text: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / premises.FILE).write_text(text)
-    monkeypatch.setattr(premises, "suite_manifest", lambda name: tmp_path / "suite.toml")
+    monkeypatch.setattr(premises, "premises_file", lambda name: tmp_path / premises.FILE)
     premises.measured.cache_clear()
     with pytest.raises(VlaError, match=r"premises\.toml: cannot be read: .*pytest-vla premises"):
         premises.measured("libero_goal")
