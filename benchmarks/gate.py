@@ -29,8 +29,7 @@ from scipy import stats
 from scipy.special import gammaln, xlogy
 
 from pytest_vla.gate.bounded import Kinds, Way, changed_ps, no_worse_ps, paired_bounds
-from pytest_vla.gate.exact import stratified_p
-from pytest_vla.gate.score import CORRECTION, stratified_statistic, unpaired_change_p
+from pytest_vla.gate.score import CORRECTION, stratified_p, stratified_statistic, unpaired_change_p
 from pytest_vla.gate.wealth import Claim, running_p
 from pytest_vla.metrics.clustered import Unit
 from pytest_vla.metrics.statistics import holm

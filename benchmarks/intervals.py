@@ -29,7 +29,7 @@ from pytest_vla.metrics.language_grounding import GroundingEpisode, Twins, liste
 from pytest_vla.metrics.pride import ParaphraseOutcome
 from pytest_vla.metrics.robustness_curves import halving
 from pytest_vla.metrics.statistics import wilson_interval
-from pytest_vla.suites.libero_plus.metrics import entry_counts
+from pytest_vla.suites.libero_plus.report import entry_counts
 
 GRID = tuple(round(0.05 * step, 2) for step in range(1, 20))
 """Success rates."""

@@ -32,8 +32,8 @@ from upstream import table
 from pytest_vla.policies.base import Episode, Observations
 from pytest_vla.policies.generators import noise_generator
 from pytest_vla.policies.spec import ModelSpec
+from pytest_vla.serving.batch_former import Dispatch
 from pytest_vla.serving.client import ServedPolicy
-from pytest_vla.serving.dispatch import Dispatch
 from pytest_vla.serving.process import PolicyAddress, start
 from pytest_vla.serving.simulated import AtLeast, Foreseen, Load, simulate
 

@@ -8,9 +8,8 @@ from pytest_vla.gate.choices import BEYOND, SEQUENTIAL
 from pytest_vla.gate.comparable import lines_of
 from pytest_vla.gate.episodes_needed import drop_of, fresh_of
 from pytest_vla.gate.evidence import Evidence
-from pytest_vla.gate.losses import Flip, TaskChange
 from pytest_vla.gate.planning import MOST_PAIRS
-from pytest_vla.gate.verdicts import GateGroup, GateJudgement, GroupProgress, Terms, terms_text
+from pytest_vla.gate.verdicts import Flip, GateGroup, GateJudgement, GroupProgress, TaskChange, Terms, terms_text
 from pytest_vla.metrics.language_grounding import GroundingShare
 from pytest_vla.metrics.rates import percent, percents
 from pytest_vla.reports.blocks import P_VALUE, Cell, Column, Table

@@ -7,18 +7,16 @@ import argparse
 from collections.abc import Iterator, Mapping
 
 from pytest_vla.metrics.discrimination import (
+    CLASSES,
     EFFECT_BANDS,
     LARGE,
     MOST_EXACT,
     MOST_ORDERS,
     SIGNIFICANT,
     Correlation,
-    Sign,
-)
-from pytest_vla.metrics.labels import (
-    CLASSES,
     Labelled,
     LabelReport,
+    Sign,
     label_report,
 )
 from pytest_vla.reports import blocks as b

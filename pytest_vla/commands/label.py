@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
-from pytest_vla.metrics.labels import CLASSES, Label, read_labels, write_labels
+from pytest_vla.metrics.discrimination import CLASSES, Label, read_labels, write_labels
 from pytest_vla.run.arguments import declare_data, declare_results, some_text, whole_number
 from pytest_vla.util.text import printable
 

@@ -9,8 +9,7 @@ from pytest_vla.entries import Command
 from pytest_vla.run.arguments import declare_results
 
 if TYPE_CHECKING:
-    from pytest_vla.scale.merge import Left, Merged
-    from pytest_vla.scale.parts import Aside
+    from pytest_vla.scale.merge import Aside, Left, Merged
 
 # Heavy imports are inside the functions, so that --help is fast.
 
@@ -113,7 +112,7 @@ def _uncollected(found: "Merged") -> Iterator[str]:
     """Yield each file that no shard could collect, and the commands that run its tests."""
     import shlex
 
-    from pytest_vla.scale.parts import for_shard
+    from pytest_vla.scale.merge import for_shard
     from pytest_vla.util.text import counted, ranges_text
 
     shards: dict[tuple[str, str], list[int]] = {}
@@ -138,7 +137,7 @@ def _uncollected(found: "Merged") -> Iterator[str]:
 def _left(left: "Left", found: "Merged") -> Iterator[str]:
     from pytest_vla.records.runs import is_alive, sample_of
     from pytest_vla.run.command_lines import command_line, named_plugins
-    from pytest_vla.scale.parts import for_shard
+    from pytest_vla.scale.merge import for_shard
     from pytest_vla.util.text import counted
 
     parts = [f"{left.not_run} of {counted(left.planned, 'item')} not run"] * bool(left.not_run)

@@ -18,13 +18,12 @@ from pytest_vla.plan.manifests import load_suite, suite_manifest, suite_names
 from pytest_vla.plan.premises import PremiseFinding as Measurement
 from pytest_vla.plan.premises import measured
 from pytest_vla.plan.task import Task, language_of
-from pytest_vla.scene.accepted import names_of
 from pytest_vla.scene.catalog import Category, find_category
 from pytest_vla.scene.init_states import read_init_states
-from pytest_vla.scene.lint.checks import check_models, check_text, read_model, state_length
+from pytest_vla.scene.lint.checks import check_categories, check_models, check_text, read_model, state_length
 from pytest_vla.scene.lint.conditions import ModelFacts, constants
 from pytest_vla.scene.lint.reading import LintFinding, TaskText, catalogue_of, read_task_file
-from pytest_vla.scene.lint.sections import check_categories
+from pytest_vla.scene.literals import names_of
 from pytest_vla.scene.problem import Literal, Problem
 from pytest_vla.scene.sections import Declaration
 from pytest_vla.util.text import counted

@@ -24,7 +24,7 @@ from pytest_vla.scene.variation import Variation
 from pytest_vla.versions import recorded_versions
 
 if TYPE_CHECKING:
-    from pytest_vla.sim.contact_state import Handling
+    from pytest_vla.sim.contacts import Handling
     from pytest_vla.sim.world import World
 
 
@@ -154,7 +154,7 @@ class Trace:
         if not (remaining or handling) or not (hasattr(self.world, "scene") and hasattr(self.world, "problem")):
             return
         # This imports the simulator, which suites with their own worlds do not need.
-        from pytest_vla.sim.contact_state import watch_handling, watch_remaining
+        from pytest_vla.sim.contacts import watch_handling, watch_remaining
 
         world = cast("World", self.world)
         if remaining:

@@ -47,7 +47,7 @@ from pytest_vla.scene.problem import Literal
 from pytest_vla.sim.arm import ARM_JOINTS, FINGERS, grip_site
 from pytest_vla.sim.contacts import Mask, Things, things_of
 from pytest_vla.sim.world import World
-from pytest_vla.sim.world_copy import WorldCopy
+from pytest_vla.sim.world_state import WorldCopy
 
 # Skills without hidden phases: the next action follows from the state alone, wherever the hand is.
 #

@@ -20,7 +20,7 @@ from pytest_vla.expert.hand import (
 )
 from pytest_vla.expert.heights import colliding_geoms, corners, geom_boxes, robot_geoms
 from pytest_vla.expert.routes import KeepOutBoxes, Passing, Reach, find_way, joined, passing
-from pytest_vla.scene.accepted import geom_number
+from pytest_vla.scene.literals import geom_number
 from pytest_vla.scene.problem import Literal, Problem
 from pytest_vla.scene.scene import SceneSpec
 

@@ -24,7 +24,7 @@ from pytest_vla.sim.costs.paper import PaperMeter
 from pytest_vla.sim.costs.setting import Setting
 from pytest_vla.sim.verdicts import compile_goal
 from pytest_vla.sim.world import World
-from pytest_vla.sim.world_copy import WorldCopy
+from pytest_vla.sim.world_state import WorldCopy
 from pytest_vla.util.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -349,13 +349,13 @@ def _check(text: str, spec: ModelSpec) -> None:
 
 def _digest(text: str, spec: ModelSpec) -> str | None:
     import pytest_vla.expert
-    from pytest_vla.sim import world_copy
+    from pytest_vla.sim import world_state
 
     content = hashlib.sha256()
     files = [file for package in pytest_vla.expert.__path__ for file in sorted(Path(package).glob("*.py"))]
     # The policy's declaration is not part of its behaviour.
     files = [file for file in files if file.name not in ("extension.py", "model.py")]
-    for file in [*files, Path(world_copy.__file__)]:
+    for file in [*files, Path(world_state.__file__)]:
         content.update(file.read_bytes())
     return content.hexdigest()
 

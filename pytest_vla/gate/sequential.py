@@ -16,7 +16,6 @@ from pytest_vla.gate.bounded import Bounds
 from pytest_vla.gate.choices import BEYOND, SEQUENTIAL, STOPS, Verdict
 from pytest_vla.gate.comparable import ComparableEpisodes, Pair, matched, paired
 from pytest_vla.gate.evidence import AS_THEY_ARE, BEST, WORST, Evidence, Fills, sample_of
-from pytest_vla.gate.losses import flips_of, task_changes
 from pytest_vla.gate.manifest import Manifest, planned_baseline
 from pytest_vla.gate.order import Order, Unit, draw_order, generator_of, order_digest, planned_of
 from pytest_vla.gate.verdicts import (
@@ -27,9 +26,11 @@ from pytest_vla.gate.verdicts import (
     Terms,
     errors_text,
     flipped_cases,
+    flips_of,
     is_loss_shown,
     not_judged_text,
     over_all,
+    task_changes,
     uncounted_of,
     verdict_of,
 )

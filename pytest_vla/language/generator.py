@@ -8,8 +8,10 @@ from itertools import islice
 from pytest_vla.errors import VlaError
 from pytest_vla.language.grammar import (
     AGREEING,
+    CONTEXTUAL,
     FIND,
     FORMS,
+    HABITUAL,
     IT,
     PICK_UP,
     PUT,
@@ -20,9 +22,11 @@ from pytest_vla.language.grammar import (
     InstructionCommand,
     InstructionObject,
     InstructionPlace,
+    Lexicon,
     clause_words,
     clauses_words,
     frames,
+    lexicon,
     meanings,
     named_before,
     place_words,
@@ -31,7 +35,6 @@ from pytest_vla.language.grammar import (
     verb_words,
     word,
 )
-from pytest_vla.language.lexicon import CONTEXTUAL, HABITUAL, Lexicon, lexicon
 from pytest_vla.language.morphology import lemma
 from pytest_vla.language.notation import HEAD, Hanging, Part, Phrase, filled, joined, slots_of, text_of
 from pytest_vla.language.scene_names import SceneNames

@@ -11,10 +11,10 @@ from pytest_vla.language.morphology import inflected
 from pytest_vla.language.scene_names import known_things, things_of
 from pytest_vla.language.wordnet import PARTS, shipped_wordnet
 from pytest_vla.plan.task import language_of
-from pytest_vla.scene.accepted import names_of
 from pytest_vla.scene.bddl import Atom, LocatedToken
 from pytest_vla.scene.lint.conditions import leaves
 from pytest_vla.scene.lint.reading import LintFinding, TaskText, catalogue_of
+from pytest_vla.scene.literals import names_of
 from pytest_vla.scene.problem import Literal, Problem
 
 _POSITIONS = frozenset(("left", "right", "front", "back", "middle", "top", "bottom", "center"))

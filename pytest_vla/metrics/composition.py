@@ -31,8 +31,15 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from pytest_vla.metrics.clustered import FEWEST_TASKS, Interval, Unit, no_narrower, rate_interval
-from pytest_vla.metrics.linearised import linearised_intervals, worth
+from pytest_vla.metrics.clustered import (
+    FEWEST_TASKS,
+    Interval,
+    Unit,
+    linearised_intervals,
+    no_narrower,
+    rate_interval,
+    worth,
+)
 from pytest_vla.metrics.robustness import Varied, dimension_of
 from pytest_vla.metrics.selection import is_counted, seed_of
 from pytest_vla.metrics.statistics import chi_square, chi_square_p, holm, smallest_expected

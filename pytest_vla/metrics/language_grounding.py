@@ -11,9 +11,15 @@ from dataclasses import dataclass
 from math import exp, log
 from typing import TYPE_CHECKING, Literal
 
-from pytest_vla.metrics.clustered import FEWEST_TASKS, Interval, no_narrower, rate_interval
+from pytest_vla.metrics.clustered import (
+    FEWEST_TASKS,
+    Interval,
+    Numbers,
+    linearised_intervals,
+    no_narrower,
+    rate_interval,
+)
 from pytest_vla.metrics.dtw import exact_dtw, resample
-from pytest_vla.metrics.linearised import Numbers, linearised_intervals
 
 if TYPE_CHECKING:
     import numpy as np

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from pytest_vla.run.settings import Settings
     from pytest_vla.run.stored import RunState
     from pytest_vla.run.utilisation import Utilisation
-    from pytest_vla.run.xdist.auto import AutoWorkers
-    from pytest_vla.run.xdist.policy import PolicyPlace
+    from pytest_vla.run.xdist.policy import AutoWorkers, PolicyPlace
     from pytest_vla.run.xdist.worker import FarSide
     from pytest_vla.scale.order import TimeLimit
 

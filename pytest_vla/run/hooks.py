@@ -33,7 +33,7 @@ from pytest_vla.run import marker, suite_items, time_budget
 from pytest_vla.run.command_lines import lacking_plugins
 from pytest_vla.run.constants import new_run_name
 from pytest_vla.run.context import RUN_CONTEXT, STDERR, RunContext, context_of
-from pytest_vla.run.early_stop_file import SkipDecided
+from pytest_vla.run.early_stopping import SkipDecided
 from pytest_vla.run.failures import fail_over_cost, say_not_done, say_over_cost
 from pytest_vla.run.gate import is_gated, make_gate
 from pytest_vla.run.hints import key_notes, unheeded
@@ -56,8 +56,7 @@ from pytest_vla.run.time_budget import BeginInTime, is_limited, make_limit
 from pytest_vla.run.xdist import hooks as xdist_hooks
 from pytest_vla.run.xdist import worker as far_side
 from pytest_vla.run.xdist import worker as xdist_worker
-from pytest_vla.run.xdist.auto import widen_auto
-from pytest_vla.run.xdist.policy import PolicyOfWorkers
+from pytest_vla.run.xdist.policy import PolicyOfWorkers, widen_auto
 from pytest_vla.run.xdist.ray_workers import FarWorkers
 from pytest_vla.util.text import printable, printable_lines
 

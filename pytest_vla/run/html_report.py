@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from pytest_vla.errors import VlaError
-from pytest_vla.gate.losses import Flip
+from pytest_vla.gate.verdicts import Flip
 from pytest_vla.plan.manifests import is_suite
 from pytest_vla.records.items import SHARED, RunItem
 from pytest_vla.records.load import open_runs

@@ -18,9 +18,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from pytest_vla.errors import WireError
-from pytest_vla.serving.batch_former import BatchFormer
+from pytest_vla.serving.batch_former import BatchFormer, Dispatch
 from pytest_vla.serving.computing import ACT, BEGIN, END, TOLD_OF_EPISODE
-from pytest_vla.serving.dispatch import Dispatch
 from pytest_vla.serving.handshake import Door
 from pytest_vla.serving.stats import ServingStats
 from pytest_vla.serving.wire import (

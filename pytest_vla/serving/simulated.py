@@ -60,7 +60,7 @@ class Foreseen:
 
 
 class BatchRule(Protocol):
-    """The interface of `pytest_vla.serving.dispatch.Dispatch` in a simulation. Sessions are worker numbers here."""
+    """The interface of `pytest_vla.serving.batch_former.Dispatch` in a simulation. Sessions are worker numbers here."""
 
     def asked(self, session: int, now: float) -> None: ...
     def answered(self, session: int, now: float) -> None: ...

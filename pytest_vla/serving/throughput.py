@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from pytest_vla.serving.dispatch import call_times_of, candidates
+from pytest_vla.serving.batch_former import call_times_of, candidates
 from pytest_vla.serving.simulated import AtLeast, Foreseen, Load, simulate
 from pytest_vla.serving.stats import ServingStats
 
@@ -25,7 +25,7 @@ def load_of(seen: ServingStats, most: int) -> Load:
 def foresee(load: Load, workers: int, rng: np.random.Generator, *, episodes: int | None = None) -> Foreseen:
     """Predict a run with this number of workers, at the batch size that gives the highest rate.
 
-    The rule of a policy's process (`pytest_vla.serving.dispatch`) finds that size during a run.
+    The rule of a policy's process (`pytest_vla.serving.batch_former`) finds that size during a run.
 
     Args:
         load: the run's.

@@ -9,11 +9,10 @@ from markupsafe import Markup
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.baseline import Baseline, baseline_of
 from pytest_vla.gate.choices import ALPHA, BY, MARGIN
-from pytest_vla.gate.losses import Flip
 from pytest_vla.gate.manifest import Manifest, change_text, manifest_details, manifest_text, read_manifest
 from pytest_vla.gate.manifest import baseline_digest as digest_of
 from pytest_vla.gate.measures import GatedMetric
-from pytest_vla.gate.verdicts import GateJudgement, Terms, judge
+from pytest_vla.gate.verdicts import Flip, GateJudgement, Terms, judge
 from pytest_vla.metrics.selection import by_model
 from pytest_vla.records.load import open_runs
 from pytest_vla.records.record import Record

@@ -4,9 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from pytest_vla.errors import VlaError
-from pytest_vla.scene.accepted import all_names_of
 from pytest_vla.scene.bddl import Origin, read_expression
-from pytest_vla.scene.literals import Argument, Literal, Scope, read_condition
+from pytest_vla.scene.literals import Argument, Literal, Scope, all_names_of, read_condition
 from pytest_vla.scene.problem import Problem
 from pytest_vla.scene.sections import Declaration, Region
 from pytest_vla.scene.workspaces import workspace

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.task import Task
-from pytest_vla.scene.accepted import all_names_of
+from pytest_vla.scene.literals import all_names_of
 from pytest_vla.scene.problem import Literal, Problem, problem_of
 from pytest_vla.scene.variation import Edits, ModelEdit, Params
 from pytest_vla.sim.looks import COLOURS, NEUTRAL_TEMPERATURE, PictureLight, adjusted, colour_geoms

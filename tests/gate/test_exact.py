@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from pytest_vla.gate.bounded import Way
-from pytest_vla.gate.exact import stratified_p
+from pytest_vla.gate.score import stratified_p
 from pytest_vla.metrics.clustered import Unit
 from tests.support.examples import scaled
 

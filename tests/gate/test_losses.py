@@ -3,8 +3,7 @@
 from typing import Any
 
 from pytest_vla.gate.baseline import Baseline, baseline_of
-from pytest_vla.gate.losses import TaskChange
-from pytest_vla.gate.verdicts import GateJudgement, Terms, judge
+from pytest_vla.gate.verdicts import GateJudgement, TaskChange, Terms, judge
 from tests.support.records import RECORD
 from tests.support.varied import varied
 

@@ -13,8 +13,7 @@ from pytest_vla.language.generator import (
     said,
     variants,
 )
-from pytest_vla.language.grammar import meanings, read
-from pytest_vla.language.lexicon import lexicon
+from pytest_vla.language.grammar import lexicon, meanings, read
 from pytest_vla.language.notation import tokens_of
 from pytest_vla.language.scene_names import SceneNames, things_of
 from pytest_vla.metrics.pride import ACTION_TYPES, OBJECT_TYPES

@@ -15,10 +15,10 @@ from pytest_vla.language.grammar import (
     InstructionPlace,
     clauses_words,
     frames,
+    lexicon,
     meanings,
     read,
 )
-from pytest_vla.language.lexicon import lexicon
 from pytest_vla.language.notation import (
     HEAD,
     NotationError,

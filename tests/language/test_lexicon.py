@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pytest_vla.language.lexicon import CONTEXTUAL, HABITUAL, lexicon, plural
+from pytest_vla.language.grammar import CONTEXTUAL, HABITUAL, lexicon, plural
 from pytest_vla.language.morphology import IRREGULAR, SILENT_E, inflected, lemma
 
 VERBS = sorted({base for base, _, _ in lexicon().verbs} | set(IRREGULAR) | SILENT_E)

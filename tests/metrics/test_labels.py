@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
-from pytest_vla.metrics.labels import (
+from pytest_vla.metrics.discrimination import (
     CLASSES,
     Label,
     agreement,

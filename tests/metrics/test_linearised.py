@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from pytest_vla.metrics.linearised import linearised_intervals
+from pytest_vla.metrics.clustered import linearised_intervals
 
 Array = NDArray[np.float64]
 

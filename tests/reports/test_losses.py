@@ -1,8 +1,7 @@
 """Lost success, in words: how much is shown, what is left out, and that nothing breaks out of its place."""
 
 from pytest_vla.gate.baseline import baseline_of
-from pytest_vla.gate.losses import Flip
-from pytest_vla.gate.verdicts import GateJudgement, Terms, judge
+from pytest_vla.gate.verdicts import Flip, GateJudgement, Terms, judge
 from pytest_vla.reports.gates import LONG, SHORT, loss_lines, loss_markdown, loss_table, no_replay
 from tests.support.varied import varied
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_vla.errors import VlaError
-from pytest_vla.scale.parts import for_shard, without_shard
+from pytest_vla.scale.merge import for_shard, without_shard
 from pytest_vla.scale.shards import BUDGETS, SHARD, ShardItem, ShardPlan, shard_of
 
 PLAN = ShardPlan(

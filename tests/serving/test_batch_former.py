@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_vla.serving.batch_former import BatchFormer
-from pytest_vla.serving.dispatch import Dispatch
+from pytest_vla.serving.batch_former import BatchFormer, Dispatch
 from tests.support.examples import scaled
 
 

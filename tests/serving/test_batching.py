@@ -10,9 +10,9 @@ import pytest
 
 from pytest_vla.errors import EpisodeError
 from pytest_vla.policies.base import Episode, Observation, is_batch_policy
-from pytest_vla.serving import batching
-from pytest_vla.serving.batching import Batcher
-from pytest_vla.serving.dispatch import Dispatch
+from pytest_vla.serving import websocket
+from pytest_vla.serving.batch_former import Dispatch
+from pytest_vla.serving.websocket import Batcher
 from tests.support.waiting import HANG, until
 
 
@@ -67,7 +67,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(batching, "time", clock)
+    monkeypatch.setattr(websocket, "time", clock)
     return clock
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vla.serving.dispatch import CallTimes, call_times_of
+from pytest_vla.serving.batch_former import CallTimes, call_times_of
 
 TABLE = {1: 61.0, 2: 59.0, 4: 59.0, 8: 76.0, 16: 126.0, 32: 238.0}
 

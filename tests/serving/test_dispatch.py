@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_vla.serving.dispatch import Dispatch, candidates
+from pytest_vla.serving.batch_former import Dispatch, candidates
 from pytest_vla.serving.simulated import AtLeast, Load, simulate
 from tests.support.examples import scaled
 

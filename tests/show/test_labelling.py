@@ -14,7 +14,7 @@ import pytest
 
 from pytest_vla.commands.label import ADDRESS, EpisodeToLabel, labelling_server
 from pytest_vla.errors import VlaError
-from pytest_vla.metrics.labels import read_labels
+from pytest_vla.metrics.discrimination import read_labels
 from tests.support.chromium import chromium, chromium_program
 
 CASES = ("s/a[seed0]", "s/b[seed0]", "s/<script>alert(1)</script>[seed0]")

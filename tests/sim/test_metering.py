@@ -10,7 +10,7 @@ from pytest_vla import load_suite
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.costs import Charge, Ledger
 from pytest_vla.sim.world import World
-from pytest_vla.sim.world_copy import WorldCopy
+from pytest_vla.sim.world_state import WorldCopy
 from tests.support.worlds import tabletop
 
 ACTION = np.array([0.2, 0.1, -0.1, 0.0, 0.0, 0.0, -1.0])

@@ -18,7 +18,7 @@ from pytest_vla.scene.variation import Variation
 from pytest_vla.sim.movers import motion_of
 from pytest_vla.sim.settle import settled_states
 from pytest_vla.sim.world import World
-from pytest_vla.sim.world_copy import WorldCopy
+from pytest_vla.sim.world_state import WorldCopy
 
 TASK = load_suite("tabletop").task("put_the_bowl_on_the_plate")
 IDLE = np.array([0.0, 0, 0, 0, 0, 0, -1])

@@ -9,7 +9,7 @@ from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.expert.policy import expert_policy
 from pytest_vla.metrics import instability
 from pytest_vla.plan.case import Case
-from pytest_vla.sim.contact_state import watch_remaining
+from pytest_vla.sim.contacts import watch_remaining
 
 
 def test_the_expert_brings_the_bowl_to_the_plate() -> None:

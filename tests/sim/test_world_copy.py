@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from pytest_vla.scene.panda import REST_JOINTS
 from pytest_vla.scene.variation import Variation
 from pytest_vla.sim.world import World
-from pytest_vla.sim.world_copy import WorldCopy
+from pytest_vla.sim.world_state import WorldCopy
 from tests.support.worlds import tabletop
 
 ACTIONS = np.random.default_rng(7).uniform(-1, 1, (30, 7))

@@ -16,8 +16,7 @@ from math import sqrt
 import numpy as np
 
 from pytest_vla.metrics.clustered import rate_interval
-from pytest_vla.run.xdist.pool import PoolItem
-from pytest_vla.run.xdist.scheduler import QUEUED, TurnPool
+from pytest_vla.run.xdist.scheduler import QUEUED, PoolItem, TurnPool
 from pytest_vla.scale.order import PlannedEpisode, TimeLimit, balanced_rounds
 
 BUDGETS = {"spatial": 220.0, "object": 280.0, "goal": 300.0, "long": 520.0}

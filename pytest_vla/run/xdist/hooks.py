@@ -57,8 +57,7 @@ from pytest_vla.util.wall_limits import GRACE
 from pytest_vla.vary.registry import find_variation
 
 if TYPE_CHECKING:
-    from pytest_vla.run.xdist.pool import PoolItem
-    from pytest_vla.run.xdist.scheduler import VlaScheduling
+    from pytest_vla.run.xdist.scheduler import PoolItem, VlaScheduling
 
 
 RERUNS = 1
@@ -165,8 +164,7 @@ class Controller:
         """Return our scheduler in place of ``--dist=load``, which is also pytest-xdist's default."""
         if not (self._runs_episodes or self._far is not None) or config.getoption("dist") != "load":
             return None
-        from pytest_vla.run.xdist.pool import Pool
-        from pytest_vla.run.xdist.scheduler import TurnPool, VlaScheduling
+        from pytest_vla.run.xdist.scheduler import Pool, TurnPool, VlaScheduling
 
         in_turns = is_gated(self._selection) and self._selection.settings.gate == SEQUENTIAL
         strict = partial(TurnPool, is_strict=True)
@@ -356,7 +354,7 @@ class Controller:
 
     def _items_of(self, ids: Sequence[str]) -> "list[PoolItem]":
         from pytest_vla.run.sharding import scene_names
-        from pytest_vla.run.xdist.pool import PoolItem
+        from pytest_vla.run.xdist.scheduler import PoolItem
 
         cases = self._cases_of(ids)
         scenes = scene_names(cases.values(), self._selection.settings.data)

@@ -5,8 +5,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from pytest_vla.plan.case import OURS, PAPER
-from pytest_vla.scene.accepted import (
+from pytest_vla.scene.catalog import Category
+from pytest_vla.scene.compose import PartSite
+from pytest_vla.scene.lint.reading import LintFinding, TaskText, catalogue_of, place_of
+from pytest_vla.scene.literals import (
+    CONNECTIVES,
     FIXTURE,
+    GRIPPER,
     HAND,
     OBJECT,
     PART,
@@ -14,15 +19,12 @@ from pytest_vla.scene.accepted import (
     REGIONS,
     WORKSPACE,
     ZONE,
+    Literal,
     crash_of,
     may_crash,
     names_of,
     refusal,
 )
-from pytest_vla.scene.catalog import Category
-from pytest_vla.scene.compose import PartSite
-from pytest_vla.scene.lint.reading import LintFinding, TaskText, catalogue_of, place_of
-from pytest_vla.scene.literals import CONNECTIVES, GRIPPER, Literal
 from pytest_vla.scene.problem import Problem
 from pytest_vla.scene.sections import Declaration
 from pytest_vla.scene.workspaces import Judging
@@ -41,7 +43,7 @@ class ModelFacts:
         joints: how many it has itself; objects have a free joint beside them.
         sites: of its parts, by their names: the sites of its regions.
         contacts: for each colliding geom (group 0) the number by which a literal can refer to it, or None if its
-            name does not end in a number; see `pytest_vla.scene.accepted.geom_number`.
+            name does not end in a number; see `pytest_vla.scene.literals.geom_number`.
         radius: seen from above, m.
     """
 
@@ -88,7 +90,7 @@ class Names:
         self._facts: Facts = facts or {}
 
     def kind(self, name: str) -> str | None:
-        """Return what a name is, a kind of `pytest_vla.scene.accepted`, or None if the scene will not have it."""
+        """Return what a name is, a kind of `pytest_vla.scene.literals`, or None if the scene will not have it."""
         if name in self._things:
             return OBJECT if name in self._objects else FIXTURE
         if name in self._fixtures:

@@ -14,8 +14,7 @@ import numpy as np
 
 from pytest_vla.errors import SceneError
 from pytest_vla.plan.costs import TOUCHING, Charge, Kind, Ledger
-from pytest_vla.scene.accepted import HAND, REGIONS, WORKSPACE, names_of
-from pytest_vla.scene.literals import CONNECTIVES, Literal
+from pytest_vla.scene.literals import CONNECTIVES, HAND, REGIONS, WORKSPACE, Literal, names_of
 from pytest_vla.sim.costs.geometry import GroupContacts, RegionDistance, TrueDistance
 from pytest_vla.sim.costs.setting import (
     AMOUNT_INSTANT,

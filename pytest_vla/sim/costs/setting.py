@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from pytest_vla.errors import SceneError
 from pytest_vla.plan.costs import Point
-from pytest_vla.scene import accepted
+from pytest_vla.scene import literals as accepted
 from pytest_vla.scene.literals import GRIPPER
 from pytest_vla.scene.problem import Literal, Problem
 from pytest_vla.scene.scene import SceneBody, SceneSpec
@@ -69,7 +69,7 @@ class Setting:
         return located(self.problem, literal)
 
     def kind(self, name: str) -> str | None:
-        """Return the kind of a name (of `pytest_vla.scene.accepted`), or None if the scene has nothing of that name."""
+        """Return the kind of a name (of `pytest_vla.scene.literals`), or None if the scene has nothing of that name."""
         body, site = self.scene.body(name), self.scene.site(name)
         if body is not None:
             return accepted.FIXTURE if body.is_fixture else accepted.OBJECT
@@ -147,7 +147,7 @@ class Setting:
     def parts(self, literal: Literal, body: SceneBody, index: int = 1) -> Ids:
         """Return the contact geoms of a body that a literal's numbers select.
 
-        See `pytest_vla.scene.accepted.geom_number`.
+        See `pytest_vla.scene.literals.geom_number`.
 
         Raises:
             SceneError: no geom has that number.

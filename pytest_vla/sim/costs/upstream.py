@@ -18,9 +18,8 @@ import numpy as np
 
 from pytest_vla.errors import UPSTREAM_CRASHES, EpisodeError
 from pytest_vla.plan.costs import Charge, Kind, Ledger
-from pytest_vla.scene.accepted import crash_of, may_crash, names_of
 from pytest_vla.scene.bddl import VlaWarning
-from pytest_vla.scene.literals import Literal
+from pytest_vla.scene.literals import Literal, crash_of, may_crash, names_of
 from pytest_vla.scene.scene import SceneBody
 from pytest_vla.sim.costs.geometry import Distance, GroupContacts, SaidDistance
 from pytest_vla.sim.costs.setting import (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_vla.run.xdist.auto import auto_workers
+from pytest_vla.run.xdist.policy import auto_workers
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vla.run.xdist.pool import Pool, PoolItem
+from pytest_vla.run.xdist.scheduler import Pool, PoolItem
 
 
 def items(*of: tuple[str | None, float]) -> list[PoolItem]:

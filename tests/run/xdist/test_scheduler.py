@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from xdist.dsession import DSession
 from xdist.remote import Producer
 
-from pytest_vla.run.xdist.pool import PoolItem
-from pytest_vla.run.xdist.scheduler import VlaScheduling
+from pytest_vla.run.xdist.scheduler import PoolItem, VlaScheduling
 from tests.support.examples import scaled
 
 END = "end"

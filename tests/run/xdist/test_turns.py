@@ -6,8 +6,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vla.run.xdist.pool import PoolItem
-from pytest_vla.run.xdist.scheduler import TurnPool
+from pytest_vla.run.xdist.scheduler import PoolItem, TurnPool
 
 
 def items(rounds: int, scenes: int) -> list[PoolItem]:

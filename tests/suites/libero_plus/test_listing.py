@@ -12,8 +12,8 @@ import pytest
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.suites.libero_plus.listing import FILE, LIST, entries_of, find_checkout, find_list, read_list
-from pytest_vla.suites.libero_plus.metrics import task_counts
 from pytest_vla.suites.libero_plus.names import SUITES, PlusTask
+from pytest_vla.suites.libero_plus.report import task_counts
 from tests.support.data import data_root
 
 STOVE = "turn_on_the_stove"

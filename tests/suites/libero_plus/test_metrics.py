@@ -9,15 +9,8 @@ from typing import Any
 import pytest
 
 from pytest_vla.metrics.statistics import wilson_interval
-from pytest_vla.suites.libero_plus.metrics import (
-    DIMENSIONS,
-    TOTAL,
-    entry_counts,
-    plus_rates,
-    protocol_of,
-    task_counts,
-)
 from pytest_vla.suites.libero_plus.names import SUITES, parse_name
+from pytest_vla.suites.libero_plus.report import DIMENSIONS, TOTAL, entry_counts, plus_rates, protocol_of, task_counts
 from tests.support.data import data_root
 from tests.support.libero_plus import PLAIN, RAMEKIN, STOVE, episode
 from tests.support.records import record_of

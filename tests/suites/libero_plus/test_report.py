@@ -10,8 +10,7 @@ from pytest_vla.records.record import Record
 from pytest_vla.reports.loaded import load
 from pytest_vla.reports.text import block_lines
 from pytest_vla.suites.libero_plus import report as plus_report
-from pytest_vla.suites.libero_plus.metrics import DIMENSIONS, ModelPlus
-from pytest_vla.suites.libero_plus.report import make_plus, plus_blocks, plus_table
+from pytest_vla.suites.libero_plus.report import DIMENSIONS, ModelPlus, make_plus, plus_blocks, plus_table
 from tests.support.data import data_root
 from tests.support.golden import check_golden
 from tests.support.libero_plus import PLAIN, RAMEKIN, STOVE, episode

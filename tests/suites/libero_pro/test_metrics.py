@@ -2,8 +2,7 @@
 
 from pytest_vla.metrics.statistics import wilson_interval
 from pytest_vla.reports.blocks import Table, cell_text
-from pytest_vla.suites.libero_pro.metrics import ModelPro, pro_tables
-from pytest_vla.suites.libero_pro.report import pro_blocks
+from pytest_vla.suites.libero_pro.report import ModelPro, pro_blocks, pro_tables
 from tests.support.libero_pro import RECORDS, record
 
 
