@@ -1,4 +1,4 @@
-"""Instructions as commands: parsed from a task's instruction and recognised in every phrasing, by words that it knows."""
+"""Instructions as commands: parsed from a task's instruction and recognised in every phrasing, by known words."""
 
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
