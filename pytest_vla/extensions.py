@@ -10,7 +10,6 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.entries import (
@@ -164,11 +163,10 @@ def load_named(entry: Any, text: object) -> Any:
     return found
 
 
-def file_of(entry: Any) -> Path | None:
-    """Return the file of the module that an entry's `load` names, or None if it is not imported or has no file."""
+def module_of(entry: Any) -> object:
+    """Return the module that an entry's `load` names, or what gave it; None if it is not imported."""
     module = str(entry.load).partition(":")[0]
-    file = getattr(sys.modules.get(module) if module else _givers.get(entry.origin), "__file__", None)
-    return Path(file) if file else None
+    return sys.modules.get(module) if module else _givers.get(entry.origin)
 
 
 def is_built_in(entry: Any) -> bool:

@@ -19,8 +19,9 @@ from pytest_vla.policies.arguments import (
     with_arguments,
 )
 from pytest_vla.policies.devices import DEVICE, resolved
+from pytest_vla.policies.own_files import own_files_digest, reads_noted
 from pytest_vla.policies.spec import ARGUMENTS_MARK as MARK
-from pytest_vla.policies.spec import ModelSpec, PolicyType, file_digest, module_digest
+from pytest_vla.policies.spec import ModelSpec, PolicyType
 from pytest_vla.util.text import did_you_mean
 from pytest_vla.util.warnings import describe
 
@@ -117,8 +118,7 @@ def _kind(entry: PolicyEntry) -> PolicyType:
         return checked_policy(policy, f"{doing} returned {type(policy).__name__}")
 
     def digest(text: str, spec: ModelSpec) -> str | None:
-        file = extensions.file_of(entry)
-        return None if file is None else file_digest(file)
+        return own_files_digest(spec, extensions.module_of(entry))
 
     # A worker that loads the policy itself finds hooks that the policy's process does not.
     batches = None if hook_modules.reaches_processes(entry.origin) else False
@@ -190,10 +190,12 @@ def resolve_policy(spec: ModelSpec) -> "Policy":
 def load_policy(spec: ModelSpec) -> "Policy | BatchPolicy":
     """Load the policy of a spec. Raises VlaError."""
     kind, text, spec = _parse(spec)
-    if kind is None or not extensions.is_built_in(extensions.policies()[kind.name]):
-        # The only way in which users' code learns the device.
-        os.environ[DEVICE] = resolved(spec.device)
-    return kind.load(text, spec) if kind else _load_callable(spec, text)
+    if kind is not None and extensions.is_built_in(extensions.policies()[kind.name]):
+        return kind.load(text, spec)
+    # The only way in which users' code learns the device.
+    os.environ[DEVICE] = resolved(spec.device)
+    with reads_noted(spec):
+        return kind.load(text, spec) if kind else _load_callable(spec, text)
 
 
 def digest_of(policy: object, spec: ModelSpec) -> str | None:
@@ -205,13 +207,16 @@ def digest_of(policy: object, spec: ModelSpec) -> str | None:
 def policy_digest(spec: ModelSpec) -> str | None:
     """Return a digest of a policy's content, which distinguishes its versions in records.
 
-    It is the sha256 (hex) of the file of ``module:callable``'s module, of the replayed npz file, or over a checkpoint's
-    files; arguments are included, with the content of files that they name. It is None if no single file defines the
-    policy, if the module is not loaded, or if a server on the network has the weights and does not report a digest.
-    Raises VlaError.
+    It is the sha256 (hex) over the user's own files of ``module:callable`` (`own_files_digest`), of the replayed npz
+    file, or over a checkpoint's files; arguments are included, with the content of files that they name. It is None if
+    no file defines the policy, if the module is not loaded, or if a server on the network has the weights and does not
+    report a digest. Raises VlaError.
     """
     kind, text, spec = _parse(spec)
-    digest = kind.digest(text, spec) if kind else module_digest(spec.text.partition(":")[0])
+    if kind is not None:
+        digest = kind.digest(text, spec)
+    else:
+        digest = own_files_digest(spec, sys.modules.get(spec.text.partition(":")[0]))
     return digest_with(digest, spec.arguments, spec.folder)
 
 
