@@ -150,7 +150,7 @@ class Lexicon:
 @cache
 def lexicon() -> Lexicon:
     """Return the lexicon of this package."""
-    table = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    table = tomllib.loads((Path(__file__).parent / "lexicon.toml").read_text(encoding="utf-8"))
     tags: dict[str, tuple[str, str]] = {}
     for key, texts in table["words"].items():
         pos, tag = key.split(".", 1)

@@ -17,7 +17,8 @@ from typing import Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.scale.far_object import FarObject
-from pytest_vla.scale.nodes import Node, NodeRequirements, data_facts, examined, node_facts
+from pytest_vla.scale.node_facts import data_facts, node_facts
+from pytest_vla.scale.nodes import Node, NodeRequirements, examined
 from pytest_vla.util.extras import required
 
 _REACH_SECONDS = 5.0
@@ -259,7 +260,7 @@ class RayCluster:
         from ray import cloudpickle
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        from pytest_vla.scale import nodes as module
+        from pytest_vla.scale import node_facts as module
 
         # Whatever is installed over there.
         cloudpickle.register_pickle_by_value(module)

@@ -24,7 +24,7 @@ from typing import Any
 from pytest_vla.errors import VlaError
 from pytest_vla.policies.spec import ModelSpec
 from pytest_vla.scale.far_object import SCRATCH
-from pytest_vla.scale.nodes import environment
+from pytest_vla.scale.node_facts import environment
 from pytest_vla.serving.handshake import Door, greet
 from pytest_vla.serving.network import bound, tune
 from pytest_vla.serving.process import NotBatched, NotShared

@@ -8,16 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pytest_vla
-from pytest_vla.scale.nodes import (
-    CLOCK_SECONDS,
-    PACKAGES,
-    NodeRequirements,
-    code_digest,
-    environment,
-    examined,
-    node_facts,
-    wanted_table,
-)
+from pytest_vla.scale.node_facts import code_digest, environment, node_facts
+from pytest_vla.scale.nodes import CLOCK_SECONDS, PACKAGES, NodeRequirements, examined, wanted_table
 
 PACKAGE = str(Path(pytest_vla.__file__).parent)
 FACTS: dict[str, Any] = {

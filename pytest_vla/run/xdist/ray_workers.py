@@ -394,7 +394,8 @@ def address_of(said: str) -> str | None:
 
 def wanted_of(selection: Selection, config: pytest.Config) -> "NodeRequirements":
     """Return the requirements for a machine of the cluster. Raises VlaError if this machine lacks the data."""
-    from pytest_vla.scale.nodes import NodeRequirements, data_digest, node_facts, uses_fetched, wanted_table
+    from pytest_vla.scale.node_facts import node_facts
+    from pytest_vla.scale.nodes import NodeRequirements, data_digest, uses_fetched, wanted_table
 
     settings = selection.settings
     folder = str(config.invocation_params.dir)
