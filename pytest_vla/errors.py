@@ -36,6 +36,18 @@ ERROR_REASONS: Mapping[str, str] = {
 }
 """Why an episode is an `error`, which is in no rate: code -> one line."""
 
+_NOT_OF_THE_POLICY = ("policy-connection", "policy-batch-failed", "policy-privileged")
+
+
+def is_of_policy(reason: str | None) -> bool:
+    """Whether an error with this reason is the policy's own: an exception, no valid answer, a time-out, its exit.
+
+    Errors of a connection, of a worker and of the simulation are not.
+    """
+    own = reason is not None and reason.startswith(("policy-", "action-")) and reason not in _NOT_OF_THE_POLICY
+    return own or reason == TIMEOUT
+
+
 INVALID_REASONS: Mapping[str, str] = {
     "goal-holds-at-start": "The goal held before the policy did anything.",
     "out-of-sight": "However the variation was drawn, what the task is about was out of sight or out of reach.",

@@ -296,9 +296,12 @@ def counting_of(records: Iterable[Record], model: str | None = None) -> Counting
 def _with_copies(selected: Selected) -> list[Record]:
     """Return the records that count, and equal ones of other seeds; those of other run seeds are left out.
 
-    Of a case that a file named and that is in a sample too, that of the sample.
+    Of a case that a file named and that is in a sample too, that of the sample. Instead of a retry after the policy's
+    own error, the error: nobody knows what it would have been, and a verdict allows for both.
     """
-    found = [*selected.records, *(one for one, of in selected.same if one.run_seed == of.run_seed)]
+    errors = {id(retry): error for error, retry in selected.retried}
+    counting = [errors.get(id(record), record) for record in selected.records]
+    found = [*counting, *(one for one, of in selected.same if one.run_seed == of.run_seed)]
     sampled = {(record.case, record.run_seed) for record in found if not record.given}
     return [record for record in found if not record.given or (record.case, record.run_seed) not in sampled]
 

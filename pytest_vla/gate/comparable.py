@@ -343,10 +343,14 @@ class ComparableEpisodes:
         if self.probes:
             found.append(f"{counted(self.probes, 'probe or given case')} not compared: not part of any rate")
         if self.same_policy:
-            both = "Both runs used the same policy (same digest)"
+            both = "Both policies have the same digest"
             # Only of equal conditions: a difference in rounding, too, could be the cause.
             source = "its random draws" if self.is_paired else "its random draws and the seeds"
-            found.append(f"{both}." if self.disagreements else f"{both}, so any difference comes from {source}.")
+            found.append(
+                f"{both}."
+                if self.disagreements
+                else f"{both}: as far as it covers them, a difference comes from {source}."
+            )
         return tuple(found)
 
 

@@ -1,7 +1,9 @@
 """``--vla-min-success``: whether a run passes, by the success rates of each suite."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 
+from pytest_vla.errors import STOPPED
 from pytest_vla.metrics.rates import (
     interval_text,
     judged_apart,
@@ -118,6 +120,8 @@ def judge(
     stopped: bool,
     by_lower_end: bool = False,
     has_policy: bool = True,
+    retried: Collection[str] = (),
+    skipped: int = 0,
 ) -> tuple[tuple[str, ...], bool]:
     """Judge a run: return its lines, the last of which states passed or failed, and whether it passes.
 
@@ -129,22 +133,35 @@ def judge(
         stopped: whether the run ended before all its items had run.
         by_lower_end: whether the lower end of each rate's interval has to reach the minimum, and not the rate.
         has_policy: whether a policy was given, which the message mentions if no episode ran.
+        retried: the node ids of the records that replaced an error of the policy's own: they count as failures.
+        skipped: number of planned episodes that were skipped without a record.
     """
-    lines, against = weigh(records, minimum, by_lower_end, has_policy)
+    lines, against = weigh(records, minimum, by_lower_end, has_policy, retried, skipped)
     against += against_others(others, stopped, any(not record.of_suite for record in records))
     return (*lines, verdict_line(minimum, against, by_lower_end)), not against
 
 
 def weigh(
-    records: Sequence[Record], minimum: float, by_lower_end: bool, has_policy: bool
+    records: Sequence[Record],
+    minimum: float,
+    by_lower_end: bool,
+    has_policy: bool,
+    retried: Collection[str] = (),
+    skipped: int = 0,
 ) -> tuple[list[str], list[str]]:
     """Compare the rates with the minimum: return their lines, and the reasons for a failure. See `judge`."""
+    gained = [record for record in records if record.node in retried and record.outcome == "success"]
+    records = [replace(record, outcome="failure") if record in gained else record for record in records]
     found = tuple(_rates(records))
     rates = [rate for rate, _ in found]
     lines = [rate_line(rate, minimum, by_lower_end) for rate in rates]
     # Once for all that are of as many episodes, which mostly all are.
     lucky = (luck_line(rate.counted, units, minimum, by_lower_end) for rate, units in found)
     lines += dict.fromkeys(filter(None, lucky))
+    if gained:
+        lines.append(f"{counted(len(gained), 'success')} by a retry after the policy's own error: judged as failed")
+    if stopped := sum(rate.invalid.get(STOPPED, 0) for rate in rates):
+        lines.append(f"{counted(stopped, 'episode')} stopped by --vla-stop-when: judged as failed")
     probes = sum(record.is_probe for record in records)
     if probes:
         lines.append(f"not judged: {counted(probes, 'probe')} (language and vision checks), not part of any rate")
@@ -158,6 +175,12 @@ def weigh(
         against.append(f"no episode of a suite {'was judged' if probes or given else 'ran'}")
     if unmeasured := [rate.name for rate in rates if not rate.counted]:
         against.append(f"no episode of {' and '.join(unmeasured)} counted")
+    planned = sum(rate.counted for rate in rates) + skipped
+    if skipped and planned and sum(rate.successes for rate in rates) / planned < minimum:
+        against.append(f"{counted(skipped, 'planned episode')} skipped, which count as failed here")
+    versions = {record.policy_digest for record in records if is_counted(record)} - {None}
+    if len(versions) > 1:
+        against.append(f"{len(versions)} versions of the policy in one run")
     if below := [rate.name for rate in rates if rate.counted and not rate.reaches(minimum, by_lower_end)]:
         against.append(f"{' and '.join(below)} below {_percent(minimum)}{' at the lower end' * by_lower_end}")
     return lines, against

@@ -4,6 +4,7 @@
 that are left out.
 """
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ from pytest_vla.records.counting import (
     case_of,
     is_complete,
     repeats_of,
+    retries,
     standings,
     within_runs,
 )
@@ -47,11 +49,13 @@ class Selected:
             episodes ended, because intervals from resamples depend on it.
         same: repeats of the same observation. They are in no number, but twins are found among them.
         left_out: notes on records that do not count.
+        retried: records that count by a retry, each after the policy's own error that it replaced.
     """
 
     records: tuple[Record, ...]
     same: Same
     left_out: tuple[str, ...]
+    retried: Same = ()
 
 
 def by_model(records: Iterable[Record]) -> dict[tuple[str, str], list[Record]]:
@@ -96,8 +100,27 @@ def that_count(records: Sequence[Record]) -> Selected:
         left_out.append(text)
     if again := sum(how == "superseded" for how, _ in found):
         left_out.append(f"{counted(again, 'error')} replaced by a later record of the same episode")
+    again_of = retries(records, found)
+    retried = tuple((records[error], records[of]) for of, error in again_of.items() if found[of].how == "counts")
+    if text := retried_text(counting, retried):
+        left_out.append(text)
     ordered = sorted(counting, key=lambda record: (*run_of(record), record.node))
-    return Selected(tuple(ordered), same, tuple(left_out))
+    return Selected(tuple(ordered), same, tuple(left_out), retried)
+
+
+def retried_text(counting: Sequence[Record], retried: Same) -> str:
+    """Format a note on episodes that succeeded by a retry after the policy's own error; empty without any."""
+    gained = [error for error, retry in retried if retry.outcome == "success"]
+    if not gained:
+        return ""
+    rated = [record.outcome == "success" for record in counting if is_counted(record)]
+    reasons = ", ".join(f"{reason} {number}" for reason, number in sorted(Counter(e.reason for e in gained).items()))
+    done, least = sum(rated), sum(rated) - len(gained)
+    return (
+        f"{counted(len(gained), 'episode')} succeeded by a retry after the policy's own error ({reasons}): the rate is "
+        f"{done}/{len(rated)} with them, and {least}/{len(rated)} = {least / len(rated):.1%} if they failed. Gates "
+        "take them as errors, --vla-min-success as failures"
+    )
 
 
 def observations(records: Sequence[Record]) -> tuple[Record, ...]:

@@ -96,10 +96,13 @@ class SuccessRate:
         return self.successes / self.episodes, (self.successes + self.not_counted) / self.episodes
 
     def reaches(self, minimum: float, by_lower_end: bool = False) -> bool:
-        """Whether the rate, or the lower end of its interval, is at least `minimum`; where there is none, it is not."""
+        """Whether the rate, or the lower end of its interval, is at least `minimum`; where there is none, it is not.
+
+        Episodes that a rule stopped count as failures: the rule may have read them from the policy's own answers.
+        """
         if by_lower_end:
             return self.interval is not None and self.interval[0] >= minimum
-        return self.rate is not None and self.rate >= minimum
+        return bool(self.counted) and self.successes / (self.counted + self.invalid.get(STOPPED, 0)) >= minimum
 
 
 def success_rate(name: str, records: Sequence[Ended], unit: Callable[[Ended], Unit] | None = None) -> SuccessRate:

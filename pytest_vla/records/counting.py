@@ -3,7 +3,9 @@
 A case is a task under a variation from a seed, with the run seed, the protocol, the replan length, the simulator, the
 validity rules, and the policy with the digest of its content; for a user's own tests the test is part of the case,
 since several tests may run one episode. The case's first complete record (success, failure or invalid) counts. A later
-record replaces only an error, as with ``--vla-resume`` and reruns; among errors alone the last one counts. Further
+record replaces only an error, as with ``--vla-resume`` and reruns; among errors alone the last one counts. If the error
+was the policy's own (`pytest_vla.errors.is_of_policy`), the later record is a retry (`retries`): a policy that raises
+where it would fail must not gain by it. Reports say how many there are, and verdicts do not take its success. Further
 complete records are repeats: running a case again until it succeeds does not change the rate. The first record is the
 one that began first: of parallel repeats the shortest ends first, and successes are short.
 
@@ -25,6 +27,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Protocol
 
+from pytest_vla.errors import is_of_policy
 from pytest_vla.plan.case import OURS
 from pytest_vla.records.record import Record
 
@@ -339,6 +342,20 @@ def within_runs(records: Sequence[Record]) -> list[RecordStatus]:
     found = _folded(records, range(len(records)), [(record.run, *case_of(record)) for record in records])
     ordered = [found[index] for index in range(len(records))]
     return [_settled(ordered, index) for index in range(len(records))]
+
+
+def retries(records: Sequence[Record], found: Sequence[RecordStatus]) -> dict[int, int]:
+    """Return the retries among records: by the index of each, the index of the policy's own error before it.
+
+    Args:
+        records: in the order in which they ended.
+        found: their `standings`, or those `within_runs`.
+    """
+    first: dict[int, int] = {}
+    for index, (how, of) in enumerate(found):
+        if how == "superseded" and is_of_policy(records[index].reason) and is_complete(records[of].outcome):
+            first.setdefault(of, index)
+    return first
 
 
 def repeats_of(pairs: Iterable[tuple[Any, Any]]) -> Repeats:

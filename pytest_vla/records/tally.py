@@ -25,6 +25,7 @@ class Repetition:
         mended: the items of `RunTally.mended`.
         picked: `pytest_vla.records.runs.Run.picked`.
         earlier: the items for which a record of an earlier run counts.
+        retried: the items whose record replaced an error of the policy's own.
         before: for a run that picked nothing, how many of its cases an earlier run had completed, and how many of these
             with another outcome.
     """
@@ -34,6 +35,7 @@ class Repetition:
     picked: str | None = None
     earlier: "tuple[Earlier, ...]" = ()
     before: tuple[int, int] = (0, 0)
+    retried: frozenset[str] = frozenset()
 
     @property
     def records(self) -> dict[str, Record]:

@@ -293,6 +293,13 @@ def judge_run(
     was_stopped = session.shouldstop or session.shouldfail if gated is None else gated.stopped
     stopped = bool(was_stopped or unended) or code in _CUT_SHORT
     minimum, by_lower_end = settings.min_success or (0.0, False)
+    retried = closed.repetition.retried
+    # Skipped or xfail(run=False): planned, ended, and without a record. What a sequential gate decided need not run.
+    known = {record.node for record in records}
+    skipped = sum(
+        item.episode and item.outcome is None and item.status == SKIPPED and item.node not in known
+        for item in closed.items
+    )
     has_policy = settings.model is not None
     if gated is not None:
         asked = [f"--vla-baseline={gated.gate.name}{_undecided_text(gated)}"]
@@ -300,7 +307,7 @@ def judge_run(
         told: list[str] = []
         if has_minimum:
             wanted = minimum_text(minimum, by_lower_end)
-            told, below = weigh(records, minimum, by_lower_end, has_policy)
+            told, below = weigh(records, minimum, by_lower_end, has_policy, retried, skipped)
             asked.append(wanted)
             against += [f"{wanted}: {'; '.join(below)}"] * bool(below)
         against += against_others(others, stopped, any(not record.of_suite for record in records))
@@ -315,7 +322,7 @@ def judge_run(
         already = f"; failed already: {'; '.join(against)}" if against else ""
         lines = (f"not judged: {wanted} applies to all shards together; run `pytest-vla merge`{already}",)
     elif has_minimum:
-        lines, passed = judge(records, minimum, others, stopped, by_lower_end, has_policy)
+        lines, passed = judge(records, minimum, others, stopped, by_lower_end, has_policy, retried, skipped)
     else:
         passed = not (session.testsfailed or failed or unended)
     # Interrupted, a usage error, nothing collected: that stays.

@@ -3,7 +3,7 @@
 import os
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import suite_names
+from pytest_vla.records.counting import retries, within_runs
 from pytest_vla.records.items import DECIDED, RunItem
 from pytest_vla.records.record import Record
 from pytest_vla.records.runs import BALANCED, ORDER, SAMPLE, TimeLimitSample, sample_table
@@ -193,7 +194,13 @@ class StoredRun:
             run.picked,
             store.earlier(run.name) if picked else (),
             (0, 0) if picked else store.before(run.name),
+            frozenset(self._retried(store)),
         )
+
+    def _retried(self, store: "Store") -> Iterator[str]:
+        if len(store.episodes(self._run.name)) > len(self._so_far.tally.records):
+            records = tuple(store.attempts(self._run.name))
+            yield from (records[index].node for index in retries(records, within_runs(records)))
 
     def _write_statuses(self) -> None:
         if self._writer is None:

@@ -451,6 +451,11 @@ def _counting_notes(repetition: Repetition, items: Sequence[RunItem]) -> list[st
         notes.append(f"{has} a result from an earlier run ({outcome}). Multi-run reports use the earlier result")
     if number := repetition.failed_at_first(items):
         notes.append(f"{counted(number, 'episode')} failed at first and passed when run again; the first result counts")
+    if number := sum(item.outcome == "success" and item.node in repetition.retried for item in items):
+        notes.append(
+            f"{counted(number, 'episode')} succeeded by a retry after the policy's own error: gates take them as "
+            "errors, --vla-min-success as failures"
+        )
     if text := repeats_text(repetition.repeats):
         notes.append(text)
     return notes
@@ -463,7 +468,7 @@ def _notes(records: Sequence[Record], run: Path, items: Sequence[RunItem], resum
     if again := [record for record in records if record.attempt > 1]:
         notes.append(f"{counted(len(again), 'episode')} ran again after an error or a crashed process")
     if len({record.policy_digest for record in records} - {None}) > 1:
-        notes.append("these records come from more than one version of the policy: its file changed during the run")
+        notes.append("these records come from more than one version of the policy: its files changed during the run")
     if simulators := of_several_simulators(records):
         notes.append(simulators)
     if videos:

@@ -147,8 +147,11 @@ def test_the_policy_is_what_is_compared() -> None:
     assert paired(one, other).agreement.disagreements == ()
     assert paired(one, other).agreement.same_policy is False
     assert paired(one, one).agreement.same_policy is True
-    note = "Both runs used the same policy (same digest)"
-    assert f"{note}, so any difference comes from its random draws." in paired(one, one).agreement.notes
+    note = "Both policies have the same digest"
+    assert (
+        f"{note}: as far as it covers them, a difference comes from its random draws."
+        in paired(one, one).agreement.notes
+    )
     rounded = side(policy="a", policy_digest="1" * 64, provenance={"kernels": "another"})
     assert f"{note}." in paired(one, rounded).agreement.notes, "so is a difference in rounding a cause"
     assert paired(one, side(policy="a")).agreement.same_policy is None

@@ -147,3 +147,34 @@ def test_episodes_that_share_a_seed_may_pass_by_luck_together() -> None:
     assert lines[1] == (
         "for reference: the lower end cannot reach 80% with 24 episodes from 4 starts; at least 16 starts are needed"
     )
+
+
+def test_a_retry_after_the_policys_own_error_is_no_success() -> None:
+    records = of("", 8, 2)
+    assert judge(records, 0.8, 0, False)[1]
+    lines, passed = judge(records, 0.8, 0, False, retried={records[0].node})
+    assert not passed
+    assert lines[0].startswith("libero_goal: 7/10 = 70.0%")
+    assert judge(records, 0.8, 0, False, retried={records[9].node})[1], "a failure stays one"
+
+
+def test_planned_episodes_that_were_skipped_count_as_failed() -> None:
+    assert not judge(of("", 20, 0), 0.8, 0, False, skipped=20)[1]
+    assert judge(of("", 20, 0), 0.8, 0, False, skipped=5)[1]
+
+
+def test_episodes_that_a_rule_stopped_count_as_failed() -> None:
+    stopped = [dataclasses.replace(record, outcome="invalid", reason="stopped-early") for record in of("", 0, 10)]
+    done = [dataclasses.replace(record, seed=record.seed + 10) for record in of("", 10, 0)]
+    assert judge(done, 0.8, 0, False)[1]
+    assert not judge([*stopped, *done], 0.8, 0, False)[1]
+
+
+def test_two_versions_of_the_policy_are_not_judged_as_one() -> None:
+    one, other = of("", 5, 0), [dataclasses.replace(record, policy_digest="f" * 64) for record in of("", 10, 0)[5:]]
+    assert judge([dataclasses.replace(record, policy_digest="a" * 64) for record in one], 0.8, 0, False)[1]
+    lines, passed = judge(
+        [*(dataclasses.replace(record, policy_digest="a" * 64) for record in one), *other], 0.8, 0, False
+    )
+    assert not passed
+    assert "2 versions of the policy" in lines[-1]

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_vla.errors import is_of_policy
+from pytest_vla.gate.baseline import counting_of
 from pytest_vla.metrics.rates import judged_apart
 from pytest_vla.metrics.selection import by_model, observations, of_several_simulators, repeats_among, that_count
 from pytest_vla.metrics.statistics import wilson_interval
@@ -497,3 +499,29 @@ def test_no_repeats_are_no_share() -> None:
     assert json.loads(json.dumps(dataclasses.asdict(Repeats()))) == dict.fromkeys(
         ("records", "cases", "other_outcome", "other_digest"), 0
     )
+
+
+def test_a_retry_after_the_policys_own_error_is_told_and_a_gate_takes_the_error() -> None:
+    raised = [of("a", "error", seed=seed, reason="policy-raised") for seed in (0, 1)]
+    lost = of("a", "error", seed=2, reason="worker-crashed")
+    again = [of("a", "success", seed=seed) for seed in (0, 2)] + [of("a", "failure", seed=1)]
+    records = [*raised, lost, *again, of("a", "failure", seed=3)]
+    selected = that_count(records)
+    assert [(error.seed, retry.outcome) for error, retry in selected.retried] == [(0, "success"), (1, "failure")]
+    (note,) = [text for text in selected.left_out if "policy-raised 1" in text]
+    assert "2/4" in note
+    assert "1/4 = 25.0%" in note
+    found = {record.seed: record.outcome for record in counting_of(records).records}
+    assert found == {0: "error", 1: "error", 2: "success", 3: "failure"}
+
+
+@pytest.mark.parametrize(
+    ("reason", "own"),
+    [
+        *[(reason, True) for reason in ("policy-raised", "policy-timeout", "policy-server-died", "action-nan")],
+        *[(reason, False) for reason in ("policy-connection", "worker-crashed", "physics-nan", "world-raised", None)],
+        ("timeout", True),
+    ],
+)
+def test_which_errors_are_the_policys_own(reason: str | None, own: bool) -> None:
+    assert is_of_policy(reason) is own
