@@ -267,6 +267,32 @@ def test_a_policy_that_was_changed_meanwhile_is_told(vla: Run, project: pytest.P
     result.stdout.fnmatch_lines(["*more than one version of the policy: its files changed during the run"])
 
 
+def test_what_a_retry_gained_passes_no_minimum(vla: Run, project: pytest.Pytester) -> None:
+    wanted = ("--vla-min-success=70%", "--vla-seeds=0-3")
+    assert vla(*STOVE, MODEL, *wanted).ret == pytest.ExitCode.TESTS_FAILED
+    (project.path / "mended").touch()
+    result = vla("--vla-resume", "--vla-min-success=70%")
+    assert outcomes(project) == {0: "success", 1: "success", 2: "success", 3: "failure"}
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*libero_goal: 2/4 = 50.0%*", "*vla: failed (--vla-min-success=70%)*"])
+
+
+def test_what_was_skipped_passes_no_minimum(vla: Run, project: pytest.Pytester) -> None:
+    project.makeconftest(
+        """
+        import pytest
+
+        def pytest_collection_modifyitems(items):
+            items[2].add_marker(pytest.mark.skip)
+            items[3].add_marker(pytest.mark.xfail(run=False))
+        """
+    )
+    result = vla(*STOVE, MODEL, "--vla-seeds=0-3", "--vla-min-success=70%")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*libero_goal: 2/2 = 100.0%*", "*2 planned episodes skipped*"])
+    assert vla(*STOVE, MODEL, "--vla-seeds=0-3", "--vla-min-success=50%").ret == 0
+
+
 def test_the_command_that_is_shown_works_as_typed(vla: Run, project: pytest.Pytester) -> None:
     shown = vla(*STOVE, MODEL, "--vla-seeds=2").stdout.str()
     match = re.search(r"`pytest (--vla-resume=\S+) -p pytest_vla.testing` runs just these", shown)
