@@ -446,6 +446,16 @@ def unpaired(baseline: Baseline, new: Baseline) -> Unpaired:
     return Unpaired(tuple(strata), replace(agreement, is_paired=False, copies=copies))
 
 
+def check_apart(baseline: Baseline, new: Baseline) -> None:
+    """Raise VlaError if a case that is in a rate is on both sides: unpaired tests take the sides as independent."""
+    sides = [{case.key for case in side.cases if not case.in_no_rate} for side in (baseline, new)]
+    if both := sorted(sides[0] & sides[1]):
+        raise VlaError(
+            f"{counted(len(both), 'case')} on both sides{_some(both)}: unpaired episodes must not share seeds. Compare "
+            "them in pairs (without --unpaired), or run other seeds"
+        )
+
+
 def labels_of(case: CaseResult) -> dict[str, str]:
     """Return the labels by which results are grouped: all of `LABELS`, and seed and run_seed, as text.
 

@@ -27,7 +27,7 @@ from pytest_vla.util.text import counted
 LUCK = 0.2
 """How much worse the policy is whose chance to pass is printed for reference."""
 
-PASSED, FAILED = "vla: passed", "vla: failed"
+PASSED, FAILED, NOT_SHOWN = "vla: passed", "vla: failed", "vla: not shown"
 """How `run_line` begins."""
 
 
@@ -60,15 +60,16 @@ def verdict_line(minimum: float, against: Sequence[str], by_lower_end: bool = Fa
     return run_line([minimum_text(minimum, by_lower_end)], against)
 
 
-def run_line(asked: Sequence[str], against: Sequence[str]) -> str:
+def run_line(asked: Sequence[str], against: Sequence[str], is_shown: bool = True) -> str:
     """Return the one line with the verdict of a run.
 
     Args:
         asked: the options by which it was judged.
         against: the reasons for a failure; empty if the run passed.
+        is_shown: whether anything was shown; False for an undecided gate, which does not fail the run and is no pass.
     """
     by = f"({', '.join(asked)})"
-    return f"{FAILED} {by}: {'; '.join(against)}" if against else f"{PASSED} {by}"
+    return f"{FAILED} {by}: {'; '.join(against)}" if against else f"{PASSED if is_shown else NOT_SHOWN} {by}"
 
 
 def minimum_text(minimum: float, by_lower_end: bool = False) -> str:

@@ -29,6 +29,7 @@ from pytest_vla.gate.comparable import (
     Disagreement,
     Pair,
     Paired,
+    check_apart,
     distinct_pairs,
     matched,
     paired,
@@ -278,8 +279,10 @@ def judge(baseline: Baseline, new: Baseline, terms: Terms, *, is_paired: bool | 
         is_paired: whether the same cases are compared, or None for pairs if there are common cases.
 
     Raises:
-        VlaError: there is no common case; or, for unpaired episodes, no common task.
+        VlaError: there is no common case; or, for unpaired episodes, no common task, or a common case.
     """
+    if is_paired is False:
+        check_apart(baseline, new)
     found = unpaired(baseline, new) if is_paired is False else (paired if is_paired else matched)(baseline, new)
     if is_paired is None and isinstance(found, Paired) and not found.pairs:
         found = unpaired(baseline, new)

@@ -302,7 +302,8 @@ def judge_run(
     )
     has_policy = settings.model is not None
     if gated is not None:
-        asked = [f"--vla-baseline={gated.gate.name}{_undecided_text(gated)}"]
+        undecided = _undecided_text(gated)
+        asked = [f"--vla-baseline={gated.gate.name}{undecided}"]
         against = [gated.judged.against] * bool(gated.judged.against)
         told: list[str] = []
         if has_minimum:
@@ -314,7 +315,8 @@ def judge_run(
         from pytest_vla.run.html_report import replays
 
         replay, verbosity = replays(settings, session.config, closed.items), session.config.get_verbosity()
-        lines, passed = (*told, *gated_lines(gated, verbosity, replay), run_line(asked, against)), not against
+        last = run_line(asked, against, is_shown=not undecided)
+        lines, passed = (*told, *gated_lines(gated, verbosity, replay), last), not against
     elif has_minimum and settings.shard is not None:
         wanted = minimum_text(minimum, by_lower_end)
         against = against_others(others, stopped, any(not record.of_suite for record in records))

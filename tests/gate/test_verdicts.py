@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from pytest_vla.errors import VlaError
+from pytest_vla.gate.baseline import baseline_of
 from pytest_vla.gate.choices import REGRESSIONS, REQUIRED
 from pytest_vla.gate.episodes_needed import fresh_of
 from pytest_vla.gate.verdicts import BY, TOGETHER, GateJudgement, Terms, group_name, judge
 from pytest_vla.reports.gates import loss_text
 from tests.support.examples import scaled
 from tests.support.gate_sides import TASKS, made, only, side
-from tests.support.records import RECORD
+from tests.support.records import RECORD, record_of
 from tests.support.varied import varied
 
 
@@ -292,3 +293,10 @@ def test_groups_of_too_few_starts_are_judged_together_so_that_a_total_loss_is_fo
     assert TOGETHER not in [group.name for group in alike.groups]
     four = judge(made(of(True, 4)), made(of(False, 4)), Terms())
     assert [group.is_judged for group in four.groups] == [False, False]
+
+
+def test_unpaired_sides_that_share_a_case_are_refused() -> None:
+    both = baseline_of([record_of(seed, "success") for seed in range(3)])
+    with pytest.raises(VlaError, match=r"3 cases on both sides"):
+        judge(both, both, Terms(), is_paired=False)
+    assert judge(both, both, Terms(), is_paired=None).is_paired

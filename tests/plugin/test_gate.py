@@ -93,7 +93,7 @@ def test_what_is_undecided_is_skipped_with_its_reason(vla: Run) -> None:
             "*8 passed, 1 skipped, 2 not done*",
         ]
     )
-    result.stdout.fnmatch_lines(["gate: undecided *", "vla: passed (--vla-baseline=base.json: undecided)"])
+    result.stdout.fnmatch_lines(["gate: undecided *", "vla: not shown (--vla-baseline=base.json: undecided)"])
 
 
 @pytest.mark.usefixtures("base")
@@ -211,7 +211,7 @@ def test_a_gate_and_a_rate_both_have_to_hold(vla: Run) -> None:
         [
             "libero_goal: 8/10 = 80.0% * >= 70%",
             "gate: undecided *",
-            "vla: passed (--vla-baseline=base.json: undecided, --vla-min-success=70%)",
+            "vla: not shown (--vla-baseline=base.json: undecided, --vla-min-success=70%)",
         ]
     )
     result = vla(*STOVE, FOUR, *both)
