@@ -5,6 +5,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import Case, parts_of
@@ -48,6 +49,7 @@ def plan(
     seeds: Sequence[int] | None = None,
     labels: Callable[[Task], Sequence[str]] = lambda task: ("",),
     task_levels: Sequence[str] = (),
+    own_seeds: Mapping[str, Sequence[int]] = MappingProxyType({}),
 ) -> tuple[Case, ...]:
     """Return all cases, suite by suite, task by task, variation by variation, a variation's seeds next to each other.
 
@@ -55,13 +57,14 @@ def plan(
         suites: whose tasks.
         patterns: as for `select_tasks`.
         seeds: or None for each suite's own.
+        own_seeds: by suite, to be used instead of its own.
         labels: of each task's variations; an empty label means the unvaried task.
         task_levels: only tasks of these levels; if empty all tasks, also those of suites without levels.
 
     Raises:
         VlaError: as `select_tasks`; or no suite has one of the levels.
     """
-    own = {suite.name: suite.seeds or DEFAULT_SEEDS for suite in suites}
+    own = {suite.name: own_seeds.get(suite.name) or suite.seeds or DEFAULT_SEEDS for suite in suites}
     _check_levels(suites, task_levels)
     return tuple(
         Case(task.suite, task.name, seed, label, task.task_level)

@@ -275,8 +275,9 @@ class GateOptions:
 
     baseline: Path | None = option(
         "compare the run, case by case, with a baseline file (`pytest-vla baseline save`) or an earlier run. "
-        "Each group of episodes is an item at the end, such as gate::libero_goal[camera]. A failed suite "
-        "episode is then reported as `not done` and does not fail the run by itself",
+        "Without --vla-episodes or --vla-seeds, a file's seeds are run. Each group of episodes is an item at the "
+        "end, such as gate::libero_goal[camera]. A failed suite episode is then reported as `not done` and does "
+        "not fail the run by itself",
         "FILE|RUN",
         folder_of,
         default=None,

@@ -4,6 +4,7 @@ import os
 import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -81,6 +82,7 @@ def planned(suites: Sequence[Suite], settings: Settings) -> dict[str, tuple[Case
         settings.seeds,
         lambda task: labels_of(task, settings.vary, settings.protocol),
         settings.task_levels,
+        _seeds_of_baseline(settings) if settings.seeds is None else {},
     ):
         cases[case.suite].append(case)
     found: dict[str, tuple[Case, ...]] = {}
@@ -94,6 +96,24 @@ def planned(suites: Sequence[Suite], settings: Settings) -> dict[str, tuple[Case
     if refused and not any(found.values()):
         raise refused[0]
     return found
+
+
+def _seeds_of_baseline(settings: Settings) -> dict[str, tuple[int, ...]]:
+    """Return the seeds by suite that the run's baseline file has in its rates, so that a gate compares all its cases.
+
+    Empty without a baseline, for a run as a baseline (``last`` would be another one for a resumed run), and if the file
+    cannot be read: the gate's plan says why.
+    """
+    if settings.baseline is None or not settings.baseline.is_file():
+        return {}
+    from pytest_vla.gate.baseline_file import read_baseline
+
+    found: dict[str, set[int]] = {}
+    with suppress(VlaError):
+        for case in read_baseline(settings.baseline).cases:
+            if not case.in_no_rate:
+                found.setdefault(case.suite, set()).add(case.seed)
+    return {suite: tuple(sorted(seeds)) for suite, seeds in found.items()}
 
 
 def prepared(cases: Sequence[Case], tasks: Sequence[Task], settings: Settings) -> tuple[Case, ...]:

@@ -82,6 +82,12 @@ def test_what_is_no_worse_passes(vla: Run) -> None:
 
 
 @pytest.mark.usefixtures("base")
+def test_without_seeds_a_run_has_the_baselines(vla: Run) -> None:
+    vla(*STOVE[:2], ALL, BASELINE, WIDE).assert_outcomes(passed=11)
+    vla(*STOVE[:2], ALL, BASELINE, WIDE, "--vla-seeds=3").assert_outcomes(passed=1, skipped=1)
+
+
+@pytest.mark.usefixtures("base")
 def test_what_is_undecided_is_skipped_with_its_reason(vla: Run) -> None:
     result = vla(*STOVE, EIGHT, BASELINE, "-rs", "-v")
     assert result.ret == 0
