@@ -19,10 +19,18 @@ from pytest_vla.records.load import open_runs
 from pytest_vla.records.record import Record
 from pytest_vla.reports.baselines import baseline_named, baseline_of_runs
 from pytest_vla.reports.blocks import NONE, Cell, table_of
-from pytest_vla.reports.gates import about_lines, groups_table, told_of, verdict_line, warned_of, worst_table
+from pytest_vla.reports.gates import (
+    about_lines,
+    groups_table,
+    judged_as_agreed,
+    table_of_measures,
+    told_of,
+    verdict_line,
+    warned_of,
+    worst_table,
+)
+from pytest_vla.reports.gates import told_of_measures as told_of_measures
 from pytest_vla.reports.html.parts import PageBlock, PageSection, block_of
-from pytest_vla.reports.measures import judged_as_agreed, table_of_measures
-from pytest_vla.reports.measures import told_of as told_of_measures
 from pytest_vla.util.text import counted
 
 MOST_FLIPPED = 300

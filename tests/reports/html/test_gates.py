@@ -10,10 +10,9 @@ from pytest_vla.gate.baseline import baseline_of
 from pytest_vla.gate.measures import parse_measures
 from pytest_vla.gate.verdicts import Terms, judge
 from pytest_vla.records.record import Record
-from pytest_vla.reports.gates import gate_lines
+from pytest_vla.reports.gates import gate_lines, measured_by, measures_lines
 from pytest_vla.reports.html.gates import GateTold, gate_blocks
 from pytest_vla.reports.html.parts import Page, PageSection, page_html, script_json
-from pytest_vla.reports.measures import measured_by, measures_lines
 from tests.support.varied import varied
 
 
