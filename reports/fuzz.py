@@ -37,7 +37,7 @@ from pytest_vla.plan.task import Task
 from pytest_vla.reports.blocks import NONE, Cell, Table, table_of
 from pytest_vla.reports.html.media import picture_uri
 from pytest_vla.reports.html.parts import PageBlock, PageSection, block_of, p_text, percent_text, rendered
-from pytest_vla.reports.html.svg import LINE, TEXT, drawing, framed, interval_bar, shade
+from pytest_vla.reports.html.svg import LINE, TEXT, drawing, framed, heat_cell, heat_table, interval_bar
 from pytest_vla.show.variations import SceneView, scene_pictures
 from pytest_vla.util.text import counted, printable
 from pytest_vla.vary.chosen import remembering
@@ -59,10 +59,6 @@ LEGEND = Markup(
     "<li>up: drawn evenly; down: guided</li><li>dashed: the least that was seen to fail</li></ul>"
 )
 
-_HEAT = Markup(
-    '<div class="scroll" tabindex="0" role="region" aria-label="{0}"><table class="heat"><caption>{0}</caption>'
-    '<thead><tr><th scope="col">changed at once</th>{1}</tr></thead><tbody>{2}</tbody></table></div>'
-)
 _BAR = Markup('<rect class="bins {kind}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"/>')
 
 _WIDTH, _HEIGHT = 300, 190
@@ -72,20 +68,14 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 34, 8, 36, 24
 def heat_map(caption: str, coverage: Coverage) -> Markup:
     """Return a table of dimensions by dimensions, with the failed and tried scenes in each cell."""
     names = coverage.dimensions
-    head = Markup().join(Markup('<th scope="col">{}</th>').format(name) for name in names)
-    rows = Markup().join(
-        Markup('<tr><th scope="row">{}</th>{}</tr>').format(
-            row,
-            Markup().join(
-                _heat_cell(row, column, coverage.pairs[column, row])
-                if names.index(column) <= at
-                else Markup("<td></td>")
-                for column in names
-            ),
-        )
+    rows = {
+        row: [
+            _heat_cell(row, column, coverage.pairs[column, row]) if place <= at else Markup("<td></td>")
+            for place, column in enumerate(names)
+        ]
         for at, row in enumerate(names)
-    )
-    return _HEAT.format(caption, head, rows)
+    }
+    return heat_table(caption, "changed at once", names, rows)
 
 
 def histogram(kind: str, axis: Axis, bins: Sequence[Both], marks: Sequence[float] = ()) -> Markup:
@@ -168,8 +158,8 @@ def _heat_cell(row: str, column: str, both: Both) -> Markup:
     if not both.tried:
         return Markup('<td title="{}">{}</td>').format(f"{_both(row, column)}: not tried", NOBODY)
     told = f"{_both(row, column)}: drawn evenly {tally_text(both.even)}; guided {tally_text(both.guided)}"
-    style = shade(both.even.failed / both.even.counted) if both.even.counted else Markup()
-    return Markup('<td style="{}" title="{}">{}/{}</td>').format(style, told, both.failed, both.tried)
+    share = both.even.failed / both.even.counted if both.even.counted else None
+    return heat_cell(share, f"{both.failed}/{both.tried}", told)
 
 
 def _both(row: str, column: str) -> str:

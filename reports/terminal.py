@@ -39,7 +39,7 @@ from pytest_vla.records.explain import account_text, amount_text, clipped_note, 
 from pytest_vla.records.items import DECIDED, FAILED, RunItem
 from pytest_vla.records.record import METRIC_SECONDS, VIDEO_SUFFIX, Record
 from pytest_vla.records.tally import Repetition
-from pytest_vla.reports.text import aligned, block_lines, printed, wrapped
+from pytest_vla.reports.text import aligned, block_lines, first_few, printed, wrapped
 from pytest_vla.serving.stats import DeviceUse, ServingStats, mean
 from pytest_vla.util.text import counted
 
@@ -265,10 +265,9 @@ def _lowest(records: Sequence[Record]) -> Iterator[SummaryLine]:
     counting = [each for each in rates if each.rate is not None]
     if not low or len({each.rate for each in counting}) < 2:
         return
-    told = ", ".join(f"{each.name} {each.successes}/{each.counted}" for each in low[:_MOST_TASKS])
-    more = f" and {len(low) - _MOST_TASKS} more" * (len(low) > _MOST_TASKS)
+    told = first_few([f"{each.name} {each.successes}/{each.counted}" for each in low], _MOST_TASKS)
     always = f"{len(counting) - len(low)} of {counted(len(counting), 'task')} always succeeded"
-    yield SummaryLine(f"lowest success: {told}{more}; {always}")
+    yield SummaryLine(f"lowest success: {told}; {always}")
 
 
 def _all_text(episodes: int) -> str:
@@ -409,9 +408,9 @@ def searches_line(searches: int, scenes: int, model: str, workers: int) -> str:
 
 def uncollected_line(nodes: Sequence[str], command: str) -> str:
     """Return a message that pytest did not collect the rest of a resumed run, started with `command`."""
-    more = f" and {len(nodes) - 1} more" * (len(nodes) > 1)
+    told = f"{counted(len(nodes), 'remaining test')} not collected or not selected: {first_few(nodes, 1)}"
     return (
-        f"vla: {counted(len(nodes), 'remaining test')} not collected or not selected: {nodes[0]}{more}. The run was "
+        f"vla: {told}. The run was "
         f"started as `{command}`: pass pytest's options again; if a test was renamed or removed, start a new run"
     )
 

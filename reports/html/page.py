@@ -13,7 +13,7 @@ from typing import Any
 from markupsafe import Markup
 
 from pytest_vla.errors import ERROR_REASONS, INVALID_REASONS
-from pytest_vla.metrics.extra_metrics import by_origin, hidden_notes
+from pytest_vla.metrics.extra_metrics import by_origin
 from pytest_vla.metrics.rates import (
     GIVEN,
     RateRow,
@@ -30,7 +30,6 @@ from pytest_vla.metrics.selection import by_model, run_of, that_count, twin_of
 from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
 from pytest_vla.plan.case import names_of
 from pytest_vla.plan.costs import cumulative
-from pytest_vla.records.explain import notes_after
 from pytest_vla.records.load import open_runs
 from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Run
@@ -42,7 +41,6 @@ from pytest_vla.reports.html.parts import (
     PageBlock,
     PageSection,
     block_of,
-    listed,
     page_blocks,
     percent_text,
     script_json,
@@ -50,7 +48,8 @@ from pytest_vla.reports.html.parts import (
 from pytest_vla.reports.html.svg import interval_bar
 from pytest_vla.reports.loaded import Loaded
 from pytest_vla.reports.runs import status_text
-from pytest_vla.reports.sections import Named, section_table
+from pytest_vla.reports.sections import Named, notes_of, section_table
+from pytest_vla.reports.text import first_few
 from pytest_vla.util.text import counted
 
 # The first screen of a page: what was run, the gate's verdict, success, what harms, what broke, and provenance.
@@ -88,21 +87,14 @@ def counting_by_model(records: Sequence[Record]) -> dict[str, list[Record]]:
     return found
 
 
-def summary_blocks(
+def _summary(
     runs: Sequence[Run],
-    records: Sequence[Record],
+    counting: Mapping[str, Sequence[Record]],
+    is_varied: bool,
     models: Sequence[Mapping[str, Any]],
     gates: Sequence[GateTold],
 ) -> dict[str, PageBlock]:
-    """Return the cards by heading.
-
-    Args:
-        runs: that were reported.
-        records: all of them.
-        models: of the report's JSON.
-        gates: of the runs that had one.
-    """
-    counting = counting_by_model(records)
+    """Return the cards by heading; `models` are those of the report's JSON."""
     found = {"Runs": _runs_block(runs)}
     if gates:
         found["Gate"] = block_of(
@@ -114,7 +106,7 @@ def summary_blocks(
             is_wide=True,
         )
     found["Success"] = _success_block(counting)
-    found["Largest loss"] = _harm_block(models, any(each.variation for each in records))
+    found["Largest loss"] = _harm_block(models, is_varied)
     found["Errors and invalid episodes"] = _broken_block(counting)
     found["Provenance"] = _provenance_block(counting)
     return found
@@ -238,7 +230,7 @@ def _broken_block(counting: Mapping[str, Sequence[Record]]) -> PageBlock:
 
 def _provenance_block(counting: Mapping[str, Sequence[Record]]) -> PageBlock:
     records = [record for some in counting.values() for record in some]
-    rows = [(name, listed(sorted(values))) for name, values in _provenance(records) if values]
+    rows = [(name, first_few(sorted(values), 4)) for name, values in _provenance(records) if values]
     table = table_of("Provenance in the episodes' records", ("field", "value"), tuple(rows), 2)
     return block_of(tables=(table,), is_wide=True)
 
@@ -268,7 +260,7 @@ def _ranges(seeds: set[int]) -> str:
             found[-1][1] = seed
         else:
             found.append([seed, seed])
-    return listed([str(low) if low == high else f"{low}-{high}" for low, high in found], 8)
+    return first_few([str(low) if low == high else f"{low}-{high}" for low, high in found], 8)
 
 
 ANCHOR = 12
@@ -517,6 +509,7 @@ def make_page(loaded: Loaded, sections: Sequence[Named], wanted: PageRequest, tr
         VlaError: the runs cannot be read.
     """
     records = loaded.records
+    counting = counting_by_model(records)
     runs = _runs(wanted)
     models = section_table([section for _, section in sections])
     gates = gates_told(wanted.texts, wanted.results) if wanted.gates is None else wanted.gates
@@ -525,7 +518,7 @@ def make_page(loaded: Loaded, sections: Sequence[Named], wanted: PageRequest, tr
         *filter(None, [comparison(records, anchor_of, wanted.command_of)]),
     ]
     if records:
-        parts.append(_tasks_section(records))
+        parts.append(_tasks_section(counting))
     parts += [
         PageSection(
             f"section-{entry.name}",
@@ -536,16 +529,15 @@ def make_page(loaded: Loaded, sections: Sequence[Named], wanted: PageRequest, tr
     ]
     twins = twin_places(records)
     media, lacking = media_of(records, {run.name: run for run in runs}, loaded.folders, wanted.shown, twins)
-    counting = [record for some in by_model(records).values() for record in that_count(some).records]
     names = ", ".join(dict.fromkeys(run.model for run in runs))
     suites = ", ".join(sorted({record.suite for record in records})) or "no suite"
     return Page(
         title=f"{names} on {suites}",
-        summary=summary_blocks(runs, records, models["models"], gates),
+        summary=_summary(runs, counting, any(each.variation for each in records), models["models"], gates),
         sections=tuple(parts),
         episodes=script_json(episodes_table(records, wanted.command_of, media, twins)),
         number=len(records),
-        texts=(*troubles, *lacking, *loaded.unfinished.values(), *notes_after(counting), *hidden_notes(records)),
+        texts=(*troubles, *lacking, *loaded.unfinished.values(), *notes_of(loaded)),
         made_by=f"{counted(len(records), 'episode')} of {counted(len(runs), 'run')}; made by pytest-vla {_VERSION}",
         index=wanted.index,
     )
@@ -556,10 +548,8 @@ def _runs(wanted: PageRequest) -> list[Run]:
     return sorted(found, key=lambda run: (run.started, run.name))
 
 
-def _tasks_section(records: Sequence[Record]) -> PageSection:
-    found = counting_by_model(records)
-    tables = [rates_table(model, some, True) for model, some in found.items()]
-    blocks = (block_of(model, tables=(table,)) for model, table in zip(found, tables, strict=True))
+def _tasks_section(counting: Mapping[str, Sequence[Record]]) -> PageSection:
+    blocks = (block_of(model, tables=(rates_table(model, some, True),)) for model, some in counting.items())
     return PageSection("tasks", "Success by task", tuple(blocks))
 
 

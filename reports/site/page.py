@@ -36,6 +36,7 @@ from pytest_vla.reports.site.entries import (
     summarise,
     write_listing,
 )
+from pytest_vla.reports.text import first_few
 from pytest_vla.util.files import exclusive, whole_file
 from pytest_vla.util.text import counted, printable_lines
 from pytest_vla.versions import installed
@@ -363,8 +364,7 @@ def _notes(marks: Sequence[JoinedRuns]) -> Iterator[str]:
             to = f" to {joined.before}" if joined.before else ""
             by_reason.setdefault(joined.why, []).append(joined.point.entry.name + to)
     for why, names in [*by_reason.items()][:_NOTES]:
-        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-        yield f"not joined: {', '.join(names[:_SHOWN])}{more}: {why}"
+        yield f"not joined: {first_few(names, _SHOWN)}: {why}"
     if (left := len(by_reason) - _NOTES) > 0:
         yield f"{counted(left, 'further reason')} why runs are not joined: point at the runs' marks"
 
