@@ -56,17 +56,12 @@ def _bowl() -> Files:
     blue, deep, sand = (58, 120, 140), (34, 82, 106), (214, 196, 168)
     glaze = bands(
         [
-            (0.0, sand),
-            (0.28, sand),
-            (0.32, deep),
-            (0.50, blue),
-            (0.53, (236, 226, 206)),
-            (0.56, (190, 222, 222)),
+            (0.0, sand), (0.28, sand), (0.32, deep), (0.50, blue), (0.53, (236, 226, 206)), (0.56, (190, 222, 222)),
             (1.0, (226, 238, 234)),
         ],
         seed=23,
         speckle=26,
-    )
+    )  # fmt: skip
     geoms = prism("base", 8, 0.0475, 0.0, 0.008, 0.06)
     geoms += ring("lower", 14, (0.046, 0.004), knee, 0.006, 0.05)
     geoms += ring("upper", 14, knee, rim, 0.005, 0.09)
@@ -92,20 +87,12 @@ def _plate() -> Files:
     white, rim = (238, 236, 230), (60, 92, 150)
     glaze = bands(
         [
-            (0, white),
-            (0.50, white),
-            (0.505, rim),
-            (0.545, rim),
-            (0.55, white),
-            (0.60, white),
-            (0.605, rim),
-            (0.615, rim),
-            (0.62, white),
-            (1, white),
+            (0, white), (0.50, white), (0.505, rim), (0.545, rim), (0.55, white), (0.60, white), (0.605, rim),
+            (0.615, rim), (0.62, white), (1, white),
         ],
         seed=29,
         speckle=6,
-    )
+    )  # fmt: skip
     geoms = prism("base", 8, 0.0675, 0.0, 0.0075, 0.14)
     geoms += ring("rim", 16, (0.063, 0.002), (0.0945, 0.020), 0.005, 0.12)
     assets = printed("glaze", "dinner_plate_glaze", 0.5, 0.8)

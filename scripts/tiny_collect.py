@@ -5,8 +5,8 @@ again wherever it has got to (DAgger). What the expert does undisturbed for a ch
 in which it begins; where the learner is asked, what the expert would do from there, tried on a copy of the world.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import mujoco
@@ -109,66 +109,36 @@ def drawn_states(world: World, tasks: Sequence[str], count: int, seed: int) -> d
     return found
 
 
-@dataclass
+COLUMNS: Mapping[str, tuple[type[np.generic], tuple[int, ...]]] = {
+    "scenes": (np.float32, (SCENE,)), "arms": (np.float32, (PROPRIOCEPTION,)), "chunks": (np.float32, (CHUNK, 7)),
+    "known": (np.bool_, (CHUNK,)), "tasks": (np.int16, ()), "episodes": (np.int32, ()),
+    "views": (np.uint8, (VIEW, VIEW, 3)), "wrists": (np.uint8, (WRIST, WRIST, 3)), "rows": (np.int32, ()),
+    "seen": (np.float32, (SCENE,)), "seen_rows": (np.int32, ()),
+}  # fmt: skip
+"""What is kept of labels, with the type and the shape of a row's.
+
+``known``: which steps of a chunk are labelled; ``tasks``, ``episodes``: of which a row is; ``views``, ``wrists``:
+pictures of some rows, ``rows``: of which; ``seen``: what the learner saw in some rows, ``seen_rows``: in which.
+"""
+
+
 class Labels:
-    """What episodes left: a row a label.
+    """What episodes left: a row a label."""
 
-    Attributes:
-        scenes (n, 40), arms (n, 17), chunks (n, 8, 7), known (n, 8): which steps of a chunk are labelled.
-        tasks, episodes: (n,) of which task and episode a row is.
-        views (m, 128, 128, 3), wrists (m, 64, 64, 3): pictures of some rows; rows (m,): of which.
-        seen (k, 40): what the learner saw in some rows; seen_rows (k,): in which.
-    """
+    def __init__(self) -> None:
+        self.columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
 
-    scenes: list[npt.NDArray[np.float32]] = field(default_factory=list)
-    arms: list[npt.NDArray[np.float32]] = field(default_factory=list)
-    chunks: list[npt.NDArray[np.float32]] = field(default_factory=list)
-    known: list[npt.NDArray[np.bool_]] = field(default_factory=list)
-    tasks: list[int] = field(default_factory=list)
-    episodes: list[int] = field(default_factory=list)
-    views: list[npt.NDArray[np.uint8]] = field(default_factory=list)
-    wrists: list[npt.NDArray[np.uint8]] = field(default_factory=list)
-    rows: list[int] = field(default_factory=list)
-    seen: list[npt.NDArray[np.float32]] = field(default_factory=list)
-    seen_rows: list[int] = field(default_factory=list)
-
-    def add(
-        self,
-        scene: npt.NDArray[np.float32],
-        arm: npt.NDArray[np.float32],
-        chunk: Chunk,
-        known: npt.NDArray[np.bool_],
-        task: int,
-        number: int,
-        pair: Pair | None,
-    ) -> None:
-        """One row more."""
-        if pair is not None:
-            self.views.append(pair[0])
-            self.wrists.append(pair[1])
-            self.rows.append(len(self.scenes))
-        self.scenes.append(scene)
-        self.arms.append(arm)
-        self.chunks.append(chunk)
-        self.known.append(known)
-        self.tasks.append(task)
-        self.episodes.append(number)
+    def add(self, pair: Pair | None, seen: npt.NDArray[np.float32] | None = None, **row: Any) -> None:
+        """One row more, with its pictures and what the learner saw where there are any."""
+        number = len(self.columns["scenes"])
+        row |= {} if pair is None else {"views": pair[0], "wrists": pair[1], "rows": number}
+        row |= {} if seen is None else {"seen": seen, "seen_rows": number}
+        for name, value in row.items():
+            self.columns[name].append(value)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All as arrays."""
-        return {
-            "scenes": np.array(self.scenes, np.float32).reshape(-1, SCENE),
-            "arms": np.array(self.arms, np.float32).reshape(-1, PROPRIOCEPTION),
-            "chunks": np.array(self.chunks, np.float32).reshape(-1, CHUNK, 7),
-            "known": np.array(self.known, bool).reshape(-1, CHUNK),
-            "tasks": np.array(self.tasks, np.int16),
-            "episodes": np.array(self.episodes, np.int32),
-            "views": np.array(self.views, np.uint8).reshape(-1, VIEW, VIEW, 3),
-            "wrists": np.array(self.wrists, np.uint8).reshape(-1, WRIST, WRIST, 3),
-            "rows": np.array(self.rows, np.int32),
-            "seen": np.array(self.seen, np.float32).reshape(-1, SCENE),
-            "seen_rows": np.array(self.seen_rows, np.int32),
-        }
+        return {name: np.array(self.columns[name], kind).reshape(-1, *shape) for name, (kind, shape) in COLUMNS.items()}
 
 
 def episode(
@@ -263,17 +233,15 @@ def episode(
         if known.sum() < CHUNK and step + int(known.sum()) == len(actions):
             chunk_[known.sum() :] = chunk_[known.sum() - 1]
             known[:] = True
-        labels.add(scene, arm, chunk_, known, task, number, pair)
+        labels.add(pair, scenes=scene, arms=arm, chunks=chunk_, known=known, tasks=task, episodes=number)
     for each in asked:
         chunk_, known = np.zeros((CHUNK, 7), np.float32), np.arange(CHUNK) < len(each.actions)
         chunk_[: len(each.actions)] = each.actions
         if each.reached:
             chunk_[len(each.actions) :] = each.actions[-1]
             known[:] = True
-        if each.seen is not None:
-            labels.seen.append(each.seen)
-            labels.seen_rows.append(len(labels.scenes))
-        labels.add(each.scene, each.arm, chunk_, known, task, number, each.pair)
+        row = {"scenes": each.scene, "arms": each.arm, "chunks": chunk_, "known": known}
+        labels.add(each.pair, each.seen, **row, tasks=task, episodes=number)
     return True
 
 
