@@ -67,15 +67,12 @@ def _pillar() -> m.Files:
     """A square post on a foot, in red and white: heavy, but it can be knocked over."""
     foot, wide, height, stripes = (0.09, 0.09, 0.012), 0.042, 0.20, 6
     tall = (height - foot[2]) / stripes
+    stripe = (wide / 2, wide / 2, tall / 2)
     body = [
         _seen("foot", "box", [length / 2 for length in foot], (0, 0, foot[2] / 2), "grey"),
         *(
             _seen(
-                f"stripe{number}",
-                "box",
-                (wide / 2, wide / 2, tall / 2),
-                (0, 0, foot[2] + (number + 0.5) * tall),
-                ("red", "white")[number % 2],
+                f"stripe{number}", "box", stripe, (0, 0, foot[2] + (number + 0.5) * tall), ("red", "white")[number % 2]
             )
             for number in range(stripes)
         ),
@@ -126,12 +123,11 @@ def _cart() -> m.Files:
     long, wide, floor, deck, top = 0.15, 0.075, 0.012, 0.045, 0.10
     wheel = 0.018
     load = (0.10, 0.06, top - deck)
+    strap = (0.008, load[1] / 2 + 0.0008, load[2] / 2 + 0.0008)
     body = [
         _seen("chassis", "box", (long / 2, wide / 2, (deck - floor) / 2), (0, 0, (deck + floor) / 2), "blue"),
         _seen("load", "box", [length / 2 for length in load], (-0.015, 0, (deck + top) / 2), "yellow"),
-        _seen(
-            "strap", "box", (0.008, load[1] / 2 + 0.0008, load[2] / 2 + 0.0008), (-0.015, 0, (deck + top) / 2), "red"
-        ),
+        _seen("strap", "box", strap, (-0.015, 0, (deck + top) / 2), "red"),
         _seen("bonnet", "box", (0.016, 0.03, 0.011), (0.052, 0, deck + 0.011), "red"),
     ]
     for number, (x, y) in enumerate([(x, y) for x in (-0.047, 0.047) for y in (-1, 1)]):
@@ -185,16 +181,11 @@ def _vase() -> m.Files:
 def _glass() -> m.Files:
     """A tumbler that fits between the fingers."""
     low, rim, height, wall = 0.025, 0.0295, 0.095, 0.0025
-    glass = revolved(
-        [
-            [(0.0, 0.0), (low, 0.0)],
-            [(low, 0.0), (rim, height)],
-            [(rim, height), (rim - wall, height)],
-            [(rim - wall, height), (low - wall, 0.010)],
-            [(low - wall, 0.010), (0.0, 0.009)],
-        ],
-        segments=28,
-    )
+    outline = [
+        [(0.0, 0.0), (low, 0.0)], [(low, 0.0), (rim, height)], [(rim, height), (rim - wall, height)],
+        [(rim - wall, height), (low - wall, 0.010)], [(low - wall, 0.010), (0.0, 0.009)],
+    ]  # fmt: skip
+    glass = revolved(outline, segments=28)
     line = revolved([[(0.0288, 0.068), (0.0292, 0.076)]], segments=28)
     geoms = m.prism("base", 8, low, 0.0, 0.010, 0.06)
     geoms += m.ring("wall", 12, (low, 0.010), (rim, height), 0.003, 0.06)

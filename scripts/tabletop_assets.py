@@ -116,14 +116,11 @@ def _bottle() -> Files:
         segments=32,
     )
     label = revolved([[(0.0279, 0.035), (0.0279, 0.09)]], segments=32, around=2)
-    cap = revolved(
-        [
-            [(0.0128, 0.164), (0.0140, 0.1645)],
-            [(0.0140, 0.1645), (0.0140, 0.193)],
-            [(0.0140, 0.193), (0.0132, 0.195), (0.0, 0.195)],
-        ],
-        segments=28,
-    )
+    outline = [
+        [(0.0128, 0.164), (0.0140, 0.1645)], [(0.0140, 0.1645), (0.0140, 0.193)],
+        [(0.0140, 0.193), (0.0132, 0.195), (0.0, 0.195)],
+    ]  # fmt: skip
+    cap = revolved(outline, segments=28)
 
     def paint(u: Array, v: Array) -> Array:
         paper, ink, accent = np.array([240, 232, 208.0]), np.array([74, 86, 60.0]), np.array([186, 84, 52.0])
@@ -145,12 +142,8 @@ def _bottle() -> Files:
         *printed("label", "glass_bottle_label_print", 0.1, 0.1),
         plain("cap", (0.78, 0.62, 0.28), 0.6, 0.6),
     ]
-    body = [
-        shown("glass_bottle", "glass"),
-        shown("glass_bottle_label", "label"),
-        shown("glass_bottle_cap", "cap"),
-        *geoms,
-    ]
+    parts = {"glass_bottle": "glass", "glass_bottle_label": "label", "glass_bottle_cap": "cap"}
+    body = [*(shown(name, material) for name, material in parts.items()), *geoms]
     meshes = {"glass_bottle": glass, "glass_bottle_label": label, "glass_bottle_cap": cap}
     pictures = {"glass_bottle_label_print": painted((128, 128), paint)}
     return category_files("glass_bottle", assets, body, meshes, pictures, (0, 0.195, 0.0275))

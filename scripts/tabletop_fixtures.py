@@ -143,21 +143,17 @@ def stove() -> m.Files:
         m.plain("black", (0.16, 0.16, 0.18), 0.5, 0.5),
         m.plain("red", (0.90, 0.25, 0.15), 0.1, 0.1),
     ]
+    outline = [
+        [(0.030, 0.0), (0.030, 0.004)], [(0.030, 0.004), (0.026, 0.006)], [(0.026, 0.006), (0.024, 0.016)],
+        [(0.024, 0.016), (0.023, 0.018), (0.0, 0.018)],
+    ]  # fmt: skip
     meshes = {
         "stove_case": bevelled_box((length, width, case), (0, 0, case / 2), 0.004),
         # Its lower edge is inside the case.
         "stove_glass": bevelled_box(
             (*pane[:2], glass + 0.002), (*pane_centre[:2], pane_centre[2] - 0.001), 0.0015, repeat=1 / pane[0]
         ),
-        "stove_knob": revolved(
-            [
-                [(0.030, 0.0), (0.030, 0.004)],
-                [(0.030, 0.004), (0.026, 0.006)],
-                [(0.026, 0.006), (0.024, 0.016)],
-                [(0.024, 0.016), (0.023, 0.018), (0.0, 0.018)],
-            ],
-            segments=36,
-        ),
+        "stove_knob": revolved(outline, segments=36),
         "stove_lever": bevelled_box(lever, (0, 0, 0.03), 0.002),
         "stove_mark": bevelled_box((0.014, 0.005, 0.0012), (0.022, 0, 0.0434), 0.0004),
     }

@@ -18,18 +18,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.expert.answers import Answers, Pose, in_frame, in_world
 from pytest_vla.expert.articulated import handle_of, part_of
 from pytest_vla.expert.heights import corners
-from pytest_vla.policies.tiny.network import (
-    CENTRE,
-    CHUNK,
-    PROPRIOCEPTION,
-    REPLAN,
-    SCALE,
-    SCENE,
-    VIEW,
-    WRIST,
-    proprioception,
-    small,
-)
+from pytest_vla.policies.tiny import network as n
 from pytest_vla.policies.view import policy_view
 from pytest_vla.sim.lazy_observation import Observation
 from pytest_vla.sim.settle import settled_states
@@ -48,7 +37,6 @@ LONGEST = 420
 _TRANSFORM = "rotate_180"
 # A learner whose hand moved less (m) over so many questions is relieved: it would stand there for ever.
 _STUCK, _STANDING = 0.003, 4
-
 
 THINGS = ("bowl_1", "plate_1", "bottle_1", "box_1")
 DRAWERS = ("cabinet_1_top_slide", "cabinet_1_middle_slide", "cabinet_1_bottom_slide")
@@ -78,7 +66,7 @@ class SceneReader:
         bowl, _, bottle, box = (data.xmat[body].reshape(3, 3) for body in self.bodies)
         joints = data.qpos[list(self.joints)] / np.array([_DRAWER] * len(DRAWERS) + [_TURN])
         return np.concatenate(
-            [(np.array(points) - CENTRE).ravel() / SCALE, bowl[:, 2], bottle[:, 2], box[:, 0], box[:, 2], joints]
+            [(np.array(points) - n.CENTRE).ravel() / n.SCALE, bowl[:, 2], bottle[:, 2], box[:, 0], box[:, 2], joints]
         ).astype(np.float32)
 
 
@@ -110,10 +98,10 @@ def drawn_states(world: World, tasks: Sequence[str], count: int, seed: int) -> d
 
 
 COLUMNS: Mapping[str, tuple[type[np.generic], tuple[int, ...]]] = {
-    "scenes": (np.float32, (SCENE,)), "arms": (np.float32, (PROPRIOCEPTION,)), "chunks": (np.float32, (CHUNK, 7)),
-    "known": (np.bool_, (CHUNK,)), "tasks": (np.int16, ()), "episodes": (np.int32, ()),
-    "views": (np.uint8, (VIEW, VIEW, 3)), "wrists": (np.uint8, (WRIST, WRIST, 3)), "rows": (np.int32, ()),
-    "seen": (np.float32, (SCENE,)), "seen_rows": (np.int32, ()),
+    "scenes": (np.float32, (n.SCENE,)), "arms": (np.float32, (n.PROPRIOCEPTION,)), "chunks": (np.float32, (n.CHUNK, 7)),
+    "known": (np.bool_, (n.CHUNK,)), "tasks": (np.int16, ()), "episodes": (np.int32, ()),
+    "views": (np.uint8, (n.VIEW, n.VIEW, 3)), "wrists": (np.uint8, (n.WRIST, n.WRIST, 3)), "rows": (np.int32, ()),
+    "seen": (np.float32, (n.SCENE,)), "seen_rows": (np.int32, ()),
 }  # fmt: skip
 """What is kept of labels, with the type and the shape of a row's.
 
@@ -179,8 +167,11 @@ def episode(
     burst = np.zeros(7)
     for step in range(LONGEST):
         state = states[-1]
-        before = states[max(0, len(states) - 1 - REPLAN)] if len(states) > 1 else None
-        scene, arm = reader(world.data), proprioception(state, before, gripper, min(REPLAN, max(len(states) - 1, 1)))
+        before = states[max(0, len(states) - 1 - n.REPLAN)] if len(states) > 1 else None
+        scene, arm = (
+            reader(world.data),
+            n.proprioception(state, before, gripper, min(n.REPLAN, max(len(states) - 1, 1))),
+        )
         if left <= 0:
             mode, left = _turn(mode, rng, drive is not None)
             chunk = None
@@ -192,15 +183,15 @@ def episode(
         left -= 1
         if mode == "learner":
             assert drive is not None
-            if chunk is None or at >= REPLAN:
+            if chunk is None or at >= n.REPLAN:
                 (chunk, seen), at = drive(scene, arm, observation), 0
                 try:
-                    asked.append(_Asked(scene, arm, *answers.ahead(CHUNK), seen, shown(observation, rng, pictures)))
+                    asked.append(_Asked(scene, arm, *answers.ahead(n.CHUNK), seen, shown(observation, rng, pictures)))
                 except VlaError:
                     break
                 stood.append(state[:3])
                 if len(stood) > _STANDING and np.linalg.norm(stood[-1] - stood[-1 - _STANDING]) < _STUCK:
-                    left = REPLAN - 1
+                    left = n.REPLAN - 1
             action = np.clip(chunk[at].astype(np.float64), -1, 1)
             action[6] = 1.0 if action[6] > 0 else -1.0
             at += 1
@@ -221,8 +212,8 @@ def episode(
     if not world.success():
         return False
     for step, scene, arm, pair in begun:
-        chunk_, known = np.zeros((CHUNK, 7), np.float32), np.zeros(CHUNK, bool)
-        for k in range(CHUNK):
+        chunk_, known = np.zeros((n.CHUNK, 7), np.float32), np.zeros(n.CHUNK, bool)
+        for k in range(n.CHUNK):
             if step + k < len(actions) and actions[step + k][1]:
                 chunk_[k], known[k] = actions[step + k][0], True
             else:
@@ -230,12 +221,12 @@ def episode(
         if not known[0]:
             continue
         # After success nothing is asked for: the last action goes on.
-        if known.sum() < CHUNK and step + int(known.sum()) == len(actions):
+        if known.sum() < n.CHUNK and step + int(known.sum()) == len(actions):
             chunk_[known.sum() :] = chunk_[known.sum() - 1]
             known[:] = True
         labels.add(pair, scenes=scene, arms=arm, chunks=chunk_, known=known, tasks=task, episodes=number)
     for each in asked:
-        chunk_, known = np.zeros((CHUNK, 7), np.float32), np.arange(CHUNK) < len(each.actions)
+        chunk_, known = np.zeros((n.CHUNK, 7), np.float32), np.arange(n.CHUNK) < len(each.actions)
         chunk_[: len(each.actions)] = each.actions
         if each.reached:
             chunk_[len(each.actions) :] = each.actions[-1]
@@ -265,7 +256,7 @@ def shown(observation: Observation, rng: np.random.Generator, share: float) -> P
 def pictures_of(observation: Observation) -> Pair:
     """What the network sees of an observation, in the form that policies get."""
     seen = policy_view(observation, _TRANSFORM)
-    return small(seen["agentview_image"], VIEW), small(seen["robot0_eye_in_hand_image"], WRIST)
+    return n.small(seen["agentview_image"], n.VIEW), n.small(seen["robot0_eye_in_hand_image"], n.WRIST)
 
 
 def _turn(mode: str, rng: np.random.Generator, learns: bool) -> tuple[str, int]:
