@@ -29,8 +29,6 @@ from pytest_vla.metrics.failure_prediction import (
     FEWEST,
     MOMENT,
     MOMENTS,
-    Course,
-    Distribution,
     Foretelling,
     Separation,
     Watched,
@@ -259,20 +257,11 @@ _FORETELLING: j.Keys = {
 
 def _outcome(name: str) -> j.Shape:
     """Return the type of a metric's values for one outcome, and over time."""
-
-    def values(each: Separation) -> Distribution:
-        found: Distribution = getattr(each, name)
-        return found
-
-    def course(each: Separation) -> Course:
-        found: Course = getattr(each, f"{name}_course")
-        return found
-
     return j.row(
         {
-            "counts": j.listed(j.COUNT).of(lambda each: values(each).counts),
-            "median": j.maybe(j.NUMBER).of(lambda each: values(each).median),
-            "quartiles": j.listed(j.maybe(j.Shape(j.listed(j.NUMBER).schema))).of(lambda each: course(each).quartiles),
+            "counts": j.listed(j.COUNT).of(f"{name}.counts"),
+            "median": j.maybe(j.NUMBER).of(f"{name}.median"),
+            "quartiles": j.listed(j.maybe(j.Shape(j.listed(j.NUMBER).schema))).of(f"{name}_course.quartiles"),
         }
     )
 

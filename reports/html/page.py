@@ -1,9 +1,8 @@
 """Puts a page together of the records and of the parts of the report: the same values as on a terminal and in JSON."""
 
-import hashlib
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from importlib.metadata import version
@@ -34,7 +33,7 @@ from pytest_vla.records.load import open_runs
 from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Run
 from pytest_vla.reports.blocks import Table, table_of
-from pytest_vla.reports.html.gates import GateTold, comparison, gate_blocks, gates_told, outcome_link
+from pytest_vla.reports.html.gates import CommandOf, GateTold, anchor_of, comparison, gate_blocks, gates_told
 from pytest_vla.reports.html.media import MediaShown, media_of
 from pytest_vla.reports.html.parts import (
     Page,
@@ -263,16 +262,6 @@ def _ranges(seeds: set[int]) -> str:
     return first_few([str(low) if low == high else f"{low}-{high}" for low, high in found], 8)
 
 
-ANCHOR = 12
-"""Hexadecimal digits of an episode's anchor."""
-
-
-def anchor_of(record: Record) -> str:
-    """Return the name of an episode in links to it: the same in every report of its run."""
-    told = f"{record.run}\n{record.node}\n{record.seeds.get('run')}\n{record.attempt}\n{record.started}"
-    return hashlib.sha256(told.encode(errors="surrogatepass")).hexdigest()[:ANCHOR]
-
-
 def twin_places(records: Sequence[Record]) -> dict[int, int]:
     """Return the place of each varied episode's benign twin, of the same model and run seed, if it is there.
 
@@ -292,7 +281,7 @@ def twin_places(records: Sequence[Record]) -> dict[int, int]:
 
 def episodes_table(
     records: Sequence[Record],
-    command_of: Callable[[Record], str],
+    command_of: CommandOf,
     media: Mapping[int, Any],
     twins: Mapping[int, int] | None = None,
 ) -> dict[str, Any]:
@@ -455,7 +444,7 @@ def _steps_text(step: int | None, last: int | None) -> str | None:
 
 
 def _commands(
-    records: Sequence[Record], command_of: Callable[[Record], str]
+    records: Sequence[Record], command_of: CommandOf
 ) -> tuple[list[tuple[str, str]], list[tuple[int, str] | None]]:
     """Return the texts before and behind the ids, each pair once, and each episode's pair and id."""
     recipes: dict[tuple[str, str], int] = {}
@@ -490,7 +479,7 @@ class PageRequest:
 
     texts: tuple[str, ...]
     results: Path
-    command_of: Callable[[Record], str]
+    command_of: CommandOf
     shown: MediaShown = field(default_factory=lambda: MediaShown(pictures=0))
     index: str = ""
     gates: Sequence[GateTold] | None = None
@@ -515,7 +504,7 @@ def make_page(loaded: Loaded, sections: Sequence[Named], wanted: PageRequest, tr
     gates = gates_told(wanted.texts, wanted.results) if wanted.gates is None else wanted.gates
     parts = [
         *_gate_sections(gates, records, wanted),
-        *filter(None, [comparison(records, anchor_of, wanted.command_of)]),
+        *filter(None, [comparison(records, wanted.command_of)]),
     ]
     if records:
         parts.append(_tasks_section(counting))
@@ -554,9 +543,6 @@ def _tasks_section(counting: Mapping[str, Sequence[Record]]) -> PageSection:
 
 
 def _gate_sections(gates: Sequence[GateTold], records: Sequence[Record], wanted: PageRequest) -> Iterator[PageSection]:
-    def link_of(record: Record) -> Markup:
-        return outcome_link(record, anchor_of(record))
-
     if gates:
-        blocks = (block for gate in gates for block in gate_blocks(gate, records, link_of, wanted.command_of))
+        blocks = (block for gate in gates for block in gate_blocks(gate, records, wanted.command_of))
         yield PageSection("gate", "Gate", tuple(blocks))

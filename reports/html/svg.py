@@ -61,6 +61,8 @@ class Dot:
         interval: of y, or None if it is not known.
         title: the text shown on pointing at it.
         across: the interval of x, or None if it is not known.
+        is_hollow: in a trend, whether it covers only a part.
+        gap: in a trend, why the line is broken before it, or empty if it is not.
     """
 
     x: float
@@ -68,6 +70,8 @@ class Dot:
     interval: tuple[float, float] | None
     title: str
     across: tuple[float, float] | None = None
+    is_hollow: bool = False
+    gap: str = ""
 
 
 def interval_bar(share: float | None, interval: tuple[float, float] | None) -> Markup:
@@ -148,28 +152,7 @@ def plane(title: str, x_label: str, dots: Sequence[Dot], labels: Sequence[str]) 
     return _SVG.format(kind="chart wide", width=width, height=height, label=f"{title}: {told}", inside=inside)
 
 
-@dataclass(frozen=True)
-class Mark:
-    """A value on a line of `trend`.
-
-    Attributes:
-        x: its place.
-        y: percent.
-        interval: of y, or None if it is not known.
-        title: the text shown on pointing at it.
-        is_hollow: whether it covers only a part.
-        gap: why the line is broken before it, or empty if it is not.
-    """
-
-    x: int
-    y: float
-    interval: tuple[float, float] | None
-    title: str
-    is_hollow: bool = False
-    gap: str = ""
-
-
-def trend(title: str, below: str, lines: Mapping[int, Sequence[Sequence[Mark]]], names: Sequence[str]) -> Markup:
+def trend(title: str, below: str, lines: Mapping[int, Sequence[Sequence[Dot]]], names: Sequence[str]) -> Markup:
     """Draw percentages over places, a line for each; the numbers stand in a table beside it.
 
     Args:
@@ -204,9 +187,7 @@ def trend_key(number: int) -> Markup:
     )
 
 
-def _trend_line(
-    line: Sequence[Sequence[Mark]], number: int, aside: float, place_of: Callable[[float], float]
-) -> Markup:
+def _trend_line(line: Sequence[Sequence[Dot]], number: int, aside: float, place_of: Callable[[float], float]) -> Markup:
     def x_of(place: float) -> float:
         return place_of(place) + aside
 

@@ -493,20 +493,12 @@ def _is_time(value: object) -> bool:
     return True
 
 
-def _is_list(value: object) -> bool:
-    return isinstance(value, list)
+def _list_of(fits: Callable[[object], bool]) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, list) and all(map(fits, value))
 
 
-def _is_texts(value: object) -> bool:
-    return isinstance(value, list) and all(map(_is_text, value))
-
-
-def _is_text_table(value: object) -> bool:
-    return isinstance(value, dict) and all(map(_is_text, value.values()))
-
-
-def _is_count_table(value: object) -> bool:
-    return isinstance(value, dict) and all(map(is_count, value.values()))
+def _table_of(fits: Callable[[object], bool]) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, dict) and all(map(fits, value.values()))
 
 
 def _is_interval(value: object) -> bool:
@@ -540,14 +532,14 @@ ENTRY: Fields = {
     "picked": _TEXT_OR_NULL,
     **dict.fromkeys(("planned", "done", "decided"), _COUNT),
     "verdict": ("a table or null", _or_null(lambda value: isinstance(value, dict))),
-    "versions": ("a table of texts", _is_text_table),
-    "results": ("a list of results", _is_list),
+    "versions": ("a table of texts", _table_of(_is_text)),
+    "results": ("a list of results", lambda value: isinstance(value, list)),
     "made_from": _TEXT,
 }
 VERDICT: Fields = {"word": _TEXT, "passed": ("true or false", lambda value: isinstance(value, bool)), "line": _TEXT}
 RESULT: Fields = {
     "model": _TEXT,
-    "policies": ("a list of texts", _is_texts),
+    "policies": ("a list of texts", _list_of(_is_text)),
     "suite": _TEXT,
     "group": (f"{BENIGN} or {VARIED}", lambda value: value in (BENIGN, VARIED)),
     "rate": _TABLE,
@@ -555,11 +547,11 @@ RESULT: Fields = {
     "of_tasks": ("an integer from 0, or null", _or_null(is_count)),
     "variations": _COUNT,
     "selection": _TEXT,
-    "conditions": ("a table of texts", _is_text_table),
+    "conditions": ("a table of texts", _table_of(_is_text)),
 }
 RATE: Fields = {
     "name": _TEXT,
     **dict.fromkeys(("episodes", "successes", "counted"), _COUNT),
     **dict.fromkeys(("interval", "tasks_interval"), _INTERVAL),
-    **dict.fromkeys(("errors", "invalid"), ("a table of integers from 0", _is_count_table)),
+    **dict.fromkeys(("errors", "invalid"), ("a table of integers from 0", _table_of(is_count))),
 }

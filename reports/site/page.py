@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.comparable import CONDITIONS, row_of
-from pytest_vla.metrics.rates import BENIGN, ends_text, interval_text, left_out_text, share_text
+from pytest_vla.metrics.rates import BENIGN, ends_text, interval_text, left_out_text, percents, share_text
 from pytest_vla.records.load import open_run, open_runs
 from pytest_vla.records.names import ALL_RUNS
 from pytest_vla.records.runs import Run
@@ -19,7 +19,7 @@ from pytest_vla.reports.blocks import NONE, Cell, Table, table_of
 from pytest_vla.reports.html.gates import GateTold, gates_told
 from pytest_vla.reports.html.media import MediaShown
 from pytest_vla.reports.html.parts import PageBlock, block_of, rendered
-from pytest_vla.reports.html.svg import SIGNS, Mark, interval_bar, trend, trend_key
+from pytest_vla.reports.html.svg import SIGNS, Dot, interval_bar, trend, trend_key
 from pytest_vla.reports.loaded import Loaded, load
 from pytest_vla.reports.runs import FEW_BY_TIME, STOPPED_BY_TIME
 from pytest_vla.reports.site.entries import (
@@ -327,19 +327,13 @@ def _chart(title: str, lines: Mapping[int, Sequence[Sequence[JoinedRuns]]], runs
     return trend(f"Success of {title}", below, marks, [entry.began.strftime("%m-%d %H:%M") for entry in runs])
 
 
-def _mark(joined: JoinedRuns, place: int) -> Mark:
+def _mark(joined: JoinedRuns, place: int) -> Dot:
     entry, result = joined.point
-    rate, interval = result.rate, result.rate.interval
+    rate = result.rate
     told = f"{entry.name}, {result.model} ({_content(result.content)}): {rate_text(result)}, {success_text(result)}"
     title = "; ".join(filter(None, (f"{told}, {tasks_text(result)}", joined.text)))
-    return Mark(
-        place,
-        100 * (rate.rate or 0),
-        None if interval is None else (100 * interval[0], 100 * interval[1]),
-        title,
-        joined.is_hollow,
-        joined.text if joined.is_break else "",
-    )
+    gap = joined.text if joined.is_break else ""
+    return Dot(place, 100 * (rate.rate or 0), percents(rate.interval), title, is_hollow=joined.is_hollow, gap=gap)
 
 
 def _content(content: str) -> str:
