@@ -149,9 +149,6 @@ def _flipped_text(flips: Sequence[Flip], more: str = "") -> str:
 SCHEMA = 2
 """Version of the JSON; raised whenever a key changes its meaning or is removed."""
 
-SHOWN = 10
-"""Cases of a group that are named; further ones are counted."""
-
 
 def gate_lines(
     judgement: GateJudgement,
