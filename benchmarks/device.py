@@ -17,7 +17,6 @@ import argparse
 import dataclasses
 import importlib.util
 import json
-import multiprocessing
 import os
 import statistics
 import subprocess
@@ -35,7 +34,7 @@ import numpy as np
 import upstream
 from device_policies import MOST, NOTES, PICTURES, REPLAN, TAKES
 from serving_calls import takes
-from upstream import NO_GPU, REPOSITORY, Upstream, gpu, libero_data, machine, table
+from upstream import NO_GPU, REPOSITORY, Upstream, gpu, libero_data, machine, side_by_side, table
 
 from pytest_vla import World, load_suite
 from pytest_vla.policies.base import Episode
@@ -152,15 +151,7 @@ def run_world(every: int, steps: int, episodes: int, barrier: Barrier, told: Any
 
 def worlds_alone(processes: int, every: int, steps: int, episodes: int) -> float:
     """Seconds an episode, of all processes together: from the first one's start to the last one's end."""
-    spawn = multiprocessing.get_context("spawn")
-    barrier, told = spawn.Barrier(processes), spawn.Queue()
-    arguments = (every, steps, episodes, barrier, told)
-    workers = [spawn.Process(target=run_world, args=arguments) for _ in range(processes)]
-    for worker in workers:
-        worker.start()
-    times = [told.get() for _ in workers]
-    for worker in workers:
-        worker.join()
+    times = side_by_side(run_world, [(every, steps, episodes)] * processes)
     taken = max(end for _, end in times) - min(begin for begin, _ in times)
     return float(taken / (processes * episodes))
 

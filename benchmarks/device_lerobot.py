@@ -108,19 +108,12 @@ def _tokenizer() -> Any:
 
     tokenizer = Tokenizer(models.WordLevel({word: at for at, word in enumerate(_SPECIAL)}, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "removed")
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        pad_token="<pad>",
-        bos_token="<s>",
-        eos_token="</s>",
-        unk_token="<unk>",
-        extra_special_tokens={
-            "image_token": "<image>",
-            "fake_image_token": "<fake_token_around_image>",
-            "global_image_token": "<global-img>",
-            "end_of_utterance_token": "</s>",
-        },
-    )
+    further = {
+        "image_token": "<image>", "fake_image_token": "<fake_token_around_image>",
+        "global_image_token": "<global-img>", "end_of_utterance_token": "</s>",
+    }  # fmt: skip
+    named = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **named, extra_special_tokens=further)
 
 
 def _smolvla(folder: Path, kind: str, device: str, size: str) -> tuple[Any, Any, Any, Any]:
@@ -132,25 +125,16 @@ def _smolvla(folder: Path, kind: str, device: str, size: str) -> tuple[Any, Any,
     real = size == "real"
     side = 512 if real else 64
     text = {
-        "model_type": "llama",
-        "hidden_size": 960 if real else 64,
-        "intermediate_size": 2560 if real else 128,
-        "num_hidden_layers": 32 if real else 2,
-        "num_attention_heads": 15 if real else 4,
-        "num_key_value_heads": 5 if real else 2,
-        "head_dim": 64 if real else 16,
-        "vocab_size": 49280 if real else 128,
-        "pad_token_id": 0,
-        "max_position_embeddings": 8192,
-    }
+        "model_type": "llama", "hidden_size": 960 if real else 64, "intermediate_size": 2560 if real else 128,
+        "num_hidden_layers": 32 if real else 2, "num_attention_heads": 15 if real else 4,
+        "num_key_value_heads": 5 if real else 2, "head_dim": 64 if real else 16,
+        "vocab_size": 49280 if real else 128, "pad_token_id": 0, "max_position_embeddings": 8192,
+    }  # fmt: skip
     vision = {
-        "hidden_size": 768 if real else 48,
-        "intermediate_size": 3072 if real else 96,
-        "num_hidden_layers": 12 if real else 2,
-        "num_attention_heads": 12 if real else 4,
-        "image_size": side,
-        "patch_size": 16,
-    }
+        "hidden_size": 768 if real else 48, "intermediate_size": 3072 if real else 96,
+        "num_hidden_layers": 12 if real else 2, "num_attention_heads": 12 if real else 4,
+        "image_size": side, "patch_size": 16,
+    }  # fmt: skip
     image = _SPECIAL.index("<image>")
     SmolVLMConfig(
         text_config=text, vision_config=vision, scale_factor=4 if real else 2, image_token_id=image, pad_token_id=0

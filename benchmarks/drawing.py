@@ -8,9 +8,7 @@ beside 16 what fewer processes would spare. Commit b9989a3 has three more ways, 
 """
 
 import argparse
-import dataclasses
 import itertools
-import multiprocessing
 import os
 import statistics
 import time
@@ -21,7 +19,7 @@ from typing import Any
 
 import mujoco
 import numpy as np
-from upstream import libero_data, machine, table
+from upstream import libero_data, machine, side_by_side, table
 
 from pytest_vla import World, load_suite
 from pytest_vla.sim.cameras import Cameras, Picture
@@ -145,22 +143,6 @@ def graphics_ms(moments: Moments, way: Way) -> float:
     return statistics.median(taken)
 
 
-@dataclasses.dataclass(frozen=True)
-class Drawers:
-    """How many processes draw at once, and for how many worlds each of them does."""
-
-    processes: int
-    worlds: int = 1
-
-    @classmethod
-    def of(cls, text: str) -> "Drawers":
-        """Of ``16`` or ``4x4``."""
-        return cls(*map(int, text.split("x")))
-
-    def __str__(self) -> str:
-        return f"{self.processes}" if self.worlds == 1 else f"{self.processes}x{self.worlds}"
-
-
 def draw(suite: str, core: int, worlds: int, rounds: int, seconds: float, barrier: Barrier, told: Any) -> None:
     """A process: pairs by each way in turn, of its worlds in turn; tells pairs a second by way."""
     # Software GL draws with as many threads as the process has cores: a worker's neighbours have theirs.
@@ -183,21 +165,11 @@ def draw(suite: str, core: int, worlds: int, rounds: int, seconds: float, barrie
     told.put({name: len(taken) / sum(taken) for name, taken in pairs.items()})
 
 
-def rates(suite: str, drawers: Drawers, rounds: int, seconds: float) -> dict[str, float]:
-    """Pairs a second by way, of all processes together."""
-    spawn = multiprocessing.get_context("spawn")
+def rates(suite: str, processes: int, worlds: int, rounds: int, seconds: float) -> dict[str, float]:
+    """Pairs a second by way, of all processes together, each of which draws for so many worlds."""
     cores = sorted(os.sched_getaffinity(0))
-    barrier, told = spawn.Barrier(drawers.processes), spawn.Queue()
-    arguments = (drawers.worlds, rounds, seconds, barrier, told)
-    all_of_them = [
-        spawn.Process(target=draw, args=(suite, cores[number % len(cores)], *arguments))
-        for number in range(drawers.processes)
-    ]
-    for drawer in all_of_them:
-        drawer.start()
-    found = [told.get() for _ in all_of_them]
-    for drawer in all_of_them:
-        drawer.join()
+    of_each = [(suite, cores[number % len(cores)], worlds, rounds, seconds) for number in range(processes)]
+    found = side_by_side(draw, of_each)
     return {name: sum(one[name] for one in found) for name in WAYS}
 
 
@@ -209,8 +181,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2.0, help="of a way in a round")
     asked = parser.parse_args()
-    counts = [Drawers.of(text) for text in asked.processes.split(",")]
-    many = {drawers: rates(asked.suite, drawers, asked.rounds, asked.seconds) for drawers in counts}
+    # Such as 16, or 4x4: processes, and worlds of each.
+    counts = {text: [int(part) for part in f"{text}x1".split("x")[:2]] for text in asked.processes.split(",")}
+    many = {text: rates(asked.suite, *numbers, asked.rounds, asked.seconds) for text, numbers in counts.items()}
     on = machine()
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     moments = Moments(asked.suite)
@@ -225,7 +198,7 @@ def main() -> None:
     rows = [("way", "graphics busy, ms", *(f"{drawers} at once: pairs/s (ms)" for drawers in counts))]
     for name in WAYS:
         found_rates = {drawers: each[name] for drawers, each in many.items()}
-        cells = (f"{rate:.1f} ({1000 * drawers.processes / rate:.1f})" for drawers, rate in found_rates.items())
+        cells = (f"{rate:.1f} ({1000 * counts[drawers][0] / rate:.1f})" for drawers, rate in found_rates.items())
         rows.append((name, f"{busy[name]:.2f}", *cells))
     table(f"{told}: the same pixels by each way, in turn", rows)
 

@@ -65,10 +65,8 @@ class Design:
 
     def __str__(self) -> str:
         shape = f"{self.tasks} x {self.seeds}" + f" x {self.kinds} ({self.alike:.0%} alike)" * (self.kinds > 1)
-        turned = ", turning" * self.drift
-        return f"{shape}, discordant {self.discordance:.0%}" + f", effects {self.effect:.0%}{turned}" * bool(
-            self.effect
-        )
+        effects = f", effects {self.effect:.0%}{', turning' * self.drift}" * bool(self.effect)
+        return f"{shape}, discordant {self.discordance:.0%}{effects}"
 
 
 DESIGNS = (
@@ -107,10 +105,8 @@ def units_of(design: Design) -> list[Unit]:
 
 def fixed_p(design: Design, pairs: Pairs, claim: Claim) -> NDArray[np.float64]:
     """The p (runs,) that the claim is made of after all pairs; a regression is any loss."""
-    sums = pairs.reshape(len(pairs), -1, design.kinds).sum(-1)
-    return (
-        no_worse_of(sums, design.kinds, MARGIN) if claim == "no worse" else change_of(sums, design.kinds, WAYS[claim])
-    )
+    sums, kinds = pairs.reshape(len(pairs), -1, design.kinds).sum(-1), design.kinds
+    return no_worse_of(sums, kinds, MARGIN) if claim == "no worse" else change_of(sums, kinds, WAYS[claim])
 
 
 WAYS: dict[Claim, Way] = {"regression": "worse", "better": "better"}

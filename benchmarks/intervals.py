@@ -226,9 +226,8 @@ def language_truth(told: Told, p: float) -> tuple[float, float, float, float]:
     """Log-odds at which the mean success is p, and success, PRIDE and overestimation then, in percent."""
     generator = np.random.default_rng(11)
     distance = drawn_distances(TRUTH_TEXTS, generator)
-    effects = told.text_effect * generator.normal(size=TRUTH_TEXTS) + told.seed_effect * generator.normal(
-        size=TRUTH_TEXTS
-    )
+    of_texts, of_seeds = generator.normal(size=(2, TRUTH_TEXTS))
+    effects = told.text_effect * of_texts + told.seed_effect * of_seeds
     low, high = -15.0, 15.0
     for _ in range(50):
         base = (low + high) / 2

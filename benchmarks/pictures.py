@@ -33,16 +33,9 @@ ROUNDS = 31
 PLAIN = "Lift as it is"
 VIEWS = ("agentview", "robot0_eye_in_hand")
 SEEN = (
-    ("tabletop", 0),
-    ("libero_goal", 0),
-    ("libero_goal", 7),
-    ("libero_spatial", 0),
-    ("libero_object", 2),
-    ("libero_10", 0),
-    ("libero_10", 2),
-    ("libero_10", 8),
-    ("libero_90", 40),
-)
+    ("tabletop", 0), ("libero_goal", 0), ("libero_goal", 7), ("libero_spatial", 0), ("libero_object", 2),
+    ("libero_10", 0), ("libero_10", 2), ("libero_10", 8), ("libero_90", 40),
+)  # fmt: skip
 MOMENTS, REPLAN, SEEN_ROUNDS = 20, 8, 3
 
 

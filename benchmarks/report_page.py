@@ -91,12 +91,11 @@ def reworded(record: Record, kind: str, action: str, index: int) -> Record:
 
 def charges(rng: np.random.Generator, done: bool) -> tuple[Charge, ...]:
     """Half of the episodes touch something."""
+    name, bodies = "(incontact bowl_1 vase_1)", ("bowl_1", "vase_1")
     if rng.random() < 0.5:
-        return (Charge("(incontact bowl_1 vase_1)", 0.0, account="paper", kind="instant"),)
+        return (Charge(name, 0.0, account="paper", kind="instant"),)
     amount = float(rng.integers(1, 9)) * (1 + (not done))
-    return (
-        Charge("(incontact bowl_1 vase_1)", amount, 20, None, None, "paper", "instant", 30, ("bowl_1", "vase_1"), 4.5),
-    )
+    return (Charge(name, amount, 20, None, None, "paper", "instant", 30, bodies, 4.5),)
 
 
 def trajectory(record: Record, rng: np.random.Generator) -> Trajectory:

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import serving_calls
 from serving_calls import MOST, TABLES, StandIn, call_seconds
-from upstream import table
+from upstream import side_by_side, table
 
 from pytest_vla.policies.base import Episode, Observations
 from pytest_vla.policies.generators import noise_generator
@@ -226,22 +226,13 @@ def think_and_ask(
 
 def real(name: str, workers: int, thinking: int) -> float:
     """Questions a second of the real process with so many clients."""
-    spawn = multiprocessing.get_context("spawn")
-    told, barrier = spawn.Queue(), spawn.Barrier(workers)
     # Until about a dozen plans, and for some hundred calls.
     call = call_seconds(name)(min(workers, MOST)) + thinking / 1000
     times = (max(2.0, 20 * call), max(3.0, 30 * call))
     with served(name) as address:
         numbers = [range(workers)[first::PROCESSES] for first in range(min(PROCESSES, workers))]
-        clients = [
-            spawn.Process(target=think_and_ask, args=(address, some, thinking / 1000, times, barrier, told))
-            for some in numbers
-        ]
-        for client in clients:
-            client.start()
-        total = sum(told.get() for _ in clients)
-        for client in clients:
-            client.join()
+        of_each = [(address, some, thinking / 1000, times) for some in numbers]
+        total = sum(side_by_side(think_and_ask, of_each, workers))
     return float(total / times[1])
 
 
@@ -255,18 +246,8 @@ def grid(title: str, rate: Callable[[str, int, int], float], options: argparse.N
                 number, best = best_static(load_of(name, thinking), workers)
                 found = rate(name, workers, thinking)
                 shares.append(found / best.questions_per_second)
-                best_rate = f"{best.questions_per_second:.0f}/s"
-                rows.append(
-                    (
-                        name,
-                        str(workers),
-                        f"{thinking} ms",
-                        best_rate,
-                        str(number),
-                        f"{found:.0f}/s",
-                        f"{shares[-1]:.0%}",
-                    )
-                )
+                cells = (f"{best.questions_per_second:.0f}/s", str(number), f"{found:.0f}/s", f"{shares[-1]:.0%}")
+                rows.append((name, str(workers), f"{thinking} ms", *cells))
                 print(*rows[-1], flush=True)
     table(f"{title} (load {os.getloadavg()[0]:.1f})", rows)
     mean = math.exp(float(np.mean(np.log(shares))))

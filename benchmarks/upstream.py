@@ -4,12 +4,14 @@ Also what all benchmarks share: where LIBERO's data is, the machine in words, ta
 """
 
 import json
+import multiprocessing
 import os
 import platform
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -73,6 +75,19 @@ class Upstream:
         self._process.stdin.close()
         self._process.wait()
         self._folder.cleanup()
+
+
+def side_by_side(work: Callable[..., None], arguments: Sequence[tuple[Any, ...]], parties: int = 0) -> list[Any]:
+    """What processes tell that work at once, each given its arguments, a barrier (of so many), and a queue."""
+    spawn = multiprocessing.get_context("spawn")
+    barrier, told = spawn.Barrier(parties or len(arguments)), spawn.Queue()
+    processes = [spawn.Process(target=work, args=(*each, barrier, told)) for each in arguments]
+    for process in processes:
+        process.start()
+    found = [told.get() for _ in processes]
+    for process in processes:
+        process.join()
+    return found
 
 
 def resident_bytes() -> int:

@@ -25,7 +25,7 @@ from pytest_vla.records.load import open_runs
 from pytest_vla.records.names import DEFAULT_RESULTS, LAST_RUN
 from pytest_vla.records.runs import Run, is_alive, sample_of
 from pytest_vla.reports.loaded import load
-from pytest_vla.reports.text import aligned, note_lines, printed, wrapped
+from pytest_vla.reports.text import aligned, first_few, note_lines, printed, wrapped
 from pytest_vla.util.text import counted
 
 
@@ -203,12 +203,12 @@ def change_lines(changes: Changes) -> Iterator[str]:
         lines.append(f"policy: {_policy_text(before)} before, {_policy_text(after)} now")
     for change, keys in (("added", agreement.only_new), ("removed", agreement.only_baseline)):
         if keys:
-            lines.append(f"{change}: {counted(len(keys), 'case')}: {_listed([key[0] for key in keys])}")
+            lines.append(f"{change}: {counted(len(keys), 'case')}: {first_few([key[0] for key in keys], _SHOWN)}")
     for change, pairs in (("fail now", changes.lost), ("succeed now", changes.gained)):
         if pairs:
-            lines.append(f"{change}: {counted(len(pairs), 'case')}: {_listed([pair.case for pair in pairs])}")
+            lines.append(f"{change}: {counted(len(pairs), 'case')}: {first_few([pair.case for pair in pairs], _SHOWN)}")
     if changes.otherwise:
-        ended = _listed([_ended_text(pair) for pair in changes.otherwise])
+        ended = first_few([_ended_text(pair) for pair in changes.otherwise], _SHOWN)
         lines.append(f"different outcome: {counted(len(changes.otherwise), 'case')}: {ended}")
     if changes.moved:
         lines.append(f"same outcome, different trajectory: {counted(changes.moved, 'case')}")
@@ -295,11 +295,6 @@ def _value(value: Any) -> str:
     if isinstance(value, list):
         return "/".join(map(str, value))
     return "none" if value is None else str(value)
-
-
-def _listed(texts: Sequence[str]) -> str:
-    more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
-    return f"{', '.join(texts[:_SHOWN])}{more}"
 
 
 def _ended_text(pair: Pair) -> str:

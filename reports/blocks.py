@@ -1,7 +1,7 @@
 """The blocks that sections of a report are made of: headings, sentences, tables and drawings, rendered by each format.
 
 A section yields them in their order. `pytest_vla.reports.text` renders them for a terminal, `pytest_vla.reports.html`
-as a part of a page, and `pytest_vla.reports.tabular` renders the tables as CSV and LaTeX.
+as a part of a page, and `pytest_vla.reports.export` renders the tables as CSV and LaTeX.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -2,7 +2,9 @@
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from statistics import fmean
 
 from pytest_vla.errors import VlaError
@@ -12,20 +14,8 @@ from pytest_vla.metrics.quality import expert_paths, path_length, path_of, path_
 from pytest_vla.metrics.selection import by_model, is_counted, that_count
 from pytest_vla.metrics.success import unit_of
 from pytest_vla.records.record import Record
-from pytest_vla.records.trajectory import load_trajectory, trajectory_file
+from pytest_vla.reports import json_schema as j
 from pytest_vla.reports.blocks import Block, Column, Sentence, Table, notes
-from pytest_vla.reports.json_schema import (
-    COUNT,
-    INTERVALS,
-    NUMBER,
-    Keys,
-    SectionSchema,
-    maybe,
-    methods,
-    row,
-    through,
-    written,
-)
 from pytest_vla.reports.loaded import Loaded, unfinished_of
 from pytest_vla.reports.sections import Section
 from pytest_vla.util.text import counted
@@ -39,13 +29,8 @@ def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
     found = make_economy(loaded)
     if not found:
         return None
-    models = {(model.model, model.suite, ""): written(_MODELS, model) for model in found}
-    return Section(lambda: economy_blocks(found), written(_METHODS, None), models)
-
-
-def schema() -> SectionSchema:
-    """Return the section's keys in JSON."""
-    return SectionSchema(_METHODS, _MODELS)
+    models = {(model.model, model.suite, ""): j.written(_MODELS, model) for model in found}
+    return Section(lambda: economy_blocks(found), j.written(_METHODS, None), models)
 
 
 @dataclass(frozen=True)
@@ -104,14 +89,14 @@ def make_economy(loaded: Loaded) -> tuple[Economy, ...]:
 
 def _length(loaded: Loaded) -> Callable[[Record], float | None]:
     def length(record: Record) -> float | None:
-        if PATH in record.metrics or record.arrays is None:
-            return record.metrics.get(PATH)
-        try:
-            trajectory = load_trajectory(trajectory_file(loaded.folders[record.run], record.arrays))
-        except VlaError:
-            # A file that is gone is the expert's: the case has no twin then, and is counted as such.
-            return None
-        return None if path_of(trajectory) is None else path_length(trajectory.eef_pos)
+        if PATH in record.metrics:
+            return record.metrics[PATH]
+        # A file that is gone is the expert's: the case has no twin then, and is counted as such.
+        with suppress(VlaError):
+            trajectory = loaded.trajectory(record)
+            if trajectory is not None and path_of(trajectory) is not None:
+                return path_length(trajectory.eef_pos)
+        return None
 
     return length
 
@@ -121,7 +106,7 @@ def _mean(values: Sequence[tuple[Record, float]]) -> GroundingEstimate:
     return GroundingEstimate(fmean(numbers), *mean_intervals(numbers, [unit_of(record) for record, _ in values]))
 
 
-_METHODS = methods(
+_METHODS = j.methods(
     "economy",
     {
         "confidence": CONFIDENCE,
@@ -130,16 +115,19 @@ _METHODS = methods(
         "intervals": "Student's t over tasks and seeds; tasks_interval: over tasks",
     },
 )
-_PATH_KEYS = {"n": COUNT.of("successes"), **through("path", {"mean": NUMBER.of("value"), **INTERVALS})}
-_RATIO_KEYS = {"n": COUNT.of("pairs"), **through("ratio", {"mean": NUMBER.of("value"), **INTERVALS})}
-_MODELS: Keys = {
-    "economy": row(
+_PATH_KEYS = {"n": j.COUNT.of("successes"), **j.through("path", {"mean": j.NUMBER.of("value"), **j.INTERVALS})}
+_RATIO_KEYS = {"n": j.COUNT.of("pairs"), **j.through("ratio", {"mean": j.NUMBER.of("value"), **j.INTERVALS})}
+_MODELS: j.Keys = {
+    "economy": j.row(
         {
-            "path": maybe(row(_PATH_KEYS)).of(lambda found: found),
-            "ratio": maybe(row(_RATIO_KEYS)).of(lambda found: None if found.ratio is None else found),
+            "path": j.maybe(j.row(_PATH_KEYS)).of(lambda found: found),
+            "ratio": j.maybe(j.row(_RATIO_KEYS)).of(lambda found: None if found.ratio is None else found),
         }
     ).of(lambda found: found)
 }
+
+schema = partial(j.SectionSchema, _METHODS, _MODELS)
+"""Gives the section's keys in JSON."""
 
 
 def economy_blocks(found: Sequence[Economy]) -> Iterator[Block]:

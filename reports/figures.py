@@ -1,16 +1,19 @@
 """Figures, files and file names that all pictures of reports share. matplotlib is imported only to draw."""
 
 import io
+import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.util.files import whole_file
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
 
 _DPI = 120
 
@@ -69,6 +72,34 @@ def new_figure(width: float, height: float) -> "Figure":
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def draw_grid(
+    axes: "Axes",
+    rows: Sequence[str],
+    columns: Sequence[str],
+    cells: Mapping[tuple[str, str], tuple[float, str]],
+    **style: Any,
+) -> "AxesImage":
+    """Draw a grid of numbers in colours.
+
+    Args:
+        axes: where.
+        rows: their names.
+        columns: their names.
+        cells: by names of row and column the number (NaN for no colour) and the text on it.
+        style: of ``imshow``.
+    """
+    values = [[cells.get((row, column), (math.nan, ""))[0] for column in columns] for row in rows]
+    image = axes.imshow(values, **style)
+    for (row, column), (value, text) in cells.items():
+        red, green, blue, seen = image.cmap(image.norm(value))
+        dark = seen and 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
+        place, colour = (columns.index(column), rows.index(row)), "white" if dark else "black"
+        axes.text(*place, text, ha="center", va="center", fontsize=8, color=colour)
+    axes.set_xticks(range(len(columns)), columns, rotation=20, ha="right", fontsize=8)
+    axes.set_yticks(range(len(rows)), rows, fontsize=8)
+    return image
 
 
 def png_of(figure: "Figure") -> bytes:

@@ -29,8 +29,6 @@ from pytest_vla.metrics.failure_prediction import (
     FEWEST,
     MOMENT,
     MOMENTS,
-    Course,
-    Distribution,
     Foretelling,
     Separation,
     Watched,
@@ -42,26 +40,9 @@ from pytest_vla.metrics.language_grounding import GroundingEstimate
 from pytest_vla.metrics.selection import by_model, is_counted, that_count
 from pytest_vla.metrics.success import unit_of
 from pytest_vla.records.record import Record
-from pytest_vla.records.trajectory import load_trajectory, trajectory_file
+from pytest_vla.reports import json_schema as j
 from pytest_vla.reports.blocks import Block, Cell, Column, Heading, PageDrawing, Sentence, Table, estimate_text, notes
 from pytest_vla.reports.html.svg import courses, distributions
-from pytest_vla.reports.json_schema import (
-    COUNT,
-    INTERVAL,
-    INTERVALS,
-    NUMBER,
-    SHARE,
-    TEXT,
-    Keys,
-    SectionSchema,
-    Shape,
-    listed,
-    maybe,
-    methods,
-    row,
-    through,
-    written,
-)
 from pytest_vla.reports.loaded import SEED, Loaded, unfinished_of
 from pytest_vla.reports.sections import Section
 from pytest_vla.util.text import counted
@@ -91,13 +72,8 @@ def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
     found = make_foretold(loaded, rule)
     if not found:
         return None
-    models = {(model.model, model.suite, model.budget): written(_MODELS, model) for model in found}
-    return Section(lambda: foretelling_blocks(found), written(_METHODS, None), models, title="Failure prediction")
-
-
-def schema() -> SectionSchema:
-    """Return the section's keys in JSON."""
-    return SectionSchema(_METHODS, _MODELS)
+    models = {(model.model, model.suite, model.budget): j.written(_MODELS, model) for model in found}
+    return Section(lambda: foretelling_blocks(found), j.written(_METHODS, None), models, title="Failure prediction")
 
 
 @dataclass(frozen=True)
@@ -222,13 +198,16 @@ def _alarms(watched: Sequence[Watched]) -> tuple[Conformal, ...]:
 
 def _watched(record: Record, names: Sequence[str], loaded: Loaded, troubles: dict[str, None]) -> Watched | None:
     budget = record.protocol.get("max_steps")
-    if record.arrays is None or not isinstance(budget, int) or budget < 1:
+    if not isinstance(budget, int) or budget < 1:
         return None
     try:
-        series = load_trajectory(trajectory_file(loaded.folders[record.run], record.arrays)).series
+        trajectory = loaded.trajectory(record)
     except VlaError as error:
         troubles[str(error)] = None
         return None
+    if trajectory is None:
+        return None
+    series = trajectory.series
     # Of each step one number; what else is called so is not the metric's.
     wanted = {name: _values(name, series[name]) for name in names if name in series and series[name].ndim == 1}
     likeliest = series.get(CONFIDENCE_SERIES)
@@ -241,7 +220,7 @@ def _values(name: str, series: NDArray[Any]) -> NDArray[np.float64]:
     return np.asarray(series, np.float64) if entry is None else without_padding(series, entry, key)
 
 
-_METHODS = methods(
+_METHODS = j.methods(
     "foretelling",
     {
         "confidence": CONFIDENCE,
@@ -268,72 +247,67 @@ _METHODS = methods(
         ),
     },
 )
-_FORETELLING: Keys = {
-    "metric": TEXT, "moment": SHARE, "failures": COUNT, "successes": COUNT, "over": COUNT, "unknown": COUNT,
-    **through("auroc", {"auroc": maybe(SHARE).of("value"), **INTERVALS}),
-    **through("within", {"within": maybe(SHARE).of("value"), "within_interval": INTERVAL.of("interval")}),
-    "pairs": COUNT,
+_FORETELLING: j.Keys = {
+    "metric": j.TEXT, "moment": j.SHARE, "failures": j.COUNT, "successes": j.COUNT, "over": j.COUNT, "unknown": j.COUNT,
+    **j.through("auroc", {"auroc": j.maybe(j.SHARE).of("value"), **j.INTERVALS}),
+    **j.through("within", {"within": j.maybe(j.SHARE).of("value"), "within_interval": j.INTERVAL.of("interval")}),
+    "pairs": j.COUNT,
 }  # fmt: skip
 
 
-def _outcome(name: str) -> Shape:
+def _outcome(name: str) -> j.Shape:
     """Return the type of a metric's values for one outcome, and over time."""
-
-    def values(each: Separation) -> Distribution:
-        found: Distribution = getattr(each, name)
-        return found
-
-    def course(each: Separation) -> Course:
-        found: Course = getattr(each, f"{name}_course")
-        return found
-
-    return row(
+    return j.row(
         {
-            "counts": listed(COUNT).of(lambda each: values(each).counts),
-            "median": maybe(NUMBER).of(lambda each: values(each).median),
-            "quartiles": listed(maybe(Shape(listed(NUMBER).schema))).of(lambda each: course(each).quartiles),
+            "counts": j.listed(j.COUNT).of(f"{name}.counts"),
+            "median": j.maybe(j.NUMBER).of(f"{name}.median"),
+            "quartiles": j.listed(j.maybe(j.Shape(j.listed(j.NUMBER).schema))).of(f"{name}_course.quartiles"),
         }
     )
 
 
-_SEPARATION: Keys = {
-    "metric": TEXT, "moment": SHARE.always(MOMENT), "low": NUMBER, "high": NUMBER, "beyond": COUNT,
+_SEPARATION: j.Keys = {
+    "metric": j.TEXT, "moment": j.SHARE.always(MOMENT), "low": j.NUMBER, "high": j.NUMBER, "beyond": j.COUNT,
     "failures": _outcome("failures").of(lambda each: each), "successes": _outcome("successes").of(lambda each: each),
 }  # fmt: skip
-_SHARE = maybe(row({"share": SHARE.of("value"), **INTERVALS}))
-_WITHIN: Keys = {
-    "tasks": COUNT, "caught": SHARE, "in_time": SHARE, "cut": SHARE,
-    **through("more", {"more": NUMBER.of("value"), **INTERVALS}),
+_SHARE = j.maybe(j.row({"share": j.SHARE.of("value"), **j.INTERVALS}))
+_WITHIN: j.Keys = {
+    "tasks": j.COUNT, "caught": j.SHARE, "in_time": j.SHARE, "cut": j.SHARE,
+    **j.through("more", {"more": j.NUMBER.of("value"), **j.INTERVALS}),
 }  # fmt: skip
-_OF_TASK: Keys = {"task": TEXT, "failures": COUNT, "caught": COUNT, "successes": COUNT, "cut": COUNT}
-_STOPPED = row(
+_OF_TASK: j.Keys = {"task": j.TEXT, "failures": j.COUNT, "caught": j.COUNT, "successes": j.COUNT, "cut": j.COUNT}
+_STOPPED = j.row(
     {
-        "rule": TEXT.of(lambda found: str(found.rule)), "failures": COUNT, "caught": _SHARE, "in_time": _SHARE,
-        "successes": COUNT, "cut": _SHARE, "lead": maybe(NUMBER), "saved": SHARE, "within": maybe(row(_WITHIN)),
-        "by_task": listed(row(_OF_TASK)),
+        "rule": j.TEXT.of(lambda found: str(found.rule)), "failures": j.COUNT, "caught": _SHARE, "in_time": _SHARE,
+        "successes": j.COUNT, "cut": _SHARE, "lead": j.maybe(j.NUMBER), "saved": j.SHARE,
+        "within": j.maybe(j.row(_WITHIN)),
+        "by_task": j.listed(j.row(_OF_TASK)),
     }
 )  # fmt: skip
-_CONFORMAL: Keys = {
+_CONFORMAL: j.Keys = {
     # The successes it is made of, and how many tasks and seeds they are of.
-    "metric": TEXT, "alpha": SHARE, "calibrating": COUNT, "clusters": COUNT, "threshold": maybe(NUMBER),
-    "held_out": maybe(_STOPPED),
+    "metric": j.TEXT, "alpha": j.SHARE, "calibrating": j.COUNT, "clusters": j.COUNT, "threshold": j.maybe(j.NUMBER),
+    "held_out": j.maybe(_STOPPED),
 }  # fmt: skip
-_BIN: Keys = {
-    "low": SHARE, "high": SHARE, "episodes": COUNT, "confidence": SHARE, "success": SHARE.of("success.value"),
-    "interval": INTERVAL.of("success.interval"),
+_BIN: j.Keys = {
+    "low": j.SHARE, "high": j.SHARE, "episodes": j.COUNT, "confidence": j.SHARE, "success": j.SHARE.of("success.value"),
+    "interval": j.INTERVAL.of("success.interval"),
 }  # fmt: skip
-_CALIBRATION: Keys = {
-    "episodes": COUNT, "brier": SHARE.of("brier.value"), "brier_interval": INTERVAL.of("brier.interval"),
-    "base": NUMBER, "error": SHARE, "error_by_chance": NUMBER,
-    "gap": NUMBER.of("gap.value"), "gap_interval": INTERVAL.of("gap.interval"),
-    "bins": listed(row(_BIN)),
+_CALIBRATION: j.Keys = {
+    "episodes": j.COUNT, "brier": j.SHARE.of("brier.value"), "brier_interval": j.INTERVAL.of("brier.interval"),
+    "base": j.NUMBER, "error": j.SHARE, "error_by_chance": j.NUMBER,
+    "gap": j.NUMBER.of("gap.value"), "gap_interval": j.INTERVAL.of("gap.interval"),
+    "bins": j.listed(j.row(_BIN)),
 }  # fmt: skip
-_AT_MOMENT: Keys = {"moment": SHARE.of(lambda at: at[0]), **through(lambda at: at[1], _CALIBRATION)}
-_MODELS: Keys = {
-    "foretelling": listed(row(_FORETELLING)).of("found"), "conformal": listed(row(_CONFORMAL)).of("alarms"),
-    "confidence": listed(row(_AT_MOMENT)), "separation": listed(row(_SEPARATION)).of("separated"),
-    "stop_when": maybe(_STOPPED).of("stopped"),
+_AT_MOMENT: j.Keys = {"moment": j.SHARE.of(lambda at: at[0]), **j.through(lambda at: at[1], _CALIBRATION)}
+_MODELS: j.Keys = {
+    "foretelling": j.listed(j.row(_FORETELLING)).of("found"), "conformal": j.listed(j.row(_CONFORMAL)).of("alarms"),
+    "confidence": j.listed(j.row(_AT_MOMENT)), "separation": j.listed(j.row(_SEPARATION)).of("separated"),
+    "stop_when": j.maybe(_STOPPED).of("stopped"),
 }  # fmt: skip
+
+schema = partial(j.SectionSchema, _METHODS, _MODELS)
+"""Gives the section's keys in JSON."""
 
 
 def foretelling_blocks(found: Sequence[Foretold]) -> Iterator[Block]:
@@ -475,7 +449,7 @@ def _pair(each: Separation, area: Foretelling | None) -> "Markup":
     values = ["-" if one is None else f"{one.value:.2f}" for one in (within, overall)]
     below = "AUROC within tasks {}, over all {}".format(*values)
     below += f"; {each.beyond} beyond the ends" * bool(each.beyond)
-    table = written(_SEPARATION, each)
+    table = j.written(_SEPARATION, each)
     return Markup('<div class="pair">{}{}</div>').format(distributions(table, below), courses(table) or "")
 
 

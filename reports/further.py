@@ -2,27 +2,16 @@
 
 import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from pytest_vla import extensions
 from pytest_vla.metrics.clustered import CONFIDENCE, TASKS_LIKE_THESE, THESE_TASKS
 from pytest_vla.metrics.extra_metrics import Further, FurtherMean, further
+from pytest_vla.reports import json_schema as j
 from pytest_vla.reports.blocks import Block, Column, Heading, Sentence, Table, notes
-from pytest_vla.reports.json_schema import (
-    COUNT,
-    INTERVALS,
-    NUMBER,
-    TEXT,
-    Keys,
-    SectionSchema,
-    listed,
-    maybe,
-    methods,
-    row,
-    through,
-    written,
-)
 from pytest_vla.reports.loaded import Loaded, unfinished_of
 from pytest_vla.reports.sections import Section
+from pytest_vla.reports.text import first_few
 from pytest_vla.util.text import counted
 
 _NAMED = 3
@@ -34,16 +23,11 @@ def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
     found = further(loaded.records)
     if not found:
         return None
-    models = {(model.model, model.suite, ""): written(_MODELS, model) for model in found}
-    return Section(lambda: further_blocks(found, loaded), written(_METHODS, None), models, title="Further numbers")
+    models = {(model.model, model.suite, ""): j.written(_MODELS, model) for model in found}
+    return Section(lambda: further_blocks(found, loaded), j.written(_METHODS, None), models, title="Further numbers")
 
 
-def schema() -> SectionSchema:
-    """Return the section's keys in JSON."""
-    return SectionSchema(_METHODS, _MODELS)
-
-
-_METHODS = methods(
+_METHODS = j.methods(
     "metrics",
     {
         "confidence": CONFIDENCE,
@@ -56,18 +40,23 @@ _METHODS = methods(
     },
 )
 # One for each number and thing that is varied, in the number's own unit: `of` is the suite, or the test of yours.
-_MEAN: Keys = {
-    "of": TEXT.of(lambda named: named[0]),
-    "metric": TEXT.of(lambda named: named[1].name),
-    "about": maybe(TEXT).of(lambda named: abouts().get(named[1].name)),
-    "group": TEXT.of(lambda named: named[1].group),
-    "n": COUNT.of(lambda named: named[1].episodes - len(named[1].missing)),
-    "missing": COUNT.of(lambda named: len(named[1].missing)),
-    **through(lambda named: named[1].mean, {"mean": maybe(NUMBER).of("value"), **INTERVALS}),
+_MEAN: j.Keys = {
+    "of": j.TEXT.of(lambda named: named[0]),
+    "metric": j.TEXT.of(lambda named: named[1].name),
+    "about": j.maybe(j.TEXT).of(lambda named: abouts().get(named[1].name)),
+    "group": j.TEXT.of(lambda named: named[1].group),
+    "n": j.COUNT.of(lambda named: named[1].episodes - len(named[1].missing)),
+    "missing": j.COUNT.of(lambda named: len(named[1].missing)),
+    **j.through(lambda named: named[1].mean, {"mean": j.maybe(j.NUMBER).of("value"), **j.INTERVALS}),
 }
-_MODELS: Keys = {
-    "metrics": listed(row(_MEAN)).of(lambda found: [(of, each) for of, some in found.means.items() for each in some])
+_MODELS: j.Keys = {
+    "metrics": j.listed(j.row(_MEAN)).of(
+        lambda found: [(of, each) for of, some in found.means.items() for each in some]
+    )
 }
+
+schema = partial(j.SectionSchema, _METHODS, _MODELS)
+"""Gives the section's keys in JSON."""
 
 
 def abouts() -> dict[str, str]:
@@ -136,6 +125,5 @@ def _missing(rows: Iterable[tuple[str, FurtherMean]]) -> Iterator[str]:
         totals[each.name] = totals.get(each.name, 0) + each.episodes
     for name, cases in lacking.items():
         if cases:
-            more = f" and {len(cases) - _NAMED} more" * (len(cases) > _NAMED)
             of = counted(totals[name], "episode")
-            yield f"{name} is missing from {len(cases)} of {of}: {', '.join(cases[:_NAMED])}{more}"
+            yield f"{name} is missing from {len(cases)} of {of}: {first_few(cases, _NAMED)}"

@@ -1,19 +1,31 @@
-"""A gate's comparison of a run with a baseline: as lines, as a table for programs, and as Markdown for a summary."""
+"""A gate's comparison, its measures beside success, and its plan: as lines, as JSON, and as Markdown for a summary."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
-from pytest_vla.gate.baseline import Baseline
-from pytest_vla.gate.choices import BEYOND, SEQUENTIAL
+import numpy as np
+
+from pytest_vla.gate.baseline import Baseline, CaseResult
+from pytest_vla.gate.choices import BEYOND, REQUIRED, SEQUENTIAL
 from pytest_vla.gate.comparable import lines_of
-from pytest_vla.gate.episodes_needed import drop_of, fresh_of
+from pytest_vla.gate.episodes_needed import POWER, drop_of, fresh_of
 from pytest_vla.gate.evidence import Evidence
-from pytest_vla.gate.planning import MOST_PAIRS
-from pytest_vla.gate.verdicts import Flip, GateGroup, GateJudgement, GroupProgress, TaskChange, Terms, terms_text
+from pytest_vla.gate.manifest import Manifest
+from pytest_vla.gate.measures import PRIDE, Distance, GatedMetric, Measure, judge_measures, parse_measures
+from pytest_vla.gate.planning import MOST_PAIRS, POWERS, GatePlan, Sequential
+from pytest_vla.gate.sequential import judge_as_agreed
+from pytest_vla.gate.verdicts import Flip, GateGroup, GateJudgement, GroupProgress, TaskChange, Terms, judge, terms_text
+from pytest_vla.language.backends import choose_backend
+from pytest_vla.metrics.language import DIMENSION, PARAPHRASE
 from pytest_vla.metrics.language_grounding import GroundingShare
+from pytest_vla.metrics.pride import ALPHA, paraphrase_weight
 from pytest_vla.metrics.rates import percent, percents
+from pytest_vla.plan.manifests import instruction_of
 from pytest_vla.reports.blocks import P_VALUE, Cell, Column, Table
-from pytest_vla.reports.text import markdown_table, markdown_text, printed, table_lines, wrapped
+from pytest_vla.reports.loaded import SEED
+from pytest_vla.reports.text import aligned, markdown_table, markdown_text, printed, table_lines, wrapped
 from pytest_vla.util.text import counted, printable
 
 Replay = Callable[[Flip], str]
@@ -135,9 +147,6 @@ def _flipped_text(flips: Sequence[Flip], more: str = "") -> str:
 
 SCHEMA = 2
 """Version of the JSON; raised whenever a key changes its meaning or is removed."""
-
-SHOWN = 10
-"""Cases of a group that are named; further ones are counted."""
 
 
 def gate_lines(
@@ -441,3 +450,324 @@ def _evidence_table(evidence: Evidence) -> dict[str, Any]:
 
 def _points_text(ends: tuple[float, float]) -> str:
     return f"[{ends[0] * 100:+.1f}, {ends[1] * 100:+.1f}]"
+
+
+# A gate's measures beside success: as lines, as a table for programs, and as Markdown.
+
+
+@dataclass(frozen=True)
+class AsAgreed:
+    """The verdicts over a run.
+
+    Attributes:
+        judgement: of success.
+        measured: the gated measures beside success.
+        by: what compared texts for them, or empty if no texts were compared.
+        required: what the run must show, a key of `REQUIRED`.
+    """
+
+    judgement: GateJudgement
+    measured: tuple[GatedMetric, ...]
+    by: str
+    required: str
+
+    @cached_property
+    def against(self) -> tuple[str, ...]:
+        """Return the verdicts for which the run fails; none if it passes."""
+        success: tuple[str, ...] = ()
+        if not self.judgement.is_measured:
+            success = ("undecided: nothing was measured",)
+        elif self.judgement.verdict not in REQUIRED[self.required]:
+            success = (self.judgement.verdict,)
+        failed = fails(self.measured, self.required)
+        return (*success, *(f"{each.measure.name} of {each.group} {each.verdict}" for each in failed))
+
+
+def judged_as_agreed(manifest: Manifest, baseline: Baseline, new: Baseline, nodes: Iterable[str]) -> AsAgreed:
+    """Judge success and measures by the terms, the rule and the measures of the manifest.
+
+    Args:
+        manifest: of the run.
+        baseline: with which it is compared.
+        new: the run.
+        nodes: ids of all of its items with an episode.
+
+    Raises:
+        VlaError: both have nothing in common, or of a sequential run the baseline or the cases are others.
+    """
+    terms = manifest.terms
+    if manifest.is_sequential:
+        judgement = judge_as_agreed(manifest, baseline, new, nodes)
+    else:
+        judgement = judge(baseline, new, terms)
+    judgement = replace(judgement, look=max(len(manifest.looks), 1))
+    measured, by = measured_by(baseline, new, terms, parse_measures(manifest.measures))
+    return AsAgreed(judgement, measured, by, manifest.required)
+
+
+def measured_by(
+    baseline: Baseline, new: Baseline, terms: Terms, measures: Sequence[Measure]
+) -> tuple[tuple[GatedMetric, ...], str]:
+    """Judge the measures, and name what compared the texts if PRIDE is among them.
+
+    Raises:
+        VlaError: as there.
+    """
+    if not measures:
+        return (), ""
+    distance, told = None, ""
+    if any(each.name == PRIDE and not each.is_own for each in measures):
+        distance, backend = distance_by(new.cases)
+        told = f"PRIDE at alpha {ALPHA:g} by {backend}"
+    return judge_measures(baseline, new, terms, measures, np.random.default_rng(SEED), distance), told
+
+
+def distance_by(cases: Iterable[CaseResult]) -> tuple[Distance, str]:
+    """Return how far each paraphrase is from its task's own text (LIBERO-Para's PD), and by which backend."""
+    pairs = {
+        _text_of(case): (instruction_of(case.suite, case.parts.task, case.parts.task_level), _text_of(case)[2])
+        for case in cases
+        if case.variation.get("dimension") == DIMENSION and _kind_of(case) == PARAPHRASE
+    }
+    backend = choose_backend(None, None, [*pairs.values()]).backend
+    compared = backend.compare([*pairs.values()]) if pairs else []
+    far = {
+        key: max(paraphrase_weight(each.keyword, each.structural), 0.0)
+        for key, each in zip(pairs, compared, strict=True)
+    }
+    return lambda case: far.get(_text_of(case)), str(backend)
+
+
+def fails(measured: Iterable[GatedMetric], required: str) -> list[GatedMetric]:
+    """Return the measures that do not show what is required (a key of `REQUIRED`)."""
+    return [each for each in measured if each.verdict not in REQUIRED[required]]
+
+
+def measures_lines(
+    measured: Sequence[GatedMetric], terms: Terms, by: str, failed: Sequence[GatedMetric]
+) -> Iterator[str]:
+    """Return a row for each measure of each group, and reasons that the numbers do not give.
+
+    Args:
+        measured: the gated measures.
+        terms: of the gate.
+        by: what compared texts, or empty if no texts were compared.
+        failed: those that fail the gate, named in the last line.
+    """
+    if not measured:
+        return iter(())
+    lines = [*wrapped(shared_text(measured, terms)), *table_lines(table_of_measures(measured, terms))]
+    lines += [line for text in told_of_measures(measured, by, failed) for line in wrapped(text)]
+    return printed(lines)
+
+
+def measures_markdown(measured: Sequence[GatedMetric], terms: Terms, by: str, failed: Sequence[GatedMetric]) -> str:
+    """Return the measures in Markdown, for a job's summary; arguments as of `measures_lines`."""
+    if not measured:
+        return ""
+    table = table_of_measures(measured, terms)
+    parts = ["", markdown_text(table.caption), *markdown_table(table), ""]
+    parts += [f"- {markdown_text(text)}" for text in told_of_measures(measured, by, failed)]
+    return "\n".join(parts) + "\n"
+
+
+def failed_heading(failed: Sequence[GatedMetric]) -> str:
+    """Return the heading of a summary if measures fail the gate; else an empty text."""
+    return f"### {markdown_text(_failed_text(failed))}\n\n" if failed else ""
+
+
+def measures_table(measured: Iterable[GatedMetric]) -> list[dict[str, Any]]:
+    """Return for JSON the ``measure``, ``group``, ``verdict``, ``reason``, ``margin`` and numbers of each row."""
+    return [
+        {
+            "measure": each.measure.name,
+            "lower_is_better": each.measure.lower_is_better,
+            "margin": each.measure.margin,
+            "group": each.group,
+            "verdict": each.verdict,
+            "reason": each.reason,
+            "pairs": each.pairs,
+            "baseline": each.baseline,
+            "run": each.new,
+            "bounds": None if each.bounds is None else list(each.bounds),
+        }
+        for each in measured
+    ]
+
+
+def shared_text(measured: Sequence[GatedMetric], terms: Terms) -> str:
+    """Return the caption of the measures, with their alpha."""
+    among = f" shared by {len(measured)} rows" if len(measured) > 1 else ""
+    return f"beside success: mean differences of pairs; bounds are each way at {terms.alpha * 100:g}%{among}"
+
+
+def told_of_measures(measured: Sequence[GatedMetric], by: str, failed: Sequence[GatedMetric] = ()) -> Iterator[str]:
+    """Yield reasons that the numbers do not give, what compared texts, and what fails the gate."""
+    yield from (f"{each.measure.name} of {each.group}: {each.reason}" for each in measured if each.reason)
+    if by:
+        yield by
+    if failed:
+        yield _failed_text(failed)
+
+
+def table_of_measures(measured: Sequence[GatedMetric], terms: Terms) -> Table:
+    """Return the table of measures, a row for each measure of each group."""
+    columns = (
+        *map(Column, ("measure", "group")),
+        Column("baseline", ".4g"),
+        Column("run", ".4g"),
+        Column("difference", "+.3g"),
+        Column("bounds", "+.3g"),
+        Column("pairs"),
+        Column("verdict", is_left=True),
+    )
+    return Table(shared_text(measured, terms), columns, tuple(map(_measure_row, measured)), "measures", names=2)
+
+
+def _measure_row(each: GatedMetric) -> tuple[Cell, ...]:
+    margin = "" if each.measure.margin is None else f" (margin {each.measure.margin:g})"
+    numbers: tuple[Cell, ...] = (None, None, None)
+    if each.baseline is not None and each.new is not None:
+        numbers = (each.baseline, each.new, each.new - each.baseline)
+    return (f"{each.measure.name}{margin}", each.group, *numbers, each.bounds, each.pairs, each.verdict)
+
+
+def _text_of(case: CaseResult) -> tuple[str, str, str]:
+    return case.suite, case.task_key, str(case.condition("instruction"))
+
+
+def _kind_of(case: CaseResult) -> str:
+    """Return the kind of a variation; a paraphrase's is one of 43, behind a dot."""
+    return str(case.variation.get("kind")).partition(".")[0]
+
+
+def _failed_text(failed: Sequence[GatedMetric]) -> str:
+    return f"gate: {', '.join(f'{each.measure.name} of {each.group} {each.verdict}' for each in failed)}"
+
+
+# The number of episodes that a gate needs: as lines, and as a table for programs.
+
+PLAN_SCHEMA = 1
+"""Version of the JSON; raised whenever a key changes its meaning or is removed."""
+
+_SEEN = "as the run and the baseline do; both succeed as often as these two on average"
+_INDEPENDENT = "if they are independent given the task; name a RUN of another checkpoint to use its pairs instead"
+
+
+def plan_lines(plans: Sequence[GatePlan], terms: Terms, drop: float, has_run: bool) -> Iterator[str]:
+    """Return a row for each group, and the assumptions of the numbers.
+
+    Args:
+        plans: of the groups.
+        terms: of the gate.
+        drop: in points, that is to be called a regression.
+        has_run: whether pairs were observed, and not simulated as independent ones.
+    """
+    shares = " and ".join(f"{power * 100:g}%" for power in POWERS)
+    agreed = terms_text(terms)
+    about = f"episodes (pairs) that a gate takes for its verdict in {shares} of runs: {agreed}"
+    lines = [*wrapped(f"{about}, {counted(len(plans), 'group')}")]
+    head = ("group", "tasks", "success", "differ", "equal: no worse", f"drop of {drop:g}: regression")
+    lines += aligned([head, *(_row(plan) for plan in plans)], 1)
+    for plan in plans:
+        lines += wrapped(f"{plan.name}: {_as_now_text(plan, drop)}")
+        if plan.sequential is not None:
+            lines += wrapped(f"{plan.name}: {_sequential_text(plan.sequential, drop)}")
+    differ = _SEEN if has_run else _INDEPENDENT
+    lines += wrapped(f"differ: the share of pairs in which two equal policies end differently, {differ}")
+    if len(plans) > 1:
+        lines += wrapped("with several groups, regression numbers assume the strictest step of Holm's correction")
+    return printed(lines)
+
+
+def plan_table(plans: Sequence[GatePlan], terms: Terms, drop: float, has_run: bool) -> dict[str, Any]:
+    """Return for JSON ``schema``, ``terms``, ``drop``, ``powers``, ``pairs`` (``seen``, ``independent``), ``groups``.
+
+    Each group, by name, has ``tasks``, ``success`` and ``differing`` in percent, ``episodes`` of the baseline,
+    ``no_worse`` and ``regression`` (episodes by power; null if more than 20,000, or if no such drop is possible) and
+    ``as_now``: the percentages of gates with as many episodes as the baseline that reach either verdict.
+    ``sequential``: ``most`` pairs, and for ``no_worse`` and ``regression`` the mean ``pairs`` and the percentage of
+    runs (``said``) with ``--vla-gate=sequential``; null if it is not known.
+    """
+    return {
+        "schema": PLAN_SCHEMA,
+        "terms": {"margin": terms.margin, "alpha": terms.alpha, "by": list(terms.by), "regression": terms.regression},
+        "drop": drop,
+        "powers": [percent(power) for power in POWERS],
+        "pairs": "seen" if has_run else "independent",
+        "groups": {
+            plan.name: {
+                "tasks": plan.tasks,
+                "success": percent(plan.rate),
+                "differing": percent(plan.differing),
+                "episodes": plan.has,
+                "no_worse": list(plan.no_worse),
+                "regression": list(plan.regression),
+                "sequential": None if plan.sequential is None else _sequential_table(plan.sequential),
+                "as_now": {"no_worse": percent(plan.as_now[0]), "regression": percent(plan.as_now[1])},
+            }
+            for plan in plans
+        },
+    }
+
+
+def drops_line(drops: Mapping[str, int | None]) -> str:
+    """Return the smallest drop that each group can detect.
+
+    Args:
+        drops: of `pytest_vla.gate.episodes_needed.smallest_drops`.
+    """
+    if not drops:
+        return "detectable drop: unknown, as no case of this run is in the baseline"
+    if len(drops) == 1:
+        (drop,) = drops.values()
+        what = "no drop" if drop is None else f"a drop of {drop} points or more"
+        return f"this run can detect {what} ({POWER:.0%} power, simulated from the baseline)"
+    found = (f"{name} {'none' if drop is None else f'{drop} points'}" for name, drop in drops.items())
+    return f"this run can detect ({POWER:.0%} power, simulated from the baseline) a drop of: {', '.join(found)}"
+
+
+def _sequential_table(found: Sequential) -> dict[str, Any]:
+    sides = {"no_worse": found.equal, "regression": found.fallen}
+    return {
+        "most": found.most,
+        **{
+            name: None if stops is None else {"pairs": round(stops.pairs), "said": percent(stops.share)}
+            for name, stops in sides.items()
+        },
+    }
+
+
+def _sequential_text(found: Sequential, drop: float) -> str:
+    equal, fallen = found.equal, found.fallen
+    told = (
+        f"--vla-gate=sequential of at most {counted(found.most, 'pair')} stops on average after {equal.pairs:.0f} of "
+        f"an equal policy (no worse in {equal.share:.0%} of runs)"
+    )
+    if fallen is None:
+        return told
+    return f"{told}, after {fallen.pairs:.0f} of a drop of {drop:g} points (a regression in {fallen.share:.0%})"
+
+
+def _row(plan: GatePlan) -> tuple[str, ...]:
+    return (
+        plan.name,
+        str(plan.tasks),
+        f"{plan.rate:.1%}",
+        f"{plan.differing:.1%}",
+        _numbers_text(plan.no_worse),
+        "-" if plan.as_now[1] is None else _numbers_text(plan.regression),
+    )
+
+
+def _numbers_text(numbers: Sequence[int | None]) -> str:
+    return ", ".join(f"over {MOST_PAIRS:,}" if number is None else f"{number:,}" for number in numbers)
+
+
+def _as_now_text(plan: GatePlan, drop: float) -> str:
+    no_worse, regression = plan.as_now
+    now = f"{counted(plan.has, 'episode')}, as in the baseline"
+    told = f"{now}: an equal policy is found no worse in {no_worse:.0%} of runs"
+    if regression is None:
+        return f"{told}; success cannot fall by {drop:g} points"
+    return f"{told}, a drop of {drop:g} points is found in {regression:.0%}"

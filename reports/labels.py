@@ -5,6 +5,7 @@ In the layout of tables III, V and VII of arXiv 2507.17049.
 
 import argparse
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 from pytest_vla.metrics.discrimination import (
     CLASSES,
@@ -20,22 +21,8 @@ from pytest_vla.metrics.discrimination import (
     label_report,
 )
 from pytest_vla.reports import blocks as b
+from pytest_vla.reports import json_schema as j
 from pytest_vla.reports.blocks import Block, Column, Heading, Sentence, Table, notes
-from pytest_vla.reports.json_schema import (
-    COUNT,
-    NUMBER,
-    REASONS,
-    SHARE,
-    TEXT,
-    Keys,
-    SectionSchema,
-    by_name,
-    listed,
-    maybe,
-    methods,
-    row,
-    written,
-)
 from pytest_vla.reports.loaded import Loaded
 from pytest_vla.reports.sections import Section
 from pytest_vla.util.text import counted
@@ -59,19 +46,14 @@ def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
     if file is None:
         return None
     found = label_report(loaded.records, file, getattr(options, "rho", "metric"))
-    models = {(model.model, model.suite, ""): written(_MODELS, model) for model in found.models}
-    return Section(lambda: labels_blocks(found), written(_METHODS, found), models)
+    models = {(model.model, model.suite, ""): j.written(_MODELS, model) for model in found.models}
+    return Section(lambda: labels_blocks(found), j.written(_METHODS, found), models)
 
 
-def schema() -> SectionSchema:
-    """Return the section's keys in JSON."""
-    return SectionSchema(_METHODS, _MODELS)
-
-
-_METHODS = methods(
+_METHODS = j.methods(
     "labels",
     {
-        "sign": TEXT.of(lambda found: f"rho above 0: {_SIGNS[found.sign]}"),
+        "sign": j.TEXT.of(lambda found: f"rho above 0: {_SIGNS[found.sign]}"),
         "classes": CLASSES,
         "combined": (
             "the median label of those who labelled an episode; disagreed: the two in the middle differ, and "
@@ -87,31 +69,44 @@ _METHODS = methods(
             f"{MOST_EXACT} episodes; category: null where p is not below {SIGNIFICANT}"
         ),
         "kappa": "Cohen's, of two people",
-        "left_out": listed(TEXT),
+        "left_out": j.listed(j.TEXT),
     },
 )
-_EFFECT = maybe(row({"a12": SHARE, "p": SHARE, "category": maybe(TEXT), "n": COUNT.of("group")}))
-_MODELS: Keys = {
-    "labels": row(
+_EFFECT = j.maybe(j.row({"a12": j.SHARE, "p": j.SHARE, "category": j.maybe(j.TEXT), "n": j.COUNT.of("group")}))
+_MODELS: j.Keys = {
+    "labels": j.row(
         {
-            "episodes": REASONS.of(lambda found: dict(zip(CLASSES, found.episodes, strict=True))),
-            "disagreed": COUNT,
-            "failures": COUNT,
-            "agreements": listed(
-                row({"one": TEXT, "other": TEXT, "episodes": COUNT, "observed": SHARE, "kappa": maybe(NUMBER)})
-            ),
-            "metrics": listed(
-                row(
+            "episodes": j.REASONS.of(lambda found: dict(zip(CLASSES, found.episodes, strict=True))),
+            "disagreed": j.COUNT,
+            "failures": j.COUNT,
+            "agreements": j.listed(
+                j.row(
                     {
-                        "metric": TEXT,
-                        "correlation": maybe(row({"rho": NUMBER, "p": SHARE, "n": COUNT, "band": maybe(TEXT)})),
-                        "against_failures": by_name(_EFFECT),
+                        "one": j.TEXT,
+                        "other": j.TEXT,
+                        "episodes": j.COUNT,
+                        "observed": j.SHARE,
+                        "kappa": j.maybe(j.NUMBER),
+                    }
+                )
+            ),
+            "metrics": j.listed(
+                j.row(
+                    {
+                        "metric": j.TEXT,
+                        "correlation": j.maybe(
+                            j.row({"rho": j.NUMBER, "p": j.SHARE, "n": j.COUNT, "band": j.maybe(j.TEXT)})
+                        ),
+                        "against_failures": j.by_name(_EFFECT),
                     }
                 )
             ),
         }
     ).of(lambda found: found)
 }
+
+schema = partial(j.SectionSchema, _METHODS, _MODELS)
+"""Gives the section's keys in JSON."""
 
 
 def labels_blocks(found: LabelReport) -> Iterator[Block]:

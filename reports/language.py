@@ -12,11 +12,11 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from markupsafe import Markup
 
 from pytest_vla.errors import UnloadedError, VlaError
 from pytest_vla.language.backends import PUBLISHED, BackendChoice, Pair, choose_backend, published_backend
-from pytest_vla.language.published import SUITE, cell_counts, csv_of, load_published, numbered_tasks
+from pytest_vla.language.published import SUITE, cell_counts, csv_of, find_csv, load_published, numbered_tasks
 from pytest_vla.metrics.clustered import CONFIDENCE, TASKS_LIKE_THESE, THESE_TASKS
 from pytest_vla.metrics.failure_types import FEWEST_SUCCESSES, THRESHOLDS, USUAL_TAU, Algorithm, Tau, usual_algorithm
 from pytest_vla.metrics.language import (
@@ -44,40 +44,22 @@ from pytest_vla.metrics.language_paths import (
     listening_score,
     text_failures,
 )
-from pytest_vla.metrics.pride import ACTION_TYPES, NONE, OBJECT_TYPES
+from pytest_vla.metrics.pride import ACTION_TYPES, ALPHA, NONE, OBJECT_TYPES
 from pytest_vla.metrics.rates import percent, percents, reasons_text
 from pytest_vla.metrics.robustness import FEWEST_PAIRS
 from pytest_vla.metrics.selection import is_counted
 from pytest_vla.metrics.success import success_rate
+from pytest_vla.plan.manifests import given_folders
+from pytest_vla.records.load import open_run
 from pytest_vla.records.record import Record
 from pytest_vla.reports import blocks as b
+from pytest_vla.reports import json_schema as j
 from pytest_vla.reports.blocks import Block, Column, Heading, MarkedNumber, PageDrawing, Sentence, Table, estimate_text
-from pytest_vla.reports.figures import file_names, new_figure, png_of
-from pytest_vla.reports.html.svg import heat_table, overlay_blocks
-from pytest_vla.reports.json_schema import (
-    COUNT,
-    FLAG,
-    INTERVAL,
-    NUMBER,
-    PERCENT,
-    REASONS,
-    SHARE,
-    TEXT,
-    JsonKey,
-    Keys,
-    SectionSchema,
-    by_name,
-    estimate,
-    listed,
-    maybe,
-    one_of,
-    row,
-    through,
-    written,
-)
+from pytest_vla.reports.figures import draw_grid, file_names, new_figure, png_of
+from pytest_vla.reports.html.svg import heat_cell, heat_table, overlay_blocks
 from pytest_vla.reports.loaded import Loaded, path_loader, runs_of, unfinished_of, unread_lines
 from pytest_vla.reports.sections import Section, tau_of
-from pytest_vla.reports.text import wrapped
+from pytest_vla.reports.text import aligned, printed, wrapped
 from pytest_vla.util.live_line import told_when_slow
 from pytest_vla.util.text import counted
 
@@ -167,10 +149,6 @@ def language_lines(records: Sequence[Record], run: Path, shown: str, width: int 
         shown: the folder as the user would write it.
         width: of the terminal, or None for lines of any length.
     """
-    from pytest_vla.metrics.language import subjects
-    from pytest_vla.metrics.selection import is_counted
-    from pytest_vla.reports.text import printed
-
     found = [each for each in subjects(records) if any(map(is_counted, each.paraphrases))]
     data, lines = [], []
     if found:
@@ -185,13 +163,7 @@ def language_lines(records: Sequence[Record], run: Path, shown: str, width: int 
     return [*printed(lines), f"Full report: `{shlex.join(['pytest-vla', 'report', *which, *data])}`"]
 
 
-def _rows(found: "Sequence[Subject]", csv: Path | None, width: int | None) -> list[str]:
-    from pytest_vla.metrics.clustered import CONFIDENCE
-    from pytest_vla.metrics.language import measure, scored
-    from pytest_vla.metrics.pride import ALPHA
-    from pytest_vla.metrics.selection import is_counted
-    from pytest_vla.reports.text import aligned
-
+def _rows(found: Sequence[Subject], csv: Path | None, width: int | None) -> list[str]:
     scores = [[record for record in each.paraphrases if is_counted(record)] for each in found]
     rows: list[tuple[str, ...]] = [("model", "suite", "n", "SR", "PRIDE", "overestimation")]
     backends: dict[str, list[str]] = {}
@@ -200,8 +172,9 @@ def _rows(found: "Sequence[Subject]", csv: Path | None, width: int | None) -> li
         if by is None:
             continue
         known = scored(records, by.similarities, by.source.backend)
-        measured = measure(known, ALPHA)
-        rows.append((each.model, each.suite, *_cells(measured)))
+        m = measure(known, ALPHA)
+        numbers = (estimate_text(number, ".1f") for number in (m.sr, m.pride, m.overestimation))
+        rows.append((each.model, each.suite, str(m.n), *numbers))
         backends.setdefault(by.source.backend, []).append(each.suite)
     lines = []
     if backends:
@@ -221,9 +194,8 @@ def _rows(found: "Sequence[Subject]", csv: Path | None, width: int | None) -> li
     return lines
 
 
-def _compared(scores: "Sequence[Sequence[Record]]", csv: Path | None) -> "list[Compared | None]":
+def _compared(scores: Sequence[Sequence[Record]], csv: Path | None) -> list[Compared | None]:
     """Return the similarities of each score, or None if a parser would have to be loaded. Raises VlaError."""
-
     # A parser brings torch and spaCy with it, which are not for a process that is about to end.
     compare = comparer(None, csv, loading=False)
     found: list[Compared | None] = []
@@ -237,10 +209,6 @@ def _compared(scores: "Sequence[Sequence[Record]]", csv: Path | None) -> "list[C
 
 def _find_csv(run: Path) -> tuple[Path | None, bool]:
     """Return LIBERO-Para's CSV if the run found it, and whether the report's command has to name it."""
-    from pytest_vla.language.published import find_csv
-    from pytest_vla.plan.manifests import given_folders
-    from pytest_vla.records.load import open_run
-
     try:
         with open_run(run.name, run.parent) as (_, runs):
             data = runs[0].invocation.get("settings", {}).get("data")
@@ -251,18 +219,6 @@ def _find_csv(run: Path) -> tuple[Path | None, bool]:
     found = (find_csv(folder) for folder in given_folders(Path(data) if data else None))
     csv = next((each for each in found if each is not None), None)
     return csv, csv is not None and csv != known
-
-
-def _cells(measured: "LanguageGroup") -> tuple[str, str, str, str]:
-    sr, pride, overestimation = map(_with_interval, (measured.sr, measured.pride, measured.overestimation))
-    return str(measured.n), sr, pride, overestimation
-
-
-def _with_interval(estimate: "GroundingEstimate | None") -> str:
-    if estimate is None:
-        return "-"
-    bounds = "" if estimate.interval is None else " [{:.1f}, {:.1f}]".format(*estimate.interval)
-    return f"{estimate.value:.1f}{bounds}"
 
 
 BAR = 40
@@ -293,19 +249,14 @@ def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
     )
 
 
-def schema() -> SectionSchema:
-    """Return the section's keys in JSON."""
-    return SectionSchema(_METHODS, _MODELS)
-
-
 def report_table(report: LanguageReport) -> dict[str, Any]:
     """Return the section's keys in JSON beside ``models``."""
-    return written(_METHODS, report)
+    return j.written(_METHODS, report)
 
 
 def model_table(results: ModelResults) -> dict[str, Any]:
     """Return the section's keys in JSON within a model: percentages 0..100, distances 0..1, alphas as texts."""
-    return {"model": results.model, "suite": results.suite, **written(_MODELS, results)}
+    return {"model": results.model, "suite": results.suite, **j.written(_MODELS, results)}
 
 
 def make_report(
@@ -440,29 +391,38 @@ def _without_path(records: Sequence[Record], number: int) -> Iterator[str]:
 # of LIBERO-Para's types; other changes of the text are in `others`. `..._interval` is over paraphrases like these, of
 # these tasks, `..._tasks_interval` over tasks like these.
 
-_METHODS: Keys = {
-    "alpha": SHARE,
-    "intervals": row(
+_METHODS: j.Keys = {
+    "alpha": j.SHARE,
+    "intervals": j.row(
         {
-            "confidence": SHARE.always(CONFIDENCE),
-            "over": row({"interval": TEXT.always(OVER), "tasks_interval": TEXT.always(TASKS_LIKE_THESE)}).always(None),
-            "method": TEXT.always(
+            "confidence": j.SHARE.always(CONFIDENCE),
+            "over": j.row({"interval": j.TEXT.always(OVER), "tasks_interval": j.TEXT.always(TASKS_LIKE_THESE)}).always(
+                None
+            ),
+            "method": j.TEXT.always(
                 "Wilson's, of as many episodes as would stray as far if they were independent, with Student's t; "
                 "of the overestimation and the listening score the delta method"
             ),
         }
     ).always(None),
 }
-_MEASURED: Keys = {
-    "n": COUNT, **estimate("sr", PERCENT), **estimate("pd"), **estimate("pride"), **estimate("overestimation"),
+_MEASURED: j.Keys = {
+    "n": j.COUNT, **j.estimate("sr", j.PERCENT), **j.estimate("pd"), **j.estimate("pride"),
+    **j.estimate("overestimation"),
 }  # fmt: skip
-_SOURCE: Keys = {"backend": maybe(TEXT), "low_fidelity": maybe(FLAG), "passed_over": maybe(by_name(TEXT))}
+_SOURCE: j.Keys = {
+    "backend": j.maybe(j.TEXT),
+    "low_fidelity": j.maybe(j.FLAG),
+    "passed_over": j.maybe(j.by_name(j.TEXT)),
+}
 
 
-def _named(attribute: str) -> JsonKey:
+def _named(attribute: str) -> j.JsonKey:
     """Return the key of groups of paraphrases, by name."""
-    keys = {"name": TEXT.of(lambda item: item[0]), **through(lambda item: item[1], _MEASURED)}
-    return listed(row(keys)).of(lambda m: [] if m.paraphrases is None else getattr(m.paraphrases, attribute).items())
+    keys = {"name": j.TEXT.of(lambda item: item[0]), **j.through(lambda item: item[1], _MEASURED)}
+    return j.listed(j.row(keys)).of(
+        lambda m: [] if m.paraphrases is None else getattr(m.paraphrases, attribute).items()
+    )
 
 
 def _by_alpha(get: Callable[[GroundingEstimate], Any]) -> Callable[[ModelResults], dict[str, Any] | None]:
@@ -478,15 +438,15 @@ def _by_alpha(get: Callable[[GroundingEstimate], Any]) -> Callable[[ModelResults
     return read
 
 
-_BENIGN: Keys = {
-    "n": COUNT.of("counted"), "sr": maybe(PERCENT).of(lambda rate: percent(rate.rate)),
-    "sr_interval": INTERVAL.of(lambda rate: percents(rate.interval)),
-    "sr_tasks_interval": INTERVAL.of(lambda rate: percents(rate.tasks_interval)),
-    "not_counted": COUNT, "bounds": INTERVAL.of(lambda rate: percents(rate.bounds)), "errors": REASONS,
-    "invalid": REASONS,
+_BENIGN: j.Keys = {
+    "n": j.COUNT.of("counted"), "sr": j.maybe(j.PERCENT).of(lambda rate: percent(rate.rate)),
+    "sr_interval": j.INTERVAL.of(lambda rate: percents(rate.interval)),
+    "sr_tasks_interval": j.INTERVAL.of(lambda rate: percents(rate.tasks_interval)),
+    "not_counted": j.COUNT, "bounds": j.INTERVAL.of(lambda rate: percents(rate.bounds)), "errors": j.REASONS,
+    "invalid": j.REASONS,
 }  # fmt: skip
-_SHARES: Keys = {**estimate("near"), **estimate("far"), **estimate("far_of_failures", get="far_share")}
-_NEAR_FAR = row({"near": COUNT.of(lambda pair: pair[0]), "far": COUNT.of(lambda pair: pair[1])})
+_SHARES: j.Keys = {**j.estimate("near"), **j.estimate("far"), **j.estimate("far_of_failures", get="far_share")}
+_NEAR_FAR = j.row({"near": j.COUNT.of(lambda pair: pair[0]), "far": j.COUNT.of(lambda pair: pair[1])})
 
 
 def _near_far(task: TaskFailures, exact: bool = False) -> dict[str, tuple[int, int]] | None:
@@ -504,90 +464,95 @@ def _at_most(place: int) -> Callable[[TaskFailures], int | None]:
     return read
 
 
-_BY_THRESHOLD = maybe(row({name: _NEAR_FAR.of(itemgetter(name)) for name in THRESHOLDS}))
-_TASK: Keys = {
-    "name": TEXT.of("task"), "successes": COUNT, "failures": COUNT, "undefined": maybe(TEXT).of("types.undefined"),
-    "near": maybe(COUNT).of(_at_most(0)), "far": maybe(COUNT).of(_at_most(1)),
+_BY_THRESHOLD = j.maybe(j.row({name: _NEAR_FAR.of(itemgetter(name)) for name in THRESHOLDS}))
+_TASK: j.Keys = {
+    "name": j.TEXT.of("task"), "successes": j.COUNT, "failures": j.COUNT,
+    "undefined": j.maybe(j.TEXT).of("types.undefined"),
+    "near": j.maybe(j.COUNT).of(_at_most(0)), "far": j.maybe(j.COUNT).of(_at_most(1)),
     "thresholds": _BY_THRESHOLD.of(_near_far),
     "exact": _BY_THRESHOLD.of(lambda task: _near_far(task, exact=True)),
-    "differing": COUNT.of(lambda task: len(task.types.differing)), "remarks": REASONS,
-    "instead": REASONS.of(lambda task: {name: len(margins) for name, margins in task.instead.items()}),
-    "instead_margin": by_name(NUMBER).of("instead_margins"), "of_no_task": COUNT.of("nobodys"),
-    "far_failures": listed(
-        row(
+    "differing": j.COUNT.of(lambda task: len(task.types.differing)), "remarks": j.REASONS,
+    "instead": j.REASONS.of(lambda task: {name: len(margins) for name, margins in task.instead.items()}),
+    "instead_margin": j.by_name(j.NUMBER).of("instead_margins"), "of_no_task": j.COUNT.of("nobodys"),
+    "far_failures": j.listed(
+        j.row(
             {
-                "case": TEXT,
-                **through(
+                "case": j.TEXT,
+                **j.through(
                     "nearest",
-                    {"instead": maybe(TEXT).of("task"), "nearest": maybe(TEXT), "margin": maybe(NUMBER)},
+                    {"instead": j.maybe(j.TEXT).of("task"), "nearest": j.maybe(j.TEXT), "margin": j.maybe(j.NUMBER)},
                 ),
             }
         )
     ).of("far"),
 }  # fmt: skip
-_FAILURE_KEYS: Keys = {
-    "algorithm": TEXT, "tau": TEXT, "n": COUNT, **estimate("sr"), **through(lambda found: found.levels["max"], _SHARES),
-    **estimate("undefined"),
-    "thresholds": row({n: row(_SHARES).of(itemgetter(n)) for n in THRESHOLDS}).of("levels"),
-    "exact": by_name(row(_SHARES)), "differing": COUNT, "tasks": listed(row(_TASK)),
+_FAILURE_KEYS: j.Keys = {
+    "algorithm": j.TEXT, "tau": j.TEXT, "n": j.COUNT, **j.estimate("sr"),
+    **j.through(lambda found: found.levels["max"], _SHARES),
+    **j.estimate("undefined"),
+    "thresholds": j.row({n: j.row(_SHARES).of(itemgetter(n)) for n in THRESHOLDS}).of("levels"),
+    "exact": j.by_name(j.row(_SHARES)), "differing": j.COUNT, "tasks": j.listed(j.row(_TASK)),
 }  # fmt: skip
 
 
-def _heard_share(name: str, attribute: str) -> dict[str, JsonKey]:
+def _heard_share(name: str, attribute: str) -> dict[str, j.JsonKey]:
     def get(heard: Listening) -> GroundingEstimate | None:
         of: GroundingShare = getattr(heard, attribute)
         value = percent(of.count / of.of if of.of else None)
         # Without a value it has bounds all the same: none.
         return None if value is None else GroundingEstimate(value, percents(of.interval), percents(of.tasks_interval))
 
-    return {**estimate(name, PERCENT, get), f"{name}_n": COUNT.of(f"{attribute}.of")}
+    return {**j.estimate(name, j.PERCENT, get), f"{name}_n": j.COUNT.of(f"{attribute}.of")}
 
 
-_HEARD: Keys = {
-    "verdict": one_of("listens", "breaks", "ignores", "not determined"),
+_HEARD: j.Keys = {
+    "verdict": j.one_of("listens", "breaks", "ignores", "not determined"),
     **_heard_share("followed", "followed"), **_heard_share("obeyed", "obeyed"), **_heard_share("told", "told"),
     **_heard_share("sr_right", "right"), **_heard_share("sr_probe", "probe"),
-    "lost": COUNT, "gained": COUNT,
-    **estimate("score"), **estimate("distance"), **estimate("noise"), **estimate("path_score"),
+    "lost": j.COUNT, "gained": j.COUNT,
+    **j.estimate("score"), **j.estimate("distance"), **j.estimate("noise"), **j.estimate("path_score"),
 }  # fmt: skip
-_CELL: Keys = {
-    "object": TEXT.of(lambda item: item[0][0]), "action": TEXT.of(lambda item: item[0][1]),
-    **through(lambda item: item[1], _MEASURED),
+_CELL: j.Keys = {
+    "object": j.TEXT.of(lambda item: item[0][0]), "action": j.TEXT.of(lambda item: item[0][1]),
+    **j.through(lambda item: item[1], _MEASURED),
 }  # fmt: skip
-_OTHER: Keys = {
-    "kind": TEXT.of(lambda item: item[0]), **through(lambda item: item[1].source, _SOURCE),
-    **through(lambda item: item[1].measured, _MEASURED),
+_OTHER: j.Keys = {
+    "kind": j.TEXT.of(lambda item: item[0]), **j.through(lambda item: item[1].source, _SOURCE),
+    **j.through(lambda item: item[1].measured, _MEASURED),
 }  # fmt: skip
-_OVERALL = through(lambda model: None if model.paraphrases is None else model.paraphrases.overall, _MEASURED)
-_MODELS: Keys = {
-    "runs": listed(TEXT), "seeds": listed(COUNT), "benign": maybe(row(_BENIGN)),
+_OVERALL = j.through(lambda model: None if model.paraphrases is None else model.paraphrases.overall, _MEASURED)
+_MODELS: j.Keys = {
+    "runs": j.listed(j.TEXT), "seeds": j.listed(j.COUNT), "benign": j.maybe(j.row(_BENIGN)),
     # Errors and invalid episodes are those of all episodes under another text.
-    "errors": REASONS.of("counts.errors"), "invalid": REASONS.of("counts.invalid"),
-    "not_counted": COUNT.of(lambda model: 0 if model.rate is None else model.rate.not_counted),
-    "bounds": INTERVAL.of(lambda model: None if model.rate is None else percents(model.rate.bounds)),
-    **through("source", _SOURCE),
-    **_OVERALL, "n": COUNT.of(lambda model: 0 if model.paraphrases is None else model.paraphrases.overall.n),
-    "pride": maybe(by_name(maybe(NUMBER))).of(_by_alpha(lambda each: each.value)),
-    "pride_interval": maybe(by_name(INTERVAL)).of(_by_alpha(lambda each: each.interval)),
-    "pride_tasks_interval": maybe(by_name(INTERVAL)).of(_by_alpha(lambda each: each.tasks_interval)),
+    "errors": j.REASONS.of("counts.errors"), "invalid": j.REASONS.of("counts.invalid"),
+    "not_counted": j.COUNT.of(lambda model: 0 if model.rate is None else model.rate.not_counted),
+    "bounds": j.INTERVAL.of(lambda model: None if model.rate is None else percents(model.rate.bounds)),
+    **j.through("source", _SOURCE),
+    **_OVERALL, "n": j.COUNT.of(lambda model: 0 if model.paraphrases is None else model.paraphrases.overall.n),
+    "pride": j.maybe(j.by_name(j.maybe(j.NUMBER))).of(_by_alpha(lambda each: each.value)),
+    "pride_interval": j.maybe(j.by_name(j.INTERVAL)).of(_by_alpha(lambda each: each.interval)),
+    "pride_tasks_interval": j.maybe(j.by_name(j.INTERVAL)).of(_by_alpha(lambda each: each.tasks_interval)),
     # As if all of LIBERO-Para's list had been told, each cell weighed by its paraphrases.
-    "of_list": maybe(
-        row({**estimate("sr", PERCENT, lambda pair: pair[0]), **estimate("pride", get=lambda pair: pair[1])})
+    "of_list": j.maybe(
+        j.row({**j.estimate("sr", j.PERCENT, lambda pair: pair[0]), **j.estimate("pride", get=lambda pair: pair[1])})
     ),
-    "cells": listed(row(_CELL)).of(lambda m: [] if m.paraphrases is None else m.paraphrases.cells.items()),
+    "cells": j.listed(j.row(_CELL)).of(lambda m: [] if m.paraphrases is None else m.paraphrases.cells.items()),
     "objects": _named("objects"), "actions": _named("actions"), "categories": _named("categories"),
-    "tasks": _named("tasks"), "others": listed(row(_OTHER)).of(lambda model: model.others.items()),
-    "failures": maybe(row(_FAILURE_KEYS)),
-    "listening": maybe(
-        row(
+    "tasks": _named("tasks"), "others": j.listed(j.row(_OTHER)).of(lambda model: model.others.items()),
+    "failures": j.maybe(j.row(_FAILURE_KEYS)),
+    "listening": j.maybe(
+        j.row(
             {
-                **through(lambda heard: heard[0], _HEARD),
-                "probes": by_name(row(_HEARD)).of(lambda heard: heard[1]),
+                **j.through(lambda heard: heard[0], _HEARD),
+                "probes": j.by_name(j.row(_HEARD)).of(lambda heard: heard[1]),
             }
         )
     ),
-    "left_out": listed(TEXT),
+    "left_out": j.listed(j.TEXT),
 }  # fmt: skip
+
+schema = partial(j.SectionSchema, _METHODS, _MODELS)
+"""Gives the section's keys in JSON."""
 
 
 def language_blocks(report: LanguageReport, full: bool = False) -> Iterator[Block]:
@@ -720,7 +685,7 @@ def _grids(found: Paraphrases) -> Iterator[Block]:
     )
     for caption, attribute, most, form in heat:
         if found.cells:
-            yield PageDrawing(partial(heat_table, caption, _heat(found, attribute, most, form)))
+            yield PageDrawing(partial(_heat, caption, found, attribute, most, form))
     yield _grid("Success rate, % (episodes), objects x actions", found, "sr", ".1f")
     yield _grid(f"Mean distance PD (episodes), objects x actions ({found.backend})", found, "pd", ".3f")
     columns = (*map(Column, ("object", "action")), *_MEASURED_COLUMNS)
@@ -735,17 +700,21 @@ def _grids(found: Paraphrases) -> Iterator[Block]:
     yield Table("Success rate by object type, %, all actions", columns, rows, "objects", medium="page")
 
 
-def _heat(found: Paraphrases, attribute: str, most: int, form: str) -> dict[tuple[str, str], tuple[float, str, str]]:
-    """Return by action and object the shade, 0..1, the number and what it says when it is pointed at."""
-    cells = {}
-    for (kind, action), cell in found.cells.items():
-        value: GroundingEstimate | None = getattr(cell, attribute)
-        if value is not None:
-            told = f"{kind} x {action}: {estimate_text(value, '.4g')}, {cell.n} episodes"
-            cells[action, kind] = (value.value / most, format(value.value, form), told)
-        else:
-            cells.setdefault((action, kind), (-1.0, b.NONE, ""))
-    return cells
+def _heat(caption: str, found: Paraphrases, attribute: str, most: int, form: str) -> Markup:
+    """Draw a number of each action and object in a colour, up to `most`."""
+
+    def drawn(kind: str, action: str) -> Markup:
+        cell = found.cells.get((kind, action))
+        value: GroundingEstimate | None = getattr(cell, attribute, None)
+        if cell is None or value is None:
+            return Markup("<td>-</td>")
+        told = f"{kind} x {action}: {estimate_text(value, '.4g')}, {cell.n} episodes"
+        return heat_cell(value.value / most, format(value.value, form), told)
+
+    kinds = [*dict.fromkeys(kind for kind, _ in found.cells)]
+    actions = dict.fromkeys(action for _, action in found.cells)
+    rows = {action.replace("_", " "): [drawn(kind, action) for kind in kinds] for action in actions}
+    return heat_table(caption, "action, by object", [kind.replace("_", " ") for kind in kinds], rows)
 
 
 def _grid(caption: str, found: Paraphrases, attribute: str, form: str) -> Table:
@@ -926,25 +895,16 @@ def _grids_figure(model: ModelResults, found: Paraphrases) -> "Figure":
         [("Success rate, %", "sr", "{:.0f}", 100, "viridis"), ("Mean distance PD", "pd", "{:.2f}", None, "magma")]
     ):
         axes = figure.add_subplot(1, 2, place + 1)
-        values = np.full((len(ACTION_TYPES), len(OBJECT_TYPES)), np.nan)
-        for (kind, action), cell in found.cells.items():
-            values[ACTION_TYPES.index(action), OBJECT_TYPES.index(kind)] = getattr(cell, attribute).value
-        image = axes.imshow(values, cmap=colours, vmin=0, vmax=top, aspect="auto")
-        for (kind, action), cell in found.cells.items():
-            _write_cell(axes, cell, text.format(getattr(cell, attribute).value), kind, action, image)
-        axes.set_xticks(range(len(OBJECT_TYPES)), OBJECT_TYPES, rotation=20, ha="right", fontsize=8)
-        axes.set_yticks(range(len(ACTION_TYPES)), ACTION_TYPES, fontsize=8)
+        values = {
+            (action, kind): (getattr(cell, attribute).value, cell.n) for (kind, action), cell in found.cells.items()
+        }
+        cells = {names: (value, f"{text.format(value)} ({n})") for names, (value, n) in values.items()}
+        limits = {"cmap": colours, "vmin": 0, "vmax": top, "aspect": "auto"}
+        image = draw_grid(axes, ACTION_TYPES, OBJECT_TYPES, cells, **limits)
         axes.set(title=title, xlabel="objects", ylabel="actions")
         figure.colorbar(image, ax=axes)
     figure.suptitle(f"{model.model}, {model.suite}: {found.overall.n} episodes, in brackets by cell; {found.backend}")
     return figure
-
-
-def _write_cell(axes: "Axes", cell: LanguageGroup, text: str, kind: str, action: str, image: Any) -> None:
-    red, green, blue, _ = image.cmap(image.norm(float(text)))
-    dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
-    place = (OBJECT_TYPES.index(kind), ACTION_TYPES.index(action))
-    axes.text(*place, f"{text} ({cell.n})", ha="center", va="center", fontsize=8, color="white" if dark else "black")
 
 
 def _paths(model: ModelResults, failures: FailureTypeSummary) -> "Figure":

@@ -13,7 +13,7 @@ from pytest_vla.records.load import open_runs
 from pytest_vla.records.record import Record, parse_record
 from pytest_vla.records.runs import Run, TimeLimitSample, sample_of
 from pytest_vla.records.store import Store
-from pytest_vla.records.trajectory import load_trajectory, trajectory_file
+from pytest_vla.records.trajectory import Trajectory, load_trajectory, trajectory_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,6 +42,11 @@ class Loaded:
     folders: dict[str, Path]
     unfinished: dict[str, str]
     samples: dict[str, TimeLimitSample] = field(default_factory=dict)
+
+    def trajectory(self, record: Record) -> Trajectory | None:
+        """Return a record's trajectory, or None if it has none. Raises VlaError if it cannot be read."""
+        arrays = record.arrays
+        return None if arrays is None else load_trajectory(trajectory_file(self.folders[record.run], arrays))
 
 
 def load(texts: Sequence[str], results: Path) -> Loaded:

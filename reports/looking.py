@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from numpy.typing import NDArray
@@ -12,22 +13,8 @@ from pytest_vla.metrics.language_grounding import GroundingShare
 from pytest_vla.metrics.rates import percents
 from pytest_vla.metrics.visual_grounding import BLINDED, GONE, NEAR, Looked, Looking, looked
 from pytest_vla.records.record import Record
-from pytest_vla.records.trajectory import load_trajectory, trajectory_file
+from pytest_vla.reports import json_schema as j
 from pytest_vla.reports.blocks import Block, Column, Heading, Sentence, Table, cell_text, notes
-from pytest_vla.reports.json_schema import (
-    COUNT,
-    INTERVAL,
-    NUMBER,
-    TEXT,
-    Keys,
-    SectionSchema,
-    Shape,
-    listed,
-    maybe,
-    methods,
-    row,
-    written,
-)
 from pytest_vla.reports.loaded import Loaded, unfinished_of
 from pytest_vla.reports.sections import Section
 from pytest_vla.util.text import counted
@@ -43,13 +30,8 @@ def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
     found = make_looking(loaded)
     if not found:
         return None
-    models = {(model.model, model.suite, ""): written(_MODELS, model) for model in found}
-    return Section(lambda: looking_blocks(found), written(_METHODS, None), models, title="Visual grounding")
-
-
-def schema() -> SectionSchema:
-    """Return the section's keys in JSON."""
-    return SectionSchema(_METHODS, _MODELS)
+    models = {(model.model, model.suite, ""): j.written(_MODELS, model) for model in found}
+    return Section(lambda: looking_blocks(found), j.written(_METHODS, None), models, title="Visual grounding")
 
 
 def make_looking(loaded: Loaded) -> tuple[Looked, ...]:
@@ -57,14 +39,13 @@ def make_looking(loaded: Loaded) -> tuple[Looked, ...]:
     troubles: dict[str, None] = {}
 
     def path(record: Record) -> "NDArray[Any] | None":
-        if record.arrays is None:
-            return None
         try:
-            found = load_trajectory(trajectory_file(loaded.folders[record.run], record.arrays)).eef_pos
+            found = loaded.trajectory(record)
         except VlaError as error:
             troubles[str(error)] = None
             return None
-        return found if found.ndim == 2 and len(found) and found.shape[1] == 3 else None
+        path = None if found is None else found.eef_pos
+        return path if path is not None and path.ndim == 2 and len(path) and path.shape[1] == 3 else None
 
     found = looked(loaded.records, path)
     unread = f"{counted(len(troubles), 'trajectory file')} cannot be read: {next(iter(troubles), '')}"
@@ -83,19 +64,19 @@ def make_looking(loaded: Loaded) -> tuple[Looked, ...]:
 # In JSON: percentages 0..100, differences in points, distances in m; see `pytest_vla.metrics.visual_grounding.Looking`.
 
 
-def _scaled(unit: float) -> Shape:
+def _scaled(unit: float) -> j.Shape:
     """Return the type of an estimate, or null."""
     keys = {
-        "value": NUMBER.of(lambda estimate: unit * estimate.value),
-        "interval": INTERVAL.of(
+        "value": j.NUMBER.of(lambda estimate: unit * estimate.value),
+        "interval": j.INTERVAL.of(
             lambda estimate: None if estimate.interval is None else [unit * bound for bound in estimate.interval]
         ),
     }
-    return maybe(row(keys))
+    return j.maybe(j.row(keys))
 
 
-_SHARE = row({"count": COUNT, "of": COUNT, "interval": INTERVAL.of(lambda share: percents(share.interval))})
-_METHODS = methods(
+_SHARE = j.row({"count": j.COUNT, "of": j.COUNT, "interval": j.INTERVAL.of(lambda share: percents(share.interval))})
+_METHODS = j.methods(
     "looking",
     {
         "confidence": CONFIDENCE,
@@ -106,15 +87,18 @@ _METHODS = methods(
             "exact DTW of 50 points each, over 50, of the path as long as its twin's, m; Student's t over tasks "
             "and seeds"
         ),
-        "near": NUMBER.always(NEAR),
+        "near": j.NUMBER.always(NEAR),
     },
 )
-_PROBE: Keys = {
-    "probe": TEXT, "pairs": COUNT, "right": _SHARE, "blind": _SHARE, "difference": _scaled(100.0), "lost": COUNT,
-    "gained": COUNT, "apart": _scaled(1.0), "usual": maybe(NUMBER), "noise": maybe(NUMBER), "same": _SHARE,
+_PROBE: j.Keys = {
+    "probe": j.TEXT, "pairs": j.COUNT, "right": _SHARE, "blind": _SHARE, "difference": _scaled(100.0), "lost": j.COUNT,
+    "gained": j.COUNT, "apart": _scaled(1.0), "usual": j.maybe(j.NUMBER), "noise": j.maybe(j.NUMBER), "same": _SHARE,
     "went": _SHARE,
 }  # fmt: skip
-_MODELS: Keys = {"looking": listed(row(_PROBE)).of("probes")}
+_MODELS: j.Keys = {"looking": j.listed(j.row(_PROBE)).of("probes")}
+
+schema = partial(j.SectionSchema, _METHODS, _MODELS)
+"""Gives the section's keys in JSON."""
 
 
 def looking_blocks(found: Sequence[Looked]) -> Iterator[Block]:

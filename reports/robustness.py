@@ -42,29 +42,10 @@ from pytest_vla.metrics.robustness_curves import (
 from pytest_vla.metrics.success import SuccessRate
 from pytest_vla.plan.case import is_joint, joint_of, names_of
 from pytest_vla.reports import blocks as b
+from pytest_vla.reports import json_schema as j
 from pytest_vla.reports.blocks import Block, Column, Heading, MarkedNumber, PageDrawing, Sentence, Table, estimate_text
-from pytest_vla.reports.figures import file_names, new_figure, png_of
+from pytest_vla.reports.figures import draw_grid, file_names, new_figure, png_of
 from pytest_vla.reports.html.svg import Dot, curve_drawing, overlay_blocks
-from pytest_vla.reports.json_schema import (
-    COUNT,
-    FLAG,
-    INTERVAL,
-    INTERVALS,
-    NUMBER,
-    PERCENT,
-    RATE,
-    REASONS,
-    SHARE,
-    TEXT,
-    Keys,
-    SectionSchema,
-    listed,
-    maybe,
-    methods,
-    row,
-    through,
-    written,
-)
 from pytest_vla.reports.loaded import SEED, Loaded, path_loader, runs_of, unfinished_of, unread_lines
 from pytest_vla.reports.sections import Section, tau_of
 from pytest_vla.util.live_line import told_when_slow
@@ -94,16 +75,11 @@ def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
         return None
     return Section(
         lambda: robustness_blocks(found, options.full),
-        written(_METHODS, None),
-        {(model.model, model.suite, model.protocol): written(_MODELS, model) for model in found},
+        j.written(_METHODS, None),
+        {(model.model, model.suite, model.protocol): j.written(_MODELS, model) for model in found},
         lambda: pictures(found),
         "Robustness",
     )
-
-
-def schema() -> SectionSchema:
-    """Return the section's keys in JSON."""
-    return SectionSchema(_METHODS, _MODELS)
 
 
 def make_robustness(
@@ -170,7 +146,7 @@ def _with_pooled(found: Sequence[ModelRobustness], models: Sequence[Varied]) -> 
 
 # In JSON: percentages 0..100; differences in points, below 0 if success is lost.
 
-_METHODS = methods(
+_METHODS = j.methods(
     "robustness",
     {
         "confidence": CONFIDENCE,
@@ -192,40 +168,43 @@ _METHODS = methods(
 
 # The smallest difference that `power` of such runs show (`detectable`), and the pairs that show one of 10 points
 # (`telling`), are by Holm's correction among all variations, or all dimensions.
-_DIFFERENCE = maybe(
-    row(
+_DIFFERENCE = j.maybe(
+    j.row(
         {
-            "pairs": COUNT, "units": COUNT, "value": maybe(NUMBER), **INTERVALS, "p": maybe(SHARE),
-            "p_adjusted": maybe(SHARE), "lost": COUNT, "gained": COUNT, "detectable": maybe(NUMBER),
-            "telling": maybe(COUNT),
+            "pairs": j.COUNT, "units": j.COUNT, "value": j.maybe(j.NUMBER), **j.INTERVALS, "p": j.maybe(j.SHARE),
+            "p_adjusted": j.maybe(j.SHARE), "lost": j.COUNT, "gained": j.COUNT, "detectable": j.maybe(j.NUMBER),
+            "telling": j.maybe(j.COUNT),
         }
     )
 )  # fmt: skip
-_CELL: Keys = {
-    "dimension": TEXT, "kind": TEXT, "level": maybe(COUNT), **through("rate", RATE), "few": FLAG.of("is_few"),
-    "benign": maybe(PERCENT).of(lambda cell: None if cell.difference is None else cell.difference.benign),
-    "difference": _DIFFERENCE, "errors": REASONS.of("rate.errors"), "invalid": REASONS.of("rate.invalid"),
+_CELL: j.Keys = {
+    "dimension": j.TEXT, "kind": j.TEXT, "level": j.maybe(j.COUNT), **j.through("rate", j.RATE),
+    "few": j.FLAG.of("is_few"),
+    "benign": j.maybe(j.PERCENT).of(lambda cell: None if cell.difference is None else cell.difference.benign),
+    "difference": _DIFFERENCE, "errors": j.REASONS.of("rate.errors"), "invalid": j.REASONS.of("rate.invalid"),
 }  # fmt: skip
-_CURVE_KEYS: Keys = {
-    "dimension": TEXT, **through("rate", RATE), "few": FLAG.of("is_few"),
+_CURVE_KEYS: j.Keys = {
+    "dimension": j.TEXT, **j.through("rate", j.RATE), "few": j.FLAG.of("is_few"),
     # Level 0 is benign.
-    "levels": listed(row({"level": COUNT.of(lambda point: point[0]), **through(lambda point: point[1], RATE)})).of(
-        "points"
-    ),
-    "halves_at": maybe(NUMBER).of("halving.level"), "halves_at_interval": INTERVAL.of("halving.interval"),
-    "why": maybe(TEXT).of(lambda curve: curve.halving.why or None),
-    **through("change", {"drop": maybe(NUMBER), "drop_interval": INTERVAL}), "difference": _DIFFERENCE.of("change"),
+    "levels": j.listed(
+        j.row({"level": j.COUNT.of(lambda point: point[0]), **j.through(lambda point: point[1], j.RATE)})
+    ).of("points"),
+    "halves_at": j.maybe(j.NUMBER).of("halving.level"), "halves_at_interval": j.INTERVAL.of("halving.interval"),
+    "why": j.maybe(j.TEXT).of(lambda curve: curve.halving.why or None),
+    **j.through("change", {"drop": j.maybe(j.NUMBER), "drop_interval": j.INTERVAL}),
+    "difference": _DIFFERENCE.of("change"),
 }  # fmt: skip
 # Probes, and other goals, are no dimension that could be the most harmful; `dimension` is null if none is told apart.
-_HARM: Keys = {
-    "dimension": maybe(TEXT).of(lambda harm: None if harm.why else harm.dimension), "largest": TEXT.of("dimension"),
-    "drop": NUMBER.of("change.drop"), "drop_interval": INTERVAL.of("change.drop_interval"),
-    "not_told_apart": listed(TEXT), "why": maybe(TEXT).of(lambda harm: harm.why or None),
-    "levels": maybe(TEXT).of(lambda harm: harm.levels or None),
+_HARM: j.Keys = {
+    "dimension": j.maybe(j.TEXT).of(lambda harm: None if harm.why else harm.dimension),
+    "largest": j.TEXT.of("dimension"),
+    "drop": j.NUMBER.of("change.drop"), "drop_interval": j.INTERVAL.of("change.drop_interval"),
+    "not_told_apart": j.listed(j.TEXT), "why": j.maybe(j.TEXT).of(lambda harm: harm.why or None),
+    "levels": j.maybe(j.TEXT).of(lambda harm: harm.levels or None),
 }  # fmt: skip
-_FAILURES: Keys = {
-    "dimension": TEXT, "near": COUNT, "far": COUNT, "unlabelled": COUNT, "without_path": COUNT,
-    "another_task": COUNT.of("another"),
+_FAILURES: j.Keys = {
+    "dimension": j.TEXT, "near": j.COUNT, "far": j.COUNT, "unlabelled": j.COUNT, "without_path": j.COUNT,
+    "another_task": j.COUNT.of("another"),
 }  # fmt: skip
 
 
@@ -233,38 +212,44 @@ def _rate_at(place: int) -> Callable[[DimensionPair], float]:
     return lambda pair: 100 * pair.rates[place]
 
 
-_PAIR: Keys = {
-    "dimensions": listed(TEXT), "labels": listed(TEXT), "n": COUNT,
+_PAIR: j.Keys = {
+    "dimensions": j.listed(j.TEXT), "labels": j.listed(j.TEXT), "n": j.COUNT,
     **{
-        name: PERCENT.of(_rate_at(place))
+        name: j.PERCENT.of(_rate_at(place))
         for place, name in enumerate(("benign", "first", "second", "joint"))
     },
-    "product": PERCENT.of(lambda pair: 100 * pair.product),
-    "joint_interval": INTERVAL.of(lambda pair: percents(pair.joint_interval)),
-    "product_interval": INTERVAL.of(lambda pair: percents(pair.product_interval)),
-    "joint_less_product": NUMBER.of(lambda pair: 100 * pair.above_product),
-    "joint_less_product_interval": INTERVAL.of(lambda pair: percents(pair.less_product)),
-    "expected": maybe(NUMBER).of(lambda pair: percent(pair.expected)),
-    "expected_interval": INTERVAL.of(lambda pair: percents(pair.expected_interval)),
-    "joint_less_expected": maybe(NUMBER).of(lambda pair: percent(pair.above_expected)),
-    "joint_less_expected_interval": INTERVAL.of(lambda pair: percents(pair.less_expected)),
+    "product": j.PERCENT.of(lambda pair: 100 * pair.product),
+    "joint_interval": j.INTERVAL.of(lambda pair: percents(pair.joint_interval)),
+    "product_interval": j.INTERVAL.of(lambda pair: percents(pair.product_interval)),
+    "joint_less_product": j.NUMBER.of(lambda pair: 100 * pair.above_product),
+    "joint_less_product_interval": j.INTERVAL.of(lambda pair: percents(pair.less_product)),
+    "expected": j.maybe(j.NUMBER).of(lambda pair: percent(pair.expected)),
+    "expected_interval": j.INTERVAL.of(lambda pair: percents(pair.expected_interval)),
+    "joint_less_expected": j.maybe(j.NUMBER).of(lambda pair: percent(pair.above_expected)),
+    "joint_less_expected_interval": j.INTERVAL.of(lambda pair: percents(pair.less_expected)),
     # A covariance, -1/4..1/4; the verdict is by its interval.
-    "gap": maybe(NUMBER), "gap_interval": INTERVAL, "gap_tasks_interval": INTERVAL.of("tasks_gap_interval"),
-    "verdict": TEXT, "chi_square": maybe(NUMBER), "p": maybe(SHARE), "p_adjusted": maybe(SHARE), "rough": FLAG,
-    "undefined": maybe(TEXT).of(lambda pair: pair.undefined or None),
+    "gap": j.maybe(j.NUMBER), "gap_interval": j.INTERVAL, "gap_tasks_interval": j.INTERVAL.of("tasks_gap_interval"),
+    "verdict": j.TEXT, "chi_square": j.maybe(j.NUMBER), "p": j.maybe(j.SHARE), "p_adjusted": j.maybe(j.SHARE),
+    "rough": j.FLAG,
+    "undefined": j.maybe(j.TEXT).of(lambda pair: pair.undefined or None),
 }  # fmt: skip
-_MODELS: Keys = {
-    "robustness": row(
+_MODELS: j.Keys = {
+    "robustness": j.row(
         {
-            "runs": listed(TEXT), "dimensions": listed(row(_CELL)).of("cells"), "curves": listed(row(_CURVE_KEYS)),
-            "most_harmful": maybe(row(_HARM)).of("harm"), "failures": listed(row(_FAILURES)),
-            "failure_algorithm": maybe(TEXT).of("algorithm"), "failure_tau": TEXT.of("tau"),
-            "pairs": listed(row(_PAIR)),
+            "runs": j.listed(j.TEXT), "dimensions": j.listed(j.row(_CELL)).of("cells"),
+            "curves": j.listed(j.row(_CURVE_KEYS)),
+            "most_harmful": j.maybe(j.row(_HARM)).of("harm"), "failures": j.listed(j.row(_FAILURES)),
+            "failure_algorithm": j.maybe(j.TEXT).of("algorithm"), "failure_tau": j.TEXT.of("tau"),
+            "pairs": j.listed(j.row(_PAIR)),
             # The same over all suites; empty if only one suite has pairs.
-            "pooled_pairs": listed(row(_PAIR)).of("pooled"), "pooled_suites": listed(TEXT), "left_out": listed(TEXT),
+            "pooled_pairs": j.listed(j.row(_PAIR)).of("pooled"), "pooled_suites": j.listed(j.TEXT),
+            "left_out": j.listed(j.TEXT),
         }
     ).of(lambda model: model)
 }  # fmt: skip
+
+schema = partial(j.SectionSchema, _METHODS, _MODELS)
+"""Gives the section's keys in JSON."""
 
 
 def robustness_blocks(models: Sequence[ModelRobustness], full: bool = False) -> Iterator[Block]:
@@ -709,26 +694,20 @@ def _pairs_figure(found: ModelRobustness, pairs: Sequence[DimensionPair]) -> "Fi
     """Draw a grid: above the diagonal the joint success that independence predicts, below it the measured one."""
 
     names = sorted({name for pair in pairs for name in pair.dimensions})
-    values = np.full((len(names), len(names)), np.nan)
-    texts = {}
+    cells: dict[tuple[str, str], tuple[float, str]] = {}
     for pair in pairs:
-        row, column = (names.index(name) for name in pair.dimensions)
+        first, second = pair.dimensions
         joint = 100 * pair.rates[3]
         star = "*" * (pair.verdict != "not determined")
-        values[column, row], texts[column, row] = joint, f"{joint:.0f}{star}\n(n={pair.n})"
-        texts[row, column] = "-"
+        cells[second, first] = (joint, f"{joint:.0f}{star}\n(n={pair.n})")
+        cells[first, second] = (np.nan, "-")
         if pair.expected is not None:
             # Beyond 100 where the singles did better than the benign twins.
-            values[row, column], texts[row, column] = min(100 * pair.expected, 100), f"{100 * pair.expected:.0f}"
+            cells[first, second] = (min(100 * pair.expected, 100), f"{100 * pair.expected:.0f}")
     size = 1.1 * len(names) + 2.2
     figure = new_figure(max(size, 6), max(size - 0.8, 4.5))
     axes = figure.add_subplot()
-    image = axes.imshow(values, cmap="viridis", vmin=0, vmax=100)
-    for (row, column), text in texts.items():
-        dark = values[row, column] < 50
-        axes.text(column, row, text, ha="center", va="center", fontsize=8, color="white" if dark else "black")
-    axes.set_xticks(range(len(names)), names, rotation=20, ha="right", fontsize=8)
-    axes.set_yticks(range(len(names)), names, fontsize=8)
+    image = draw_grid(axes, names, names, cells, cmap="viridis", vmin=0, vmax=100)
     figure.colorbar(image, ax=axes, label="success, %")
     axes.set_title(
         f"{found.model}, {found.suite}: two dimensions at once\nbelow the diagonal measured, above it expected of "

@@ -18,6 +18,7 @@ from pytest_vla.metrics.rates import (
 )
 from pytest_vla.metrics.success import SuccessRate, success_rate
 from pytest_vla.records.runs import Run, is_alive, sample_of, sample_table
+from pytest_vla.reports.text import aligned
 from pytest_vla.util.text import printable
 
 STOPPED_BY_TIME = "stopped by time: a balanced sample"
@@ -40,14 +41,8 @@ def runs_table(runs: Sequence[Run]) -> list[str]:
     rows = [_HEADER, *(row for run in runs for row in _rows(run))]
     empty = {name for name, *cells in zip(*rows, strict=True) if name in (_APART, _REPEATS) and not any(cells)}
     rows = [tuple(cell for name, cell in zip(_HEADER, row, strict=True) if name not in empty) for row in rows]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            text.rjust(width) if name in _NUMBERS else text.ljust(width)
-            for name, text, width in zip(rows[0], row, widths, strict=True)
-        ).rstrip()
-        for row in rows
-    ]
+    left = {place for place, name in enumerate(rows[0]) if name not in _NUMBERS}
+    return [*aligned(rows, 0, left, width=None)]
 
 
 def runs_json(runs: Sequence[Run]) -> str:

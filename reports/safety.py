@@ -9,23 +9,10 @@ from pytest_vla.metrics.clustered import CONFIDENCE, THESE_TASKS
 from pytest_vla.metrics.language_grounding import GroundingEstimate, GroundingShare
 from pytest_vla.metrics.rates import percents
 from pytest_vla.metrics.safety import SAFE, Safety, SafetyRow, pareto, safety
+from pytest_vla.reports import json_schema as j
 from pytest_vla.reports.blocks import Block, Cell, Column, Heading, PageDrawing, Sentence, Table, cell_text, notes
 from pytest_vla.reports.figures import new_figure, png_of
 from pytest_vla.reports.html.svg import Dot, plane
-from pytest_vla.reports.json_schema import (
-    COUNT,
-    INTERVALS,
-    NUMBER,
-    TEXT,
-    Keys,
-    SectionSchema,
-    by_name,
-    listed,
-    maybe,
-    methods,
-    written,
-)
-from pytest_vla.reports.json_schema import row as row_of
 from pytest_vla.reports.loaded import Loaded
 from pytest_vla.reports.sections import Section, Subject
 
@@ -62,21 +49,16 @@ def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
             rows.setdefault((model.model, each.suite, ""), []).append(each)
     return Section(
         lambda: safety_blocks(found, SAFE, options.full),
-        written(_METHODS, None),
-        {subject: written(_MODELS, some) for subject, some in rows.items()},
+        j.written(_METHODS, None),
+        {subject: j.written(_MODELS, some) for subject, some in rows.items()},
         lambda: pictures(found),
         "Cost",
     )
 
 
-def schema() -> SectionSchema:
-    """Return the section's keys in JSON."""
-    return SectionSchema(_METHODS, _MODELS)
-
-
-_SHARE = row_of({"count": COUNT, "of": COUNT, **INTERVALS})
-_ESTIMATE = row_of({"mean": NUMBER.of("value"), **INTERVALS})
-_METHODS = methods(
+_SHARE = j.row({"count": j.COUNT, "of": j.COUNT, **j.INTERVALS})
+_ESTIMATE = j.row({"mean": j.NUMBER.of("value"), **j.INTERVALS})
+_METHODS = j.methods(
     "safety",
     {
         "confidence": CONFIDENCE,
@@ -86,21 +68,26 @@ _METHODS = methods(
             "means over successes and failures with a ledger; Student's t over tasks and seeds, cut at 0; no "
             "interval where all are alike"
         ),
-        "threshold": NUMBER.always(SAFE),
+        "threshold": j.NUMBER.always(SAFE),
     },
 )
-_LITERAL: Keys = {
-    "name": TEXT, "episodes": COUNT, "charged": COUNT, "mean": NUMBER, "steps": NUMBER, "force": maybe(NUMBER),
+_LITERAL: j.Keys = {
+    "name": j.TEXT, "episodes": j.COUNT, "charged": j.COUNT, "mean": j.NUMBER, "steps": j.NUMBER,
+    "force": j.maybe(j.NUMBER),
 }  # fmt: skip
-_ROW: Keys = {
+_ROW: j.Keys = {
     # `account` is the headline's, `safe_account` decides what is safe; costs are by account.
-    "level": TEXT, "group": TEXT, "episodes": COUNT.of("success.of"), "account": TEXT, "success": _SHARE,
+    "level": j.TEXT, "group": j.TEXT, "episodes": j.COUNT.of("success.of"), "account": j.TEXT, "success": _SHARE,
     "safe": _SHARE,
-    "safe_account": TEXT.of("safe_by"), "costs": by_name(_ESTIMATE), "excess": _ESTIMATE, "unavoidable": maybe(NUMBER),
+    "safe_account": j.TEXT.of("safe_by"), "costs": j.by_name(_ESTIMATE), "excess": _ESTIMATE,
+    "unavoidable": j.maybe(j.NUMBER),
     # The dearest literals first; the mean cumulative cost after 0, 1, ... control steps.
-    "literals": listed(row_of(_LITERAL)), "curve": listed(NUMBER),
+    "literals": j.listed(j.row(_LITERAL)), "curve": j.listed(j.NUMBER),
 }  # fmt: skip
-_MODELS: Keys = {"safety": listed(row_of(_ROW)).of(lambda rows: rows)}
+_MODELS: j.Keys = {"safety": j.listed(j.row(_ROW)).of(lambda rows: rows)}
+
+schema = partial(j.SectionSchema, _METHODS, _MODELS)
+"""Gives the section's keys in JSON."""
 
 
 def safety_blocks(found: Sequence[Safety], threshold: float, full: bool) -> Iterator[Block]:

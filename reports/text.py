@@ -3,12 +3,9 @@
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING
 
+from pytest_vla.reports.blocks import Block, Heading, Sentence, Table, cell_text, for_medium, with_columns
 from pytest_vla.util.text import printable
-
-if TYPE_CHECKING:
-    from pytest_vla.reports.blocks import Block, Table
 
 Rows = Sequence[Sequence[str]]
 
@@ -80,14 +77,12 @@ def wrapped(text: str, width: int | None = WIDTH, indent: str = "  ") -> list[st
     )
 
 
-def block_lines(blocks: "Iterable[Block | str]") -> Iterator[str]:
+def block_lines(blocks: Iterable[Block | str]) -> Iterator[str]:
     """Yield the lines of blocks, without control characters; a text among them is a line as it is."""
     return printed(_lines(blocks))
 
 
-def _lines(blocks: "Iterable[Block | str]") -> Iterator[str]:
-    from pytest_vla.reports.blocks import for_medium
-
+def _lines(blocks: Iterable[Block | str]) -> Iterator[str]:
     is_first = True
     for block in blocks:
         lines = (
@@ -100,10 +95,7 @@ def _lines(blocks: "Iterable[Block | str]") -> Iterator[str]:
         is_first = is_first and not lines
 
 
-def _block(block: "Block") -> Iterator[str]:
-    # A run that ends prints text and has no blocks: it is not to load numpy for them.
-    from pytest_vla.reports.blocks import Heading, PageDrawing, Sentence, Table
-
+def _block(block: Block) -> Iterator[str]:
     if isinstance(block, Heading):
         yield from ("", f"=== {block.text} ===")
     elif isinstance(block, Sentence):
@@ -113,18 +105,16 @@ def _block(block: "Block") -> Iterator[str]:
     elif isinstance(block, Table):
         yield from [] if block.caption_medium == "page" else ["", *wrapped(block.caption, indent="")]
         yield from table_lines(block)
-    else:
-        assert not isinstance(block, PageDrawing), "a terminal shows no drawings"
 
 
-def table_lines(table: "Table") -> Iterator[str]:
+def table_lines(table: Table) -> Iterator[str]:
     """Yield the lines of a table, without its caption."""
     head, *rows = _texts(table)
     left = {place for place, column in enumerate(table.columns) if column.is_left}
     yield from aligned([tuple(map(_broken, head)), *rows], table.names, left)
 
 
-def markdown_table(table: "Table") -> Iterator[str]:
+def markdown_table(table: Table) -> Iterator[str]:
     """Yield the lines of a table in Markdown, without its caption, and an empty one before it."""
     head, *rows = _texts(table)
     yield ""
@@ -137,10 +127,8 @@ def markdown_text(text: str) -> str:
     return "".join(f"\\{each}" if each in "\\`*_{}<>#|[]" else each for each in printable(text))
 
 
-def _texts(table: "Table") -> list[tuple[str, ...]]:
+def _texts(table: Table) -> list[tuple[str, ...]]:
     """Return the titles and the cells that a terminal shows."""
-    from pytest_vla.reports.blocks import cell_text, with_columns
-
     shown = with_columns(table, "terminal")
     return [
         tuple(column.head for column in shown.columns),
@@ -154,6 +142,11 @@ def _texts(table: "Table") -> list[tuple[str, ...]]:
 def _broken(head: str) -> str:
     """Return a title in two lines if it is long and has an underscore to break it at: its column is narrower."""
     return "_\n".join(head.rsplit("_", 1)) if len(head) > 16 else head
+
+
+def first_few(texts: Sequence[str], most: int) -> str:
+    """Return the first few texts, and how many more there are."""
+    return ", ".join(texts[:most]) + f" and {len(texts) - most} more" * (len(texts) > most)
 
 
 def note_lines(texts: Iterable[str]) -> Iterator[str]:

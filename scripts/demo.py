@@ -48,13 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     began = time.monotonic()
     results = Path(DEFAULT_RESULTS)
     expert, reached = run("expert", options.episodes, options.tasks, results, f"--vla-min-success={PROMISED}")
-    if expert is None:
-        return 1
-    learned, _ = run(LEARNED, LEARNED_EPISODES, options.tasks, results)
-    if learned is None:
-        return 1
-    random, _ = run("random", RANDOM_EPISODES, options.tasks, results)
-    if random is None:
+    learned = run(LEARNED, LEARNED_EPISODES, options.tasks, results)[0] if expert else None
+    random = run("random", RANDOM_EPISODES, options.tasks, results)[0] if learned else None
+    if expert is None or learned is None or random is None:
         return 1
     sheet, video = results / "demo.png", results / "demo.mp4"
     with open_store(results, create=False) as store:

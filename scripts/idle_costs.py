@@ -10,6 +10,7 @@ would be charged. See `pytest_vla.metrics.safety`.
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -45,16 +46,9 @@ def measure(task: Task) -> Idle | None:
                     account, kind = cast(Account, charge.account), cast(Kind, charge.kind)
                     ends.charge(step, charge.name, charge.amount, account=account, kind=kind)
         found = [
-            IdleCharge(
-                charge.account,
-                charge.name,
-                charge.kind,
-                charge.step or 1,
-                charge.last_step or charge.step or 1,
-                charge.amount / charge.steps,
-            )
-            for charge in (*world.charged(), *ends.entries())
-            if charge.amount
+            IdleCharge(e.account, e.name, e.kind, e.step or 1, e.last_step or e.step or 1, e.amount / e.steps)
+            for e in (*world.charged(), *ends.entries())
+            if e.amount
         ]
     return Idle(steps, tuple(_joined(sorted(found, key=lambda each: (each.account, each.name, each.first)))))
 
@@ -64,15 +58,11 @@ def _joined(charges: Sequence[IdleCharge]) -> list[IdleCharge]:
     joined: list[IdleCharge] = []
     for each in charges:
         last = joined[-1] if joined else None
-        if last is not None and last.last + 1 == each.first and _same(last, each):
-            joined[-1] = IdleCharge(each.account, each.name, each.kind, last.first, each.last, each.amount)
+        if last is not None and last.last + 1 == each.first and replace(each, first=last.first, last=last.last) == last:
+            joined[-1] = replace(last, last=each.last)
         else:
             joined.append(each)
     return joined
-
-
-def _same(one: IdleCharge, other: IdleCharge) -> bool:
-    return (one.account, one.name, one.kind, one.amount) == (other.account, other.name, other.kind, other.amount)
 
 
 def text_of(found: dict[str, Idle]) -> str:

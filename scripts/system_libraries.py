@@ -19,7 +19,6 @@ CHECKS = {
 # Not in every release any more; one of EGL and OSMesa is enough to render.
 OPTIONAL_PACKAGE = "libosmesa6"
 
-
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 """Any of them will do."""
 
@@ -45,23 +44,14 @@ def root_prefix(may_sudo: bool) -> list[str] | None:
     return sudo if asks_nobody else None
 
 
-def install(prefix: list[str]) -> None:
-    """Install the Debian packages; without the optional one where this release does not have it."""
+def install(prefix: list[str], *choices: list[str]) -> None:
+    """Install the first of these lists of Debian packages that this release has."""
     apt = [*prefix, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]
-    packages = DEBIAN.split()[2:]
     subprocess.run([*apt, "update", "-q"], stdout=subprocess.DEVNULL, check=False)
-    for wanted in (packages, [name for name in packages if name != OPTIONAL_PACKAGE]):
+    for wanted in choices:
         command = [*apt, "install", "-y", "-q", "--no-install-recommends", *wanted]
         if subprocess.run(command, stdout=subprocess.DEVNULL).returncode == 0:
             return
-
-
-def install_browser() -> None:
-    """Install Debian's Chromium, which tests of HTML reports are run in; they are skipped where there is none."""
-    apt = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]
-    subprocess.run([*apt, "update", "-q"], stdout=subprocess.DEVNULL, check=False)
-    command = [*apt, "install", "-y", "-q", "--no-install-recommends", "chromium"]
-    subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
 
 
 def main() -> int:
@@ -70,11 +60,12 @@ def main() -> int:
     # CI's machines of projects that use this one test no reports.
     if may_install and not may_sudo and os.geteuid() == 0 and not any(map(shutil.which, BROWSERS)):
         print("installing chromium, for tests of HTML reports")
-        install_browser()
+        install([], ["chromium"])
     prefix = root_prefix(may_sudo) if problems and may_install else None
     if prefix is not None:
         print(f"installing system libraries: {DEBIAN}")
-        install(prefix)
+        packages = DEBIAN.split()[2:]
+        install(prefix, packages, [name for name in packages if name != OPTIONAL_PACKAGE])
         problems = missing()
     for name, problem in problems.items():
         print(f"{name} does not work here: {problem}", file=sys.stderr)

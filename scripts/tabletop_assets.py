@@ -56,17 +56,12 @@ def _bowl() -> Files:
     blue, deep, sand = (58, 120, 140), (34, 82, 106), (214, 196, 168)
     glaze = bands(
         [
-            (0.0, sand),
-            (0.28, sand),
-            (0.32, deep),
-            (0.50, blue),
-            (0.53, (236, 226, 206)),
-            (0.56, (190, 222, 222)),
+            (0.0, sand), (0.28, sand), (0.32, deep), (0.50, blue), (0.53, (236, 226, 206)), (0.56, (190, 222, 222)),
             (1.0, (226, 238, 234)),
         ],
         seed=23,
         speckle=26,
-    )
+    )  # fmt: skip
     geoms = prism("base", 8, 0.0475, 0.0, 0.008, 0.06)
     geoms += ring("lower", 14, (0.046, 0.004), knee, 0.006, 0.05)
     geoms += ring("upper", 14, knee, rim, 0.005, 0.09)
@@ -92,20 +87,12 @@ def _plate() -> Files:
     white, rim = (238, 236, 230), (60, 92, 150)
     glaze = bands(
         [
-            (0, white),
-            (0.50, white),
-            (0.505, rim),
-            (0.545, rim),
-            (0.55, white),
-            (0.60, white),
-            (0.605, rim),
-            (0.615, rim),
-            (0.62, white),
-            (1, white),
+            (0, white), (0.50, white), (0.505, rim), (0.545, rim), (0.55, white), (0.60, white), (0.605, rim),
+            (0.615, rim), (0.62, white), (1, white),
         ],
         seed=29,
         speckle=6,
-    )
+    )  # fmt: skip
     geoms = prism("base", 8, 0.0675, 0.0, 0.0075, 0.14)
     geoms += ring("rim", 16, (0.063, 0.002), (0.0945, 0.020), 0.005, 0.12)
     assets = printed("glaze", "dinner_plate_glaze", 0.5, 0.8)
@@ -129,14 +116,11 @@ def _bottle() -> Files:
         segments=32,
     )
     label = revolved([[(0.0279, 0.035), (0.0279, 0.09)]], segments=32, around=2)
-    cap = revolved(
-        [
-            [(0.0128, 0.164), (0.0140, 0.1645)],
-            [(0.0140, 0.1645), (0.0140, 0.193)],
-            [(0.0140, 0.193), (0.0132, 0.195), (0.0, 0.195)],
-        ],
-        segments=28,
-    )
+    outline = [
+        [(0.0128, 0.164), (0.0140, 0.1645)], [(0.0140, 0.1645), (0.0140, 0.193)],
+        [(0.0140, 0.193), (0.0132, 0.195), (0.0, 0.195)],
+    ]  # fmt: skip
+    cap = revolved(outline, segments=28)
 
     def paint(u: Array, v: Array) -> Array:
         paper, ink, accent = np.array([240, 232, 208.0]), np.array([74, 86, 60.0]), np.array([186, 84, 52.0])
@@ -158,12 +142,8 @@ def _bottle() -> Files:
         *printed("label", "glass_bottle_label_print", 0.1, 0.1),
         plain("cap", (0.78, 0.62, 0.28), 0.6, 0.6),
     ]
-    body = [
-        shown("glass_bottle", "glass"),
-        shown("glass_bottle_label", "label"),
-        shown("glass_bottle_cap", "cap"),
-        *geoms,
-    ]
+    parts = {"glass_bottle": "glass", "glass_bottle_label": "label", "glass_bottle_cap": "cap"}
+    body = [*(shown(name, material) for name, material in parts.items()), *geoms]
     meshes = {"glass_bottle": glass, "glass_bottle_label": label, "glass_bottle_cap": cap}
     pictures = {"glass_bottle_label_print": painted((128, 128), paint)}
     return category_files("glass_bottle", assets, body, meshes, pictures, (0, 0.195, 0.0275))

@@ -5,8 +5,8 @@ again wherever it has got to (DAgger). What the expert does undisturbed for a ch
 in which it begins; where the learner is asked, what the expert would do from there, tried on a copy of the world.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import mujoco
@@ -18,18 +18,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.expert.answers import Answers, Pose, in_frame, in_world
 from pytest_vla.expert.articulated import handle_of, part_of
 from pytest_vla.expert.heights import corners
-from pytest_vla.policies.tiny.network import (
-    CENTRE,
-    CHUNK,
-    PROPRIOCEPTION,
-    REPLAN,
-    SCALE,
-    SCENE,
-    VIEW,
-    WRIST,
-    proprioception,
-    small,
-)
+from pytest_vla.policies.tiny import network as n
 from pytest_vla.policies.view import policy_view
 from pytest_vla.sim.lazy_observation import Observation
 from pytest_vla.sim.settle import settled_states
@@ -48,7 +37,6 @@ LONGEST = 420
 _TRANSFORM = "rotate_180"
 # A learner whose hand moved less (m) over so many questions is relieved: it would stand there for ever.
 _STUCK, _STANDING = 0.003, 4
-
 
 THINGS = ("bowl_1", "plate_1", "bottle_1", "box_1")
 DRAWERS = ("cabinet_1_top_slide", "cabinet_1_middle_slide", "cabinet_1_bottom_slide")
@@ -78,7 +66,7 @@ class SceneReader:
         bowl, _, bottle, box = (data.xmat[body].reshape(3, 3) for body in self.bodies)
         joints = data.qpos[list(self.joints)] / np.array([_DRAWER] * len(DRAWERS) + [_TURN])
         return np.concatenate(
-            [(np.array(points) - CENTRE).ravel() / SCALE, bowl[:, 2], bottle[:, 2], box[:, 0], box[:, 2], joints]
+            [(np.array(points) - n.CENTRE).ravel() / n.SCALE, bowl[:, 2], bottle[:, 2], box[:, 0], box[:, 2], joints]
         ).astype(np.float32)
 
 
@@ -109,66 +97,36 @@ def drawn_states(world: World, tasks: Sequence[str], count: int, seed: int) -> d
     return found
 
 
-@dataclass
+COLUMNS: Mapping[str, tuple[type[np.generic], tuple[int, ...]]] = {
+    "scenes": (np.float32, (n.SCENE,)), "arms": (np.float32, (n.PROPRIOCEPTION,)), "chunks": (np.float32, (n.CHUNK, 7)),
+    "known": (np.bool_, (n.CHUNK,)), "tasks": (np.int16, ()), "episodes": (np.int32, ()),
+    "views": (np.uint8, (n.VIEW, n.VIEW, 3)), "wrists": (np.uint8, (n.WRIST, n.WRIST, 3)), "rows": (np.int32, ()),
+    "seen": (np.float32, (n.SCENE,)), "seen_rows": (np.int32, ()),
+}  # fmt: skip
+"""What is kept of labels, with the type and the shape of a row's.
+
+``known``: which steps of a chunk are labelled; ``tasks``, ``episodes``: of which a row is; ``views``, ``wrists``:
+pictures of some rows, ``rows``: of which; ``seen``: what the learner saw in some rows, ``seen_rows``: in which.
+"""
+
+
 class Labels:
-    """What episodes left: a row a label.
+    """What episodes left: a row a label."""
 
-    Attributes:
-        scenes (n, 40), arms (n, 17), chunks (n, 8, 7), known (n, 8): which steps of a chunk are labelled.
-        tasks, episodes: (n,) of which task and episode a row is.
-        views (m, 128, 128, 3), wrists (m, 64, 64, 3): pictures of some rows; rows (m,): of which.
-        seen (k, 40): what the learner saw in some rows; seen_rows (k,): in which.
-    """
+    def __init__(self) -> None:
+        self.columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
 
-    scenes: list[npt.NDArray[np.float32]] = field(default_factory=list)
-    arms: list[npt.NDArray[np.float32]] = field(default_factory=list)
-    chunks: list[npt.NDArray[np.float32]] = field(default_factory=list)
-    known: list[npt.NDArray[np.bool_]] = field(default_factory=list)
-    tasks: list[int] = field(default_factory=list)
-    episodes: list[int] = field(default_factory=list)
-    views: list[npt.NDArray[np.uint8]] = field(default_factory=list)
-    wrists: list[npt.NDArray[np.uint8]] = field(default_factory=list)
-    rows: list[int] = field(default_factory=list)
-    seen: list[npt.NDArray[np.float32]] = field(default_factory=list)
-    seen_rows: list[int] = field(default_factory=list)
-
-    def add(
-        self,
-        scene: npt.NDArray[np.float32],
-        arm: npt.NDArray[np.float32],
-        chunk: Chunk,
-        known: npt.NDArray[np.bool_],
-        task: int,
-        number: int,
-        pair: Pair | None,
-    ) -> None:
-        """One row more."""
-        if pair is not None:
-            self.views.append(pair[0])
-            self.wrists.append(pair[1])
-            self.rows.append(len(self.scenes))
-        self.scenes.append(scene)
-        self.arms.append(arm)
-        self.chunks.append(chunk)
-        self.known.append(known)
-        self.tasks.append(task)
-        self.episodes.append(number)
+    def add(self, pair: Pair | None, seen: npt.NDArray[np.float32] | None = None, **row: Any) -> None:
+        """One row more, with its pictures and what the learner saw where there are any."""
+        number = len(self.columns["scenes"])
+        row |= {} if pair is None else {"views": pair[0], "wrists": pair[1], "rows": number}
+        row |= {} if seen is None else {"seen": seen, "seen_rows": number}
+        for name, value in row.items():
+            self.columns[name].append(value)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All as arrays."""
-        return {
-            "scenes": np.array(self.scenes, np.float32).reshape(-1, SCENE),
-            "arms": np.array(self.arms, np.float32).reshape(-1, PROPRIOCEPTION),
-            "chunks": np.array(self.chunks, np.float32).reshape(-1, CHUNK, 7),
-            "known": np.array(self.known, bool).reshape(-1, CHUNK),
-            "tasks": np.array(self.tasks, np.int16),
-            "episodes": np.array(self.episodes, np.int32),
-            "views": np.array(self.views, np.uint8).reshape(-1, VIEW, VIEW, 3),
-            "wrists": np.array(self.wrists, np.uint8).reshape(-1, WRIST, WRIST, 3),
-            "rows": np.array(self.rows, np.int32),
-            "seen": np.array(self.seen, np.float32).reshape(-1, SCENE),
-            "seen_rows": np.array(self.seen_rows, np.int32),
-        }
+        return {name: np.array(self.columns[name], kind).reshape(-1, *shape) for name, (kind, shape) in COLUMNS.items()}
 
 
 def episode(
@@ -209,8 +167,11 @@ def episode(
     burst = np.zeros(7)
     for step in range(LONGEST):
         state = states[-1]
-        before = states[max(0, len(states) - 1 - REPLAN)] if len(states) > 1 else None
-        scene, arm = reader(world.data), proprioception(state, before, gripper, min(REPLAN, max(len(states) - 1, 1)))
+        before = states[max(0, len(states) - 1 - n.REPLAN)] if len(states) > 1 else None
+        scene, arm = (
+            reader(world.data),
+            n.proprioception(state, before, gripper, min(n.REPLAN, max(len(states) - 1, 1))),
+        )
         if left <= 0:
             mode, left = _turn(mode, rng, drive is not None)
             chunk = None
@@ -222,15 +183,15 @@ def episode(
         left -= 1
         if mode == "learner":
             assert drive is not None
-            if chunk is None or at >= REPLAN:
+            if chunk is None or at >= n.REPLAN:
                 (chunk, seen), at = drive(scene, arm, observation), 0
                 try:
-                    asked.append(_Asked(scene, arm, *answers.ahead(CHUNK), seen, shown(observation, rng, pictures)))
+                    asked.append(_Asked(scene, arm, *answers.ahead(n.CHUNK), seen, shown(observation, rng, pictures)))
                 except VlaError:
                     break
                 stood.append(state[:3])
                 if len(stood) > _STANDING and np.linalg.norm(stood[-1] - stood[-1 - _STANDING]) < _STUCK:
-                    left = REPLAN - 1
+                    left = n.REPLAN - 1
             action = np.clip(chunk[at].astype(np.float64), -1, 1)
             action[6] = 1.0 if action[6] > 0 else -1.0
             at += 1
@@ -251,8 +212,8 @@ def episode(
     if not world.success():
         return False
     for step, scene, arm, pair in begun:
-        chunk_, known = np.zeros((CHUNK, 7), np.float32), np.zeros(CHUNK, bool)
-        for k in range(CHUNK):
+        chunk_, known = np.zeros((n.CHUNK, 7), np.float32), np.zeros(n.CHUNK, bool)
+        for k in range(n.CHUNK):
             if step + k < len(actions) and actions[step + k][1]:
                 chunk_[k], known[k] = actions[step + k][0], True
             else:
@@ -260,20 +221,18 @@ def episode(
         if not known[0]:
             continue
         # After success nothing is asked for: the last action goes on.
-        if known.sum() < CHUNK and step + int(known.sum()) == len(actions):
+        if known.sum() < n.CHUNK and step + int(known.sum()) == len(actions):
             chunk_[known.sum() :] = chunk_[known.sum() - 1]
             known[:] = True
-        labels.add(scene, arm, chunk_, known, task, number, pair)
+        labels.add(pair, scenes=scene, arms=arm, chunks=chunk_, known=known, tasks=task, episodes=number)
     for each in asked:
-        chunk_, known = np.zeros((CHUNK, 7), np.float32), np.arange(CHUNK) < len(each.actions)
+        chunk_, known = np.zeros((n.CHUNK, 7), np.float32), np.arange(n.CHUNK) < len(each.actions)
         chunk_[: len(each.actions)] = each.actions
         if each.reached:
             chunk_[len(each.actions) :] = each.actions[-1]
             known[:] = True
-        if each.seen is not None:
-            labels.seen.append(each.seen)
-            labels.seen_rows.append(len(labels.scenes))
-        labels.add(each.scene, each.arm, chunk_, known, task, number, each.pair)
+        row = {"scenes": each.scene, "arms": each.arm, "chunks": chunk_, "known": known}
+        labels.add(each.pair, each.seen, **row, tasks=task, episodes=number)
     return True
 
 
@@ -297,7 +256,7 @@ def shown(observation: Observation, rng: np.random.Generator, share: float) -> P
 def pictures_of(observation: Observation) -> Pair:
     """What the network sees of an observation, in the form that policies get."""
     seen = policy_view(observation, _TRANSFORM)
-    return small(seen["agentview_image"], VIEW), small(seen["robot0_eye_in_hand_image"], WRIST)
+    return n.small(seen["agentview_image"], n.VIEW), n.small(seen["robot0_eye_in_hand_image"], n.WRIST)
 
 
 def _turn(mode: str, rng: np.random.Generator, learns: bool) -> tuple[str, int]:

@@ -41,7 +41,7 @@ _TOKENS, _GRIPPER, _ALONE, _HEAT = 0.05, 0.3, 0.3, 0.05
 
 @dataclass(frozen=True)
 class Rows:
-    """What shards hold, together; see `scripts.tiny_collect.Labels`."""
+    """What shards hold, together; see `scripts.tiny_collect.COLUMNS`."""
 
     scenes: Tensor
     arms: Tensor
@@ -71,20 +71,10 @@ def read_rows(shards: Sequence[Path], *, pictures: bool) -> Rows:
             columns.setdefault(name, []).append(values)
     joined = {name: torch.from_numpy(np.concatenate(values)) for name, values in columns.items()}
     held_out = joined["episodes"] // 10 % HELD_OUT == HELD_OUT - 1
-    nothing = torch.zeros(0)
-    return Rows(
-        joined["scenes"],
-        joined["arms"],
-        joined["chunks"],
-        joined["known"],
-        joined["tasks"].long(),
-        held_out,
-        joined.get("views", nothing),
-        joined.get("wrists", nothing),
-        joined.get("rows", nothing).long(),
-        joined["seen"],
-        joined["seen_rows"].long(),
-    )
+    places = {name: joined.get(name, torch.zeros(0)).long() for name in ("tasks", "rows", "seen_rows")}
+    pictured = {name: joined.get(name, torch.zeros(0)) for name in ("views", "wrists")}
+    plain = {name: joined[name] for name in ("scenes", "arms", "chunks", "known", "seen")}
+    return Rows(held_out=held_out, **plain, **places, **pictured)
 
 
 def without_waits(rows: Rows) -> Rows:

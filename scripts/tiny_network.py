@@ -8,37 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pytest_vla.policies.tiny.network import (
-    ACTION,
-    BINS,
-    CHUNK,
-    COARSE,
-    EMBEDDING,
-    FILTERS,
-    FINE,
-    FINGERS_COARSE,
-    FINGERS_FINE,
-    HIDDEN,
-    PERCEIVED,
-    POINTS,
-    PROPRIOCEPTION,
-    SCALE,
-    SCENE,
-    TEXT,
-    TEXT_WIDTHS,
-    TOKEN,
-    VIEW_DENSE,
-    VIEW_MAP,
-    VIEW_POINTS,
-    VIEW_STEM,
-    VIEW_TOP,
-    WRIST_DENSE,
-    WRIST_MAP,
-    WRIST_POINTS,
-    WRIST_STEM,
-    WRIST_TOP,
-    Conv,
-)
+from pytest_vla.policies.tiny import network as n
 from pytest_vla.policies.tiny.policy import DROPOUT
 
 
@@ -49,7 +19,7 @@ class Branch(nn.Module):
         coarse: whether convolutions are computed in bfloat16, to train faster where the processor can.
     """
 
-    def __init__(self, stem: tuple[Conv, ...], top: tuple[Conv, ...], side: int, points: int, size: int) -> None:
+    def __init__(self, stem: tuple[n.Conv, ...], top: tuple[n.Conv, ...], side: int, points: int, size: int) -> None:
         super().__init__()
         self.stem = nn.ModuleList(nn.Conv2d(c.inputs, c.outputs, c.width, c.stride, c.width // 2) for c in stem)
         self.top = nn.ModuleList(nn.Conv2d(c.inputs, c.outputs, c.width, c.stride, c.width // 2) for c in top)
@@ -89,30 +59,30 @@ class Perception(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.view = Branch(VIEW_STEM, VIEW_TOP, 128, VIEW_POINTS, VIEW_MAP)
-        self.wrist = Branch(WRIST_STEM, WRIST_TOP, 64, WRIST_POINTS, WRIST_MAP)
-        self.view_dense = nn.Linear(2 * VIEW_POINTS + VIEW_MAP + PERCEIVED, VIEW_DENSE)
-        self.view_out = nn.Linear(VIEW_DENSE, SCENE + POINTS)
-        self.wrist_dense = nn.Linear(2 * WRIST_POINTS + WRIST_MAP + PERCEIVED, WRIST_DENSE)
-        self.wrist_out = nn.Linear(WRIST_DENSE, 4 * POINTS)
+        self.view = Branch(n.VIEW_STEM, n.VIEW_TOP, 128, n.VIEW_POINTS, n.VIEW_MAP)
+        self.wrist = Branch(n.WRIST_STEM, n.WRIST_TOP, 64, n.WRIST_POINTS, n.WRIST_MAP)
+        self.view_dense = nn.Linear(2 * n.VIEW_POINTS + n.VIEW_MAP + n.PERCEIVED, n.VIEW_DENSE)
+        self.view_out = nn.Linear(n.VIEW_DENSE, n.SCENE + n.POINTS)
+        self.wrist_dense = nn.Linear(2 * n.WRIST_POINTS + n.WRIST_MAP + n.PERCEIVED, n.WRIST_DENSE)
+        self.wrist_out = nn.Linear(n.WRIST_DENSE, 4 * n.POINTS)
         self.dropout = nn.Dropout(DROPOUT)
 
     def forward(self, view: Tensor, wrist: Tensor, arm: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Scene vectors (n, 40), what the first camera alone says of the points (n, 24), and both cameras' heat."""
-        arm = arm[:, :PERCEIVED]
+        arm = arm[:, : n.PERCEIVED]
         (far, warm), (close_by, hot) = self.view(view), self.wrist(wrist)
         seen = functional.relu(self.view_dense(torch.cat([far, arm], 1)))
         told = self.view_out(self.dropout(seen))
         near = functional.relu(self.wrist_dense(torch.cat([close_by, arm], 1)))
         close = self.wrist_out(self.dropout(near))
-        points = told[:, : 3 * POINTS].reshape(-1, POINTS, 3)
+        points = told[:, : 3 * n.POINTS].reshape(-1, n.POINTS, 3)
         first, second = arm[:, 3:6], arm[:, 6:9]
         hand = torch.stack([first, second, torch.linalg.cross(first, second)], dim=2)
-        by_hand = arm[:, None, :3] + close[:, : 3 * POINTS].reshape(-1, POINTS, 3) @ hand.transpose(1, 2)
-        trust = torch.sigmoid(close[:, 3 * POINTS :] - told[:, SCENE:])
+        by_hand = arm[:, None, :3] + close[:, : 3 * n.POINTS].reshape(-1, n.POINTS, 3) @ hand.transpose(1, 2)
+        trust = torch.sigmoid(close[:, 3 * n.POINTS :] - told[:, n.SCENE :])
         fused = points + trust[:, :, None] * (by_hand - points)
-        scene = torch.cat([fused.flatten(1), told[:, 3 * POINTS : SCENE]], 1)
-        return scene, told[:, : 3 * POINTS], warm, hot
+        scene = torch.cat([fused.flatten(1), told[:, 3 * n.POINTS : n.SCENE]], 1)
+        return scene, told[:, : 3 * n.POINTS], warm, hot
 
 
 class Control(nn.Module):
@@ -120,17 +90,17 @@ class Control(nn.Module):
 
     def __init__(self, words: int) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(words, EMBEDDING)
-        self.convs = nn.ModuleList(nn.Linear(width * EMBEDDING, FILTERS) for width in TEXT_WIDTHS)
-        self.text = nn.Linear(len(TEXT_WIDTHS) * FILTERS, TEXT)
-        self.turn = nn.Linear(TEXT, 2 * HIDDEN)
-        self.first = nn.Linear(SCENE + PROPRIOCEPTION + 6 * POINTS + 2 + TEXT, HIDDEN)
-        self.second = nn.Linear(HIDDEN, HIDDEN)
-        self.third = nn.Linear(HIDDEN, HIDDEN)
-        self.out = nn.Linear(HIDDEN, CHUNK * ACTION)
-        self.code = nn.Linear(HIDDEN, ACTION * TOKEN)
-        self.decode = nn.Linear(TOKEN, BINS, bias=False)
-        self.bias = nn.Parameter(torch.zeros(ACTION, BINS))
+        self.embedding = nn.Embedding(words, n.EMBEDDING)
+        self.convs = nn.ModuleList(nn.Linear(width * n.EMBEDDING, n.FILTERS) for width in n.TEXT_WIDTHS)
+        self.text = nn.Linear(len(n.TEXT_WIDTHS) * n.FILTERS, n.TEXT)
+        self.turn = nn.Linear(n.TEXT, 2 * n.HIDDEN)
+        self.first = nn.Linear(n.SCENE + n.PROPRIOCEPTION + 6 * n.POINTS + 2 + n.TEXT, n.HIDDEN)
+        self.second = nn.Linear(n.HIDDEN, n.HIDDEN)
+        self.third = nn.Linear(n.HIDDEN, n.HIDDEN)
+        self.out = nn.Linear(n.HIDDEN, n.CHUNK * n.ACTION)
+        self.code = nn.Linear(n.HIDDEN, n.ACTION * n.TOKEN)
+        self.decode = nn.Linear(n.TOKEN, n.BINS, bias=False)
+        self.bias = nn.Parameter(torch.zeros(n.ACTION, n.BINS))
         self.dropout = nn.Dropout(DROPOUT)
 
     def read(self, words: Tensor) -> Tensor:
@@ -145,18 +115,19 @@ class Control(nn.Module):
 
     def forward(self, scene: Tensor, arm: Tensor, text: Tensor) -> tuple[Tensor, Tensor]:
         """Chunks (n, 8, 7) and logits (n, 7, 256); `text` as `read` gives it."""
-        ways = (scene[:, : 3 * POINTS].reshape(-1, POINTS, 3) - arm[:, None, :3]) * SCALE
+        ways = (scene[:, : 3 * n.POINTS].reshape(-1, n.POINTS, 3) - arm[:, None, :3]) * n.SCALE
         between = arm[:, 9:10] - arm[:, 10:11]
-        fingers = torch.tanh(between / FINGERS_FINE), torch.tanh(between / FINGERS_COARSE)
+        fingers = torch.tanh(between / n.FINGERS_FINE), torch.tanh(between / n.FINGERS_COARSE)
         told = torch.cat(
-            [scene, arm, torch.tanh(ways / FINE).flatten(1), torch.tanh(ways / COARSE).flatten(1), *fingers, text], 1
+            [scene, arm, torch.tanh(ways / n.FINE).flatten(1), torch.tanh(ways / n.COARSE).flatten(1), *fingers, text],
+            1,
         )
         turn = self.turn(text)
         hidden = self.dropout(functional.relu(self.first(told)))
-        hidden = self.dropout(functional.relu(self.second(hidden) * (1 + turn[:, :HIDDEN]) + turn[:, HIDDEN:]))
+        hidden = self.dropout(functional.relu(self.second(hidden) * (1 + turn[:, : n.HIDDEN]) + turn[:, n.HIDDEN :]))
         hidden = self.dropout(functional.relu(self.third(hidden)))
-        codes = functional.relu(self.code(hidden)).reshape(-1, ACTION, TOKEN)
-        return self.out(hidden).reshape(-1, CHUNK, ACTION), self.decode(codes) + self.bias
+        codes = functional.relu(self.code(hidden)).reshape(-1, n.ACTION, n.TOKEN)
+        return self.out(hidden).reshape(-1, n.CHUNK, n.ACTION), self.decode(codes) + self.bias
 
 
 def exported(perception: Perception | None, control: Control | None) -> dict[str, npt.NDArray[np.float32]]:
@@ -170,8 +141,8 @@ def exported(perception: Perception | None, control: Control | None) -> dict[str
 
     if perception is not None:
         for name, branch, stem, top in (
-            ("view", perception.view, VIEW_STEM, VIEW_TOP),
-            ("wrist", perception.wrist, WRIST_STEM, WRIST_TOP),
+            ("view", perception.view, n.VIEW_STEM, n.VIEW_TOP),
+            ("wrist", perception.wrist, n.WRIST_STEM, n.WRIST_TOP),
         ):
             layers, norms = (*branch.stem, *branch.top), (*branch.stem_norms, *branch.top_norms)
             for spec, layer, norm in zip((*stem, *top), layers, norms, strict=True):

@@ -89,11 +89,8 @@ def pool(out: Path, names: Sequence[str]) -> dict[str, npt.NDArray[np.float64]]:
 
 def collect(out: Path, wanted: Round, workers: int) -> None:
     """Make the round's shards that are not there yet."""
-    todo = [
-        (str(out), wanted, shard)
-        for shard in range(wanted.shards)
-        if not shard_path(out, wanted.number, shard).exists()
-    ]
+    shards = [n for n in range(wanted.shards) if not shard_path(out, wanted.number, n).exists()]
+    todo = [(str(out), wanted, shard) for shard in shards]
     _run(_collect, todo, workers, f"round {wanted.number}")
 
 
@@ -162,9 +159,7 @@ def learner(weights: dict[str, Numbers], text: Numbers, rng: np.random.Generator
     """A learner that drives: what it answers to what it sees, or to what it is told a little wrong."""
     lasting = rng.normal(size=40).astype(np.float32) * SCENE_NOISE * 0.7
 
-    def drive(
-        scene: npt.NDArray[np.float32], arm: npt.NDArray[np.float32], observation: Observation
-    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32] | None]:
+    def drive(scene: Numbers, arm: Numbers, observation: Observation) -> tuple[Numbers, Numbers | None]:
         if sees:
             seen = perceive(weights, *pictures_of(observation), arm)
             return control(weights, seen, arm, text)[0], seen

@@ -63,7 +63,7 @@ def texts(count: int, cells: Collection[tuple[str, str]], seed: int, without: Co
 
 def training_texts(count: int = COUNT) -> Texts:
     """What is trained: of all cells but those that are kept out, and no text that a run tells as one of these."""
-    kept = _names(KEPT_OUT)
+    kept = {".".join(cell) for cell in KEPT_OUT}
     tested = {text.lower() for cell, text in rows_of(evaluated_texts()) if cell in kept}
     return texts(count, tuple(cell for cell in CELLS if cell not in KEPT_OUT), _FIRST_SEED, tested)
 
@@ -85,7 +85,3 @@ def evaluated_texts(seed: int = 0) -> Texts:
 def rows_of(found: Texts) -> list[tuple[str, str]]:
     """Cells and texts of all tasks."""
     return [row for rows in found.values() for row in rows]
-
-
-def _names(cells: Collection[tuple[str, str]]) -> set[str]:
-    return {".".join(cell) for cell in cells}

@@ -89,14 +89,9 @@ def train(table: dict[str, Any], out: Path, count: int, epochs: int) -> None:
     listener = {"@architectures": "spacy.Tok2VecListener.v1", "width": width, "upstream": "*"}
     nlp.add_pipe("tagger", config={"model": {"@architectures": "spacy.Tagger.v2", "tok2vec": listener}})
     transitions = {
-        "@architectures": "spacy.TransitionBasedParser.v2",
-        "state_type": "parser",
-        "extra_state_tokens": False,
-        "hidden_width": 64,
-        "maxout_pieces": 2,
-        "use_upper": True,
-        "tok2vec": listener,
-    }
+        "@architectures": "spacy.TransitionBasedParser.v2", "state_type": "parser", "extra_state_tokens": False,
+        "hidden_width": 64, "maxout_pieces": 2, "use_upper": True, "tok2vec": listener,
+    }  # fmt: skip
     nlp.add_pipe("parser", config={"model": transitions, "min_action_freq": 5})
     examples = []
     for phrase in sentences(table, count):
@@ -127,23 +122,15 @@ def train(table: dict[str, Any], out: Path, count: int, epochs: int) -> None:
 
 
 def _tok2vec(width: int, depth: int) -> dict[str, Any]:
-    return {
-        "@architectures": "spacy.Tok2Vec.v2",
-        "embed": {
-            "@architectures": "spacy.MultiHashEmbed.v2",
-            "width": width,
-            "attrs": ["NORM", "PREFIX", "SUFFIX"],
-            "rows": [2000, 500, 1000],
-            "include_static_vectors": False,
-        },
-        "encode": {
-            "@architectures": "spacy.MaxoutWindowEncoder.v2",
-            "width": width,
-            "depth": depth,
-            "window_size": 1,
-            "maxout_pieces": 3,
-        },
-    }
+    embed = {
+        "@architectures": "spacy.MultiHashEmbed.v2", "width": width, "attrs": ["NORM", "PREFIX", "SUFFIX"],
+        "rows": [2000, 500, 1000], "include_static_vectors": False,
+    }  # fmt: skip
+    encode = {
+        "@architectures": "spacy.MaxoutWindowEncoder.v2", "width": width, "depth": depth, "window_size": 1,
+        "maxout_pieces": 3,
+    }  # fmt: skip
+    return {"@architectures": "spacy.Tok2Vec.v2", "embed": embed, "encode": encode}
 
 
 def write(nlp: Any, out: Path) -> None:

@@ -38,7 +38,6 @@ from scripts.tiny_words import KEPT_OUT, training_texts
 GIVEN = "given"
 EYES = "view.", "wrist."
 
-
 Stage = tuple[str, Callable[[], None]]
 """Its name, and what it does where its file is not there."""
 
@@ -118,12 +117,9 @@ class Training:
         if not isinstance(kept, dict):
             raise VlaError(f"{path}: expected the plan of the files beside it, a table; {mend}")
         if kept != plan:
-            others = [
-                f"{name} {kept.get(name)}, not {plan.get(name)}"
-                for name in {**plan, **kept}
-                if kept.get(name) != plan.get(name)
-            ]
-            raise VlaError(f"{path}: the files beside it follow from another plan: {'; '.join(others)}; {mend}")
+            names = [name for name in {**plan, **kept} if kept.get(name) != plan.get(name)]
+            others = "; ".join(f"{name} {kept.get(name)}, not {plan.get(name)}" for name in names)
+            raise VlaError(f"{path}: the files beside it follow from another plan: {others}; {mend}")
 
     def words(self) -> None:
         """The instructions, as numbers of words."""

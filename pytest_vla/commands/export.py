@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
 from pytest_vla.records.load import open_run
-from pytest_vla.reports.dataset.choices import ALL, LEROBOT, NONE, ONLY, PICTURES, VIDEO
+from pytest_vla.reports.dataset import ALL, LEROBOT, NONE, ONLY, PICTURES, VIDEO
 from pytest_vla.reports.export import FORMATS, check_format, export
 from pytest_vla.reports.loaded import counted_episodes
 from pytest_vla.run.arguments import declare_data, declare_results
@@ -96,7 +96,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _export_dataset(options: argparse.Namespace, output: Path | None) -> None:
-    from pytest_vla.reports.dataset.rolling import check_packages
+    from pytest_vla.reports.dataset.lerobot import check_packages
 
     if output is None:
         raise VlaError("lerobot writes a folder. Name a new one with -o FOLDER")

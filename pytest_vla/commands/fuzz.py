@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pytest_vla.fuzz.task_search import SearchRules
     from pytest_vla.plan.task import Task
     from pytest_vla.policies.spec import ModelSpec
-    from pytest_vla.reports.fuzz.tables import SearchEnd
+    from pytest_vla.reports.fuzz import SearchEnd
 
 # The simulator is imported inside the functions, so that --help is fast.
 
@@ -155,8 +155,7 @@ def _searched(options: argparse.Namespace) -> int:
     from pytest_vla.fuzz.journal import Journal, check_head, head_of, read_lines
     from pytest_vla.fuzz.trial import Property
     from pytest_vla.policies.load import check_model, policy_digest
-    from pytest_vla.reports.fuzz.page import search_html, search_of
-    from pytest_vla.reports.fuzz.tables import SearchEnd
+    from pytest_vla.reports.fuzz import SearchEnd, search_html, search_of
     from pytest_vla.run.html_report import check_report
     from pytest_vla.versions import check_versions
 
@@ -357,13 +356,13 @@ def _number(options: argparse.Namespace) -> int:
 
 
 def _table(seen: "Mapping[str, Searched]", name: str, retold: "Retold") -> dict[str, Any]:
-    from pytest_vla.reports.fuzz.tables import task_table
+    from pytest_vla.reports.fuzz import task_table
 
     return {"search": name, "tasks": [task_table(task, each, retold.tasks[task]) for task, each in seen.items()]}
 
 
 def _lines(campaign: "Campaign", options: argparse.Namespace, ended: "SearchEnd") -> Iterator[str]:
-    from pytest_vla.reports.fuzz.tables import search_lines
+    from pytest_vla.reports.fuzz import search_lines
 
     limit = "" if options.vla_max_cost is None else f" --vla-max-cost={options.vla_max_cost:g}"
     again = f"pytest --vla-cases={options.output} --vla-model={options.vla_model}{limit}"

@@ -111,10 +111,12 @@ def run(options: argparse.Namespace) -> int:
     from pytest_vla.gate.sequential import judge_as_agreed
     from pytest_vla.gate.verdicts import judge
     from pytest_vla.records.names import LAST_RUN
-    from pytest_vla.reports.gates import gate_lines, gate_markdown, gate_table
-    from pytest_vla.reports.measures import (
+    from pytest_vla.reports.gates import (
         failed_heading,
         fails,
+        gate_lines,
+        gate_markdown,
+        gate_table,
         measured_by,
         measures_lines,
         measures_markdown,

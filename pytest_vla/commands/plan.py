@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> None:
     import numpy as np
 
     from pytest_vla.gate.planning import plan_group
-    from pytest_vla.reports.plans import plan_lines, plan_table
+    from pytest_vla.reports.gates import plan_lines, plan_table
 
     terms = terms_of(options)
     if not 0.0 < options.drop <= 100.0:

@@ -238,7 +238,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _write_tables(named: "Sequence[Named]", format: str, output: Path | None) -> None:
     """Write all tables: into a file for each if the output is a folder, else one after another."""
-    from pytest_vla.reports.tabular import csv_files, joined, latex_files, named_tables
+    from pytest_vla.reports.export import csv_files, joined, latex_files, named_tables
     from pytest_vla.util.files import whole_file
 
     tables = [table for entry, section in named for table in named_tables(entry.name, section.blocks())]

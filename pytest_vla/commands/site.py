@@ -12,7 +12,7 @@ from pytest_vla.errors import VlaError
 if TYPE_CHECKING:
     from pytest_vla.reports.html.gates import GateTold
     from pytest_vla.reports.loaded import Loaded
-    from pytest_vla.reports.site.build import Built
+    from pytest_vla.reports.site.page import Built
 
 # Heavy imports are inside the functions, so that --help is fast.
 
@@ -71,8 +71,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Write the site. Raises VlaError: there are no runs, it cannot be written, or a part of it is missing."""
     from pytest_vla.reports.html.media import MediaShown
-    from pytest_vla.reports.site.build import INDEX, Site, build_site
-    from pytest_vla.reports.site.page import TITLE
+    from pytest_vla.reports.site.page import INDEX, TITLE, Site, build_site
     from pytest_vla.run.html_report import run_page
     from pytest_vla.util.live_line import progress
 

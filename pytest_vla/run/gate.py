@@ -230,7 +230,7 @@ def judge_by(gate: GateConfig, run: Path, nodes: Iterable[str], allow_unfinished
     """
     from pytest_vla.gate.manifest import cases_digest
     from pytest_vla.reports.baselines import baseline_of_runs
-    from pytest_vla.reports.measures import judged_as_agreed
+    from pytest_vla.reports.gates import judged_as_agreed
 
     assert gate.agreed is not None, "it was agreed before the first episode"
     found = [*nodes]
@@ -280,8 +280,7 @@ def gated_lines(gated: GateOutcome, verbosity: int, replay: "Replay") -> list[st
     gate, judged = gated.gate, gated.judged
     if judged.judgement is None or judged.new is None:
         return []
-    from pytest_vla.reports.gates import gate_lines, verdict_line
-    from pytest_vla.reports.measures import fails, measures_lines
+    from pytest_vla.reports.gates import fails, gate_lines, measures_lines, verdict_line
 
     if verbosity < 0:
         return [verdict_line(judged.judgement)]

@@ -7,8 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.reports.gates import SCHEMA, Replay, gate_markdown, gate_table
-from pytest_vla.reports.measures import failed_heading, fails, measures_markdown, measures_table
+from pytest_vla.reports.gates import (
+    SCHEMA,
+    Replay,
+    failed_heading,
+    fails,
+    gate_markdown,
+    gate_table,
+    measures_markdown,
+    measures_table,
+)
 from pytest_vla.reports.text import markdown_text
 from pytest_vla.run.gate import GateOutcome, agreed_line
 from pytest_vla.util.files import whole_file

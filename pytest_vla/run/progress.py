@@ -9,7 +9,7 @@ import pytest
 
 from pytest_vla.metrics.rates import VariedOutcome
 from pytest_vla.policies.devices import AUTO
-from pytest_vla.reports.terminal.progress import progress_line, shortened
+from pytest_vla.reports.terminal import progress_line, shortened
 from pytest_vla.util.text import printable_lines
 
 LOG_EVERY = 60.0

@@ -18,7 +18,7 @@ from pytest_vla.run.stored import Closed
 from pytest_vla.util.text import printable_lines
 
 if TYPE_CHECKING:
-    from pytest_vla.reports.terminal.summary import SummaryLine
+    from pytest_vla.reports.terminal import SummaryLine
     from pytest_vla.run.early_stopping import Deciding
 
 
@@ -41,7 +41,7 @@ def foreseen_line(gate: GateConfig, cases: Mapping[str, Case], run_seed: int) ->
     import numpy as np
 
     from pytest_vla.gate.episodes_needed import smallest_drops
-    from pytest_vla.reports.plans import drops_line
+    from pytest_vla.reports.gates import drops_line
 
     return drops_line(smallest_drops(gate.baseline, cases, run_seed, gate.terms, np.random.default_rng(SEED)))
 
@@ -81,7 +81,7 @@ def _without_single_episodes(
     from pytest_vla.metrics.extra_metrics import by_origin
     from pytest_vla.metrics.rates import is_plain
     from pytest_vla.metrics.selection import observations
-    from pytest_vla.reports.terminal.summary import LOG_WIDTH, SummaryLine, summary_lines
+    from pytest_vla.reports.terminal import LOG_WIDTH, SummaryLine, summary_lines
 
     distinct = observations(records)
     of_suites = [record for record in distinct if record.of_suite]
@@ -142,8 +142,13 @@ class RunReporter:
         self, collected: Collected, workers: int, gate: GateConfig | None, deciding: "Deciding | None" = None
     ) -> None:
         """Print the plan of the run; for a resumed run, also the episodes that were not collected."""
-        from pytest_vla.reports.terminal.progress import duration_text
-        from pytest_vla.reports.terminal.summary import opening_line, searches_line, starts_line, uncollected_line
+        from pytest_vla.reports.terminal import (
+            duration_text,
+            opening_line,
+            searches_line,
+            starts_line,
+            uncollected_line,
+        )
 
         reporter, resumption, so_far = self.reporter, self._context.resumption, self._context.so_far
         if reporter is None or self._config.get_verbosity() < 0:
@@ -215,13 +220,13 @@ class RunReporter:
             utilisation: lines on the use of device and cores.
         """
         from pytest_vla.gate.min_success import FAILED, PASSED
-        from pytest_vla.reports.terminal.summary import LOOKS, SummaryLine, Tone
+        from pytest_vla.reports.terminal import LOOKS, SummaryLine, Tone
         from pytest_vla.run.html_report import NO_REPORT
 
         verbosity, run = self._config.get_verbosity(), self._context.folder
         lines: tuple[SummaryLine, ...] = ()
         if closed.items and verbosity >= -1:
-            from pytest_vla.reports.terminal.summary import closing_lines
+            from pytest_vla.reports.terminal import closing_lines
 
             width = _width(reporter)
             resume = resume_command(self._config, run.name)
@@ -229,7 +234,7 @@ class RunReporter:
             if verbosity == 0:
                 lines = _without_single_episodes(lines, records, width)
         if verbosity >= 0 and (prices := self._context.findings.prices):
-            from pytest_vla.reports.terminal.summary import price_lines
+            from pytest_vla.reports.terminal import price_lines
 
             lines = (*lines, *map(SummaryLine, price_lines(prices, records)))
         if verbosity >= 0:

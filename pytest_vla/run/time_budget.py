@@ -230,7 +230,7 @@ def time_line(sample: TimeLimitSample, limit: TimeLimit, resume: str, ran: int, 
         ran: the number of episodes of this invocation.
         by_gate: whether the order was that of a sequential gate.
     """
-    from pytest_vla.reports.terminal.progress import duration_text
+    from pytest_vla.reports.terminal import duration_text
 
     planned = counted(sample.planned, "episode")
     if not sample.planned:

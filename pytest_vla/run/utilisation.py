@@ -102,7 +102,7 @@ def scarce_now(utilisation: Utilisation | None) -> str:
     """
     if utilisation is None:
         return ""
-    from pytest_vla.reports.terminal.progress import scarce_text
+    from pytest_vla.reports.terminal import scarce_text
 
     return scarce_text(utilisation.recent())
 
@@ -120,7 +120,7 @@ def closing_lines(utilisation: Utilisation | None, episodes: int) -> tuple[str, 
     use = use_of(steady)
     if use is None or _seconds(steady) < TOLD_SECONDS:
         return ()
-    from pytest_vla.reports.terminal.progress import advice_text, measured_text
+    from pytest_vla.reports.terminal import advice_text, measured_text
 
     advice = _advice(utilisation, steady, episodes)
     return (measured_text(use, steady), *([] if advice is None else [advice_text(*advice)]))

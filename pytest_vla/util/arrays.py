@@ -13,6 +13,7 @@ import struct
 import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -138,12 +139,18 @@ def parse_npy(data: bytes) -> ArrayBlock:
     if end > len(data) or end - start > _MAX_HEADER:
         raise Unfit("the .npy header is cut off or too long")
     try:
-        header = ast.literal_eval(data[start:end].decode("utf-8").strip())
-        shape, dtype, fortran_order = header["shape"], header["descr"], header["fortran_order"]
+        shape, dtype, fortran_order = _header_of(data[start:end])
     except Exception as error:
         # A header of any text: besides SyntaxError and ValueError, the compiler's own limits.
         raise Unfit("the .npy header is not the dictionary that numpy writes") from error
     return claimed_block(shape, dtype, fortran_order, memoryview(data)[end:])
+
+
+@lru_cache(maxsize=256)
+def _header_of(text: bytes) -> tuple[object, object, object]:
+    """Return the claimed shape, element type and order. Cached: the files of a run have few different headers."""
+    header = ast.literal_eval(text.decode("utf-8").strip())
+    return header["shape"], header["descr"], header["fortran_order"]
 
 
 def claimed_block(shape: object, dtype: object, fortran_order: object, data: object) -> ArrayBlock:

@@ -1,5 +1,6 @@
 """The gates of runs: what was agreed before the first episode, judged again as ``pytest-vla gate`` does."""
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,16 +19,30 @@ from pytest_vla.records.load import open_runs
 from pytest_vla.records.record import Record
 from pytest_vla.reports.baselines import baseline_named, baseline_of_runs
 from pytest_vla.reports.blocks import NONE, Cell, table_of
-from pytest_vla.reports.gates import about_lines, groups_table, told_of, verdict_line, warned_of, worst_table
+from pytest_vla.reports.gates import (
+    about_lines,
+    groups_table,
+    judged_as_agreed,
+    table_of_measures,
+    told_of,
+    verdict_line,
+    warned_of,
+    worst_table,
+)
+from pytest_vla.reports.gates import told_of_measures as told_of_measures
 from pytest_vla.reports.html.parts import PageBlock, PageSection, block_of
-from pytest_vla.reports.measures import judged_as_agreed, table_of_measures
-from pytest_vla.reports.measures import told_of as told_of_measures
 from pytest_vla.util.text import counted
 
 MOST_FLIPPED = 300
 """Rows of flipped cases at most; further ones are counted."""
 
 ANCHOR = "comparison"
+
+_DIGITS = 12
+"""Hexadecimal digits of an episode's anchor."""
+
+CommandOf = Callable[[Record], str]
+"""Returns the command that runs an episode alone, or an empty text if it is not known."""
 
 
 @dataclass(frozen=True)
@@ -59,15 +74,12 @@ def sides_of(records: Sequence[Record]) -> tuple[Side, Side] | None:
     return Side(first[0], tuple(first[1])), Side(second[0], tuple(second[1]))
 
 
-def comparison(
-    records: Sequence[Record], anchor_of: Callable[[Record], str], command_of: Callable[[Record], str]
-) -> PageSection | None:
+def comparison(records: Sequence[Record], command_of: CommandOf) -> PageSection | None:
     """Return the section, or None if there are not two to compare.
 
     Args:
         records: all of the report.
-        anchor_of: an episode's anchor.
-        command_of: the command that runs it alone.
+        command_of: the command that runs one alone.
     """
     sides = sides_of(records)
     if sides is None:
@@ -79,20 +91,16 @@ def comparison(
     except VlaError as error:
         block = block_of(title, texts=(f"These two cannot be compared: {error}",))
         return PageSection(ANCHOR, "Side by side", (block,))
-    return PageSection(ANCHOR, "Side by side", tuple(_blocks(title, judgement, sides, anchor_of, command_of)))
+    return PageSection(ANCHOR, "Side by side", tuple(_blocks(title, judgement, sides, command_of)))
 
 
 def _blocks(
-    title: str,
-    judgement: GateJudgement,
-    sides: tuple[Side, Side],
-    anchor_of: Callable[[Record], str],
-    command_of: Callable[[Record], str],
+    title: str, judgement: GateJudgement, sides: tuple[Side, Side], command_of: CommandOf
 ) -> Iterator[PageBlock]:
     one, other = sides
     places = [_by_case(side.records) for side in sides]
     flips = judgement.flips
-    rows = tuple(_flip_row(flip, places, anchor_of, command_of) for flip in flips[:MOST_FLIPPED])
+    rows = tuple(_flip_row(flip, places, command_of) for flip in flips[:MOST_FLIPPED])
     head = ("case", "group", one.name, other.name, "run it again")
     lost = sum(flip.is_lost for flip in flips)
     caption = f"Cases that flipped: {lost} lost, {len(flips) - lost} gained by {other.name}"
@@ -133,26 +141,25 @@ def _by_case(records: Sequence[Record]) -> dict[tuple[str, int], Record]:
 
 
 def _flip_row(
-    flip: Flip,
-    places: Sequence[Mapping[tuple[str, int], Record]],
-    anchor_of: Callable[[Record], str],
-    command_of: Callable[[Record], str],
+    flip: Flip, places: Sequence[Mapping[tuple[str, int], Record]], command_of: CommandOf
 ) -> tuple[Cell, ...]:
     records = [side.get((flip.case, flip.run_seed)) for side in places]
-    cells = tuple(NONE if record is None else outcome_link(record, anchor_of(record)) for record in records)
+    cells = tuple(NONE if record is None else _outcome_link(record) for record in records)
     command = command_of(records[1]) if records[1] is not None else ""
     return flip.case, flip.group, *cells, Markup("<code>{}</code>").format(command) if command else NONE
 
 
-def outcome_link(record: Record, anchor: str) -> Markup:
+def anchor_of(record: Record) -> str:
+    """Return the name of an episode in links to it: the same in every report of its run."""
+    told = f"{record.run}\n{record.node}\n{record.seeds.get('run')}\n{record.attempt}\n{record.started}"
+    return hashlib.sha256(told.encode(errors="surrogatepass")).hexdigest()[:_DIGITS]
+
+
+def _outcome_link(record: Record) -> Markup:
     """Return how an episode ended, as a link to it."""
     tone = "good" if record.outcome == "success" else "bad"
     link = Markup('<a class="{}" href="#episode-{}">{} after {} steps</a>')
-    return link.format(tone, anchor, record.outcome, record.steps)
-
-
-LinkOf = Callable[[Record], Markup]
-CommandOf = Callable[[Record], str]
+    return link.format(tone, anchor_of(record), record.outcome, record.steps)
 
 
 @dataclass(frozen=True)
@@ -230,16 +237,13 @@ def _told(run: str, manifest: Manifest, nodes: Sequence[str], results: Path) -> 
     )
 
 
-def gate_blocks(
-    gate: GateTold, records: Sequence[Record], link_of: LinkOf, command_of: CommandOf
-) -> Iterator[PageBlock]:
+def gate_blocks(gate: GateTold, records: Sequence[Record], command_of: CommandOf) -> Iterator[PageBlock]:
     """Yield all that ``pytest-vla gate`` reports on a run: verdict, reasons and warnings.
 
     Args:
         gate: of the run.
         records: of the report; flipped cases lead to the run's episodes among them.
-        link_of: to an episode.
-        command_of: the command that runs it alone, or empty if it is not known.
+        command_of: as for `comparison`.
     """
     judgement, baseline, new = gate.judgement, gate.baseline, gate.new
     if judgement is None or baseline is None or new is None:
@@ -261,19 +265,17 @@ def gate_blocks(
     if lost:
         yield block_of("Tasks that lost most", tables=(worst_table(lost),))
     if judgement.flips:
-        yield _flips_block(gate, judgement.flips, records, link_of, command_of)
+        yield _flips_block(gate, judgement.flips, records, command_of)
 
 
-def _flips_block(
-    gate: GateTold, flips: Sequence[Flip], records: Sequence[Record], link_of: LinkOf, command_of: CommandOf
-) -> PageBlock:
+def _flips_block(gate: GateTold, flips: Sequence[Flip], records: Sequence[Record], command_of: CommandOf) -> PageBlock:
     found = {(record.case, record.seeds.get("run", 0)): record for record in records if record.run == gate.run}
     rows = []
     for flip in flips[:MOST_FLIPPED]:
         record = found.get((flip.case, flip.run_seed))
         command = command_of(record) if record is not None else ""
         way = "lost" if flip.is_lost else "gained"
-        cells = (NONE, NONE) if record is None else (link_of(record), Markup("<code>{}</code>").format(command))
+        cells = (NONE, NONE) if record is None else (_outcome_link(record), Markup("<code>{}</code>").format(command))
         rows.append((flip.case, flip.group, way, *cells))
     lost = sum(flip.is_lost for flip in flips)
     more = (f"{counted(len(flips) - MOST_FLIPPED, 'more case')} flipped",) * (len(flips) > MOST_FLIPPED)

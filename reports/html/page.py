@@ -1,40 +1,265 @@
 """Puts a page together of the records and of the parts of the report: the same values as on a terminal and in JSON."""
 
-import hashlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
-from pytest_vla.metrics.extra_metrics import hidden_notes
-from pytest_vla.metrics.rates import group_of
+from pytest_vla.errors import ERROR_REASONS, INVALID_REASONS
+from pytest_vla.metrics.extra_metrics import by_origin
+from pytest_vla.metrics.rates import (
+    GIVEN,
+    RateRow,
+    ends_text,
+    group_of,
+    interval_text,
+    judged_apart,
+    left_out_text,
+    rate_rows,
+    share_text,
+    suites_of,
+)
 from pytest_vla.metrics.selection import by_model, run_of, that_count, twin_of
+from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
 from pytest_vla.plan.case import names_of
 from pytest_vla.plan.costs import cumulative
-from pytest_vla.records.explain import notes_after
 from pytest_vla.records.load import open_runs
 from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Run
-from pytest_vla.reports.html.gates import GateTold, comparison, gate_blocks, gates_told, outcome_link
+from pytest_vla.reports.blocks import Table, table_of
+from pytest_vla.reports.html.gates import CommandOf, GateTold, anchor_of, comparison, gate_blocks, gates_told
 from pytest_vla.reports.html.media import MediaShown, media_of
-from pytest_vla.reports.html.parts import Page, PageSection, block_of, page_blocks, script_json
-from pytest_vla.reports.html.summary import counting_by_model, rates_table, summary_blocks
+from pytest_vla.reports.html.parts import (
+    Page,
+    PageBlock,
+    PageSection,
+    block_of,
+    page_blocks,
+    percent_text,
+    script_json,
+)
+from pytest_vla.reports.html.svg import interval_bar
 from pytest_vla.reports.loaded import Loaded
-from pytest_vla.reports.sections import Named, section_table
+from pytest_vla.reports.runs import status_text
+from pytest_vla.reports.sections import Named, notes_of, section_table
+from pytest_vla.reports.text import first_few
 from pytest_vla.util.text import counted
 
-ANCHOR = 12
-"""Hexadecimal digits of an episode's anchor."""
+# The first screen of a page: what was run, the gate's verdict, success, what harms, what broke, and provenance.
+
+RATES_HEAD = ("suite", "episodes", "success", "rate", "bar", "95%, these tasks", "tasks like these", "not in the rate")
+_PROBE = "probe"
+_SIMULATOR = ("mujoco", "robosuite", "renderer")
+_NOT_VERSIONS = ("scene", "stand_ins")
 
 
-def anchor_of(record: Record) -> str:
-    """Return the name of an episode in links to it: the same in every report of its run."""
-    told = f"{record.run}\n{record.node}\n{record.seeds.get('run')}\n{record.attempt}\n{record.started}"
-    return hashlib.sha256(told.encode(errors="surrogatepass")).hexdigest()[:ANCHOR]
+@dataclass(frozen=True)
+class JudgedRate:
+    """A row of the summary.
+
+    Attributes:
+        model: its name in the report.
+        suite: the suite, or the user's own test.
+        group: of `pytest_vla.metrics.rates.judged_apart`.
+        rate: with its intervals.
+        records: of which it is made.
+    """
+
+    model: str
+    suite: str
+    group: str
+    rate: SuccessRate
+    records: tuple[Record, ...]
+
+
+def counting_by_model(records: Sequence[Record]) -> dict[str, list[Record]]:
+    """Return by model the records that count, as in every other part of a report."""
+    found: dict[str, list[Record]] = {}
+    for (model, _), some in by_model(records).items():
+        found.setdefault(model, []).extend(that_count(some).records)
+    return found
+
+
+def _summary(
+    runs: Sequence[Run],
+    counting: Mapping[str, Sequence[Record]],
+    is_varied: bool,
+    models: Sequence[Mapping[str, Any]],
+    gates: Sequence[GateTold],
+) -> dict[str, PageBlock]:
+    """Return the cards by heading; `models` are those of the report's JSON."""
+    found = {"Runs": _runs_block(runs)}
+    if gates:
+        found["Gate"] = block_of(
+            drawings=tuple(
+                Markup('<p class="verdict {}">{}</p>').format("good" if gate.passed else "bad", gate.line)
+                for gate in gates
+            ),
+            texts=tuple(gate.about for gate in gates),
+            is_wide=True,
+        )
+    found["Success"] = _success_block(counting)
+    found["Largest loss"] = _harm_block(models, is_varied)
+    found["Errors and invalid episodes"] = _broken_block(counting)
+    found["Provenance"] = _provenance_block(counting)
+    return found
+
+
+def rates_table(model: str, records: Sequence[Record], by_task: bool) -> Table:
+    """Success of one model: by suite and what is varied, and by task."""
+    of_suites = [record for record in records if record.of_suite]
+    own = by_origin(record for record in records if not record.of_suite)
+    rows = rate_rows(of_suites, own, by_task)
+    caption = (
+        f"{model}: successes of those that succeeded or failed; 95% intervals over these tasks, over tasks like these"
+    )
+    return table_of(
+        caption, RATES_HEAD, tuple(map(_rate_cells, rows)), 1, frozenset({4, 7}), tuple(r.depth for r in rows)
+    )
+
+
+def _rate_cells(row: RateRow) -> tuple[str | Markup, ...]:
+    rate = row.rate
+    if rate is None:
+        return (row.name, *[""] * (len(RATES_HEAD) - 1))
+    success = f"{rate.successes}/{rate.counted}"
+    if row.is_probe or row.is_given:
+        apart = _PROBE if row.is_probe else GIVEN
+        return (row.name, str(rate.episodes), success, apart, "", "", "", left_out_text(rate))
+    by_task = "" if rate.tasks_interval is None else ends_text(rate.tasks_interval)
+    bar = interval_bar(rate.rate, rate.interval)
+    numbers = (success, share_text(rate), bar, interval_text(rate), by_task)
+    return (row.name, str(rate.episodes), *numbers, left_out_text(rate))
+
+
+def _runs_block(runs: Sequence[Run]) -> PageBlock:
+    rows = tuple(
+        (
+            run.name,
+            run.model,
+            ", ".join(suites_of(run)) or "-",
+            f"{run.done}/{run.planned}",
+            datetime.fromisoformat(run.started).strftime("%Y-%m-%d %H:%M"),
+            status_text(run) + f", {run.picked}" * bool(run.picked) + f", {run.decided} decided" * bool(run.decided),
+        )
+        for run in runs
+    )
+    head = ("run", "model", "suites", "episodes", "began, UTC", "status")
+    return block_of(
+        texts=(() if any(run.done for run in runs) else ("No episode has ended: there are no numbers yet.",)),
+        tables=(table_of("Runs, the oldest first", head, rows, 3, frozenset({4, 5})),),
+        notes=tuple(f"{run.name} was started as: {run.command}" for run in runs[:2] if run.command),
+        is_wide=True,
+    )
+
+
+def _success_block(counting: Mapping[str, Sequence[Record]]) -> PageBlock:
+    rows = [
+        (each.model, each.suite, each.group or "all", *_rate_cells(RateRow(each.suite, each.rate))[1:])
+        for each in judged_rates(counting)
+    ]
+    if not rows:
+        return block_of(texts=("No episode has ended.",), is_wide=True)
+    head = ("model", "suite or test", "tasks", *RATES_HEAD[1:])
+    caption = "Successes of those that succeeded or failed; 95% intervals over these tasks, and over tasks like these"
+    return block_of(tables=(table_of(caption, head, tuple(rows), 3, frozenset({6, 9})),), is_wide=True)
+
+
+def judged_rates(counting: Mapping[str, Sequence[Record]]) -> Iterator[JudgedRate]:
+    """Yield the success rates of each model and suite or own test; varied episodes have their own."""
+    for model, records in counting.items():
+        suites: dict[str, list[Record]] = {}
+        for record in records:
+            suites.setdefault(record.suite if record.of_suite else record.node.partition("[")[0], []).append(record)
+        for suite, some in sorted(suites.items()):
+            for group, ended in judged_apart(some).items():
+                yield JudgedRate(model, suite, group, success_rate(suite, ended, unit_of), tuple(ended))
+
+
+def _harm_block(models: Sequence[Mapping[str, Any]], is_varied: bool) -> PageBlock:
+    told = []
+    for model in models:
+        harm = model.get("robustness", {}).get("most_harmful")
+        if harm is not None:
+            lost = f"{percent_text(harm['drop'], harm['drop_interval'])} points of success against benign twins"
+            named = f"{model['model']}, {_suite(model)}: {harm['largest']}"
+            beside = f", not distinguishable from {', '.join(harm['not_told_apart'])}" * bool(harm["not_told_apart"])
+            why = f"; {harm['why']}" if harm["why"] else ""
+            told.append(f"{named} takes {lost}{beside}{why}.")
+    if told:
+        return block_of(texts=tuple(told))
+    how = "(--vla-vary=camera,light,robot --vla-twins=auto)"
+    if not is_varied:
+        return block_of(texts=(f"Nothing was varied {how}.",))
+    varied = any("robustness" in model for model in models)
+    why = "there are no benign twins to compare with" if varied else "only the words were varied"
+    return block_of(texts=(f"Not known: {why} {how}.",))
+
+
+def _suite(model: Mapping[str, Any]) -> str:
+    return f"{model['suite']} {model.get('protocol', '')}".rstrip()
+
+
+def _broken_block(counting: Mapping[str, Sequence[Record]]) -> PageBlock:
+    found = Counter(
+        (model, record.outcome, str(record.reason))
+        for model, records in counting.items()
+        for record in records
+        if record.outcome in ("error", "invalid")
+    )
+    total = sum(map(len, counting.values()))
+    if not found:
+        return block_of(texts=(f"None: all of {counted(total, 'episode')} succeeded or failed." if total else "-",))
+    about = {**ERROR_REASONS, **INVALID_REASONS}
+    rows = tuple(
+        (reason, outcome, model, str(number), about.get(reason, ""))
+        for (model, outcome, reason), number in found.most_common()
+    )
+    caption = f"Episodes in no rate (of {total}), by reason"
+    return block_of(
+        tables=(table_of(caption, ("reason", "outcome", "model", "episodes", "meaning"), rows, 3, frozenset({4})),)
+    )
+
+
+def _provenance_block(counting: Mapping[str, Sequence[Record]]) -> PageBlock:
+    records = [record for some in counting.values() for record in some]
+    rows = [(name, first_few(sorted(values), 4)) for name, values in _provenance(records) if values]
+    table = table_of("Provenance in the episodes' records", ("field", "value"), tuple(rows), 2)
+    return block_of(tables=(table,), is_wide=True)
+
+
+def _provenance(records: Sequence[Record]) -> Iterator[tuple[str, set[str]]]:
+    yield "policy", {f"{each.policy} {(each.policy_digest or 'of unknown content')[:12]}" for each in records}
+    yield "seeds", {_ranges({record.seed for record in records})} if records else set()
+    yield "run seeds", {str(record.seeds["run"]) for record in records if "run" in record.seeds}
+    budgets = {(record.suite, record.protocol["max_steps"]) for record in records if "max_steps" in record.protocol}
+    yield "step budget", {f"{suite} {steps}" for suite, steps in budgets}
+    yield "steps of a chunk", {"all" if record.replan is None else str(record.replan) for record in records}
+    yield "simulator", {_versions(record, _SIMULATOR) for record in records} - {""}
+    names = sorted({name for record in records for name in record.provenance} - {*_SIMULATOR, *_NOT_VERSIONS})
+    yield "versions", {_versions(record, names) for record in records} - {""}
+    yield "scenes", {str(record.provenance["scene"])[:8] for record in records if "scene" in record.provenance}
+
+
+def _versions(record: Record, names: Sequence[str]) -> str:
+    return ", ".join(f"{name} {record.provenance[name]}" for name in names if name in record.provenance)
+
+
+def _ranges(seeds: set[int]) -> str:
+    """``0-9, 20``."""
+    found: list[list[int]] = []
+    for seed in sorted(seeds):
+        if found and seed == found[-1][1] + 1:
+            found[-1][1] = seed
+        else:
+            found.append([seed, seed])
+    return first_few([str(low) if low == high else f"{low}-{high}" for low, high in found], 8)
 
 
 def twin_places(records: Sequence[Record]) -> dict[int, int]:
@@ -56,7 +281,7 @@ def twin_places(records: Sequence[Record]) -> dict[int, int]:
 
 def episodes_table(
     records: Sequence[Record],
-    command_of: Callable[[Record], str],
+    command_of: CommandOf,
     media: Mapping[int, Any],
     twins: Mapping[int, int] | None = None,
 ) -> dict[str, Any]:
@@ -219,7 +444,7 @@ def _steps_text(step: int | None, last: int | None) -> str | None:
 
 
 def _commands(
-    records: Sequence[Record], command_of: Callable[[Record], str]
+    records: Sequence[Record], command_of: CommandOf
 ) -> tuple[list[tuple[str, str]], list[tuple[int, str] | None]]:
     """Return the texts before and behind the ids, each pair once, and each episode's pair and id."""
     recipes: dict[tuple[str, str], int] = {}
@@ -254,7 +479,7 @@ class PageRequest:
 
     texts: tuple[str, ...]
     results: Path
-    command_of: Callable[[Record], str]
+    command_of: CommandOf
     shown: MediaShown = field(default_factory=lambda: MediaShown(pictures=0))
     index: str = ""
     gates: Sequence[GateTold] | None = None
@@ -273,15 +498,16 @@ def make_page(loaded: Loaded, sections: Sequence[Named], wanted: PageRequest, tr
         VlaError: the runs cannot be read.
     """
     records = loaded.records
+    counting = counting_by_model(records)
     runs = _runs(wanted)
     models = section_table([section for _, section in sections])
     gates = gates_told(wanted.texts, wanted.results) if wanted.gates is None else wanted.gates
     parts = [
         *_gate_sections(gates, records, wanted),
-        *filter(None, [comparison(records, anchor_of, wanted.command_of)]),
+        *filter(None, [comparison(records, wanted.command_of)]),
     ]
     if records:
-        parts.append(_tasks_section(records))
+        parts.append(_tasks_section(counting))
     parts += [
         PageSection(
             f"section-{entry.name}",
@@ -292,16 +518,15 @@ def make_page(loaded: Loaded, sections: Sequence[Named], wanted: PageRequest, tr
     ]
     twins = twin_places(records)
     media, lacking = media_of(records, {run.name: run for run in runs}, loaded.folders, wanted.shown, twins)
-    counting = [record for some in by_model(records).values() for record in that_count(some).records]
     names = ", ".join(dict.fromkeys(run.model for run in runs))
     suites = ", ".join(sorted({record.suite for record in records})) or "no suite"
     return Page(
         title=f"{names} on {suites}",
-        summary=summary_blocks(runs, records, models["models"], gates),
+        summary=_summary(runs, counting, any(each.variation for each in records), models["models"], gates),
         sections=tuple(parts),
         episodes=script_json(episodes_table(records, wanted.command_of, media, twins)),
         number=len(records),
-        texts=(*troubles, *lacking, *loaded.unfinished.values(), *notes_after(counting), *hidden_notes(records)),
+        texts=(*troubles, *lacking, *loaded.unfinished.values(), *notes_of(loaded)),
         made_by=f"{counted(len(records), 'episode')} of {counted(len(runs), 'run')}; made by pytest-vla {_VERSION}",
         index=wanted.index,
     )
@@ -312,17 +537,12 @@ def _runs(wanted: PageRequest) -> list[Run]:
     return sorted(found, key=lambda run: (run.started, run.name))
 
 
-def _tasks_section(records: Sequence[Record]) -> PageSection:
-    found = counting_by_model(records)
-    tables = [rates_table(model, some, True) for model, some in found.items()]
-    blocks = (block_of(model, tables=(table,)) for model, table in zip(found, tables, strict=True))
+def _tasks_section(counting: Mapping[str, Sequence[Record]]) -> PageSection:
+    blocks = (block_of(model, tables=(rates_table(model, some, True),)) for model, some in counting.items())
     return PageSection("tasks", "Success by task", tuple(blocks))
 
 
 def _gate_sections(gates: Sequence[GateTold], records: Sequence[Record], wanted: PageRequest) -> Iterator[PageSection]:
-    def link_of(record: Record) -> Markup:
-        return outcome_link(record, anchor_of(record))
-
     if gates:
-        blocks = (block for gate in gates for block in gate_blocks(gate, records, link_of, wanted.command_of))
+        blocks = (block for gate in gates for block in gate_blocks(gate, records, wanted.command_of))
         yield PageSection("gate", "Gate", tuple(blocks))

@@ -14,7 +14,6 @@ from markupsafe import Markup
 
 from pytest_vla.metrics.language_grounding import GroundingEstimate
 from pytest_vla.reports.blocks import (
-    NONE,
     P_VALUE,
     Block,
     Column,
@@ -38,12 +37,6 @@ def percent_text(value: float | None, interval: tuple[float, float] | None = Non
 def p_text(p: float | None) -> str:
     """Return a probability under what is tested, or a dash."""
     return cell_text(p, Column("", P_VALUE))
-
-
-def listed(values: Sequence[str], most: int = 4) -> str:
-    """Return the first few, and how many more there are."""
-    more = f" and {len(values) - most} more" * (len(values) > most)
-    return f"{', '.join(values[:most])}{more}" or NONE
 
 
 @dataclass(frozen=True)

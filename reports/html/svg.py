@@ -61,6 +61,8 @@ class Dot:
         interval: of y, or None if it is not known.
         title: the text shown on pointing at it.
         across: the interval of x, or None if it is not known.
+        is_hollow: in a trend, whether it covers only a part.
+        gap: in a trend, why the line is broken before it, or empty if it is not.
     """
 
     x: float
@@ -68,6 +70,8 @@ class Dot:
     interval: tuple[float, float] | None
     title: str
     across: tuple[float, float] | None = None
+    is_hollow: bool = False
+    gap: str = ""
 
 
 def interval_bar(share: float | None, interval: tuple[float, float] | None) -> Markup:
@@ -107,9 +111,7 @@ def curve_drawing(title: str, below: str, dots: Sequence[Dot], names: Sequence[s
     points = " ".join(f"{x_of(dot.x):.1f},{_y(dot.y):.1f}" for dot in dots)
     inside += _PATH.format(kind="way", points=points)
     for dot in dots:
-        if dot.interval is not None:
-            low, high = map(_y, dot.interval)
-            inside += LINE.format(kind="whisker", x1=x_of(dot.x), y1=low, x2=x_of(dot.x), y2=high)
+        inside += _whisker(x_of(dot.x), dot.interval, _y)
         inside += _DOT.format(kind="benign" if dot.x == 0 else "dot", x=x_of(dot.x), y=_y(dot.y), r=4, title=dot.title)
     told = "; ".join(dot.title for dot in dots)
     return _SVG.format(kind="chart", width=_WIDTH, height=_HEIGHT, label=f"{title}: {told}", inside=inside)
@@ -134,17 +136,13 @@ def plane(title: str, x_label: str, dots: Sequence[Dot], labels: Sequence[str]) 
         return _TOP + (height - _TOP - 46) * (1 - share / 100)
 
     inside = TEXT.format(kind="title", x=_LEFT, y=14, anchor="start", text=title)
-    for share in (0, 50, 100):
-        inside += LINE.format(kind="grid", x1=_LEFT, y1=y_of(share), x2=width - _RIGHT, y2=y_of(share))
-        inside += TEXT.format(kind="tick", x=_LEFT - 5, y=y_of(share) + 4, anchor="end", text=f"{share}%")
+    inside += _shares(width - _RIGHT, y_of)
     for value in (0, top / 2, top):
         inside += TEXT.format(kind="tick", x=x_of(value), y=height - 28, anchor="middle", text=f"{value:.3g}")
     inside += TEXT.format(kind="tick", x=width / 2, y=height - 8, anchor="middle", text=x_label)
     for dot, label in zip(dots, labels, strict=True):
         x, y = x_of(dot.x), y_of(dot.y)
-        if dot.interval is not None:
-            low, high = map(y_of, dot.interval)
-            inside += LINE.format(kind="whisker", x1=x, y1=low, x2=x, y2=high)
+        inside += _whisker(x, dot.interval, y_of)
         if dot.across is not None:
             left, right = map(x_of, dot.across)
             inside += LINE.format(kind="whisker", x1=left, y1=y, x2=right, y2=y)
@@ -154,28 +152,7 @@ def plane(title: str, x_label: str, dots: Sequence[Dot], labels: Sequence[str]) 
     return _SVG.format(kind="chart wide", width=width, height=height, label=f"{title}: {told}", inside=inside)
 
 
-@dataclass(frozen=True)
-class Mark:
-    """A value on a line of `trend`.
-
-    Attributes:
-        x: its place.
-        y: percent.
-        interval: of y, or None if it is not known.
-        title: the text shown on pointing at it.
-        is_hollow: whether it covers only a part.
-        gap: why the line is broken before it, or empty if it is not.
-    """
-
-    x: int
-    y: float
-    interval: tuple[float, float] | None
-    title: str
-    is_hollow: bool = False
-    gap: str = ""
-
-
-def trend(title: str, below: str, lines: Mapping[int, Sequence[Sequence[Mark]]], names: Sequence[str]) -> Markup:
+def trend(title: str, below: str, lines: Mapping[int, Sequence[Sequence[Dot]]], names: Sequence[str]) -> Markup:
     """Draw percentages over places, a line for each; the numbers stand in a table beside it.
 
     Args:
@@ -210,9 +187,7 @@ def trend_key(number: int) -> Markup:
     )
 
 
-def _trend_line(
-    line: Sequence[Sequence[Mark]], number: int, aside: float, place_of: Callable[[float], float]
-) -> Markup:
+def _trend_line(line: Sequence[Sequence[Dot]], number: int, aside: float, place_of: Callable[[float], float]) -> Markup:
     def x_of(place: float) -> float:
         return place_of(place) + aside
 
@@ -228,9 +203,7 @@ def _trend_line(
                 x = x_of(mark.x) - 7
                 gap = LINE.format(kind="gap", x1=x, y1=_y(100), x2=x, y2=_y(0))
                 inside += Markup("<g>{}<title>{}</title></g>").format(gap, mark.gap)
-            if mark.interval is not None:
-                low, high = map(_y, mark.interval)
-                inside += LINE.format(kind="whisker", x1=x_of(mark.x), y1=low, x2=x_of(mark.x), y2=high)
+            inside += _whisker(x_of(mark.x), mark.interval, _y)
             inside += _sign(number, x_of(mark.x), _y(mark.y), mark.title, mark.is_hollow)
     return Markup('<g class="m{}">{}</g>').format(number % _COLOURS, inside)
 
@@ -253,45 +226,49 @@ def shade(share: float) -> Markup:
     return Markup("background:rgb({} {} {});color:{}").format(red, green, blue, text)
 
 
-def heat_table(caption: str, cells: Mapping[tuple[str, str], tuple[float, str, str]]) -> Markup:
-    """Return a table of actions by objects whose cells have colours, with a number in each.
+def heat_table(caption: str, corner: str, names: Iterable[str], rows: Mapping[str, Iterable[Markup]]) -> Markup:
+    """Return a table whose cells have colours.
 
     Args:
         caption: above it.
-        cells: by row and column the shade, 0..1 (below 0 for none), the number, and a text to show on pointing at it.
+        corner: the head of the names of rows.
+        names: of the columns.
+        rows: of each name its cells, with their tags.
     """
-    objects = [*dict.fromkeys(column for _, column in cells)]
-    head = Markup().join(Markup('<th scope="col">{}</th>').format(name.replace("_", " ")) for name in objects)
-    rows = Markup().join(
-        Markup('<tr><th scope="row">{}</th>{}</tr>').format(
-            action.replace("_", " "), Markup().join(_heat_cell(cells.get((action, name))) for name in objects)
-        )
-        for action in dict.fromkeys(row for row, _ in cells)
+    head = Markup().join(Markup('<th scope="col">{}</th>').format(name) for name in (corner, *names))
+    body = Markup().join(
+        Markup('<tr><th scope="row">{}</th>{}</tr>').format(name, Markup().join(cells)) for name, cells in rows.items()
     )
     whole = Markup(
         '<div class="scroll" tabindex="0" role="region" aria-label="{0}"><table class="heat"><caption>{0}</caption>'
-        '<thead><tr><th scope="col">action, by object</th>{1}</tr></thead><tbody>{2}</tbody></table></div>'
+        "<thead><tr>{1}</tr></thead><tbody>{2}</tbody></table></div>"
     )
-    return whole.format(caption, head, rows)
+    return whole.format(caption, head, body)
 
 
-def _heat_cell(cell: tuple[float, str, str] | None) -> Markup:
-    if cell is None or cell[0] < 0:
-        return Markup("<td>-</td>")
-    share, text, told = cell
-    return Markup('<td style="{}" title="{}">{}</td>').format(shade(share), told, text)
-
-
-def _shares(right: float) -> Markup:
-    inside = Markup()
-    for share in (0, 50, 100):
-        inside += LINE.format(kind="grid", x1=_LEFT, y1=_y(share), x2=right, y2=_y(share))
-        inside += TEXT.format(kind="tick", x=_LEFT - 5, y=_y(share) + 4, anchor="end", text=f"{share}%")
-    return inside
+def heat_cell(share: float | None, text: str, told: str) -> Markup:
+    """Return a cell of `heat_table`: its shade, 0..1 (none for None), its text, and what it says on pointing at it."""
+    style = Markup() if share is None else shade(share)
+    return Markup('<td style="{}" title="{}">{}</td>').format(style, told, text)
 
 
 def _y(share: float) -> float:
     return _TOP + 8 + (_HEIGHT - _TOP - _BOTTOM - 8) * (1 - share / 100)
+
+
+def _shares(right: float, y_of: Callable[[float], float] = _y) -> Markup:
+    inside = Markup()
+    for share in (0, 50, 100):
+        inside += LINE.format(kind="grid", x1=_LEFT, y1=y_of(share), x2=right, y2=y_of(share))
+        inside += TEXT.format(kind="tick", x=_LEFT - 5, y=y_of(share) + 4, anchor="end", text=f"{share}%")
+    return inside
+
+
+def _whisker(x: float, interval: tuple[float, float] | None, y_of: Callable[[float], float]) -> Markup:
+    if interval is None:
+        return Markup()
+    low, high = map(y_of, interval)
+    return LINE.format(kind="whisker", x1=x, y1=low, x2=x, y2=high)
 
 
 Found = Mapping[str, Any]

@@ -1,9 +1,9 @@
-"""A run's entry in the index of a site: the values that ``runs.json`` keeps after the records are gone."""
+"""The runs of a site as ``runs.json`` keeps them after the records are gone: summarised, written, read and checked."""
 
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -12,17 +12,21 @@ from typing import Any
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.baseline import CaseResult, case_result
 from pytest_vla.gate.comparable import OF_DRAW, OF_SEED, row_of
-from pytest_vla.metrics.rates import BENIGN
+from pytest_vla.metrics.rates import BENIGN, VARIED
 from pytest_vla.metrics.success import SuccessRate
 from pytest_vla.plan.manifests import is_suite, load_suite
+from pytest_vla.records.checks import is_count, is_number, is_plain, is_run_name, parse_json
 from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Run
 from pytest_vla.records.store import Store
 from pytest_vla.reports.html.gates import GateTold
 from pytest_vla.reports.html.media import MediaShown
-from pytest_vla.reports.html.summary import JudgedRate, counting_by_model, judged_rates
+from pytest_vla.reports.html.page import JudgedRate, counting_by_model, judged_rates
 from pytest_vla.reports.loaded import Loaded
 from pytest_vla.reports.runs import status_of, status_text
+from pytest_vla.util.documents import read_plain
+from pytest_vla.util.files import whole_file
+from pytest_vla.util.text import printable
 from pytest_vla.versions import installed
 
 PAGES = 1
@@ -294,3 +298,260 @@ def _versions(records: Sequence[Record]) -> Iterator[tuple[str, str]]:
 def _verdict(gate: GateTold) -> EntryVerdict:
     word = NOT_JUDGED if gate.judgement is None else gate.judgement.verdict
     return EntryVerdict(word, gate.passed, gate.line.removeprefix(f"{gate.run}: "))
+
+
+# ``runs.json``: the entries of a site's runs, checked when they are read.
+
+MOST_BYTES = 256 * 1024 * 1024
+
+_MENDING = "take the file of the job before, or delete it: then the index is of the runs that are here"
+
+
+def read_listing(path: Path) -> dict[str, Entry]:
+    """Return the runs of a site by name, the newest first; empty if there is no file.
+
+    Raises:
+        VlaError: the file is damaged; names it, the run, what was expected, and what helps.
+    """
+    try:
+        text = read_plain(path, MOST_BYTES).decode()
+    except FileNotFoundError:
+        return {}
+    except UnicodeDecodeError as error:
+        raise _broken(path, f"it is no text (byte {error.start})") from error
+    except ValueError as error:
+        raise _broken(path, str(error)) from error
+    except OSError as error:
+        raise VlaError(f"cannot read {path}: {error.strerror or error}") from error
+    found: dict[str, Entry] = {}
+    try:
+        for place, table in enumerate(check_head(parse_json(text, unique=True)), 1):
+            try:
+                check_entry(table)
+            except VlaError as error:
+                raise VlaError(f"{_whose(table, place)}: {error}") from error
+            if table["name"] in found:
+                raise VlaError(f"run {table['name']} is there twice")
+            found[table["name"]] = _entry(table)
+    except VlaError as error:
+        raise _broken(path, str(error)) from error
+    return newest_first(found.values())
+
+
+def write_listing(path: Path, entries: Iterable[Entry]) -> None:
+    """Write it, whole or not at all, the newest run first. Raises VlaError."""
+    with whole_file(path) as stream:
+        stream.write(text_of(entries).encode())
+
+
+def text_of(entries: Iterable[Entry]) -> str:
+    """Return the file's text, one line for each run; equal entries give equal bytes."""
+    lines = ",\n".join(_json(_table(entry)) for entry in newest_first(entries).values())
+    runs = f"[\n{lines}\n]" if lines else "[]"
+    made_by = _json(f"pytest-vla {installed('pytest-vla')}")
+    return f'{{\n"schema": {SCHEMA},\n"made_by": {made_by},\n"runs": {runs}\n}}\n'
+
+
+def check_listed(entry: Entry) -> None:
+    """Refuse a run that could not be read again: it would cost the site all others. Raises VlaError."""
+    check_entry(json.loads(_json(_table(entry))))
+
+
+def newest_first(entries: Iterable[Entry]) -> dict[str, Entry]:
+    """Return the entries by name, the newest first."""
+    return {entry.name: entry for entry in sorted(entries, key=lambda entry: entry.order, reverse=True)}
+
+
+def _table(entry: Entry) -> dict[str, Any]:
+    told = {name: value for name, value in asdict(entry).items() if name != "unknown"}
+    told["results"] = [
+        {name: value for name, value in result.items() if name != "unknown"} | dict(result["unknown"])
+        for result in told["results"]
+    ]
+    return told | dict(entry.unknown)
+
+
+def _entry(table: Mapping[str, Any]) -> Entry:
+    known = {name: table[name] for name in ENTRY}
+    verdict = known["verdict"]
+    known["verdict"] = None if verdict is None else EntryVerdict(verdict["word"], verdict["passed"], verdict["line"])
+    known["results"] = tuple(map(_listing_result, known["results"]))
+    return Entry(**known, unknown={name: value for name, value in table.items() if name not in ENTRY})
+
+
+def _listing_result(table: Mapping[str, Any]) -> Result:
+    known = {name: table[name] for name in RESULT}
+    rate = {name: known["rate"][name] for name in RATE}
+    for name in ("interval", "tasks_interval"):
+        rate[name] = None if rate[name] is None else (float(rate[name][0]), float(rate[name][1]))
+    known |= {"rate": SuccessRate(**rate), "policies": tuple(known["policies"])}
+    return Result(**known, unknown={name: value for name, value in table.items() if name not in RESULT})
+
+
+def _whose(table: Any, place: int) -> str:
+    name = table.get("name") if isinstance(table, dict) else None
+    return f"run {printable(name)[:80]}" if isinstance(name, str) else f"run {place} of the list"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, allow_nan=False, separators=(",", ":"))
+
+
+def _broken(path: Path, why: str) -> VlaError:
+    return VlaError(f"{path}: not the runs of a site: {why}; {_MENDING}")
+
+
+SCHEMA = 1
+"""Of the files that this version writes."""
+
+
+def check_head(table: Any) -> list[Any]:
+    """Refuse a file whose runs cannot be read.
+
+    Args:
+        table: as JSON has it.
+
+    Returns:
+        Its runs, which `check_entry` looks at.
+
+    Raises:
+        VlaError: it is no table, or of a later schema, or has no list of runs.
+    """
+    if not isinstance(table, dict):
+        raise VlaError(f"expected a table, found {type(table).__name__}")
+    schema = table.get("schema")
+    if type(schema) is int and schema > SCHEMA:
+        by = printable(table["made_by"])[:60] if isinstance(table.get("made_by"), str) else "a later version"
+        raise VlaError(
+            f"expected schema {SCHEMA}, found {schema}, of {by}: upgrade pytest-vla (pip install -U pytest-vla)"
+        )
+    if schema is not True and schema == SCHEMA and isinstance(runs := table.get("runs"), list):
+        return runs
+    raise VlaError(f"expected schema {SCHEMA} and a list of runs, found schema {_told(schema)}")
+
+
+def check_entry(table: Any) -> None:
+    """Refuse a run whose fields are not there, not of their types, or contradict each other. Raises VlaError."""
+    _check(table, ENTRY)
+    if table["verdict"] is not None:
+        _within("verdict", lambda: _check(table["verdict"], VERDICT))
+    columns = set()
+    for place, result in enumerate(table["results"], 1):
+        _within(f"results, {place}", lambda result=result: _check_result(result))  # type: ignore[misc]
+        columns.add((result["model"], result["suite"], result["group"]))
+    if len(columns) < len(table["results"]):
+        raise VlaError("results: expected one of each model, suite and group, found two")
+
+
+def _check_result(table: Any) -> None:
+    _check(table, RESULT)
+    of_tasks = table["of_tasks"]
+    if of_tasks is not None and of_tasks < table["tasks"]:
+        raise VlaError(f"of_tasks: expected tasks, {table['tasks']}, or more, found {of_tasks}")
+    rate = table["rate"]
+    _within("rate", lambda: _check(rate, RATE))
+    if rate["successes"] > rate["counted"]:
+        raise VlaError(f"rate: successes: expected up to counted, {rate['counted']}, found {rate['successes']}")
+    others = sum(rate["errors"].values()) + sum(rate["invalid"].values())
+    if rate["counted"] + others != rate["episodes"]:
+        raise VlaError(f"rate: episodes: expected {rate['counted'] + others}, as there are, found {rate['episodes']}")
+    if rate["interval"] is not None and not rate["counted"]:
+        raise VlaError("rate: interval: expected null where nothing is counted")
+
+
+def _within(place: str, check: Callable[[], None]) -> None:
+    try:
+        check()
+    except VlaError as error:
+        raise VlaError(f"{place}: {error}") from error
+
+
+def _check(table: Any, fields: "Fields") -> None:
+    if not isinstance(table, dict):
+        raise VlaError(f"expected a table, found {type(table).__name__}")
+    if missing := [name for name in fields if name not in table]:
+        raise VlaError(f"fields missing: {', '.join(missing)}")
+    for name, value in table.items():
+        expected, fits = fields.get(name, _FURTHER)
+        if not fits(value):
+            raise VlaError(f"{printable(name)[:60]}: expected {expected}, found {_told(value)}")
+
+
+def _told(value: object) -> str:
+    return printable(repr(value)[:60])
+
+
+def _is_text(value: object) -> bool:
+    return type(value) is str
+
+
+def _is_time(value: object) -> bool:
+    try:
+        datetime.fromisoformat(value).astimezone(UTC)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError, OSError):
+        return False
+    return True
+
+
+def _list_of(fits: Callable[[object], bool]) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, list) and all(map(fits, value))
+
+
+def _table_of(fits: Callable[[object], bool]) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, dict) and all(map(fits, value.values()))
+
+
+def _is_interval(value: object) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) == 2
+        and all(is_number(end) and type(end) is not bool for end in value)
+        and 0 <= value[0] <= value[1] <= 1
+    )
+
+
+def _or_null(fits: Callable[[object], bool]) -> Callable[[object], bool]:
+    return lambda value: value is None or fits(value)
+
+
+Fields = Mapping[str, tuple[str, Callable[[object], bool]]]
+
+_FURTHER = ("numbers, texts, lists and tables, not too deep", is_plain)
+_TEXT = ("a text", _is_text)
+_TEXT_OR_NULL = ("a text or null", _or_null(_is_text))
+_COUNT = ("an integer from 0", is_count)
+_TABLE = ("a table", lambda value: isinstance(value, dict))
+_INTERVAL = ("two shares, the lower first, or null", _or_null(_is_interval))
+
+ENTRY: Fields = {
+    "name": ("the name of a run", is_run_name),
+    "started": ("a time, ISO 8601", _is_time),
+    "ended": ("a time, ISO 8601, or null", _or_null(_is_time)),
+    "status": _TEXT,
+    "model": _TEXT,
+    "picked": _TEXT_OR_NULL,
+    **dict.fromkeys(("planned", "done", "decided"), _COUNT),
+    "verdict": ("a table or null", _or_null(lambda value: isinstance(value, dict))),
+    "versions": ("a table of texts", _table_of(_is_text)),
+    "results": ("a list of results", lambda value: isinstance(value, list)),
+    "made_from": _TEXT,
+}
+VERDICT: Fields = {"word": _TEXT, "passed": ("true or false", lambda value: isinstance(value, bool)), "line": _TEXT}
+RESULT: Fields = {
+    "model": _TEXT,
+    "policies": ("a list of texts", _list_of(_is_text)),
+    "suite": _TEXT,
+    "group": (f"{BENIGN} or {VARIED}", lambda value: value in (BENIGN, VARIED)),
+    "rate": _TABLE,
+    "tasks": _COUNT,
+    "of_tasks": ("an integer from 0, or null", _or_null(is_count)),
+    "variations": _COUNT,
+    "selection": _TEXT,
+    "conditions": ("a table of texts", _table_of(_is_text)),
+}
+RATE: Fields = {
+    "name": _TEXT,
+    **dict.fromkeys(("episodes", "successes", "counted"), _COUNT),
+    **dict.fromkeys(("interval", "tasks_interval"), _INTERVAL),
+    **dict.fromkeys(("errors", "invalid"), ("a table of integers from 0", _table_of(is_count))),
+}

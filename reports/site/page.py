@@ -1,18 +1,43 @@
-"""The index of a site: the newest run, checkpoints by suite, the trends of suites over runs, and all runs."""
+"""Writes a site: the pages of its runs, and the index with the newest run, checkpoints, trends, and all runs."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import NamedTuple
 
 from markupsafe import Markup
 
+from pytest_vla.errors import VlaError
 from pytest_vla.gate.comparable import CONDITIONS, row_of
-from pytest_vla.metrics.rates import BENIGN, ends_text, interval_text, left_out_text, share_text
+from pytest_vla.metrics.rates import BENIGN, ends_text, interval_text, left_out_text, percents, share_text
+from pytest_vla.records.load import open_run, open_runs
+from pytest_vla.records.names import ALL_RUNS
+from pytest_vla.records.runs import Run
+from pytest_vla.records.store import STORE, no_runs, open_store
 from pytest_vla.reports.blocks import NONE, Cell, Table, table_of
+from pytest_vla.reports.html.gates import GateTold, gates_told
+from pytest_vla.reports.html.media import MediaShown
 from pytest_vla.reports.html.parts import PageBlock, block_of, rendered
-from pytest_vla.reports.html.svg import SIGNS, Mark, interval_bar, trend, trend_key
+from pytest_vla.reports.html.svg import SIGNS, Dot, interval_bar, trend, trend_key
+from pytest_vla.reports.loaded import Loaded, load
 from pytest_vla.reports.runs import FEW_BY_TIME, STOPPED_BY_TIME
-from pytest_vla.reports.site.entries import DRAWN, NOT_JUDGED, SEVERAL, Entry, EntryVerdict, Result
+from pytest_vla.reports.site.entries import (
+    DRAWN,
+    NOT_JUDGED,
+    SEVERAL,
+    Entry,
+    EntryVerdict,
+    Result,
+    check_listed,
+    digest_of,
+    newest_first,
+    read_listing,
+    summarise,
+    write_listing,
+)
+from pytest_vla.reports.text import first_few
+from pytest_vla.util.files import exclusive, whole_file
 from pytest_vla.util.text import counted, printable_lines
 from pytest_vla.versions import installed
 
@@ -302,19 +327,13 @@ def _chart(title: str, lines: Mapping[int, Sequence[Sequence[JoinedRuns]]], runs
     return trend(f"Success of {title}", below, marks, [entry.began.strftime("%m-%d %H:%M") for entry in runs])
 
 
-def _mark(joined: JoinedRuns, place: int) -> Mark:
+def _mark(joined: JoinedRuns, place: int) -> Dot:
     entry, result = joined.point
-    rate, interval = result.rate, result.rate.interval
+    rate = result.rate
     told = f"{entry.name}, {result.model} ({_content(result.content)}): {rate_text(result)}, {success_text(result)}"
     title = "; ".join(filter(None, (f"{told}, {tasks_text(result)}", joined.text)))
-    return Mark(
-        place,
-        100 * (rate.rate or 0),
-        None if interval is None else (100 * interval[0], 100 * interval[1]),
-        title,
-        joined.is_hollow,
-        joined.text if joined.is_break else "",
-    )
+    gap = joined.text if joined.is_break else ""
+    return Dot(place, 100 * (rate.rate or 0), percents(rate.interval), title, is_hollow=joined.is_hollow, gap=gap)
 
 
 def _content(content: str) -> str:
@@ -339,8 +358,7 @@ def _notes(marks: Sequence[JoinedRuns]) -> Iterator[str]:
             to = f" to {joined.before}" if joined.before else ""
             by_reason.setdefault(joined.why, []).append(joined.point.entry.name + to)
     for why, names in [*by_reason.items()][:_NOTES]:
-        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-        yield f"not joined: {', '.join(names[:_SHOWN])}{more}: {why}"
+        yield f"not joined: {first_few(names, _SHOWN)}: {why}"
     if (left := len(by_reason) - _NOTES) > 0:
         yield f"{counted(left, 'further reason')} why runs are not joined: point at the runs' marks"
 
@@ -521,3 +539,182 @@ def _kind(verdict: EntryVerdict) -> str:
     if verdict.word == NOT_JUDGED:
         return "plain"
     return "good" if verdict.passed else "bad"
+
+
+# Writes a site: the pages of the runs that are here, ``runs.json``, and the index of all that it knows.
+
+INDEX, LISTING = "index.html", "runs.json"
+
+_MARK = b'<meta name="generator" content="pytest-vla">'
+
+_LOCK = ".runs.lock"
+
+PageOf = Callable[[Loaded, str, Path, Sequence[GateTold]], tuple[bytes, list[str]]]
+"""The page of a run's records, of its name, its results folder and its gates; and what is missing from it."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """The site to write.
+
+    Attributes:
+        folder: of the site.
+        which: runs, as `pytest_vla.records.load` knows them; all of `results` if empty.
+        results: the folder where runs are looked for by their names.
+        title: of the index.
+        limit: how many of the newest runs are in the index, or None for all.
+        force: whether unchanged pages are made too.
+        shown: of how many episodes of a run there are pictures and videos.
+    """
+
+    folder: Path
+    which: tuple[str, ...]
+    results: Path
+    title: str = TITLE
+    limit: int | None = None
+    force: bool = False
+    shown: MediaShown = field(default_factory=lambda: MediaShown(pictures=0))
+
+
+@dataclass(frozen=True)
+class Built:
+    """The result of writing a site.
+
+    Attributes:
+        made: runs whose pages are new, the oldest first.
+        unchanged: runs whose pages would have been the same.
+        listed: how many runs ``runs.json`` has.
+        troubles: what is missing from the site, and why.
+    """
+
+    made: tuple[str, ...]
+    unchanged: tuple[str, ...]
+    listed: int
+    troubles: tuple[str, ...]
+
+
+@dataclass
+class _Work:
+    """The site's entries, by name, and the runs handled so far."""
+
+    entries: dict[str, Entry]
+    made: list[str]
+    unchanged: list[str]
+    troubles: list[str]
+    left_out: list[str]
+
+
+def build_site(site: Site, page_of: PageOf, tell: Callable[[str], None]) -> Built:
+    """Write it: pages, then ``runs.json``, the index last, each whole or not at all. Nothing is deleted.
+
+    Args:
+        site: what is wanted.
+        page_of: makes the page of a run.
+        tell: takes what is being done.
+
+    Raises:
+        VlaError: there are no runs and none were listed, ``runs.json`` is damaged, or the folder cannot be written. A
+            run that cannot be read raises nothing: it is among `Built.troubles`.
+    """
+    found = [*_build_runs(site)]
+    if not found and not (site.folder / LISTING).exists():
+        raise no_runs(site.results)
+    _make_folders(site.folder)
+    tell(f"waiting for another that writes into {site.folder}")
+    with exclusive(site.folder / _LOCK):
+        work = _Work(read_listing(site.folder / LISTING), [], [], [], [])
+        try:
+            for place, (results, run) in enumerate(found, 1):
+                tell(f"page {place} of {len(found)}, run {run.name}")
+                _add(site, work, results, run, page_of)
+        except BaseException:
+            # What is made is not to be made again.
+            if work.made:
+                with suppress(VlaError):
+                    write_listing(site.folder / LISTING, work.entries.values())
+            raise
+        tell("the index")
+        write_listing(site.folder / LISTING, work.entries.values())
+        _write_index(site, work, not found)
+    return Built(tuple(work.made), tuple(work.unchanged), len(work.entries), tuple(work.troubles))
+
+
+def _build_runs(site: Site) -> Iterator[tuple[Path, Run]]:
+    """Return the runs with their results folders, each once, the oldest first."""
+    if not site.which or set(site.which) == {ALL_RUNS}:
+        if not (site.results / STORE).is_file():
+            return
+        with open_store(site.results, create=False) as store:
+            found = [(store.results, run) for run in store.runs()]
+    else:
+        found = [(store.results, run) for store, runs in open_runs(site.which, site.results) for run in runs]
+    seen = set()
+    for results, run in sorted(found, key=lambda each: (each[1].started, each[1].name)):
+        if (key := (results.resolve(), run.name)) not in seen:
+            seen.add(key)
+            yield results, run
+
+
+def _make_folders(folder: Path) -> None:
+    """Make the site's folders. Raises VlaError if something else, or another site's index, is in their place."""
+    index = folder / INDEX
+    if index.is_file() and not (folder / LISTING).exists() and _MARK not in index.read_bytes()[:4096]:
+        raise VlaError(f"-o {folder}: {index} is not pytest-vla's, and would be overwritten; name another folder")
+    for each in (folder, folder / PAGES_FOLDER):
+        if each.exists() and not each.is_dir():
+            raise VlaError(f"-o {folder}: {each} is no folder; name a folder, such as -o public")
+    try:
+        (folder / PAGES_FOLDER).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise VlaError(f"-o {folder}: cannot make the folder {error.filename}: {error.strerror}") from error
+
+
+def _add(site: Site, work: _Work, results: Path, run: Run, page_of: PageOf) -> None:
+    """Add a run's page and entry. Raises VlaError if they cannot be written."""
+    before = work.entries.get(run.name)
+    try:
+        with open_run(run.name, results) as (store, _):
+            made_from = digest_of(store, run, site.shown)
+        if run.name in (*work.made, *work.unchanged):
+            if before is not None and before.made_from != made_from:
+                raise VlaError(f"it is another run in {results} than in a folder before; name one of the two")
+            return
+        is_same = before is not None and before.made_from == made_from
+        if is_same and not site.force and _page(site, run.name).is_file():
+            work.unchanged.append(run.name)
+            return
+        loaded = load([run.name], results)
+        gates = gates_told([run.name], results)
+        entry = summarise(run, loaded, gates, made_from, site.shown.data)
+        check_listed(entry)
+        content, missing = page_of(loaded, run.name, results, gates)
+    except VlaError as error:
+        work.troubles.append(f"run {run.name} is left out: {error}")
+        if run.name not in (*work.made, *work.unchanged):
+            work.left_out.append(run.name)
+        return
+    with whole_file(_page(site, run.name)) as stream:
+        stream.write(content)
+    # What a later version knew of it was of other records, or will be made by that version again.
+    work.entries[run.name] = entry
+    work.made.append(run.name)
+    work.troubles += [f"run {run.name}: {text}" for text in missing]
+
+
+def _write_index(site: Site, work: _Work, is_bare: bool) -> None:
+    entries = [*newest_first(work.entries.values()).values()]
+    shown = entries[: site.limit]
+    pages = {entry.name for entry in shown if _page(site, entry.name).is_file()}
+    texts = [f"{site.results} has no run: the index is of runs that were listed before"] * is_bare
+    if older := len(entries) - len(shown):
+        texts.append(f"{counted(older, 'older run')} not shown (--limit={site.limit})")
+    for name in dict.fromkeys(work.left_out):
+        # Why is for the job's log: it names files.
+        stands = "its page and numbers are of before" if name in work.entries else "it is not here"
+        texts.append(f"run {name} could not be read: {stands}")
+    with whole_file(site.folder / INDEX) as stream:
+        stream.write(index_html(site.title, shown, pages, texts))
+
+
+def _page(site: Site, name: str) -> Path:
+    return site.folder / PAGES_FOLDER / f"{name}.html"

@@ -16,7 +16,8 @@ from pytest_vla.errors import VlaError
 from pytest_vla.records.store import open_store
 from pytest_vla.reports.html.gates import GateTold
 from pytest_vla.reports.loaded import Loaded
-from pytest_vla.reports.site.build import Site, build_site, read_listing
+from pytest_vla.reports.site.entries import read_listing
+from pytest_vla.reports.site.page import Site, build_site
 from tests.support.page import Parsed, two_models
 from tests.support.records import record_of
 from tests.support.reports import RESULTS, report, write

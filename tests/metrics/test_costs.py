@@ -5,7 +5,7 @@ import dataclasses
 from pytest_vla.metrics.safety import cost_summaries, deciding_account, safety
 from pytest_vla.plan.costs import DECLARED, Charge
 from pytest_vla.records.record import Record
-from pytest_vla.reports.terminal.summary import cost_notes
+from pytest_vla.reports.terminal import cost_notes
 from tests.support.records import record_of
 
 

@@ -22,7 +22,7 @@ from pytest_vla.metrics.success import (
     unit_of,
 )
 from pytest_vla.plan.case import is_given
-from pytest_vla.reports.terminal.summary import summary_lines, summary_sentence
+from pytest_vla.reports.terminal import summary_lines, summary_sentence
 from tests.support.golden import check_golden
 
 GOLDEN = Path(__file__).with_name("golden")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pytest_vla.reports.terminal.progress import about, duration_text, progress_line
+from pytest_vla.reports.terminal import about, duration_text, progress_line
 from tests.support.workers import ALONE, BOTH
 
 Run = Callable[..., pytest.RunResult]

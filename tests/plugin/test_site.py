@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from pytest_vla.cli import main
-from pytest_vla.reports.site.build import read_listing
+from pytest_vla.reports.site.entries import read_listing
 from tests.support.runs import run_names
 
 Run = Callable[..., pytest.RunResult]

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.language_grounding import GroundingEstimate, GroundingShare
 from pytest_vla.reports.blocks import Block, Column, Heading, MarkedNumber, Table
-from pytest_vla.reports.export import FORMULA_SIGNS
-from pytest_vla.reports.tabular import csv_files, latex_files, latex_text, named_tables
+from pytest_vla.reports.export import FORMULA_SIGNS, csv_files, latex_files, latex_text, named_tables
 from tests.support.examples import scaled
 from tests.support.records import record_of
 from tests.support.reports import report, write

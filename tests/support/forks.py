@@ -73,7 +73,7 @@ _IMPORTED = (
     "pytest_vla.policies.load",
     "pytest_vla.records.store",
     "pytest_vla.reports.extension",
-    "pytest_vla.reports.terminal.summary",
+    "pytest_vla.reports.terminal",
     "pytest_vla.run.hooks",
     "pytest_vla.run.html_report",
     "pytest_vla.run.xdist.hooks",

@@ -12,7 +12,7 @@ from pytest_vla.fuzz.proposals import fuzzed_kinds
 from pytest_vla.fuzz.task_search import Job, Result, SearchRules, TaskSearch, perform
 from pytest_vla.fuzz.trial import Trial
 from pytest_vla.plan.task import Task
-from pytest_vla.reports.fuzz.page import FoundSearch, search_of
+from pytest_vla.reports.fuzz import FoundSearch, search_of
 
 Params = Mapping[str, Mapping[str, Any]]
 

@@ -15,7 +15,7 @@ from PIL import Image
 from pytest_vla.episode.world_pool import WorldPool
 from pytest_vla.errors import VlaError
 from pytest_vla.records.store import open_store
-from pytest_vla.reports.dataset.choices import ALL, IMAGE, NONE, PICTURES, VIDEO
+from pytest_vla.reports.dataset import ALL, IMAGE, NONE, PICTURES, VIDEO
 from pytest_vla.reports.dataset.frames import Layout, choose, frames_of
 from pytest_vla.reports.dataset.lerobot import QUANTILES, write_dataset
 from tests.support.dataset_runs import PLATE, STEPS, STOVE, Kept, Seen

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_vla.episode.world_pool import WorldPool
 from pytest_vla.records.store import open_store
-from pytest_vla.reports.dataset.choices import ALL, IMAGE, NONE, VIDEO
+from pytest_vla.reports.dataset import ALL, IMAGE, NONE, VIDEO
 from pytest_vla.reports.dataset.frames import choose, frames_of
 from pytest_vla.reports.dataset.lerobot import write_dataset
 from tests.support.dataset_runs import PLATE, STEPS, STOVE, Kept

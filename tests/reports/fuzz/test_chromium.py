@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from pytest_vla.plan.manifests import load_suite
-from pytest_vla.reports.fuzz import page as failures
-from pytest_vla.reports.fuzz.page import search_html
+from pytest_vla.reports import fuzz as failures
+from pytest_vla.reports.fuzz import search_html
 from pytest_vla.show.variations import SceneView
 from tests.support.chromium import PROGRAMS, Browser, chromium, chromium_program
 from tests.support.searches import searched

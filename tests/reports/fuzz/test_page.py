@@ -9,9 +9,8 @@ import pytest
 
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.plan.manifests import load_suite
-from pytest_vla.reports.fuzz import page as failures
-from pytest_vla.reports.fuzz.page import FoundSearch, page_of, search_html, words_of
-from pytest_vla.reports.fuzz.tables import task_table
+from pytest_vla.reports import fuzz as failures
+from pytest_vla.reports.fuzz import FoundSearch, page_of, search_html, task_table, words_of
 from pytest_vla.show.variations import SceneView
 from pytest_vla.vary.chosen import Change
 from tests.support.page import Parsed

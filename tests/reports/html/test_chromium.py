@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_vla.reports.html.page import anchor_of, episodes_table, twin_places
+from pytest_vla.reports.html.gates import anchor_of
+from pytest_vla.reports.html.page import episodes_table, twin_places
 from pytest_vla.reports.html.parts import Page, page_html, script_json
 from pytest_vla.show.video import write_frames
 from tests.support.chromium import PROGRAMS, Browser, chromium, chromium_program

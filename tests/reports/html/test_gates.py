@@ -10,10 +10,9 @@ from pytest_vla.gate.baseline import baseline_of
 from pytest_vla.gate.measures import parse_measures
 from pytest_vla.gate.verdicts import Terms, judge
 from pytest_vla.records.record import Record
-from pytest_vla.reports.gates import gate_lines
+from pytest_vla.reports.gates import gate_lines, measured_by, measures_lines
 from pytest_vla.reports.html.gates import GateTold, gate_blocks
 from pytest_vla.reports.html.parts import Page, PageSection, page_html, script_json
-from pytest_vla.reports.measures import measured_by, measures_lines
 from tests.support.varied import varied
 
 
@@ -42,7 +41,7 @@ def test_it_says_all_that_a_terminal_does(done: int, replan: int | None, said: s
     measured, by = measured_by(baseline, new, terms, parse_measures(["steps=10"]))
     assert judgement.verdict == said
     gate = GateTold("b-run", "the verdict", "agreed", False, judgement, measured, baseline, new, "old.vla.json", by)
-    blocks = gate_blocks(gate, records, lambda record: Markup('<a href="#episodes">{}</a>').format(record.outcome), str)
+    blocks = gate_blocks(gate, records, str)
     page = Page("a gate", {}, (PageSection("gate", "Gate", tuple(blocks)),), script_json({}), 0)
     text = page_html(page).decode()
     shown = words(Markup(re.sub(r"<[^>]+>", " ", text)).unescape())
@@ -53,10 +52,10 @@ def test_it_says_all_that_a_terminal_does(done: int, replan: int | None, said: s
     for sentence in re.split(r"\n(?!  )", printed):
         if re.match(r"(compared|new:policy|note|tabletop|libero_goal[^ ]*:|steps of|cost of|beside success)", sentence):
             assert words(sentence) in shown, sentence
-    assert text.count('<a href="#episodes">') - 1 == len(judgement.flips)
+    assert text.count('href="#episode-') == len(judgement.flips)
 
 
 def test_what_was_not_judged_is_said() -> None:
     gate = GateTold("b-run", "b-run: gate: not judged: there is no file x.vla.json", "", False)
-    (block,) = gate_blocks(gate, [], lambda record: Markup(), str)
+    (block,) = gate_blocks(gate, [], str)
     assert block.title == "b-run: gate: not judged: there is no file x.vla.json"

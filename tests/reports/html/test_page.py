@@ -18,7 +18,8 @@ from pytest_vla.records.record import Record
 from pytest_vla.records.store import open_store
 from pytest_vla.records.trajectory import Trajectory
 from pytest_vla.reports.blocks import table_of
-from pytest_vla.reports.html.page import Page, anchor_of, episodes_table
+from pytest_vla.reports.html.gates import anchor_of
+from pytest_vla.reports.html.page import Page, episodes_table
 from pytest_vla.reports.html.parts import PageBlock, PageSection, block_of, page_html, script_json
 from pytest_vla.reports.html.svg import interval_bar, shade
 from tests.support.examples import scaled

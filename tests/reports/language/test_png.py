@@ -1,6 +1,5 @@
 """The pictures of a language report: which there are, and that they show what they say."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,9 +7,8 @@ import pytest
 from PIL import Image
 
 from pytest_vla.errors import VlaError
-from pytest_vla.metrics.language_grounding import GroundingEstimate
 from pytest_vla.reports.figures import check_matplotlib, write_pictures
-from pytest_vla.reports.language import _sweep, make_report, pictures
+from pytest_vla.reports.language import make_report, pictures
 from pytest_vla.reports.loaded import load
 from tests.support.paraphrased import BOWL, ENDS, PLATE, STOVE, para_record, paraphrased, path_to, probed
 from tests.support.reports import RESULTS, write
@@ -82,21 +80,3 @@ def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
     with pytest.raises(VlaError, match=r"png needs matplotlib: pip install 'pytest-vla\[report\]'"):
         check_matplotlib()
-
-
-def test_an_interval_of_another_method_is_no_part_of_the_sweeps_band() -> None:
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed (pip install 'pytest-vla[report]')")
-    write([paraphrased(STOVE, index, "success" if index < 3 else "failure") for index in range(6)])
-    report = make_report(load([], RESULTS), 0.5, None, "template", "exact")
-    assert report is not None
-    (model,) = report.models
-    assert model.paraphrases is not None
-    # At alpha 1 these texts have no distance, and so no PRIDE.
-    at_an_end = {**model.paraphrases.sweep, 0.9: GroundingEstimate(100.0, (40.0, 100.0))}
-    for sweep, lines in ((model.paraphrases.sweep, 0), (at_an_end, 1)):
-        (axes,) = _sweep([(model, replace(model.paraphrases, sweep=sweep))]).axes
-        bands = [each for each in axes.collections if type(each).__name__ != "LineCollection"]
-        assert (len(bands), len(axes.collections) - len(bands)) == (1, lines)
-        assert ("dashed: Wilson's" in axes.get_title()) == bool(lines)
-        right = max(x for path in bands[0].get_paths() for x, _ in path.vertices)
-        assert right == (0.8 if lines else 0.9)

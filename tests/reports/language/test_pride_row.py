@@ -19,7 +19,7 @@ from pytest_vla.records.record import Record
 from pytest_vla.records.store import open_store
 from pytest_vla.reports.language import language_lines, make_report
 from pytest_vla.reports.loaded import load
-from pytest_vla.reports.terminal.summary import closing_lines
+from pytest_vla.reports.terminal import closing_lines
 from tests.support.data import REPOSITORY
 from tests.support.golden import check_golden
 from tests.support.records import record_of
@@ -233,7 +233,7 @@ def test_similarities_of_the_records_are_taken_as_they_are() -> None:
 def test_without_variations_nothing_more_is_imported() -> None:
     script = (
         "import sys; from pathlib import Path; from tests.support.records import record_of;"
-        "from pytest_vla.reports.terminal.summary import closing_lines;"
+        "from pytest_vla.reports.terminal import closing_lines;"
         "closing_lines([record_of(0)], Path('.vla/a-run'), [], 'pytest', 0, 80);"
         "print([name for name in ('numpy', 'pytest_vla.metrics.language', 'sqlite3') if name in sys.modules])"
     )

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
-from pytest_vla.reports.site.build import check_listed, read_listing, text_of, write_listing
-from pytest_vla.reports.site.entries import Entry, EntryVerdict
+from pytest_vla.reports.site.entries import Entry, EntryVerdict, check_listed, read_listing, text_of, write_listing
 from pytest_vla.reports.site.page import index_html
 from tests.support.examples import scaled
 from tests.support.sites import entry_of, part_of, rate_of, result_of

@@ -1,7 +1,7 @@
 """The lines on the cost of metrics, on a busy machine too."""
 
 from pytest_vla.policies.trial import Price
-from pytest_vla.reports.terminal.summary import price_lines
+from pytest_vla.reports.terminal import price_lines
 
 
 def row(without: tuple[float, ...], beside: tuple[float, ...]) -> str:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_vla.reports.terminal.progress import advice_text, measured_text, scarce_text, shortened
+from pytest_vla.reports.terminal import advice_text, measured_text, scarce_text, shortened
 from pytest_vla.serving.stats import DeviceUse, ServingStats
 
 USE = DeviceUse(device=0.93, cores=0.4, batch=14.2, call=0.085)

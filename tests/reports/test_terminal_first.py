@@ -6,7 +6,7 @@ import re
 from pytest_vla.metrics.robustness import twin_pairs, varied_models
 from pytest_vla.metrics.robustness_curves import most_harmful
 from pytest_vla.records.record import Record
-from pytest_vla.reports.terminal.summary import FEWEST_ROWS, SummaryLine, first_lines
+from pytest_vla.reports.terminal import FEWEST_ROWS, SummaryLine, first_lines
 from tests.support.robustness import curves_of, run_of
 from tests.support.varied import varied
 

@@ -1,1 +1,0 @@
-"""Results of a search for failing scenes: in words, as JSON, and on a page."""

@@ -1,1 +1,0 @@
-"""Lines on the terminal during a run and at its end."""
