@@ -136,6 +136,15 @@ def _properties() -> dict[str, Shape]:
 
 FORMATS = ("csv", "parquet", "jsonl")
 
+LEROBOT = "lerobot"
+"""The format of a data set to train on, which `pytest_vla.reports.dataset` writes; here are the command's choices."""
+
+VIDEO, IMAGE, NO_PICTURES = PICTURES = ("video", "image", "none")
+"""How a data set stores pictures: as H.264 (small, not exact), as PNG in the tables (exact), or not at all."""
+
+SUCCESS, ALL = ONLY = ("success", "all")
+"""Which episodes are in a data set: successes, or also failures."""
+
 Lines = Callable[[], Iterable[str]]
 """Gives the records' lines, the same ones each time that it is called."""
 

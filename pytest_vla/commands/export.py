@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
 from pytest_vla.records.load import open_run
-from pytest_vla.reports.dataset import ALL, LEROBOT, NONE, ONLY, PICTURES, VIDEO
-from pytest_vla.reports.export import FORMATS, check_format, export
+from pytest_vla.reports.export import ALL, FORMATS, LEROBOT, NO_PICTURES, ONLY, PICTURES, VIDEO, check_format, export
 from pytest_vla.reports.loaded import counted_episodes
 from pytest_vla.run.arguments import declare_data, declare_results
 from pytest_vla.util.files import whole_file, whole_folder
@@ -130,7 +129,7 @@ def _write_dataset(
         def episodes() -> "Iterator[tuple[Record, Iterator[Frame]]]":
             for number, each in enumerate(chosen.episodes, 1):
                 tell(f"episode {number} of {len(chosen.episodes)}: {each.record.case}")
-                yield each.record, watched(frames_of(pool, each, pictures=pictures != NONE))
+                yield each.record, watched(frames_of(pool, each, pictures=pictures != NO_PICTURES))
 
         frames = write_dataset(folder, episodes(), chosen.layout, pictures=pictures)
     succeeded = sum(each.record.outcome == "success" for each in chosen.episodes)

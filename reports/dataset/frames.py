@@ -19,7 +19,7 @@ from pytest_vla.records.record import Record, parse_record
 from pytest_vla.records.runs import Run
 from pytest_vla.records.store import Store
 from pytest_vla.records.trajectory import digest_of, load_trajectory, trajectory_file
-from pytest_vla.reports.dataset import SUCCESS
+from pytest_vla.reports.export import SUCCESS
 from pytest_vla.reports.loaded import counted_episodes
 from pytest_vla.show.restored import data_of, restored_task, restored_variation
 from pytest_vla.util.text import counted
@@ -92,7 +92,7 @@ def choose(store: Store, runs: Sequence[Run], only: str, data: Path | None) -> C
     Args:
         store: of the runs.
         runs: one or more.
-        only: one of `pytest_vla.reports.dataset.ONLY`.
+        only: one of `pytest_vla.reports.export.ONLY`.
         data: the folder of task files, in place of the folder that the runs name.
 
     Raises:

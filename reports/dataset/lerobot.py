@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from pytest_vla.errors import VlaError
 from pytest_vla.policies.fit import ACTION_SIZE, STATE_SIZE
 from pytest_vla.records.record import Record
-from pytest_vla.reports.dataset import IMAGE, NONE, VIDEO
 from pytest_vla.reports.dataset.frames import Frame, Layout
+from pytest_vla.reports.export import IMAGE, NO_PICTURES, VIDEO
 from pytest_vla.show.video import Frame as VideoFrame
 from pytest_vla.show.video import Write, video_writer
 
@@ -254,7 +254,7 @@ def write_dataset(
         folder: an empty one.
         episodes: records with their control steps, one or more of each; read once, one after the other.
         layout: of all of them.
-        pictures: one of `pytest_vla.reports.dataset.PICTURES`.
+        pictures: one of `pytest_vla.reports.export.PICTURES`.
         most_mb: sizes of a table and of a video after which a new file begins.
 
     Returns:
@@ -269,7 +269,7 @@ def write_dataset(
     if pictures == VIDEO and any(side % 2 for side in layout.image_size):
         height, width = layout.image_size
         raise VlaError(f"pictures of {height}x{width} pixels cannot be a video, whose sides are even: --pictures=image")
-    cameras = () if pictures == NONE else layout.cameras
+    cameras = () if pictures == NO_PICTURES else layout.cameras
     schema = _schema(pa, cameras if pictures == IMAGE else ())
     totals = _Totals()
     with ExitStack() as stack:

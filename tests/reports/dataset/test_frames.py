@@ -11,8 +11,9 @@ from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import Task
 from pytest_vla.records.record import Record
 from pytest_vla.records.store import open_store
-from pytest_vla.reports.dataset import ALL, SUCCESS, frames
+from pytest_vla.reports.dataset import frames
 from pytest_vla.reports.dataset.frames import Chosen, choose
+from pytest_vla.reports.export import ALL, SUCCESS
 from tests.support.kept_runs import BOWL, STOVE, ended, keep
 from tests.support.varied import variation_of
 

@@ -15,9 +15,9 @@ from PIL import Image
 from pytest_vla.episode.world_pool import WorldPool
 from pytest_vla.errors import VlaError
 from pytest_vla.records.store import open_store
-from pytest_vla.reports.dataset import ALL, IMAGE, NONE, PICTURES, VIDEO
 from pytest_vla.reports.dataset.frames import Layout, choose, frames_of
 from pytest_vla.reports.dataset.lerobot import QUANTILES, write_dataset
+from pytest_vla.reports.export import ALL, IMAGE, NO_PICTURES, PICTURES, VIDEO
 from tests.support.dataset_runs import PLATE, STEPS, STOVE, Kept, Seen
 from tests.support.slow import all_slow_but
 from tests.support.videos import read
@@ -38,7 +38,7 @@ def export(kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> Export:
             made[pictures, most_mb] = folder = tmp_path_factory.mktemp(pictures)
             with open_store(kept.results, create=False) as store, closing(WorldPool(False)) as pool:
                 chosen = choose(store, store.runs(), ALL, None)
-                episodes = ((e.record, frames_of(pool, e, pictures=pictures != NONE)) for e in chosen.episodes)
+                episodes = ((e.record, frames_of(pool, e, pictures=pictures != NO_PICTURES)) for e in chosen.episodes)
                 frames = write_dataset(folder, episodes, chosen.layout, pictures=pictures, most_mb=most_mb)
                 assert frames == STEPS * len(chosen.episodes)
         return made[pictures, most_mb]
@@ -149,7 +149,7 @@ def test_statistics_are_of_what_is_there(export: Export, seen: list[Seen]) -> No
 
 
 def test_tasks_are_what_the_policy_was_told(export: Export, kept: Kept) -> None:
-    folder = export(NONE)
+    folder = export(NO_PICTURES)
     table = pq.read_table(folder / "meta" / "tasks.parquet")
     assert json.loads(table.schema.metadata[b"pandas"])["index_columns"] == ["task"]
     tasks = {row["task_index"]: row["task"] for row in table.to_pylist()}

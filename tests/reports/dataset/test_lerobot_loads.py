@@ -10,9 +10,9 @@ import pytest
 
 from pytest_vla.episode.world_pool import WorldPool
 from pytest_vla.records.store import open_store
-from pytest_vla.reports.dataset import ALL, IMAGE, NONE, VIDEO
 from pytest_vla.reports.dataset.frames import choose, frames_of
 from pytest_vla.reports.dataset.lerobot import write_dataset
+from pytest_vla.reports.export import ALL, IMAGE, NO_PICTURES, VIDEO
 from tests.support.dataset_runs import PLATE, STEPS, STOVE, Kept
 from tests.support.lerobot_models import mend_torchvision
 
@@ -34,7 +34,7 @@ def exported(kept: Kept, folder: Path, pictures: str) -> Path:
     folder.mkdir()
     with open_store(kept.results, create=False) as store, closing(WorldPool(False)) as pool:
         chosen = choose(store, store.runs(), ALL, None)
-        episodes = ((e.record, frames_of(pool, e, pictures=pictures != NONE)) for e in chosen.episodes)
+        episodes = ((e.record, frames_of(pool, e, pictures=pictures != NO_PICTURES)) for e in chosen.episodes)
         write_dataset(folder, episodes, chosen.layout, pictures=pictures)
     return folder
 
