@@ -30,6 +30,7 @@ _HEAD = """\
 # Cases of pytest-vla: pytest --vla-cases={name} --vla-model=... runs them.
 schema = {schema}
 """
+_FIRST = _HEAD.partition("{")[0].encode()
 _KEYS = ("suite", "task", "seed", "about", "changes")
 
 
@@ -80,6 +81,15 @@ def read_cases(file: Path, data: Path | None = None) -> tuple[ListedCase, ...]:
         if earlier != number:
             raise VlaError(f"{lines.where(number)}duplicate of case[{earlier}]: leave one of them out")
     return found
+
+
+def is_case_file(file: Path) -> bool:
+    """Whether a file is one that `write_cases` wrote, by its first words."""
+    try:
+        with file.open("rb") as stream:
+            return stream.read(len(_FIRST)) == _FIRST
+    except (OSError, ValueError):
+        return False
 
 
 def listed_cases(file: Path, data: Path | None = None) -> tuple[Case, ...]:
