@@ -3,6 +3,7 @@
 import functools
 import importlib.util
 import os
+import re
 import shlex
 import sys
 import sysconfig
@@ -229,7 +230,7 @@ def _why_no_module(spec: ModelSpec, project: Path, results: Path) -> str:
 
 
 def _why_no_value(value: str, spec: ModelSpec, results: Path) -> str:
-    if "://" in value:
+    if re.search(r"://(?!(localhost|127(\.[0-9]{1,3}){3}|\[::1\])([:/]|$))", value):
         return f"{value} is not on this machine"
     try:
         place = spec.folder / os.path.expanduser(value)

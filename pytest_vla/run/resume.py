@@ -239,8 +239,8 @@ class Resumption:
     within: str = ""
 
 
-def find_resumption(settings: Settings, arguments: Sequence[str], project: Path) -> Resumption:
-    """Find the run that ``--vla-resume`` names, for a project: the folder of the user's own code.
+def find_resumption(settings: Settings, arguments: Sequence[str], rootdir: Path) -> Resumption:
+    """Find the run that ``--vla-resume`` names; the user's project is pytest's rootdir, or a folder above it to be in.
 
     Raises:
         VlaError: there is no such run, it is still running, the store cannot be read, `arguments` differ from the run's
@@ -250,6 +250,7 @@ def find_resumption(settings: Settings, arguments: Sequence[str], project: Path)
     from pytest_vla.records.runs import is_alive
     from pytest_vla.records.store import open_store
 
+    project = Path.cwd() if rootdir.is_relative_to(Path.cwd()) else rootdir
     with open_store(settings.results, create=False) as store:
         # Nobody can go on with what was imported.
         ours = [run.name for run in store.runs() if "imported" not in run.invocation]
