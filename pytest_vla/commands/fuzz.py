@@ -25,7 +25,7 @@ from pytest_vla.run.arguments import (
     whole_number,
 )
 from pytest_vla.run.search_options import DEFAULT_SUITE, check_output, declare_search, searched_model, searched_tasks
-from pytest_vla.util.files import whole_file
+from pytest_vla.util.files import check_no_link, whole_file, why_foreign
 from pytest_vla.util.live_line import progress, told_when_slow
 from pytest_vla.util.processes import ended_as_interrupted
 from pytest_vla.util.text import counted, printable
@@ -285,6 +285,7 @@ def _file(options: argparse.Namespace) -> tuple[Path, frozenset[str]]:
     if not options.resume:
         return Path(options.results) / FOLDER / new_run_name() / FILE, frozenset()
     file = kept_search(options.results, options.resume)
+    check_no_link(options.results, file.parent)
     untyped = set()
     for key, value in begun_options(file).items():
         restored = _read(key, value, f"{file}:1")
@@ -319,9 +320,9 @@ def _check_output(output: Path, file: Path) -> None:
     from pytest_vla.fuzz.case_file import is_case_file
     from pytest_vla.policies.load import is_of_project
     from pytest_vla.run.project import find_project
-    from pytest_vla.util.files import why_foreign
 
-    if why_foreign(file) or not (is_case_file(output) and is_of_project(output, find_project(Path.cwd()).folder)):
+    foreign = any(map(why_foreign, (file, file.parent, file.parents[2])))
+    if foreign or not (is_case_file(output) and is_of_project(output, find_project(Path.cwd()).folder)):
         raise VlaError(
             f"--resume={file.parent.name}: that search would write {output}, which is no file of cases in this project "
             f"or may have been named by others. Add -o {shlex.quote(str(output))} to write it"

@@ -5,6 +5,7 @@ same episode, bit for bit.
 """
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -86,9 +87,10 @@ def read_cases(file: Path, data: Path | None = None) -> tuple[ListedCase, ...]:
 def is_case_file(file: Path) -> bool:
     """Whether a file is one that `write_cases` wrote, by its first words."""
     try:
-        with file.open("rb") as stream:
+        # A pipe would wait for its writer.
+        with (file if file.is_file() else Path(os.devnull)).open("rb") as stream:
             return stream.read(len(_FIRST)) == _FIRST
-    except (OSError, ValueError):
+    except OSError:
         return False
 
 

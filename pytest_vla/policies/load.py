@@ -230,7 +230,7 @@ def _why_no_module(spec: ModelSpec, project: Path, results: Path) -> str:
 
 
 def _why_no_value(value: str, spec: ModelSpec, results: Path) -> str:
-    if re.search(r"://(?!(localhost|127(\.[0-9]{1,3}){3}|\[::1\])([:/]|$))", value):
+    if re.search(r"://(?!(localhost|127(\.[0-9]{1,3}){3}|\[::1\])(:[0-9]+)?(/|$))", value):
         return f"{value} is not on this machine"
     try:
         place = spec.folder / os.path.expanduser(value)

@@ -25,6 +25,7 @@ from pytest_vla.run.nodes import counted_node
 from pytest_vla.run.options import KEPT, OPTIONS, Option, said
 from pytest_vla.run.project import find_project
 from pytest_vla.run.settings import Settings
+from pytest_vla.util.files import check_no_link
 from pytest_vla.util.text import printable
 from pytest_vla.versions import SUPPORTED, installed
 
@@ -248,7 +249,7 @@ def find_resumption(settings: Settings, arguments: Sequence[str], rootdir: Path)
     """
     from pytest_vla.records.names import LAST_RUN
     from pytest_vla.records.runs import is_alive
-    from pytest_vla.records.store import open_store
+    from pytest_vla.records.store import STORE, open_store
 
     project = Path.cwd() if rootdir.is_relative_to(Path.cwd()) else rootdir
     with open_store(settings.results, create=False) as store:
@@ -263,6 +264,7 @@ def find_resumption(settings: Settings, arguments: Sequence[str], rootdir: Path)
                 f"--vla-resume repeats the run's own arguments: leave {' '.join(arguments)} out. If that is the run's "
                 "name, write --vla-resume=RUN (with =)"
             )
+        check_no_link(settings.results, settings.results / STORE, settings.results / run.name)
         kept = read_invocation(run.name, run.invocation)
         within = _check_trust(settings, run, kept, project)
         if not arguments:

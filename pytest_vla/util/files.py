@@ -136,6 +136,16 @@ def why_foreign(path: Path) -> str:
     return f"{path} can be written by other users" if about.st_mode & others else ""
 
 
+def check_no_link(results: Path, *places: Path) -> None:
+    """Raise VlaError if a file or folder to write, or anything in it, is a link that leads out of the results."""
+    inside = results.resolve()
+    for place in places:
+        below = (Path(parent, each) for parent, *names in os.walk(place) for each in (*names[0], *names[1]))
+        for each in (place, *below):
+            if each.is_symlink() and not each.resolve().is_relative_to(inside):
+                raise VlaError(f"{each} is a link out of the results {results}, so nothing is written there. Remove it")
+
+
 def _is_private(group: int) -> bool:
     """Whether a group has this user alone, as many systems make one for each user and let it write."""
     import grp

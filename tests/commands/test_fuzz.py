@@ -306,5 +306,19 @@ def test_what_is_typed_or_of_the_project_is_gone_on_with(capsys: pytest.CaptureF
     assert "Add -o own.toml to write it" in fuzz(capsys, "--resume")[2]
     assert fuzz(capsys, "--resume", "-o", "own.toml")[0] == 0
     (here / ".vla").chmod(0o777)
-    assert "can be written by other users" in fuzz(capsys, "--resume")[2]
-    assert fuzz(capsys, "--resume", "--vla-model=planted:policy")[0] == 0
+    assert "Add -o own.toml to write it" in fuzz(capsys, "--resume")[2]
+    assert "can be written by other users" in fuzz(capsys, "--resume", "-o", "own.toml")[2]
+    assert fuzz(capsys, "--resume", "-o", "own.toml", "--vla-model=planted:policy")[0] == 0
+
+
+@pytest.mark.parametrize("name", ["search.jsonl", ".search.jsonl.lock", "further"])
+def test_no_link_of_a_search_is_followed(capsys: pytest.CaptureFixture[str], here: Path, name: str) -> None:
+    file = foreign(here)
+    victim = here / "victim"
+    victim.write_bytes(file.read_bytes())
+    file.with_name(name).unlink(missing_ok=True)
+    file.with_name(name).symlink_to(victim)
+    code, _, err = fuzz(capsys, "--resume", "--results=theirs")
+    assert code == 1
+    assert f"{name} is a link out of the results theirs, so nothing is written there" in err
+    assert victim.read_bytes().endswith(b"}}\n")

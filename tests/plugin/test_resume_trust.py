@@ -138,6 +138,16 @@ def test_tests_in_the_results_are_not_run_unasked(vla: Run, project: pytest.Pyte
     assert not (hidden.parent / "ran").exists()
 
 
+def test_no_link_out_of_the_results_is_written_to(vla: Run, project: pytest.Pytester, run: str) -> None:
+    victim = project.path / "victim"
+    victim.write_text("mine")
+    (project.path / ".vla" / run / "policy.log").symlink_to(victim)
+    result = vla("--vla-resume", "--vla-model=mine:policy", "-n1")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*policy.log is a link out of the results *"])
+    assert victim.read_text() == "mine"
+
+
 # The rest of what nobody typed is refused in tests/run/test_options.py; these are found out later, or by the system.
 WRONG = {
     "arguments": ["x" * 9000, "\u202e", "-pevil", "::"],

@@ -365,6 +365,7 @@ def test_what_is_the_users_own_is_loaded_though_nobody_typed_it(project: Path, t
         ("vla-eval:wss://127.0.0.1.evil.example", "is not on this machine"),
         ("lerobot:evil/repo", "evil/repo is not on this machine"),
         ("own_policy_of_test:policy?ckpt=https://evil.example/x", "is not on this machine"),
+        ("own_policy_of_test:policy?ckpt=http://localhost:x@evil.example/", "is not on this machine"),
         ("own_policy_of_test:policy?ckpt=.vla/ckpt.pt", "ckpt.pt lies in the results"),
     ],
 )
