@@ -113,7 +113,7 @@ def test_a_search_that_was_stopped_goes_on(project: pytest.Pytester, capfd: pyte
     assert f"{model(250)}: pytest exited with code 2" in told
     (project.path / "stop").unlink()
     out = call(capfd, *typed)
-    assert re.search(r"bisect: \$ pytest --vla-resume --vla-model=\S+ -p pytest_vla.testing -q", out)
+    assert re.search(r"bisect: \$ pytest --vla-resume '--vla-model=\S+' -p pytest_vla.testing -q", out)
     assert f"first bad: {model(300)}" in out
 
 
