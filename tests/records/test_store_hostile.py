@@ -14,7 +14,7 @@ from pytest_vla.cli import main
 from pytest_vla.errors import VlaError
 from pytest_vla.records.record import parse_record, record_line
 from pytest_vla.records.store import STORE, open_store
-from pytest_vla.records.trajectory import load_trajectory, trajectory_file
+from pytest_vla.records.trajectory import load_trajectory, trajectory_file, video_file
 from tests.support.attack_stores import OTHER_RUN, RUN, sound_store
 from tests.support.records import RECORD
 
@@ -183,10 +183,15 @@ def test_no_trajectory_is_read_outside_of_the_results(results: Path, capfd: pyte
     outside = results.parent / "outside"
     (results / RUN / "tabletop").rename(outside)
     (results / RUN / "tabletop").symlink_to(outside)
-    name = f"tabletop/{next(outside.glob('*.npz')).name}"
+    file = next(outside.glob("*.npz"))
+    name = f"tabletop/{file.name}"
     assert load_trajectory(results / RUN / name).qpos.shape == (3, 41)
     with pytest.raises(VlaError, match=r"is outside of the results .*, so it is not read"):
         trajectory_file(results / RUN, name)
     assert trajectory_file(results / OTHER_RUN, name).is_file()
+    # A video is found beside its trajectory.
+    (results / OTHER_RUN / name).with_suffix(".mp4").symlink_to(file)
+    with pytest.raises(VlaError, match=r"mp4 is outside of the results .*, so it is not read"):
+        video_file(results / OTHER_RUN, name)
     assert main(["show", RUN, "--results", str(results), "-o", str(results / "x.png"), "--size=64"]) == 1
     assert "outside of the results" in capfd.readouterr().err
