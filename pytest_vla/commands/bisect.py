@@ -315,7 +315,8 @@ def _call(search: BisectRequest, model: str, folder: Path, gate: Sequence[str], 
     """Run pytest on a checkpoint, or resume its stopped run. Raises VlaError if pytest fails."""
     fresh = [*search.options, f"--vla-model={model}", *gate]
     # The selection is stored with the run; options such as -n are not, and are given again.
-    options = ["--vla-resume", *_given_again(search.options)] if before is not None else fresh
+    again = ["--vla-resume", f"--vla-model={model}", *_given_again(search.options)]
+    options = fresh if before is None else again
     command = [sys.executable, "-m", "pytest", *options, f"--vla-results={folder}"]
     print(f"bisect: $ {shlex.join(['pytest', *command[3:]])}", flush=True)
     with subprocess.Popen(command) as process:

@@ -2,9 +2,10 @@
 
 import argparse
 import json
+import shlex
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, closing, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,12 +18,14 @@ from pytest_vla.run.arguments import (
     comma_list,
     cost_amount,
     declare_results,
+    one_seed,
     seconds_of,
+    seed_list,
     some_text,
     whole_number,
 )
 from pytest_vla.run.search_options import DEFAULT_SUITE, check_output, declare_search, searched_model, searched_tasks
-from pytest_vla.util.files import whole_file
+from pytest_vla.util.files import check_no_link, whole_file, why_foreign
 from pytest_vla.util.live_line import progress, told_when_slow
 from pytest_vla.util.processes import ended_as_interrupted
 from pytest_vla.util.text import counted, printable
@@ -44,11 +47,17 @@ DEFAULT_FILE = "fuzz_cases.toml"
 DEFAULT_SCENES, MOST_SCENES = 50, 1_000_000
 MOST_WORKERS = 1024
 
-# The options that a resumed search takes from its start.
-_KEPT = (
-    *("vla_model", "vla_suite", "vla_tasks", "vla_seeds", "vla_run_seed", "vla_device", "vla_data", "vla_timeout"),
-    *("vla_max_cost", "errors", "against", "scenes", "dimensions", "even", "patience", "output"),
-)
+_SCENES = whole_number("a number of scenes", 1, MOST_SCENES)
+
+# The options that a resumed search takes from its start, and how each is read; a flag is not read.
+_KEPT: Mapping[str, Callable[[str], Any] | None] = {
+    **dict.fromkeys(("vla_model", "vla_device", "against"), some_text),
+    **dict.fromkeys(("vla_suite", "vla_tasks", "dimensions"), comma_list),
+    **dict.fromkeys(("vla_data", "output"), Path),
+    **dict.fromkeys(("scenes", "patience"), _SCENES),
+    **dict.fromkeys(("errors", "even")),
+    **{"vla_seeds": seed_list, "vla_run_seed": one_seed, "vla_timeout": seconds_of, "vla_max_cost": cost_amount},
+}
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -94,7 +103,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--scenes",
         metavar="N",
-        type=whole_number("a number of scenes", 1, MOST_SCENES),
+        type=_SCENES,
         help=f"scenes to try for each task (default: {DEFAULT_SCENES}; with --hours, no limit)",
     )
     parser.add_argument(
@@ -106,7 +115,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--patience",
         metavar="N",
-        type=whole_number("a number of scenes", 1, MOST_SCENES),
+        type=_SCENES,
         help="end a task's search after so many scenes without a new failure (default: never)",
     )
     parser.add_argument(
@@ -162,9 +171,10 @@ def _searched(options: argparse.Namespace) -> int:
     check_versions()
     if options.report is not None:
         check_report(options.report, "--report")
-    file = _file(options)
+    file, untyped = _file(options)
     began = time.monotonic()
-    spec, rival = searched_model(options), _rival(options)
+    spec, rival = (_policy(options, key, file, untyped) for key in ("vla_model", "against"))
+    spec = spec or searched_model(options)
     tasks = searched_tasks(options)
     check_output(options.output)
     campaign, rules = _campaign(options, tasks)
@@ -262,24 +272,60 @@ def _campaign(options: argparse.Namespace, tasks: "Sequence[Task]") -> "tuple[Ca
     return Campaign(hunts), rules
 
 
-def _file(options: argparse.Namespace) -> Path:
-    """Return the journal of a new search, or of the search to resume, whose options are restored. Raises VlaError."""
+def _file(options: argparse.Namespace) -> tuple[Path, frozenset[str]]:
+    """Return the journal of a new search, or of the search to resume, whose options are restored. Raises VlaError.
+
+    Returns:
+        The file, and the names of the options that the journal gave and nobody typed.
+    """
     from pytest_vla.fuzz.journal import begun_options, kept_search
     from pytest_vla.run.constants import new_run_name
 
     if not options.resume:
-        return Path(options.results) / FOLDER / new_run_name() / FILE
+        return Path(options.results) / FOLDER / new_run_name() / FILE, frozenset()
     file = kept_search(options.results, options.resume)
-    begun = begun_options(file)
-    for key, value in begun.items():
-        typed = getattr(options, key, None)
+    check_no_link(options.results, file.parent)
+    untyped = set()
+    for key, value in begun_options(file).items():
+        restored = _read(key, value, f"{file}:1")
+        typed = getattr(options, key)
         if typed != _DEFAULTS.get(key) and _plain(typed) != value:
             raise VlaError(
                 f"--resume={file.parent.name}: that search has {_option_of(key)} {value!r}. Leave the option out, or "
                 "start a new search"
             )
-        setattr(options, key, _read(key, value))
-    return file
+        if typed == _DEFAULTS.get(key) and restored != typed:
+            untyped.add(key)
+        setattr(options, key, restored)
+    if "output" in untyped:
+        _check_output(options.output, file)
+    return file, frozenset(untyped)
+
+
+def _policy(options: argparse.Namespace, key: str, file: Path, untyped: Set[str]) -> "ModelSpec | None":
+    """Return the policy that an option names, or None. Raises VlaError: it has to be typed, or is no policy."""
+    from pytest_vla.run.project import typed_model, untyped_model
+
+    named = getattr(options, key)
+    if key not in untyped:
+        return None if named is None else typed_model(named, options.vla_device)
+    sources = (options.results, file.parent, file)
+    doing = f"--resume={file.parent.name}: that search would load the policy {named}"
+    return untyped_model(named, options.vla_device, sources, doing, _option_of(key))
+
+
+def _check_output(output: Path, file: Path) -> None:
+    """Refuse a file to write that a journal names, unless it is one of cases in the user's project. Raises VlaError."""
+    from pytest_vla.fuzz.case_file import is_case_file
+    from pytest_vla.policies.load import is_of_project
+    from pytest_vla.run.project import find_project
+
+    foreign = any(map(why_foreign, (file, file.parent, file.parents[2])))
+    if foreign or not (is_case_file(output) and is_of_project(output, find_project(Path.cwd()).folder)):
+        raise VlaError(
+            f"--resume={file.parent.name}: that search would write {output}, which is no file of cases in this project "
+            f"or may have been named by others. Add -o {shlex.quote(str(output))} to write it"
+        )
 
 
 _DEFAULTS: Mapping[str, Any] = {
@@ -304,10 +350,21 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, (tuple, range)) else value
 
 
-def _read(key: str, value: Any) -> Any:
-    if key in ("output", "vla_data") and value is not None:
-        return Path(value)
-    return tuple(value) if isinstance(value, list) else value
+def _read(key: str, value: Any, where: str) -> Any:
+    """Return a stored option, checked by reading the text that it is typed as. Raises VlaError."""
+    default, read = _DEFAULTS.get(key), _KEPT.get(key)
+    if key in _KEPT and json.dumps(value) == json.dumps(_plain(default)):
+        return default
+    if read is None and key in _KEPT and value is True:
+        return True
+    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    try:
+        if read is not None and "\0" not in text and json.dumps(_plain(found := read(text))) == json.dumps(value):
+            return found
+    except (argparse.ArgumentTypeError, VlaError, ValueError):
+        pass
+    shown = f"{printable(repr(key))[:60]} is {printable(repr(value))[:60]}"
+    raise VlaError(f"{where}: its option {shown}, which `pytest-vla fuzz` does not take; start a new search")
 
 
 def _is_over(options: argparse.Namespace, began: float) -> bool:
@@ -334,12 +391,6 @@ def _listed(campaign: "Campaign", conditions: "Conditions") -> "list[ListedCase]
         for found in hunt.found
         if not found.is_flaky
     ]
-
-
-def _rival(options: argparse.Namespace) -> "ModelSpec | None":
-    from pytest_vla.run.project import typed_model
-
-    return None if options.against is None else typed_model(options.against, options.vla_device)
 
 
 def _live_text(campaign: "Campaign", options: argparse.Namespace, episodes: int) -> str:

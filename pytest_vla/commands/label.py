@@ -93,10 +93,10 @@ def run(options: argparse.Namespace) -> None:
 def _video(found: "RunEpisodes", record: "Record", number: int, drawing: "Drawing") -> "Callable[[Path], Path]":
     def video(folder: Path) -> Path:
         from pytest_vla.records.record import VIDEO_SUFFIX
-        from pytest_vla.records.trajectory import trajectory_file
+        from pytest_vla.records.trajectory import video_file
         from pytest_vla.show.runs import run_video
 
-        made = trajectory_file(found.folder, str(record.arrays)).with_suffix(VIDEO_SUFFIX)
+        made = video_file(found.folder, str(record.arrays))
         drawn = folder / f"{number}{VIDEO_SUFFIX}"
         if made.is_file():
             return made

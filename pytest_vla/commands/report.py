@@ -10,7 +10,7 @@ import argparse
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from pytest_vla.errors import VlaError
 
 if TYPE_CHECKING:
     from pytest_vla.policies.base import Policy
+    from pytest_vla.policies.spec import ModelSpec
     from pytest_vla.records.record import Record
     from pytest_vla.records.runs import Run
     from pytest_vla.reports.loaded import Loaded
@@ -284,23 +285,46 @@ def _write_page(
     most, of_failed = options.videos or (0, True)
     asked, of_those = options.occlusion
     pictures = PICTURES if options.pictures is None else options.pictures
-    shown = MediaShown(pictures, most, of_failed, options.data, asked, of_those, _policies(options))
+    refused: dict[str, None] = {}
+    policy_of = _policies(options, loaded.folders, refused)
+    shown = MediaShown(pictures, most, of_failed, options.data, asked, of_those, policy_of)
     write_html(loaded, named, options.which, options.results, options.output, troubles, shown)
-    if troubles:
-        raise VlaError("\n".join(troubles))
+    if troubles or refused:
+        raise VlaError("\n".join((*troubles, *refused)))
 
 
-def _policies(options: argparse.Namespace) -> "Callable[[Run, Record], Policy]":
-    """Return a function that gives an episode's policy, or that of ``--vla-model``; each is loaded once, on demand."""
+def _policies(
+    options: argparse.Namespace, folders: "Mapping[str, Path]", refused: dict[str, None]
+) -> "Callable[[Run, Record], Policy]":
+    """Return a function that gives an episode's policy, or that of ``--vla-model``; each is loaded once, on demand.
+
+    Args:
+        options: the command's options.
+        folders: by run's name, its folder.
+        refused: gets the reasons why policies that runs name were not loaded.
+    """
     loaded: dict[str, tuple[Policy, str | None]] = {}
+
+    def spec_of(run: "Run") -> "ModelSpec":
+        from pytest_vla.records.store import STORE
+        from pytest_vla.run.project import typed_model, untyped_model
+
+        if options.vla_model is not None:
+            return typed_model(options.vla_model, options.vla_device)
+        results = folders[run.name].parent
+        doing = f"--occlusion would load the policy {run.model} of run {run.name}"
+        try:
+            return untyped_model(run.model, options.vla_device, (results, results / STORE), doing)
+        except VlaError as error:
+            refused[str(error)] = None
+            raise
 
     def policy_of(run: "Run", record: "Record") -> "Policy":
         from pytest_vla.policies.load import digest_of, resolve_policy
-        from pytest_vla.run.project import typed_model
 
         named = options.vla_model or run.model
         if named not in loaded:
-            spec = typed_model(named, options.vla_device)
+            spec = spec_of(run)
             policy = resolve_policy(spec)
             loaded[named] = policy, digest_of(policy, spec)
         policy, digest = loaded[named]

@@ -73,10 +73,17 @@ class Campaign:
         return {name: hunt.seen for name, hunt in self.hunts.items()}
 
     def go_on(self, lines: Iterable[Line]) -> int:
-        """Resume a campaign from its stored lines; return the number of episodes that it had run."""
+        """Resume a campaign from its stored lines; return the number of episodes that it had run.
+
+        Raises:
+            VlaError: a line cannot follow those before it; the message has its place.
+        """
         episodes = 0
         for line in lines:
-            self.hunts[line.task].take_up(line.job, line.result)
+            try:
+                self.hunts[line.task].take_up(line.job, line.result)
+            except ValueError as error:
+                raise VlaError(f"{line.where}: {error}; start a new search") from error
             episodes = line.episodes
         for hunt in self.hunts.values():
             hunt.begin_again()

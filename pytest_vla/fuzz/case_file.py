@@ -5,6 +5,7 @@ same episode, bit for bit.
 """
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,6 +31,7 @@ _HEAD = """\
 # Cases of pytest-vla: pytest --vla-cases={name} --vla-model=... runs them.
 schema = {schema}
 """
+_FIRST = _HEAD.partition("{")[0].encode()
 _KEYS = ("suite", "task", "seed", "about", "changes")
 
 
@@ -80,6 +82,16 @@ def read_cases(file: Path, data: Path | None = None) -> tuple[ListedCase, ...]:
         if earlier != number:
             raise VlaError(f"{lines.where(number)}duplicate of case[{earlier}]: leave one of them out")
     return found
+
+
+def is_case_file(file: Path) -> bool:
+    """Whether a file is one that `write_cases` wrote, by its first words."""
+    try:
+        # A pipe would wait for its writer.
+        with (file if file.is_file() else Path(os.devnull)).open("rb") as stream:
+            return stream.read(len(_FIRST)) == _FIRST
+    except OSError:
+        return False
 
 
 def listed_cases(file: Path, data: Path | None = None) -> tuple[Case, ...]:

@@ -6,31 +6,38 @@ JSON lines. A process that is killed leaves at most an incomplete last line, whi
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import inf
 from pathlib import Path
 from random import Random
-from typing import IO, Any
+from typing import IO, Any, TypeVar, get_args
 
 import numpy as np
 
 from pytest_vla.episode.rollout import Conditions
 from pytest_vla.errors import VlaError
-from pytest_vla.fuzz.amounts import Component
+from pytest_vla.fuzz.amounts import Component, value_at
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.fuzz.found import Found, Searched
 from pytest_vla.fuzz.names import FILE, FOLDER, LAST
 from pytest_vla.fuzz.proposals import fuzzed_kinds
 from pytest_vla.fuzz.sampler import EVEN, SOURCES, Proposal, TriedProposal
 from pytest_vla.fuzz.shares import Counted, Coverage, CoverageTally, DimensionShares, changed, shares_of
-from pytest_vla.fuzz.shrink import Boundary, Shrunk
-from pytest_vla.fuzz.task_search import Job, Result
+from pytest_vla.fuzz.shrink import Boundary, Outcome, Shrunk
+from pytest_vla.fuzz.task_search import Job, Result, What
 from pytest_vla.fuzz.trial import Trial
+from pytest_vla.plan.case import dimension_of
 from pytest_vla.plan.task import Task
-from pytest_vla.util.text import did_you_mean
+from pytest_vla.records.checks import is_plain, parse_json
+from pytest_vla.util.text import did_you_mean, printable
 from pytest_vla.vary.chosen import Change
+from pytest_vla.vary.registry import kind_named
+from pytest_vla.vary.space import complaints
 from pytest_vla.versions import installed_versions
 
 SCHEMA = 1
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -42,12 +49,14 @@ class Line:
         job: that was done.
         result: of it.
         episodes: total number of episodes that the campaign had run by then.
+        where: of a line that was read, ``FILE:LINE``.
     """
 
     task: str
     job: Job
     result: Result
     episodes: int = 0
+    where: str = field(default="", compare=False)
 
 
 class Journal:
@@ -122,9 +131,11 @@ def read_lines(file: Path, tasks: Mapping[str, Task]) -> Iterator[Line]:
         if number == 1:
             continue
         try:
-            yield _line_of(table, tasks)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise VlaError(f"{file}:{number}: not a line of a search ({error!r}); start a new one") from error
+            yield replace(_line_of(table, tasks), where=f"{file}:{number}")
+        except KeyError as error:
+            raise VlaError(f"{file}:{number}: not a line of a search: no {error} is known; start a new one") from error
+        except (VlaError, TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
+            raise VlaError(f"{file}:{number}: not a line of a search: {error}; start a new one") from error
 
 
 def _cut_torn(file: Path) -> None:
@@ -148,10 +159,10 @@ def _tables(file: Path) -> Iterator[dict[str, Any]]:
                 if not line.endswith(b"\n"):
                     return
                 try:
-                    table = json.loads(line)
-                    if not isinstance(table, dict):
-                        raise ValueError("no table")
-                except ValueError as error:
+                    table = parse_json(line)
+                    if not isinstance(table, dict) or not is_plain(table):
+                        raise VlaError("no table of texts, lists and numbers of 64 bits")
+                except (VlaError, ValueError) as error:
                     raise VlaError(f"{file}:{number}: expected a line of JSON: {error}; start a new search") from error
                 yield table
     except OSError as error:
@@ -198,50 +209,92 @@ def _table_of(line: Line) -> dict[str, Any]:
 
 
 def _line_of(table: Mapping[str, Any], tasks: Mapping[str, Task]) -> Line:
+    """Read a line, checked like all that others may have written. Raises VlaError, and what wrong types raise."""
     task = tasks[table["task"]]
-    candidate = Candidate(task, int(table["seed"]), _read_changes(table["changes"]))
-    proposal = Proposal(int(table["number"]), str(table.get("source", EVEN)), candidate)
-    job = Job(table["what"], proposal)
+    what, source = _word(table["what"], get_args(What)), _word(table.get("source", EVEN), SOURCES)
+    candidate = Candidate(task, _count(table["seed"]), _read_changes(task, table["changes"]))
+    proposal = Proposal(_count(table["number"]), source, candidate)
+    draws = _typed(table.get("draws", False), bool)
     result: Result
-    if job.what == "failure":
-        boundaries = tuple(
-            Boundary(
-                each["kind"],
-                each["passes"],
-                each["fails"],
-                None if each["along"] is None else Component(each["along"][0], tuple(each["along"][1:])),
-            )
-            for each in table["boundaries"]
-        )
-        smallest = candidate.having(_read_changes(table["smallest"]))
-        shrunk = Shrunk(smallest, int(table["shrinking"]), boundaries, bool(table["complete"]))
-        result = Found(
-            candidate, shrunk, int(table["failed_run_seeds"]), int(table["run_seeds"]), proposal.number,
-            proposal.source, table["rival"], _of_two(table.get("twin")), bool(table.get("draws")),
-        )  # fmt: skip
-    elif job.what == "scene":
-        literals = tuple((str(name), bool(held)) for name, held in table["literals"])
-        result = TriedProposal(
-            proposal, table["outcome"], table["why"], literals, dict(table["signals"]), float(table["seconds"])
-        )
+    if what == "failure":
+        smallest = candidate.having(_read_changes(task, table["smallest"]))
+        boundaries = tuple(_boundary(task, each) for each in table["boundaries"])
+        complete, rival = _typed(table["complete"], bool), table["rival"]
+        shrunk = Shrunk(smallest, _count(table["shrinking"]), boundaries, complete)
+        failed, tried = _of_two([table["failed_run_seeds"], table["run_seeds"]])
+        if not failed:
+            raise VlaError("a failure fails under no run seed")
+        rival = None if rival is None else _word(rival, get_args(Outcome))
+        twin = _of_two(table.get("twin"))
+        result = Found(candidate, shrunk, failed, tried, proposal.number, source, rival, twin, draws)
     else:
-        again, draws = _of_two(table.get("again")), bool(table.get("draws"))
-        result = Trial(table["outcome"], table["why"], signals=dict(table["signals"]), again=again, draws=draws)
-    return Line(task.id, job, result, int(table["episodes"]))
+        outcome, why = _word(table["outcome"], get_args(Outcome)), _typed(table["why"], str)
+        signals = {name: _amount(value, 1.0 if name == "steps" else inf) for name, value in table["signals"].items()}
+        result = Trial(outcome, why, signals=signals, again=_of_two(table.get("again")), draws=draws)
+        if what == "scene":
+            literals = tuple((_typed(name, str), _typed(held, bool)) for name, held in table["literals"])
+            result = TriedProposal(proposal, outcome, why, literals, signals, _amount(table["seconds"], inf))
+    return Line(task.id, Job(what, proposal), result, _count(table["episodes"]))
+
+
+def _word(value: Any, known: Sequence[str]) -> Any:
+    if value not in known:
+        raise VlaError(f"expected one of {', '.join(known)}, found {printable(repr(value))[:60]}")
+    return value
+
+
+def _typed(value: Any, kind: type[_T]) -> _T:
+    if type(value) is not kind:
+        raise VlaError(f"expected {kind.__name__}, found {printable(repr(value))[:60]}")
+    return value
+
+
+def _count(value: Any) -> int:
+    if _typed(value, int) < 0:
+        raise VlaError(f"expected a number from 0, found {value}")
+    return int(value)
+
+
+def _amount(value: Any, most: float) -> float:
+    if type(value) not in (int, float) or not 0 <= value <= most:
+        raise VlaError(f"expected a number from 0 to {most:g}, found {printable(repr(value))[:60]}")
+    return float(value)
 
 
 def _of_two(table: Any) -> tuple[int, int]:
     """Read a number of failures and of trials, (0, 0) if an earlier version wrote neither."""
-    failed, tried = table or (0, 0)
-    return int(failed), int(tried)
+    failed, tried = map(_count, table or (0, 0))
+    if failed > tried:
+        raise VlaError(f"{failed} of {tried} trials cannot fail")
+    return failed, tried
+
+
+def _boundary(task: Task, table: Mapping[str, Any]) -> Boundary:
+    kind, passes, fails, along = (table[name] for name in ("kind", "passes", "fails", "along"))
+    sides = [None if side is None else _read_change(task, kind, side).params for side in (passes, fails)]
+    component = None if along is None else Component(_typed(along[0], str), tuple(map(_count, along[1:])))
+    for side in sides if component is not None else ():
+        if side is not None and component is not None:
+            value_at(side, component)
+    assert sides[1] is not None
+    return Boundary(kind, sides[0], sides[1], component)
 
 
 def _changes(candidate: Candidate) -> dict[str, dict[str, Any]]:
     return {change.kind: dict(change.params) for change in candidate.changes}
 
 
-def _read_changes(table: Mapping[str, Mapping[str, Any]]) -> tuple[Change, ...]:
-    return tuple(Change(kind, dict(params)) for kind, params in table.items())
+def _read_changes(task: Task, table: Mapping[str, Mapping[str, Any]]) -> tuple[Change, ...]:
+    changes = tuple(_read_change(task, kind, params) for kind, params in table.items())
+    if len({dimension_of(change.kind) for change in changes}) < len(changes):
+        raise VlaError("two changes are of one dimension")
+    return changes
+
+
+def _read_change(task: Task, kind: str, params: Mapping[str, Any]) -> Change:
+    if wrong := complaints(kind_named(kind).space(task), params):
+        raise VlaError(f"{kind}: {'; '.join(wrong)}")
+    return Change(kind, dict(params))
 
 
 # Searches that were kept, to be gone on with.

@@ -329,9 +329,13 @@ class Sampler:
         # Where few scenes with all at once fail, nothing finds what breaks a policy in fewer trials.
         self.crowd = self.crowd or len(self._by_dimension)
 
+    def source_of(self, number: int) -> str:
+        """Return the source of the proposal of a number."""
+        return SOURCES[number % len(SOURCES)] if self.guided else EVEN
+
     def propose(self, number: int) -> Proposal:
         """Return the proposal of a number. Raises VlaError if the task has no scene to propose."""
-        source = SOURCES[number % len(SOURCES)] if self.guided else EVEN
+        source = self.source_of(number)
         # Guided or not, the even scenes are the same ones.
         place = number // len(SOURCES) if self.guided else number
         generator = Random(f"{self.key}/{source}/{place}")

@@ -22,6 +22,9 @@ from pytest_vla.vary.kind import VariationKind
 
 What = Literal["twin", "scene", "failure"]
 
+# Scenes that are tried at once: no search has more workers.
+_MOST_AT_ONCE = 1024
+
 
 class Try(Protocol):
     """Tries a candidate, under a run seed."""
@@ -174,16 +177,40 @@ class TaskSearch:
         self.begin_again()
 
     def take_up(self, job: Job, result: Result) -> None:
-        """Replay one finished job of a resumed search; call `begin_again` after the last."""
+        """Replay one finished job of a resumed search; call `begin_again` after the last.
+
+        Raises:
+            ValueError: no search does this job after those before it.
+        """
+        proposal = job.proposal
+        number, seed = proposal.number, proposal.candidate.seed
         if job.what == "twin":
-            self._twins_left = deque(each for each in self._twins_left if each[0] != job.proposal.number)
+            if (number, seed) not in self._twins_left:
+                raise ValueError(f"the benign twin {number}, of seed {seed}, is not expected here")
+            self._twins_left.remove((number, seed))
         elif job.what == "failure":
-            self._queue = deque(each for each in self._queue if each.number != job.proposal.number)
+            if proposal not in self._queue:
+                raise ValueError(f"the failure {number} is not expected here: no such scene failed before it")
+            self._queue.remove(proposal)
         else:
+            self._check_scene(proposal)
             # Asked for, and answered now.
-            self._out.update(range(self._asked, job.proposal.number + 1))
-            self._asked = max(self._asked, job.proposal.number + 1)
+            self._out.update(range(self._asked, number + 1))
+            self._asked = max(self._asked, number + 1)
         self.add_result(job, result)
+
+    def _check_scene(self, proposal: Proposal) -> None:
+        """Raise ValueError if no search tries this scene next."""
+        number, candidate = proposal.number, proposal.candidate
+        if self._guide is None or candidate.seed not in self._guide.twins:
+            raise ValueError(f"the scene {number} comes before a benign twin of seed {candidate.seed} succeeded")
+        if number not in self._out and not self._asked <= number <= self._asked + _MOST_AT_ONCE:
+            raise ValueError(f"the scene {number} is not expected here: {self._asked} were asked for")
+        drawn = {kind.name for kind in self._kinds}
+        if proposal.source != self._guide.source_of(number) or not {c.kind for c in candidate.changes} <= drawn:
+            raise ValueError(
+                f"the scene {number} has another source than in this search, or kinds that it does not draw"
+            )
 
     def begin_again(self) -> None:
         """Queue the jobs again that were in progress when the search ended."""

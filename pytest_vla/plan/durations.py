@@ -12,6 +12,9 @@ from pytest_vla.plan.case import Case
 # Of a control step with its share of pictures and policy: a guess, and so for comparing cases only.
 _STEP_SECONDS = 0.03
 
+LONGEST_SECONDS = 1e9
+"""Of an episode, 30 years: more is no time, and sums of more would overflow."""
+
 Key = TypeVar("Key", bound=Hashable)
 
 
@@ -34,13 +37,13 @@ def estimate(
     Args:
         cases: to be run.
         measured: suite, `Case.task_key`, seed and seconds of earlier episodes of the same policy. Values that are no
-            time (negative, not finite) are left out.
+            time (negative, above `LONGEST_SECONDS`) are left out.
         max_steps: the step budget of every suite in `cases`, and of those in `measured` that count for other suites.
 
     Raises:
         KeyError: a suite of `cases` has no step budget.
     """
-    times = [row for row in measured if 0 <= row[3] < math.inf]
+    times = [row for row in measured if 0 <= row[3] <= LONGEST_SECONDS]
     by_case = _means(((suite, task, seed), seconds) for suite, task, seed, seconds in times)
     by_task = _means(((suite, task), seconds) for suite, task, _, seconds in times)
     by_suite = _means((suite, seconds) for suite, _, _, seconds in times)

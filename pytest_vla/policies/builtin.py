@@ -1,9 +1,11 @@
 """The policy types of this room, which `pytest_vla.policies.extension` lists."""
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from pytest_vla.errors import VlaError
 from pytest_vla.policies.in_memory import LIVE as LIVE_NAME
@@ -96,6 +98,15 @@ def _check_vla_eval(text: str, spec: ModelSpec) -> None:
         check_vla_eval(text)
 
 
+def _is_elsewhere(text: str, spec: ModelSpec) -> bool:
+    """Whether a server's address is not certainly this machine's."""
+    try:
+        hosts = [urlsplit(each if "//" in each else f"//{each.strip()}").hostname or "" for each in text.split(",")]
+    except ValueError:
+        return True
+    return not all(re.fullmatch(r"localhost|::1|127(\.[0-9]{1,3}){3}", host) for host in hosts)
+
+
 def _in_worker() -> bool:
     """Whether this is a worker: its parent process has already contacted the server, which may be busy now."""
     return "PYTEST_XDIST_WORKER" in os.environ
@@ -121,6 +132,12 @@ def _check_lerobot(text: str, spec: ModelSpec) -> None:
     from pytest_vla.policies.lerobot import check
 
     check(text, spec.folder)
+
+
+def _is_to_download(text: str, spec: ModelSpec) -> bool:
+    from pytest_vla.policies.lerobot import find_here
+
+    return find_here(text, spec.folder) is None
 
 
 def _lerobot_digest(text: str, spec: ModelSpec) -> str | None:
@@ -194,9 +211,12 @@ REPLAY = PolicyType(
     _check_replay,
     lambda text, spec: file_digest(spec.folder / text),
     draws=False,
+    is_data=True,
 )
-OPENPI = PolicyType("openpi", "openpi:HOST[:PORT][,...]", "HOST", _openpi, _check_openpi)
-VLA_EVAL = PolicyType("vla-eval", "vla-eval:HOST[:PORT][,...]", "HOST", _vla_eval, _check_vla_eval)
+OPENPI = PolicyType("openpi", "openpi:HOST[:PORT][,...]", "HOST", _openpi, _check_openpi, is_remote=_is_elsewhere)
+VLA_EVAL = PolicyType(
+    "vla-eval", "vla-eval:HOST[:PORT][,...]", "HOST", _vla_eval, _check_vla_eval, is_remote=_is_elsewhere
+)
 LEROBOT = PolicyType(
     "lerobot",
     "lerobot:PATH_OR_HUB_ID",
@@ -205,6 +225,7 @@ LEROBOT = PolicyType(
     _check_lerobot,
     _lerobot_digest,
     batches=True,
+    is_remote=_is_to_download,
 )
 TINY = PolicyType(
     "tiny",
@@ -217,6 +238,7 @@ TINY = PolicyType(
     batches=True,
     checkpoints=("early",),
     draws=False,
+    is_data=True,
 )
 # Only `pytest_vla.evaluate` uses this type.
 LIVE = PolicyType(LIVE_NAME, "live:NAME", "NAME", _live, _check_live, _live_digest, batches=True, offered=False)

@@ -149,18 +149,22 @@ def digest(where: str, folder: Path = Path()) -> str | None:
         where: as for `load`; nothing is downloaded.
         folder: the folder that a relative path starts from.
     """
-    place = _local(where, folder)
+    place = find_here(where, folder)
     if place is None:
-        try:
-            place = _fetch(where, local_files_only=True)
-        except Exception:
-            # Not downloaded yet, or no huggingface_hub.
-            return None
+        return None
     content = hashlib.sha256()
     for file in sorted(place.glob("*")):
         if file.suffix in (".json", ".safetensors") and file.is_file():
             content.update(f"{file.name} {_file_digest(file)}\n".encode())
     return content.hexdigest()
+
+
+def find_here(where: str, folder: Path = Path()) -> Path | None:
+    """Return the folder of a policy, or None if it would have to be downloaded; arguments as for `load`."""
+    # It was not downloaded yet, there is no huggingface_hub, or the text is too long for a path.
+    with suppress(Exception):
+        return _local(where, folder) or _fetch(where, local_files_only=True)
+    return None
 
 
 def _file_digest(file: Path) -> str:

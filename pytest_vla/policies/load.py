@@ -1,8 +1,13 @@
 """``--vla-model``: from its text to a policy. Imports numpy or a user's module only on demand."""
 
+import functools
 import importlib.util
 import os
+import re
+import shlex
 import sys
+import sysconfig
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -22,6 +27,7 @@ from pytest_vla.policies.devices import DEVICE, resolved
 from pytest_vla.policies.own_files import own_files_digest, reads_noted
 from pytest_vla.policies.spec import ARGUMENTS_MARK as MARK
 from pytest_vla.policies.spec import ModelSpec, PolicyType
+from pytest_vla.util.files import why_foreign
 from pytest_vla.util.text import did_you_mean
 from pytest_vla.util.warnings import describe
 
@@ -148,23 +154,90 @@ def check_model(spec: ModelSpec) -> None:
         kind.check(text, spec)
 
 
-def module_places(spec: ModelSpec) -> tuple[Path, ...]:
-    """Return where the module of ``module:callable`` would be imported from: its file, or its package's folders.
+# What results name: a store, a journal and all else that others may have written.
 
-    Imports nothing. The result is empty if the policy type has no module, or if the module is not found.
+
+def check_untyped(spec: ModelSpec, project: Path, sources: Sequence[Path], doing: str, typed: str) -> ModelSpec:
+    """Return the spec of a policy that results name and nobody typed, if it may be loaded.
+
+    This is the one rule for what results name. Nothing of it is imported, called or connected to unless this user alone
+    can write the results, and its module lies in the user's project: in no library, and not beside results that were
+    put there. Neither its text nor its arguments may name a file beside such results, or another machine.
+
+    The results may have been unpacked by this user, so that the owner alone proves nothing. Imports nothing;
+    `load_policy` checks that the project also defines what is called with arguments.
+
+    Args:
+        spec: the policy.
+        project: the folder of the user's project.
+        sources: the folder of the results, then what of it names the policy.
+        doing: what would load the policy, for the message.
+        typed: the option by which the user names the policy.
+
+    Raises:
+        VlaError: it has to be typed.
     """
-    name, colon, _ = spec.text.partition(":")
-    if not colon or find_kind(name) is not None:
-        return ()
-    try:
-        found = PathFinder.find_spec(name.partition(".")[0], [str(spec.folder), *sys.path])
-    except (ImportError, ValueError):
-        found = None
-    if found is None:
-        return ()
-    return tuple(
-        map(Path, [*filter(None, [found.has_location and found.origin]), *(found.submodule_search_locations or ())])
+    kind, text, parsed = _parse(spec)
+    values = [value for _, value in parsed.arguments] + [text] * (kind is not None)
+    why = next(filter(None, map(why_foreign, sources)), "")
+    if not why and kind is None:
+        why = _why_no_module(spec, project, sources[0])
+    if not why and not (kind is not None and kind.is_data):
+        why = next((told for value in values if value and (told := _why_no_value(value, spec, sources[0]))), "")
+    if not why and kind is not None and kind.is_remote(text, parsed):
+        why = f"{text} is not on this machine"
+    if why:
+        raise VlaError(f"{doing}, but {why}, so others may have written it. Inspect it, then add {typed} to run it")
+    return replace(spec, within=str(project))
+
+
+def why_beside(place: Path, results: Path) -> str:
+    """Return that a place came with results: it lies in them, or beside them where the user does not work; or empty."""
+    place, results = place.resolve(), results.resolve()
+    if place.is_relative_to(results):
+        return f"{place} lies in the results"
+    beside = results.parent
+    is_brought = place.is_relative_to(beside) and not Path.cwd().resolve().is_relative_to(beside)
+    return f"{place} lies beside the results" if is_brought else ""
+
+
+def is_of_project(place: Path, project: Path) -> bool:
+    """Whether a place lies in a project, and in no library that is installed in it."""
+    place = place.resolve()
+    libraries = (Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+    return place.is_relative_to(project.resolve()) and not (
+        {"site-packages", "dist-packages"} & {*place.parts} or any(map(place.is_relative_to, libraries))
     )
+
+
+def _why_no_module(spec: ModelSpec, project: Path, results: Path) -> str:
+    name = spec.text.partition(":")[0].partition(".")[0]
+    try:
+        found = PathFinder.find_spec(name, [str(spec.folder), *sys.path])
+        if found is None:
+            # Part of Python itself, or imported by another way. One that does not exist is told when it is loaded.
+            return f"the module {name} is not in the project" if importlib.util.find_spec(name) else ""
+    except (ImportError, ValueError):
+        return f"the module {name} is not in the project"
+    # Whatever it imports would come from its folder first.
+    places = [*filter(None, [found.has_location and found.origin]), *(found.submodule_search_locations or ())]
+    for place in (*map(Path, places), spec.folder):
+        if told := why_beside(place, results):
+            return told
+        if not is_of_project(place, project):
+            return f"{place} is not in the project {project}"
+    return ""
+
+
+def _why_no_value(value: str, spec: ModelSpec, results: Path) -> str:
+    if re.search(r"://(?!(localhost|127(\.[0-9]{1,3}){3}|\[::1\])(:[0-9]+)?(/|$))", value):
+        return f"{value} is not on this machine"
+    try:
+        place = spec.folder / os.path.expanduser(value)
+        return why_beside(place, results) if place.exists() else ""
+    except (OSError, ValueError):
+        # Too long for a path, or with a zero byte in it.
+        return ""
 
 
 def may_batch(spec: ModelSpec) -> bool | None:
@@ -298,6 +371,7 @@ def _load_callable(spec: ModelSpec, attribute: str) -> "Policy | BatchPolicy":
     except (Exception, SystemExit) as error:
         raise VlaError(_import_failed(model, module_name, error)) from error
     place = getattr(loaded, "__file__", None) or module_name
+    _check_within(loaded, spec)
     for part in attribute.split("."):
         if not hasattr(loaded, part):
             names = [name for name in vars(loaded) if not name.startswith("_")] if hasattr(loaded, "__dict__") else []
@@ -305,6 +379,8 @@ def _load_callable(spec: ModelSpec, attribute: str) -> "Policy | BatchPolicy":
         loaded = getattr(loaded, part)
     target = f"--vla-model={model}: {place}: {attribute}"
     if MARK in model:
+        inner = loaded.func if isinstance(loaded, functools.partial) else loaded
+        _check_within(sys.modules.get(str(getattr(inner, "__module__", ""))), spec)
         loaded = policy_with_arguments(loaded, spec.arguments, target, model)
         return checked_policy(loaded, f"{target} with its arguments is {type(loaded).__name__}")
     if isinstance(loaded, type) and hasattr(loaded, "begin") and hasattr(loaded, "act"):
@@ -316,6 +392,17 @@ def _load_callable(spec: ModelSpec, attribute: str) -> "Policy | BatchPolicy":
     if not is_batch_policy(policy):
         check_is_called_with_an_episode(policy, target, model)
     return policy
+
+
+def _check_within(module: object, spec: ModelSpec) -> None:
+    """Refuse what another module defines than one of the project, if results name it: it would get their arguments."""
+    file = getattr(module, "__file__", None)
+    if spec.within and not (file and is_of_project(Path(file), Path(spec.within))):
+        where = f"{getattr(module, '__name__', 'its code')}, which is not in the project {spec.within}"
+        raise VlaError(
+            f"--vla-model={spec.text}: results name it, and it is of {where}, so others may have written it. Inspect "
+            f"it, then add --vla-model={shlex.quote(spec.text)} to run it"
+        )
 
 
 def _put_on_path(folder: Path) -> None:

@@ -29,6 +29,7 @@ class ModelSpec:
         names: further names for "did you mean" in messages.
         arguments: the arguments in `text`, by name; filled in when the policy is loaded.
         plugins: modules that the user named by ``-p``, whose hooks another process has to use too.
+        within: the folder that has to define what is loaded, if results name the policy and nobody typed it.
     """
 
     text: str
@@ -38,6 +39,7 @@ class ModelSpec:
     names: tuple[str, ...] = ()
     arguments: tuple[tuple[str, str], ...] = ()
     plugins: tuple[str, ...] = ()
+    within: str = ""
 
     def table(self) -> dict[str, Any]:
         """Return the spec as texts and numbers, for another process."""
@@ -93,6 +95,8 @@ class PolicyType:
         checkpoints: the allowed names after an @, as in ``tiny@early``; the text is then ``@early``.
         draws: whether its policies sample their actions, as far as that is known before loading
             (`pytest_vla.policies.fit.Traits.draws`).
+        is_data: whether the text names nothing but numbers to read, so that no code and no server comes with it.
+        is_remote: whether the text names what another machine has.
         offered: whether messages list it among the available policies; False for one that cannot run here.
     """
 
@@ -108,3 +112,5 @@ class PolicyType:
     checkpoints: tuple[str, ...] = ()
     offered: bool = True
     draws: bool | None = None
+    is_data: bool = False
+    is_remote: Callable[[str, ModelSpec], bool] = lambda text, spec: False

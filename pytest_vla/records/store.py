@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -35,7 +36,7 @@ from pytest_vla.records.database import (
 )
 from pytest_vla.records.items import DECIDED, SHARED, STATUSES, RunItem, ending_of
 from pytest_vla.records.names import LAST_RUN
-from pytest_vla.records.record import Record, parse_record, record_line
+from pytest_vla.records.record import SCHEMA, STEPS, Record, parse_record, record_line
 from pytest_vla.records.runs import Count, Run, is_alive, this_process
 from pytest_vla.util.text import did_you_mean, printable
 
@@ -91,6 +92,7 @@ def read_runs(database: Database, *name: str) -> tuple[Run, ...]:
         *name,
     )
     database.check_words(OUTCOMES, (row[5] for row in rows))
+    _check_items(database, *name)
     for run, suite, of_suite, probe, given, outcome, reason, number in rows:
         count = Count(suite, bool(of_suite), probe is not None, bool(probe), bool(given), outcome, reason, number)
         counts.setdefault(run, []).append(count)
@@ -132,6 +134,55 @@ def read_runs(database: Database, *name: str) -> tuple[Run, ...]:
         table |= {"repeats": repeats.get(table["name"], Repeats()), "decided": decided.get(table["name"], 0)}
         table |= {"copies": copies.get(table["name"], 0)}
     return tuple(Run(**table) for table in tables)
+
+
+# A record is there twice: as JSON, which reports and gates read, and as columns, which are counted. Both have to say
+# the same, and items have to name their own episodes: a store could be made to pass in one and to fail in the other.
+
+_COLUMNS = ("outcome", "reason", "case_id", "run", "steps", "digest")
+_SHOWN = ", ".join(f"e.{name}" for name in _COLUMNS)
+_of_columns = attrgetter(*(name.removesuffix("_id") for name in _COLUMNS))
+# The same in SQL, without reading the records: of what is counted alone, as each value costs a tenth of a listing.
+_DISAGREES = "CASE WHEN json_valid(r.line) THEN json_extract(r.line, '$.schema') BETWEEN {} AND {} AND ({}) END".format(
+    *(min(STEPS), SCHEMA),
+    " OR ".join(
+        f"json_extract(r.line, '$.{name.removesuffix('_id')}') IS NOT e.{name}" for name in (*_COLUMNS[:4], "suite")
+    ),
+)
+
+
+def _parsed(file: Path, run: str, line: str) -> Record:
+    try:
+        return parse_record(line)
+    except VlaError as error:
+        raise VlaError(f"{file}: run {run}: {error}") from error
+
+
+def check_columns(file: Path, record: Record, columns: tuple[Any, ...]) -> None:
+    """Raise VlaError if a record differs from its columns: the values of `_COLUMNS`."""
+    for name, value, column in zip(_COLUMNS, _of_columns(record), columns, strict=True):
+        if value != column:
+            shown = f"{printable(repr(column))[:60]}, and its record has {printable(repr(value))[:60]}"
+            raise damaged(file, f"run {record.run}: {printable(record.case)[:200]}: its column {name} has {shown}")
+
+
+def _check_items(database: Database, *name: str) -> None:
+    """Raise VlaError if an item counts an episode of another item, or one whose columns its record does not have."""
+    found = database.rows(
+        (TEXT, TEXT, MAYBE_INT),
+        "SELECT i.run, i.node, e.id FROM items AS i LEFT JOIN episodes AS o ON o.id = i.own"
+        " LEFT JOIN episodes AS e ON e.id = i.counting LEFT JOIN records AS r ON r.episode = e.id"
+        f" WHERE coalesce(i.own, i.counting) IS NOT NULL {'AND i.run = ?' if name else ''}"
+        " AND (o.run IS NOT i.run OR o.node IS NOT i.node OR e.case_key IS NOT o.case_key"
+        " OR i.own IS NOT i.counting AND (SELECT picked FROM runs WHERE name = i.run) IS NULL"
+        f" OR {_DISAGREES}) LIMIT 1",
+        *name,
+    )
+    for run, node, number in found:
+        columns = f"SELECT r.line, {_SHOWN} FROM episodes AS e JOIN records AS r ON r.episode = e.id WHERE e.id = ?"
+        for line, *row in database.rows((TEXT,), columns, number):
+            check_columns(database.file, _parsed(database.file, run, line), tuple(row))
+        raise damaged(database.file, f"run {run}: {printable(node)[:200]}: its columns are not those of its record")
 
 
 def read_invocations(database: Database) -> dict[str, dict[str, Any]]:
@@ -682,15 +733,25 @@ class Store:
 
     def lines(self, episodes: Sequence[int]) -> Iterator[str]:
         """Yield the JSON lines of episodes by their numbers. Nothing is locked between the lines."""
+        for _, line, disagrees in self._rows(episodes, _DISAGREES):
+            if disagrees:
+                raise damaged(self._database.file, f"an episode's columns differ from its record {line[:200]}")
+            yield line
+
+    def _rows(self, episodes: Sequence[int], what: str) -> Iterator[tuple[Any, ...]]:
+        """Yield number and JSON line of each episode, and more of ``records AS r`` or ``episodes AS e``."""
         for start in range(0, len(episodes), _PAGE):
             page = episodes[start : start + _PAGE]
             marks = ", ".join("?" * len(page))
-            statement = f"SELECT episode, line FROM records WHERE episode IN ({marks})"
-            lines: dict[int, str] = dict(self._database.rows((INT, TEXT), statement, *page))
+            statement = (
+                f"SELECT r.episode, r.line, {what} FROM records AS r LEFT JOIN episodes AS e ON e.id = r.episode"
+                f" WHERE r.episode IN ({marks})"
+            )
+            rows = {row[0]: row for row in self._database.rows((INT, TEXT), statement, *page)}
             for number in page:
-                if number not in lines:
+                if number not in rows:
                     raise damaged(self._database.file, f"episode {number} has no record")
-                yield lines[number]
+                yield rows[number]
 
     def items(self, name: str) -> tuple[RunItem, ...]:
         """Return the items of a run (its full name), with and without episodes."""
@@ -732,11 +793,11 @@ class Store:
 
     def parsed(self, name: str, episodes: Sequence[int]) -> Iterator[Record]:
         """Yield the records of episodes of a run (its full name), by their numbers."""
-        for line in self.lines(episodes):
-            try:
-                yield parse_record(line)
-            except VlaError as error:
-                raise VlaError(f"{self._database.file}: run {name}: {error}") from error
+        for row in self._rows(episodes, _SHOWN):
+            record = _parsed(self._database.file, name, row[1])
+            if _of_columns(record) != row[2:]:
+                check_columns(self._database.file, record, row[2:])
+            yield record
 
 
 def _make_results_folder(results: Path) -> None:

@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.records.checks import is_inside
-from pytest_vla.records.record import Literals
+from pytest_vla.records.record import VIDEO_SUFFIX, Literals
 from pytest_vla.util.text import printable
 
 if TYPE_CHECKING:
@@ -121,6 +121,14 @@ def trajectory_file(folder: Path, arrays: str) -> Path:
     """
     file = folder / arrays
     if not is_inside(arrays) or not file.resolve().is_relative_to(folder.resolve().parent):
+        raise VlaError(f"{printable(str(file))} is outside of the results {folder.parent}, so it is not read")
+    return file
+
+
+def video_file(folder: Path, arrays: str) -> Path:
+    """Return the path of the video beside a trajectory, which may not exist; all else as `trajectory_file`."""
+    file = trajectory_file(folder, arrays).with_suffix(VIDEO_SUFFIX)
+    if not file.resolve().is_relative_to(folder.resolve().parent):
         raise VlaError(f"{printable(str(file))} is outside of the results {folder.parent}, so it is not read")
     return file
 

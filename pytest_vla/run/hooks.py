@@ -252,7 +252,7 @@ def _selected_context(config: pytest.Config, handed: xdist_worker.Handed | None)
     arguments = list(config.args) if config.args_source == config.ArgsSource.ARGS else []
     resumption = None
     if settings.resume is not None:
-        resumption = find_resumption(settings, arguments) if handed is None else handed.resumption
+        resumption = find_resumption(settings, arguments, config.rootpath) if handed is None else handed.resumption
         assert resumption is not None, "a worker is given what its controller found"
         settings = resumed_settings(settings, resumption, config)
         arguments = anchored(resumption, config.invocation_params.dir)

@@ -1,6 +1,7 @@
 """The project's ini file, for code outside of pytest: the ``pytest-vla`` command, and readers of a run's results."""
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,6 +58,30 @@ def typed_model(named: str, device: str | None = None) -> "ModelSpec":
     project = find_project(Path.cwd())
     text, folder = project.model(named, Path.cwd())
     return ModelSpec(text, folder, device or AUTO, names=tuple(project.models))
+
+
+def untyped_model(
+    named: str, device: str | None, sources: Sequence[Path], doing: str, flag: str = "--vla-model"
+) -> "ModelSpec":
+    """Return the policy that a file of results names, and that nobody typed, for a command in the current folder.
+
+    Args:
+        named: the text, which may be a name of the project's ini file: then the project says what it means.
+        device: as for `typed_model`.
+        sources, doing: as for `pytest_vla.policies.load.check_untyped`.
+        flag: the option by which the user names the policy.
+
+    Raises:
+        VlaError: it has to be typed, or the project's ini file cannot be read.
+    """
+    from pytest_vla.policies.load import check_untyped
+
+    spec, project = typed_model(named, device), find_project(Path.cwd())
+    return (
+        spec
+        if named in project.models
+        else check_untyped(spec, project.folder, sources, doing, f"{flag}={shlex.quote(named)}")
+    )
 
 
 def find_project(here: Path) -> Project:

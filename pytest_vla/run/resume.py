@@ -23,7 +23,9 @@ from pytest_vla.records.record import Record
 from pytest_vla.run.arguments import folder_of
 from pytest_vla.run.nodes import counted_node
 from pytest_vla.run.options import KEPT, OPTIONS, Option, said
+from pytest_vla.run.project import find_project
 from pytest_vla.run.settings import Settings
+from pytest_vla.util.files import check_no_link
 from pytest_vla.util.text import printable
 from pytest_vla.versions import SUPPORTED, installed
 
@@ -228,25 +230,28 @@ class Resumption:
         invocation: the table of `invocation_of`.
         left: node ids of the items that have no result, ended as errors, failed for a reason other than the policy, or
             were skipped because their group was decided.
+        within: `ModelSpec.within`.
     """
 
     run: str
     command: str
     invocation: Mapping[str, Any]
     left: tuple[str, ...]
+    within: str = ""
 
 
-def find_resumption(settings: Settings, arguments: Sequence[str]) -> Resumption:
-    """Find the run that ``--vla-resume`` names.
+def find_resumption(settings: Settings, arguments: Sequence[str], rootdir: Path) -> Resumption:
+    """Find the run that ``--vla-resume`` names; the user's project is pytest's rootdir, or a folder above it to be in.
 
     Raises:
         VlaError: there is no such run, it is still running, the store cannot be read, `arguments` differ from the run's
-            paths and ids, or the results name code to run and may have been written by others.
+            paths and ids, or the results name code to run that nobody typed and that others may have written.
     """
     from pytest_vla.records.names import LAST_RUN
     from pytest_vla.records.runs import is_alive
-    from pytest_vla.records.store import open_store
+    from pytest_vla.records.store import STORE, open_store
 
+    project = Path.cwd() if rootdir.is_relative_to(Path.cwd()) else rootdir
     with open_store(settings.results, create=False) as store:
         # Nobody can go on with what was imported.
         ours = [run.name for run in store.runs() if "imported" not in run.invocation]
@@ -259,43 +264,44 @@ def find_resumption(settings: Settings, arguments: Sequence[str]) -> Resumption:
                 f"--vla-resume repeats the run's own arguments: leave {' '.join(arguments)} out. If that is the run's "
                 "name, write --vla-resume=RUN (with =)"
             )
-        _check_trust(settings, run, read_invocation(run.name, run.invocation), bool(arguments))
+        check_no_link(settings.results, settings.results / STORE, settings.results / run.name)
+        kept = read_invocation(run.name, run.invocation)
+        within = _check_trust(settings, run, kept, project)
+        if not arguments:
+            _check_tests(settings.results, run, kept, project)
         _check_simulator(run.name, store.records(run.name))
         _check_costs(run, store.records(run.name))
         left = tuple(item.node for item in store.items(run.name) if item.is_left or item.status == DECIDED)
-        return Resumption(run.name, run.command, run.invocation, left)
+        return Resumption(run.name, run.command, run.invocation, left, within)
 
 
-def _check_trust(settings: Settings, run: "Run", kept: Invocation, paths_typed: bool) -> None:
-    """Raise VlaError if the run's results name code that others may have written, and no option names it."""
-    from pytest_vla.policies.load import module_places
+def _check_trust(settings: Settings, run: "Run", kept: Invocation, project: Path) -> str:
+    """Return the folder that has to define the policy, empty if it was typed, or raise VlaError if it has to be."""
+    from pytest_vla.policies.load import check_untyped
     from pytest_vla.records.store import STORE
 
-    results = settings.results.resolve()
-    why = ""
-    for place in (settings.results, settings.results / STORE):
-        if hasattr(os, "geteuid") and place.stat().st_uid != os.geteuid():
-            why = f"{place} belongs to another user"
-    spec = ModelSpec(kept.model_text, kept.model_folder)
-    places = module_places(spec)
-    # Whatever it imports would come from its folder first.
-    for place in (*places, *([spec.folder] if places else [])):
-        if place.resolve().is_relative_to(results):
-            why = f"{place} lies in the results"
-    if why and not settings.model_typed:
-        policy = _named(kept.values["model"], kept)
-        raise VlaError(
-            f"--vla-resume: run {run.name} would load the policy {policy}, but {why}, so others may have written it. "
-            f"Inspect it, then add --vla-model={run.model} to run it"
-        )
-    if paths_typed:
-        return
+    # What the project's own ini file says is as good as typed.
+    named = [(text, project) for text in find_project(project).models.values()]
+    own = (kept.model_text, kept.model_folder) in [(settings.model_text, settings.model_folder), *named]
+    if settings.model_typed or own:
+        return ""
+    spec, sources = ModelSpec(kept.model_text, kept.model_folder), (settings.results, settings.results / STORE)
+    doing = f"--vla-resume: run {run.name} would load the policy {_named(kept.values['model'], kept)}"
+    return check_untyped(spec, project, sources, doing, f"--vla-model={shlex.quote(run.model)}").within
+
+
+def _check_tests(results: Path, run: "Run", kept: Invocation, project: Path) -> None:
+    """Raise VlaError if the run names tests that the user's project does not have."""
+    from pytest_vla.policies.load import is_of_project, why_beside
+
     for argument in anchored(Resumption(run.name, run.command, run.invocation, ()), Path.cwd()):
         path = Path(argument.partition("::")[0])
-        if os.path.exists(path) and path.resolve().is_relative_to(results):
+        if not os.path.exists(path):
+            continue
+        if why := why_beside(path, results) or ("" if is_of_project(path, project) else f"is not in {project}"):
             raise VlaError(
-                f"--vla-resume: run {run.name} would run the tests of {path}, which lies in the results, so others may "
-                f"have written it. Inspect it, then give the run's paths again: {shlex.join(kept.arguments)}"
+                f"--vla-resume: run {run.name} would run the tests of {path}, which {why.removeprefix(f'{path} ')}, so "
+                f"others may have written it. Inspect it, then give the run's paths again: {shlex.join(kept.arguments)}"
             )
 
 
@@ -393,6 +399,7 @@ def resumed_settings(settings: Settings, resumption: Resumption, config: pytest.
         given=kept.given,
         model_text=loaded.model_text,
         model_folder=loaded.model_folder,
+        model_within=resumption.within,
     )
 
 

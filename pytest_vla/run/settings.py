@@ -32,6 +32,7 @@ class Settings(Options):
         typed: the options, by attribute, that were given on the command line.
         given: the options for a command that runs an episode again, unchanged, without suites, tasks and seeds.
         plugins: modules with our hooks that ``-p`` names, for the policy's process.
+        model_within: `ModelSpec.within`.
     """
 
     model_text: str | None
@@ -40,6 +41,7 @@ class Settings(Options):
     typed: frozenset[str]
     given: tuple[str, ...]
     plugins: tuple[str, ...] = ()
+    model_within: str = ""
 
     @property
     def model_typed(self) -> bool:
@@ -59,10 +61,8 @@ class Settings(Options):
     @property
     def spec(self) -> ModelSpec:
         """The specification of the policy, on the first device. There has to be a policy."""
-        timeout = self.policy_timeout or REQUEST_TIMEOUT
-        return ModelSpec(
-            str(self.model_text), self.model_folder, self.device[0], timeout, self.model_names, plugins=self.plugins
-        )
+        of_policy = (str(self.model_text), self.model_folder, self.device[0], self.policy_timeout or REQUEST_TIMEOUT)
+        return ModelSpec(*of_policy, self.model_names, plugins=self.plugins, within=self.model_within)
 
     def command(self, node_id: str, config: pytest.Config) -> str:
         """Return the command line that runs just this item again, with a video."""

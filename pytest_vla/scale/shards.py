@@ -22,6 +22,7 @@ from typing import Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.choices import MOST_SHARDS
+from pytest_vla.plan.durations import LONGEST_SECONDS
 from pytest_vla.records.checks import parse_json
 from pytest_vla.util.files import whole_file
 from pytest_vla.util.text import printable
@@ -360,10 +361,10 @@ class Durations:
 
 
 def mean_durations(measured: Iterable[Row]) -> Durations:
-    """Compute the mean of each case, rounded to milliseconds, without values that are negative or not finite."""
+    """Compute the mean of each case, rounded to milliseconds, without values that are no time (`LONGEST_SECONDS`)."""
     by_case: defaultdict[tuple[str, str, int], list[float]] = defaultdict(list)
     for suite, task, seed, seconds in measured:
-        if 0 <= seconds < math.inf:
+        if 0 <= seconds <= LONGEST_SECONDS:
             by_case[suite, task, seed].append(seconds)
     means = {case: round(math.fsum(times) / len(times), 3) for case, times in by_case.items()}
     return Durations(tuple((*case, means[case]) for case in sorted(means)))
@@ -399,6 +400,6 @@ def _row(number: int, row: object) -> Row:
     if isinstance(row, list) and len(row) == 4:
         suite, task, seed, seconds = row
         fits = isinstance(suite, str) and isinstance(task, str) and type(seed) is int
-        if fits and type(seconds) in (int, float) and 0 <= seconds < math.inf:
+        if fits and type(seconds) in (int, float) and 0 <= seconds <= LONGEST_SECONDS:
             return suite, task, seed, float(seconds)
-    raise VlaError(f"episode {number} of it: expected [suite, task, seed, seconds], 0 or more")
+    raise VlaError(f"episode {number} of it: expected [suite, task, seed, seconds], 0 to {LONGEST_SECONDS:g}")

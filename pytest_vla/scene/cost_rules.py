@@ -2,7 +2,6 @@
 
 import hashlib
 import math
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -15,7 +14,7 @@ from pytest_vla.plan.costs import COLLISIONS, LARGEST_AMOUNT
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.bddl import Origin, SExpression, read_expression
 from pytest_vla.scene.literals import Literal, Scope, read_condition
-from pytest_vla.util.documents import TableLines
+from pytest_vla.util.documents import TableLines, parse_toml, read_plain
 from pytest_vla.util.text import did_you_mean
 
 INSTANT, ONCE, TERMINAL = WHENS = ("instant", "once", "terminal")
@@ -148,22 +147,15 @@ def read_costs(file: Path) -> DeclaredCosts:
             value.
     """
     try:
-        with file.open("rb") as stream:
-            data = stream.read(_MOST_BYTES + 1)
+        data = read_plain(file, _MOST_BYTES)
+        table, lines = parse_toml(data, file, "cost")
     except OSError as error:
         raise VlaError(f"{file}: costs cannot be read: {error.strerror}; --vla-cost-file needs a TOML file") from error
-    if len(data) > _MOST_BYTES:
-        raise VlaError(f"{file}: more than {_MOST_BYTES} bytes are too many for costs")
-    try:
-        text = data.decode("utf-8")
-        table = tomllib.loads(text)
     except UnicodeDecodeError as error:
         raise VlaError(f"{file}: expected UTF-8, found the byte 0x{data[error.start]:02x}") from error
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
         raise VlaError(f"{file}: no valid TOML: {error}") from error
-    except RecursionError as error:
-        raise VlaError(f"{file}: it is nested too deeply") from error
-    return DeclaredCosts(_rules(table, TableLines(file, text, "cost")), hashlib.sha256(data).hexdigest()[:16])
+    return DeclaredCosts(_rules(table, lines), hashlib.sha256(data).hexdigest()[:16])
 
 
 def _rules(table: Mapping[str, Any], lines: TableLines) -> tuple[CostRule, ...]:

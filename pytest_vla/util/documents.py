@@ -49,11 +49,16 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def read_toml_with_lines(path: Path, name: str) -> tuple[dict[str, Any], "TableLines"]:
     """Return the table of a TOML file, and the lines of its tables ``[[NAME]]``. Raises OSError, and ValueError."""
+    return parse_toml(read_plain(path), path, name)
+
+
+def parse_toml(data: bytes, path: Path, name: str) -> tuple[dict[str, Any], "TableLines"]:
+    """Return what `read_toml_with_lines` does, for the content of a file. Raises ValueError."""
     import tomllib
 
     try:
         # Some editors begin a file with a byte order mark.
-        text = read_plain(path).decode("utf-8-sig")
+        text = data.decode("utf-8-sig")
         table = tomllib.loads(text)
     except RecursionError:
         raise ValueError(f"it is nested deeper than {DEEPEST}") from None

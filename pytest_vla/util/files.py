@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -119,6 +120,42 @@ def cache_limit() -> int:
         raise VlaError(f"PYTEST_VLA_CACHE_LIMIT={text!r}: expected a size such as 5GB or 500MB")
     unit = match[2] if match[2].endswith("B") or not match[2] else f"{match[2]}B"
     return int(float(match[1]) * _UNITS[unit])
+
+
+# Whose a file is.
+
+
+def why_foreign(path: Path) -> str:
+    """Return why another user may have written a path, or an empty text if only this user can. Raises OSError."""
+    if not hasattr(os, "geteuid"):
+        return ""
+    about = path.stat()
+    if about.st_uid != os.geteuid():
+        return f"{path} belongs to another user"
+    others = stat.S_IWOTH if _is_private(about.st_gid) else stat.S_IWOTH | stat.S_IWGRP
+    return f"{path} can be written by other users" if about.st_mode & others else ""
+
+
+def check_no_link(results: Path, *places: Path) -> None:
+    """Raise VlaError if a file or folder to write, or anything in it, is a link that leads out of the results."""
+    inside = results.resolve()
+    for place in places:
+        below = (Path(parent, each) for parent, *names in os.walk(place) for each in (*names[0], *names[1]))
+        for each in (place, *below):
+            if each.is_symlink() and not each.resolve().is_relative_to(inside):
+                raise VlaError(f"{each} is a link out of the results {results}, so nothing is written there. Remove it")
+
+
+def _is_private(group: int) -> bool:
+    """Whether a group has this user alone, as many systems make one for each user and let it write."""
+    import grp
+    import pwd
+
+    try:
+        name, about = pwd.getpwuid(os.geteuid()).pw_name, grp.getgrgid(group)
+    except KeyError:
+        return False
+    return about.gr_name == name and {*about.gr_mem} <= {name}
 
 
 # A lock, so that only one of several workers does the same slow work.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pytest_vla.errors import VlaError
 from pytest_vla.records.record import VIDEO_SUFFIX, Record
 from pytest_vla.records.runs import Run
-from pytest_vla.records.trajectory import load_trajectory, trajectory_file
+from pytest_vla.records.trajectory import load_trajectory, trajectory_file, video_file
 from pytest_vla.util.live_line import told_when_slow
 from pytest_vla.util.text import counted
 
@@ -239,7 +239,7 @@ def _video_uri(of: "_Of") -> str:
     from pytest_vla.show.runs import episode_video
 
     assert of.record.arrays is not None
-    kept = trajectory_file(of.folder, of.record.arrays).with_suffix(VIDEO_SUFFIX)
+    kept = video_file(of.folder, of.record.arrays)
     with TemporaryDirectory() as temporary:
         if not kept.is_file():
             kept = Path(temporary) / f"episode{VIDEO_SUFFIX}"

@@ -235,3 +235,90 @@ def test_a_page_is_written_also_of_a_search_that_is_over(
     (task,) = json.loads(out)["tasks"]
     assert task["coverage"]["kinds"]["action.delay"]["amount"] == "steps"
     assert "at least 30 are needed" in task["shares"]["why"]
+
+
+# A search's file that others may have written.
+
+
+def foreign(here: Path, **options: Any) -> Path:
+    """A search in a folder from elsewhere, whose start has these options."""
+    file = here / "theirs" / "searches" / "20260101-000000-aaaa" / "search.jsonl"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    begun = {
+        "vla_model": "random",
+        "vla_tasks": ["turn_on_the_stove"],
+        "scenes": 1,
+        "dimensions": ["action"],
+        **options,
+    }
+    file.write_text(json.dumps({"schema": 1, "options": begun}) + "\n")
+    return file
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"vla_model": "subprocess:getoutput?cmd=touch ran"}, "that search would load the policy subprocess:getoutput"),
+        (
+            {"against": "subprocess:getoutput?cmd=touch ran"},
+            "add --against='subprocess:getoutput?cmd=touch ran' to run",
+        ),
+        ({"vla_model": "their_policy:policy"}, "their_policy.py lies in the results"),
+        ({"output": "precious.txt"}, "that search would write precious.txt"),
+        ({"output": "../cases.toml"}, "that search would write ../cases.toml"),
+        ({"output": "new.toml"}, "Add -o new.toml to write it"),
+        ({"report": "precious.txt"}, "search.jsonl:1: its option 'report' is 'precious.txt', which"),
+        ({"results": "/"}, "search.jsonl:1: its option 'results' is '/', which"),
+        ({"json": True}, "search.jsonl:1: its option 'json' is True, which"),
+        ({"scenes": 10**400}, "search.jsonl:1: expected a line of JSON"),
+        ({"scenes": True}, "search.jsonl:1: its option 'scenes' is True, which"),
+        ({"vla_seeds": [[1]]}, "search.jsonl:1: its option 'vla_seeds' is [[1]], which"),
+        ({"vla_seeds": [1, 1]}, "search.jsonl:1: its option 'vla_seeds' is [1, 1], which"),
+        ({"vla_model": ["x"]}, "search.jsonl:1: its option 'vla_model' is ['x'], which"),
+        ({"vla_data": "a\0b"}, "search.jsonl:1: its option 'vla_data' is"),
+        ({"even": "yes"}, "search.jsonl:1: its option 'even' is 'yes', which"),
+    ],
+)
+def test_what_others_may_have_written_is_neither_loaded_nor_written(
+    capsys: pytest.CaptureFixture[str], here: Path, options: dict[str, Any], said: str
+) -> None:
+    (here.parent / "cases.toml").write_text("# Cases of pytest-vla: pytest --vla-cases=cases.toml")
+    (here / "precious.txt").write_text("mine")
+    foreign(here, **options)
+    (here / "theirs" / "their_policy.py").write_text("from pathlib import Path\nPath('ran').touch()\n")
+    sys.path.append(str(here / "theirs"))
+    try:
+        code, _, err = fuzz(capsys, "--resume", "--results=theirs", "--report=page.html")
+    finally:
+        sys.path.remove(str(here / "theirs"))
+    assert (code, err.count("\n")) == (1, 1)
+    assert said in err
+    assert (here / "precious.txt").read_text() == "mine"
+    assert {each.name for each in here.iterdir()} == {"precious.txt", "theirs"}, "nothing ran, and nothing was written"
+
+
+def test_what_is_typed_or_of_the_project_is_gone_on_with(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+    (here / "planted.py").write_text(POLICY)
+    options = ("--vla-model=planted:policy", "--vla-tasks=turn_on_the_stove", "--dimensions=action", "--scenes=2")
+    assert fuzz(capsys, *options, "-o", "own.toml")[0] == 0
+    assert fuzz(capsys, "--resume")[0] == 0, "its cases are in this project"
+    (here / "own.toml").write_text("[project]")
+    assert "Add -o own.toml to write it" in fuzz(capsys, "--resume")[2]
+    assert fuzz(capsys, "--resume", "-o", "own.toml")[0] == 0
+    (here / ".vla").chmod(0o777)
+    assert "Add -o own.toml to write it" in fuzz(capsys, "--resume")[2]
+    assert "can be written by other users" in fuzz(capsys, "--resume", "-o", "own.toml")[2]
+    assert fuzz(capsys, "--resume", "-o", "own.toml", "--vla-model=planted:policy")[0] == 0
+
+
+@pytest.mark.parametrize("name", ["search.jsonl", ".search.jsonl.lock", "further"])
+def test_no_link_of_a_search_is_followed(capsys: pytest.CaptureFixture[str], here: Path, name: str) -> None:
+    file = foreign(here)
+    victim = here / "victim"
+    victim.write_bytes(file.read_bytes())
+    file.with_name(name).unlink(missing_ok=True)
+    file.with_name(name).symlink_to(victim)
+    code, _, err = fuzz(capsys, "--resume", "--results=theirs")
+    assert code == 1
+    assert f"{name} is a link out of the results theirs, so nothing is written there" in err
+    assert victim.read_bytes().endswith(b"}}\n")

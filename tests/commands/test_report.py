@@ -416,3 +416,25 @@ def test_who_waits_is_told_what_for(capsys: pytest.CaptureFixture[str], monkeypa
     out = capsys.readouterr().out
     assert told.getvalue().splitlines()[0] == "comparing 3 pairs of texts by template; what is worked out is kept ..."
     assert json.loads(out)["models"]
+
+
+def test_a_policy_that_a_store_names_is_not_called_unasked(tmp_path: Path) -> None:
+    from argparse import Namespace
+    from types import SimpleNamespace
+
+    from pytest_vla.commands.report import _policies
+
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "results.sqlite").touch()
+    run: Any = SimpleNamespace(name="run", model="subprocess:getoutput?cmd=touch ran")
+    refused: dict[str, None] = {}
+    folders = {"run": tmp_path / "theirs" / "run"}
+    policy_of = _policies(Namespace(vla_model=None, vla_device=None), folders, refused)
+    with pytest.raises(VlaError, match=r"subprocess.py is not in the project .*, then add --vla-model='subprocess:"):
+        policy_of(run, RECORD)
+    assert [each.partition(",")[0] for each in refused] == [
+        "--occlusion would load the policy subprocess:getoutput?cmd=touch ran of run run"
+    ]
+    assert not (tmp_path / "ran").exists()
+    run.model = "random"
+    assert callable(policy_of(run, RECORD))

@@ -1,20 +1,30 @@
 """A search's file: all that came of jobs comes back as it was, whatever was torn off; what is no search is refused."""
 
+import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
 from pytest_vla.fuzz.amounts import Component
+from pytest_vla.fuzz.campaign import drive
 from pytest_vla.fuzz.candidate import Candidate
-from pytest_vla.fuzz.found import Found
-from pytest_vla.fuzz.journal import Journal, Line, read_head, read_lines
+from pytest_vla.fuzz.case_file import ListedCase, write_cases
+from pytest_vla.fuzz.found import Found, aside_lines, failure_line, rate_text
+from pytest_vla.fuzz.journal import Journal, Line, read_head, read_lines, retell
 from pytest_vla.fuzz.sampler import Proposal, TriedProposal
 from pytest_vla.fuzz.shrink import Boundary, Shrunk
 from pytest_vla.fuzz.task_search import Job
 from pytest_vla.fuzz.trial import Trial
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.vary.chosen import change_of
+from tests.fuzz.test_campaign import TASKS as SEARCHED
+from tests.fuzz.test_campaign import ManyHands, campaign
 
 TASK = load_suite("tabletop").task("put_the_bowl_on_the_stove")
 TASKS = {TASK.id: TASK}
@@ -109,3 +119,92 @@ def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(VlaError, match="the search cannot be written"):
         Journal(tmp_path / "file" / "search.jsonl", {})
+
+
+# What others may have made of a search's file.
+
+KINDS = ("camera.azimuth", "light.direction", "action.delay")
+
+
+def told(file: Path) -> int:
+    """Go on with a search, and tell all that its file says of it, as the command does; return its episodes."""
+    tasks = {task.id: task for task in SEARCHED}
+    again = campaign()
+    episodes = again.go_on(read_lines(file, tasks))
+    dimensions = [kind.partition(".")[0] for kind in KINDS]
+    retell(read_lines(file, tasks), again.seen, SEARCHED, dimensions, guided=True)
+    found = [each for seen in again.seen.values() for each in seen.found]
+    for seen in again.seen.values():
+        list(aside_lines(seen))
+        rate_text(seen)
+    for each in found:
+        failure_line(each)
+    write_cases(file.with_name("cases.toml"), [ListedCase(each.shrunk.candidate) for each in found])
+    again.next()
+    return episodes
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The lines of a search that two workers did."""
+    file = tmp_path_factory.mktemp("search") / "search.jsonl"
+    journal = Journal(file, {"options": {}})
+    drive(campaign(), ManyHands(2), journal.add)
+    journal.close()
+    assert told(file) > 20
+    return file.read_text().splitlines()
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the path of each value in a table."""
+    yield path
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield from places(inner, (*path, key))
+
+
+WRONG = st.sampled_from(
+    [
+        *(None, True, "", "twin", "fails", "camera.azimuth", -1, 0, 1, 7, 10**9, 2**80, 10**400, 0.5, -1e300, 1e300),
+        *([], {}, [1, 0], ["steps"], {"steps": 3}, {"steps": "x"}, {"azimuth_deg": 1e9}, [[[[]]]]),
+    ]
+)
+
+
+@given(data=st.data())
+def test_whatever_is_changed_in_it_is_one_error_with_its_line(searched: list[str], data: st.DataObject) -> None:
+    import tempfile
+
+    lines = list(searched)
+    at = data.draw(st.integers(1, len(lines) - 1))
+    how = data.draw(st.sampled_from(["value", "value", "value", "missing", "torn", "twice", "moved", "lost", "deep"]))
+    table = json.loads(lines[at])
+    if how in ("value", "missing"):
+        *above, last = data.draw(st.sampled_from(list(places(table))[1:]))
+        inner = table
+        for key in above:
+            inner = inner[key]
+        if how == "value":
+            inner[last] = data.draw(WRONG)
+        else:
+            del inner[last]
+        lines[at] = json.dumps(table)
+    elif how == "torn":
+        lines[at] = lines[at][: data.draw(st.integers(0, len(lines[at]) - 1))]
+    elif how == "twice":
+        lines.insert(data.draw(st.integers(1, len(lines))), lines[at])
+    elif how == "moved":
+        lines.insert(data.draw(st.integers(1, len(lines) - 1)), lines.pop(at))
+    elif how == "lost":
+        del lines[at]
+    else:
+        lines[at] = json.dumps(table)[:-1] + ', "x": ' + "[" * 100_000 + "]" * 100_000 + "}"
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "search.jsonl"
+        file.write_text("\n".join(lines) + "\n")
+        said = ""
+        try:
+            told(file)
+        except VlaError as error:
+            said = str(error)
+        assert re.match(rf"({re.escape(str(file))}:\d+: .|$)", said), how
+        assert len(said) < 1000

@@ -94,6 +94,40 @@ def test_results_of_another_user_need_the_policy_typed(vla: Run, project: pytest
     vla("--vla-resume", "--vla-model=mine:policy").assert_outcomes(passed=1)
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("subprocess:getoutput?cmd=touch ran", "*subprocess.py is not in the project *"),
+        ("mine:os.system?command=touch ran", "*it is of posix, which is not in the project *"),
+    ],
+)
+def test_what_python_has_is_not_called_unasked(
+    vla: Run, project: pytest.Pytester, run: str, text: str, why: str
+) -> None:
+    project.makepyfile(mine=f"import os\n{HOSTILE.replace('ran', 'own')}")
+    tamper(project, loads(text, project.path))
+    result = vla("--vla-resume")
+    assert result.ret in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERRUPTED)
+    # Before anything is loaded, or when the module shows what it holds.
+    assert result.stderr.lines + result.outlines
+    pytest.LineMatcher([*result.errlines, *result.outlines]).fnmatch_lines([why])
+    assert not (project.path / "ran").exists()
+    vla("--vla-resume", "--vla-model=mine:policy").assert_outcomes(passed=1)
+
+
+def test_a_policy_that_the_ini_file_names_needs_no_typing(vla: Run, project: pytest.Pytester) -> None:
+    elsewhere = project.mkdir("site-packages")
+    (elsewhere / "installed.py").write_text(BREAKING)
+    project.makeini(f"[pytest]\npythonpath = {elsewhere}\nvla_models =\n    best = installed:policy\n")
+    vla(*STOVE, "--vla-model=best")
+    (elsewhere / "installed.py").write_text(HOSTILE)
+    vla("--vla-resume").assert_outcomes(passed=1)
+    project.makeini(f"[pytest]\npythonpath = {elsewhere}\n")
+    result = vla("--vla-resume")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*installed.py is not in the project *, *add --vla-model=best to run it"])
+
+
 def test_tests_in_the_results_are_not_run_unasked(vla: Run, project: pytest.Pytester, run: str) -> None:
     hidden = project.path / ".vla" / "test_evil.py"
     hidden.write_text(HOSTILE)
@@ -102,6 +136,16 @@ def test_tests_in_the_results_are_not_run_unasked(vla: Run, project: pytest.Pyte
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"*would run the tests of {hidden}, which lies in the results*"])
     assert not (hidden.parent / "ran").exists()
+
+
+def test_no_link_out_of_the_results_is_written_to(vla: Run, project: pytest.Pytester, run: str) -> None:
+    victim = project.path / "victim"
+    victim.write_text("mine")
+    (project.path / ".vla" / run / "policy.log").symlink_to(victim)
+    result = vla("--vla-resume", "--vla-model=mine:policy", "-n1")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*policy.log is a link out of the results *"])
+    assert victim.read_text() == "mine"
 
 
 # The rest of what nobody typed is refused in tests/run/test_options.py; these are found out later, or by the system.

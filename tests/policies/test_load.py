@@ -1,6 +1,7 @@
 """From the text of --vla-model to a policy, and what is said where there is none."""
 
 import hashlib
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ import pytest
 
 from pytest_vla import hook_modules
 from pytest_vla.errors import VlaError
-from pytest_vla.policies.load import check_model, digest_of, policy_digest, resolve_policy
+from pytest_vla.policies.load import check_model, check_untyped, digest_of, policy_digest, resolve_policy
 from pytest_vla.policies.random_and_replay import random_policy
 from pytest_vla.policies.spec import ModelSpec
 
@@ -307,3 +308,101 @@ def test_a_worker_does_not_look_for_the_server_again(folder: Path, monkeypatch: 
     monkeypatch.delenv("PYTEST_XDIST_WORKER")
     with pytest.raises(VlaError, match=r"openpi:policy\.invalid: no connection to ws://policy\.invalid:8000: gaierror"):
         check_model(ModelSpec("openpi:policy.invalid", folder))
+
+
+# What results name, and nobody typed.
+
+OWN = """
+import os
+from functools import partial
+from subprocess import getoutput
+
+def policy(episode, ckpt="", touch=""): return lambda observation: [0.0] * 7
+
+ready = partial(getoutput, "touch ran")
+"""
+
+
+@pytest.fixture
+def project(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with results in it, and results of somebody else beside it."""
+    (folder / "mine").mkdir()
+    (folder / "mine" / "own_policy_of_test.py").write_text(OWN)
+    for place in (folder / "mine" / ".vla", folder / "mine" / "theirs" / ".vla"):
+        place.mkdir(parents=True)
+        (place / "ckpt.pt").touch()
+    (folder / "mine" / "theirs" / "their_policy_of_test.py").write_text("policy = None")
+    monkeypatch.chdir(folder / "mine")
+    return folder / "mine"
+
+
+def untyped(project: Path, text: str, results: str = ".vla", folder: str = ".") -> ModelSpec:
+    spec = ModelSpec(text, (project / folder).resolve())
+    return check_untyped(spec, project, [project / results], "it would load it", f"--vla-model={text}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("random", "tiny", "tiny@early", "pi05", "replay:.vla/run", "openpi:localhost:8000", "no_such_module:policy"),
+        *("vla-eval:ws://127.0.0.1:9000", "own_policy_of_test:policy", "own_policy_of_test:policy?ckpt=best.pt"),
+    ],
+)
+def test_what_is_the_users_own_is_loaded_though_nobody_typed_it(project: Path, text: str) -> None:
+    assert untyped(project, text) == ModelSpec(text, project, within=str(project))
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("subprocess:getoutput?cmd=touch ran", r"subprocess.py is not in the project"),
+        ("subprocess:getoutput", r"subprocess.py is not in the project"),
+        ("posix:system?command=touch ran", "the module posix is not in the project"),
+        ("__main__:x", "the module __main__ is not in the project"),
+        ("numpy:load?file=x.npy", "is not in the project"),
+        ("openpi:evil.example:8000", "evil.example:8000 is not on this machine"),
+        ("openpi:localhost:8000,evil.example:8000", "is not on this machine"),
+        ("vla-eval:wss://127.0.0.1.evil.example", "is not on this machine"),
+        ("lerobot:evil/repo", "evil/repo is not on this machine"),
+        ("own_policy_of_test:policy?ckpt=https://evil.example/x", "is not on this machine"),
+        ("own_policy_of_test:policy?ckpt=http://localhost:x@evil.example/", "is not on this machine"),
+        ("own_policy_of_test:policy?ckpt=.vla/ckpt.pt", "ckpt.pt lies in the results"),
+    ],
+)
+def test_what_is_not_the_users_own_has_to_be_typed(project: Path, text: str, why: str) -> None:
+    with pytest.raises(VlaError, match=rf"^it would load it, but .*{why}.*add --vla-model=.* to run it$"):
+        untyped(project, text)
+
+
+def test_what_was_brought_with_results_has_to_be_typed(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = ("their_policy_of_test:policy", "theirs/.vla", "theirs")
+    with pytest.raises(VlaError, match=r"their_policy_of_test.py lies beside the results"):
+        untyped(project, *theirs)
+    with pytest.raises(VlaError, match=r"ckpt.pt lies in the results"):
+        untyped(project, "own_policy_of_test:policy?ckpt=theirs/.vla/ckpt.pt", "theirs/.vla")
+    assert untyped(project, "own_policy_of_test:policy", "theirs/.vla").within
+    # Where the user works there, it is no stranger's.
+    monkeypatch.chdir(project / "theirs")
+    assert untyped(project, *theirs).within
+
+
+def test_results_that_others_can_write_name_nothing(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / ".vla").chmod(0o757)
+    with pytest.raises(VlaError, match=r"\.vla can be written by other users"):
+        untyped(project, "random")
+    (project / ".vla").chmod(0o755)
+    own = os.geteuid()
+    monkeypatch.setattr("os.geteuid", lambda: own + 1)
+    with pytest.raises(VlaError, match=r"\.vla belongs to another user"):
+        untyped(project, "random")
+
+
+@pytest.mark.parametrize(
+    "text", ["os.system?command=touch ran", "getoutput?cmd=touch ran", "ready?encoding=utf-8", "os.path.join?a=x"]
+)
+def test_what_the_project_only_imports_gets_no_arguments_of_results(project: Path, text: str) -> None:
+    spec = untyped(project, f"own_policy_of_test:{text}")
+    with pytest.raises(VlaError, match=r"which is not in the project .*add --vla-model="):
+        resolve_policy(spec)
+    assert not (project / "ran").exists()
+    resolve_policy(untyped(project, "own_policy_of_test:policy?ckpt=best.pt"))

@@ -14,7 +14,7 @@ from pytest_vla.cli import main
 from pytest_vla.errors import VlaError
 from pytest_vla.records.record import parse_record, record_line
 from pytest_vla.records.store import STORE, open_store
-from pytest_vla.records.trajectory import load_trajectory, trajectory_file
+from pytest_vla.records.trajectory import load_trajectory, trajectory_file, video_file
 from tests.support.attack_stores import OTHER_RUN, RUN, sound_store
 from tests.support.records import RECORD
 
@@ -83,6 +83,49 @@ def test_every_command_says_the_same_of_a_store_that_is_not_ours(
     assert "the file is left unchanged; move it away to start anew" in line
 
 
+@pytest.mark.parametrize(
+    ("statements", "complaint"),
+    [
+        ("UPDATE episodes SET outcome = 'success'", "its column outcome has 'success', and its record has '"),
+        ("UPDATE episodes SET reason = 'x' WHERE outcome = 'error'", "its column reason has 'x', and its record has"),
+        (f"UPDATE episodes SET run = '{RUN}'", f"its column run has '{RUN}', and its record has '{OTHER_RUN}'"),
+        ("UPDATE episodes SET case_id = 'x'", "its column case_id has 'x', and its record has '"),
+        ("UPDATE episodes SET suite = 'x'", "its columns are not those of its record"),
+        ("UPDATE items SET own = (SELECT min(own) FROM items)", "its columns are not those of its record"),
+        ("UPDATE items SET counting = (SELECT min(own) FROM items)", "its columns are not those of its record"),
+        ("UPDATE items SET counting = NULL", "its columns are not those of its record"),
+    ],
+)
+def test_every_command_refuses_columns_that_differ_from_records(
+    results: Path, capfd: pytest.CaptureFixture[str], statements: str, complaint: str
+) -> None:
+    with closing(sqlite3.connect(results / STORE)) as connection:
+        connection.executescript(f"PRAGMA foreign_keys = OFF; {statements}")
+    for command in (["runs"], ["report"], ["export", "all"], ["show", "last"]):
+        assert main([*command, "--results", str(results)]) == 1, command
+        out, error = capfd.readouterr()
+        assert (out, error.count("\n")) == ("", 1)
+        assert error.startswith(f"pytest-vla: cannot read records: {results / STORE}: run 202601"), command
+        assert "turn_on_the_stove" in error or "put_the_bowl_on_the_plate" in error, "the case is named"
+        assert complaint in error
+
+
+@pytest.mark.parametrize("column", ["outcome", "steps", "digest"])
+def test_a_record_that_differs_from_its_columns_is_not_read(results: Path, column: str) -> None:
+    """Also where JSON says it twice, of which SQLite takes the first and Python the last."""
+    with closing(sqlite3.connect(results / STORE)) as connection, connection:
+        ((number, line),) = connection.execute("SELECT episode, line FROM records LIMIT 1").fetchall()
+        other = {"outcome": "invalid", "steps": 9, "digest": "x"}[column]
+        line = f"{line[:-1]}, {json.dumps(column)}: {json.dumps(other)}}}"
+        connection.execute("UPDATE records SET line = ? WHERE episode = ?", (line, number))
+    with open_store(results, create=False) as store:
+        run = store.run(RUN)
+        with pytest.raises(
+            VlaError, match=rf"run {RUN}: \S+: its column {column} has .*, and its record has {other!r}"
+        ):
+            list(store.records(run.name))
+
+
 def test_what_people_add_for_themselves_is_left_alone(results: Path) -> None:
     with closing(sqlite3.connect(results / STORE)) as connection:
         connection.executescript("CREATE TABLE mine (x); CREATE VIEW errors AS SELECT * FROM episodes")
@@ -140,10 +183,15 @@ def test_no_trajectory_is_read_outside_of_the_results(results: Path, capfd: pyte
     outside = results.parent / "outside"
     (results / RUN / "tabletop").rename(outside)
     (results / RUN / "tabletop").symlink_to(outside)
-    name = f"tabletop/{next(outside.glob('*.npz')).name}"
+    file = next(outside.glob("*.npz"))
+    name = f"tabletop/{file.name}"
     assert load_trajectory(results / RUN / name).qpos.shape == (3, 41)
     with pytest.raises(VlaError, match=r"is outside of the results .*, so it is not read"):
         trajectory_file(results / RUN, name)
     assert trajectory_file(results / OTHER_RUN, name).is_file()
+    # A video is found beside its trajectory.
+    (results / OTHER_RUN / name).with_suffix(".mp4").symlink_to(file)
+    with pytest.raises(VlaError, match=r"mp4 is outside of the results .*, so it is not read"):
+        video_file(results / OTHER_RUN, name)
     assert main(["show", RUN, "--results", str(results), "-o", str(results / "x.png"), "--size=64"]) == 1
     assert "outside of the results" in capfd.readouterr().err

@@ -27,6 +27,9 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         ('{"pytest_vla_durations": 2, "episodes": []}', '"pytest_vla_durations": 1'),
         ('{"pytest_vla_durations": 1, "episodes": [["a", "b", 0, -1]]}', "episode 1 of it"),
         ('{"pytest_vla_durations": 1, "episodes": [["a", "b", 0, 1], ["a", 0, 1]]}', "episode 2 of it"),
+        ('{"pytest_vla_durations": 1, "episodes": [["a", "b", 0, 1e308], ["a", "b", 0, 1e308]]}', "episode 1 of it"),
+        ('{"pytest_vla_durations": 1, "episodes": [["a", "b", 0, ' + "9" * 400 + "]]}", "episode 1 of it"),
+        ('{"pytest_vla_durations": 1, "episodes": [["a", "b", 0, ' + "9" * 5000 + "]]}", "digits"),
     ],
 )
 def test_what_is_no_such_file_is_refused_by_name(tmp_path: Path, text: str, told: str) -> None:

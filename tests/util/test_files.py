@@ -8,7 +8,7 @@ from typing import IO
 import pytest
 
 from pytest_vla.errors import VlaError
-from pytest_vla.util.files import whole_file, whole_folder
+from pytest_vla.util.files import check_no_link, whole_file, whole_folder, why_foreign
 
 
 def interrupt(stream: IO[bytes]) -> None:
@@ -88,3 +88,40 @@ def test_what_came_into_an_empty_folder_meanwhile_stays(tmp_path: Path) -> None:
         (tmp_path / "new" / "theirs").touch()
     assert os.listdir(tmp_path) == ["new"]
     assert os.listdir(tmp_path / "new") == ["theirs"]
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="the system has no users")
+def test_only_this_user_and_a_group_of_its_own_may_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import grp
+    import pwd
+
+    place, name = tmp_path / "place", pwd.getpwuid(os.geteuid()).pw_name
+    place.mkdir()
+    members: list[str] = []
+    named = [name]
+    monkeypatch.setattr(grp, "getgrgid", lambda group: grp.struct_group((named[0], "x", group, members)))
+    for mode, is_foreign in ((0o700, False), (0o755, False), (0o775, False), (0o757, True), (0o777, True)):
+        place.chmod(mode)
+        assert bool(why_foreign(place)) == is_foreign, oct(mode)
+    place.chmod(0o775)
+    members[:] = [name]
+    assert not why_foreign(place)
+    members[:] = [name, "another"]
+    assert why_foreign(place) == f"{place} can be written by other users"
+    members[:], named[0] = [], "staff"
+    assert why_foreign(place)
+
+
+def test_links_within_results_are_no_links_out_of_them(tmp_path: Path) -> None:
+    results, run = tmp_path / "results", tmp_path / "results" / "run"
+    (run / "suite").mkdir(parents=True)
+    (run / "inner").symlink_to(run / "suite")
+    (tmp_path / "link").symlink_to(results)
+    check_no_link(tmp_path / "link", tmp_path / "link" / "run", results / "none")
+    (run / "suite" / "log").symlink_to(tmp_path / "gone")
+    with pytest.raises(VlaError, match="log is a link out of the results"):
+        check_no_link(results, run)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "run").symlink_to(run)
+    with pytest.raises(VlaError, match="run is a link out of the results"):
+        check_no_link(tmp_path / "other", tmp_path / "other" / "run")

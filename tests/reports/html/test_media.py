@@ -152,9 +152,9 @@ def test_a_policy_that_changed_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> 
     (record,) = load([], RESULTS).records
     options = argparse.Namespace(vla_model=None, vla_device=None)
     with pytest.raises(VlaError, match="has changed since run a-run"):
-        _policies(options)(run, record)
+        _policies(options, {run.name: RESULTS / run.name}, {})(run, record)
     options.vla_model = "random"
-    assert callable(_policies(options)(run, record))
+    assert callable(_policies(options, {run.name: RESULTS / run.name}, {})(run, record))
 
 
 @pytest.mark.parametrize(
