@@ -22,7 +22,7 @@ from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import load_suite
-from pytest_vla.policies import openpi, openpi_connection
+from pytest_vla.policies import openpi, openpi_connection, servers
 from pytest_vla.policies import openpi_connection as openpi_protocol
 from pytest_vla.policies.base import Episode
 from pytest_vla.policies.openpi import check_openpi, openpi_policy
@@ -205,14 +205,14 @@ def test_a_reply_that_is_none_is_an_error_that_says_what_it_is(reply: Any, reaso
 @pytest.fixture
 def connects_at_leisure(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits are those of questions alone."""
-    connecting = openpi_connection._open
+    connecting = openpi_connection.open_connection
 
-    def connect(address: Any, timeout: float) -> Any:
-        connection, metadata = connecting(address, HANG)
+    def connect(address: Any, timeout: float, greet: Any) -> Any:
+        connection, metadata = connecting(address, HANG, greet)
         openpi_connection.limit_sending(connection, timeout)
         return connection, metadata
 
-    monkeypatch.setattr(openpi_connection, "_open", connect)
+    monkeypatch.setattr(openpi_connection, "open_connection", connect)
 
 
 def test_a_slow_reply_is_waited_for() -> None:
@@ -321,7 +321,7 @@ def test_a_server_that_is_not_there_is_refused_before_the_first_episode() -> Non
 
 
 def test_a_server_that_says_nothing_is_refused_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(openpi, "CHECK_TIMEOUT", 0.3)
+    monkeypatch.setattr(servers, "CHECK_TIMEOUT", 0.3)
     with a_silent_server() as port, pytest.raises(VlaError, match=r"gave no answer within 0\.3 s to a new connection"):
         check_openpi(f"127.0.0.1:{port}")
 
