@@ -293,7 +293,16 @@ def open_connection(
     Raises:
         EpisodeError: ``policy-connection``, and what `greet` raises.
     """
-    from websockets.sync.client import connect
+    from websockets.exceptions import InvalidStatus
+    from websockets.sync.client import ClientConnection, connect
+
+    class NotRedirected(ClientConnection):
+        # Some versions of websockets follow a redirect, which names another server than the user.
+        def handshake(self, *args: Any, **kwargs: Any) -> None:
+            try:
+                super().handshake(*args, **kwargs)
+            except InvalidStatus as error:
+                raise EpisodeError(GONE, _refusal(address, error.response)) from error
 
     key = os.environ.get(KEY, "").strip()
 
@@ -308,10 +317,8 @@ def open_connection(
             ping_interval=None,
             close_timeout=_CLOSE_TIMEOUT,
             proxy=_proxy(address),
+            create_connection=NotRedirected,
         )
-        if hasattr(opening, "process_redirect"):
-            # A redirect names another server than the user; some versions of websockets follow it.
-            opening.process_redirect = lambda error: error
         # From websockets 17.1 on, a connection that is not entered warns.
         connection = opening.__enter__()
         try:
@@ -331,7 +338,7 @@ def open_connection(
 
 def guarded(talk: Callable[[Callable[[], float]], T], address: Address, timeout: float) -> T:
     """Return the result of `talk`, which gets a function for the seconds left; turn errors into EpisodeErrors."""
-    from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+    from websockets.exceptions import ConnectionClosed, WebSocketException
 
     deadline = time.monotonic() + timeout
     late = EpisodeError("policy-timeout", f"{address}{_through(address)} gave no answer within {timeout:g} s")
@@ -345,8 +352,6 @@ def guarded(talk: Callable[[Callable[[], float]], T], address: Address, timeout:
         proxy = _through(address).removeprefix(" through ")
         where = f"{proxy}, on the way to {address}" if proxy else str(address)
         raise EpisodeError(GONE, f"nothing listens at {where}") from error
-    except InvalidStatus as error:
-        raise EpisodeError(GONE, _refusal(address, error.response)) from error
     except ConnectionClosed as error:
         if time.monotonic() >= deadline:
             # Sending took too long.

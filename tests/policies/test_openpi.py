@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,8 @@ from pytest_vla.policies.base import Episode
 from pytest_vla.policies.openpi import check_openpi, openpi_policy
 from pytest_vla.policies.openpi_connection import KEY
 from pytest_vla.policies.view import policy_view, resize_with_padding
+from pytest_vla.policies.vla_eval import vla_eval_policy
+from pytest_vla.records.counting import SAID
 from pytest_vla.testing import World
 from tests.support.openpi_server import Died, OpenpiServer, encoded, serving
 from tests.support.waiting import HANG, until
@@ -400,6 +402,80 @@ def test_another_kind_of_server_is_refused_with_what_it_says() -> None:
     with listener, pytest.raises(VlaError, match=r"is no websocket server \(HTTP 404\)"):
         check_openpi(f"127.0.0.1:{listener.getsockname()[1]}")
     thread.join()
+
+
+@contextmanager
+def answering(text: str) -> Iterator[int]:
+    """Answers each connection's request with `text`, as a web server or a proxy does; yields its port."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(HANG)
+
+        def answer() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = listener.accept()
+                    with connection:
+                        if not connection.recv(4096):
+                            return
+                        connection.sendall(text.encode())
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        port = listener.getsockname()[1]
+        try:
+            yield port
+        finally:
+            socket.create_connection(("127.0.0.1", port)).close()
+            thread.join()
+
+
+def test_a_redirect_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another server than the one that the user named would get the key, and answer."""
+    monkeypatch.setenv(KEY, "s3cret")
+    with serving(chunks) as other:
+        to = f"HTTP/1.1 302 Found\r\nLocation: ws://127.0.0.1:{other.port}/\r\nContent-Length: 0\r\n\r\n"
+        for policy in (openpi_policy, vla_eval_policy):
+            with answering(to) as port, pytest.raises(EpisodeError) as error:
+                policy(f"127.0.0.1:{port}").reach()
+            assert error.value.reason == "policy-connection"
+            assert f"redirects to ws://127.0.0.1:{other.port}/ (HTTP 302)" in error.value.message
+    assert other.headers == []
+
+
+def test_a_proxy_of_the_environment_is_for_other_machines_and_named_if_it_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("no_proxy")
+    with answering("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n") as port, serving(chunks) as server:
+        monkeypatch.setenv("http_proxy", f"http://user:s3cret@127.0.0.1:{port}")
+        for host in ("127.0.0.1", "localhost"):
+            check_openpi(f"{host}:{server.port}")
+        with pytest.raises(EpisodeError) as error:
+            openpi_policy("gpu.invalid:8000").reach()
+        assert (
+            f"no connection to ws://gpu.invalid:8000 through the proxy http://127.0.0.1:{port} " in error.value.message
+        )
+        assert "s3cret" not in error.value.message
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{a_closed_port()}")
+        with pytest.raises(
+            EpisodeError, match=r"nothing listens at the proxy http://127\.0\.0\.1:\d+ .*, on the way to"
+        ):
+            openpi_policy("gpu.invalid:8000").reach()
+
+
+def test_a_digest_is_that_of_the_metadata_where_the_server_knows_no_other() -> None:
+    digests = []
+    for metadata in (
+        {"checkpoint": "a", "reset": np.zeros(2)},
+        {"reset": np.zeros(2), "checkpoint": "a"},
+        {"checkpoint": "b"},
+        {},
+    ):
+        with serving(chunks, metadata=metadata) as server:
+            digests.append(openpi_policy(f"127.0.0.1:{server.port}").digest)
+    assert digests[0] == digests[1] != digests[2]
+    assert all(str(digest).endswith(SAID) for digest in digests[:3])
+    assert digests[3] is None
 
 
 def test_a_missing_package_is_named_with_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

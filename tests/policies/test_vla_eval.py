@@ -19,7 +19,7 @@ from websockets.sync.server import ServerConnection, serve
 
 from pytest_vla.episode.result import Rollout
 from pytest_vla.episode.rollout import Conditions, run_episode
-from pytest_vla.errors import EpisodeError, VlaError
+from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.policies import openpi_connection
@@ -58,9 +58,11 @@ def scripted(reply: Callable[[dict[str, Any]], dict[str, Any]], **hello: Any) ->
     with serve(talk, "127.0.0.1", 0, compression=None, max_size=None) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        yield f"127.0.0.1:{server.socket.getsockname()[1]}"
-        server.shutdown()
-        thread.join()
+        try:
+            yield f"127.0.0.1:{server.socket.getsockname()[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 @pytest.fixture
