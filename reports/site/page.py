@@ -13,7 +13,7 @@ from pytest_vla.reports.html.parts import PageBlock, block_of, rendered
 from pytest_vla.reports.html.svg import SIGNS, Mark, interval_bar, trend, trend_key
 from pytest_vla.reports.runs import FEW_BY_TIME, STOPPED_BY_TIME
 from pytest_vla.reports.site.entries import DRAWN, NOT_JUDGED, SEVERAL, Entry, EntryVerdict, Result
-from pytest_vla.util.text import counted, printable_lines
+from pytest_vla.util.text import counted, visible_lines
 from pytest_vla.versions import installed
 
 PAGES_FOLDER = "runs"
@@ -416,7 +416,7 @@ def index_html(title: str, entries: Sequence[Entry], pages: Collection[str], tex
     """
     content = rendered("index.html.j2", ("style.css", "site.css"), page=index_page(title, entries, pages, texts))
     # Cells are markup, which templates leave as it is.
-    return printable_lines(content.decode()).encode()
+    return visible_lines(content.decode()).encode()
 
 
 def index_page(title: str, entries: Sequence[Entry], pages: Collection[str], texts: Sequence[str] = ()) -> IndexPage:

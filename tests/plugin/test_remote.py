@@ -228,19 +228,25 @@ def test_a_server_with_another_checkpoint_is_noticed_in_a_run_and_when_it_is_res
 
 def test_a_traceback_of_the_server_is_shown_with_the_item(vla: Run, project: pytest.Pytester) -> None:
     def infer(request: dict[str, Any]) -> Any:
-        raise ValueError("norm stats are missing")
+        # A log of GitHub would take no further command, or set what the next step reads.
+        raise ValueError("no checkpoint\n::stop-commands::x\n  ::error::y\n##[add-path]z\nnorm stats are missing")
 
     with serving(infer) as server:
         result = vla(*GOAL[:1], "--vla-tasks=turn", f"--vla-model=openpi:127.0.0.1:{server.port}")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
         [
-            "error policy-raised after 0 of 300 steps: ws://127.0.0.1:*: ValueError: norm stats are missing",
+            "error policy-raised after 0 of 300 steps: ws://127.0.0.1:*: norm stats are missing",
             "*Traceback (most recent call last):",
-            "ValueError: norm stats are missing",
+            "ValueError: no checkpoint",
+            ": stop-commands::x",
+            "  : error::y",
+            "# ?add-path]z",
+            "norm stats are missing",
         ],
         consecutive=False,
     )
+    assert not [line for line in result.outlines if line.lstrip().startswith("::") or "##[" in line]
 
 
 def test_a_model_server_of_vla_eval_serves_workers(vla: Run, project: pytest.Pytester, tmp_path: Path) -> None:
