@@ -592,7 +592,7 @@ def _notes(records: Sequence[Record], run: Path, items: Sequence[RunItem], resum
     if again := [record for record in records if record.attempt > 1]:
         notes.append(f"{counted(len(again), 'episode')} ran again after an error or a crashed process")
     if len({record.policy_digest for record in records} - {None}) > 1:
-        notes.append("these records come from more than one version of the policy: its files changed during the run")
+        notes.append("these records come from more than one version of the policy: it changed during the run")
     if simulators := of_several_simulators(records):
         notes.append(simulators)
     if videos:

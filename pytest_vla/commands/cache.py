@@ -8,9 +8,9 @@ from pathlib import Path
 
 from pytest_vla.entries import Command
 from pytest_vla.plan.manifests import Suite, load_suite
-from pytest_vla.scene.cache import clear, evict, held
+from pytest_vla.scene.cache import clear, evict, held, scene_folder
 from pytest_vla.util import machine_code
-from pytest_vla.util.files import cache_folder, cache_limit
+from pytest_vla.util.files import cache_limit
 from pytest_vla.util.text import counted
 
 WITH_CODE = (
@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> None:
         VlaError: the limit cannot be understood, there is no such suite, its data is missing, or the cache cannot be
             written.
     """
-    folder, limit = cache_folder(), cache_limit()
+    folder, limit = scene_folder(), cache_limit()
     if options.clear:
         print(f"{folder}: removed {(clear(folder) + machine_code.clear()) / 1e6:.0f} MB")
         return

@@ -3,10 +3,11 @@
 import argparse
 import json
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
@@ -15,6 +16,7 @@ from pytest_vla.reports.export import ALL, FORMATS, LEROBOT, NO_PICTURES, ONLY, 
 from pytest_vla.reports.loaded import counted_episodes
 from pytest_vla.run.arguments import declare_data, declare_results
 from pytest_vla.util.files import whole_file, whole_folder
+from pytest_vla.util.text import printable_lines
 
 if TYPE_CHECKING:
     from pytest_vla.records.record import Record
@@ -89,9 +91,23 @@ def run(options: argparse.Namespace) -> None:
     with open_run(options.which, options.results) as (store, runs):
         # Fixed now, because a running run adds episodes.
         episodes = counted_episodes(store, [run.name for run in runs])
-        # Not sys.stdout.buffer: with PYTHONUNBUFFERED it may write only a part without an error.
-        with whole_file(output) if output else open(sys.stdout.fileno(), "wb", closefd=False) as stream:
+        with whole_file(output) if output else _standard_output() as stream:
             export(lambda: store.lines([*episodes]), format, stream, [*episodes.values()])
+
+
+@contextmanager
+def _standard_output() -> Iterator[IO[bytes]]:
+    """Open standard output; a terminal gets printable lines, since it would obey escapes in records."""
+    if sys.stdout.isatty():
+        with tempfile.TemporaryFile() as whole:
+            yield whole
+            whole.seek(0)
+            for line in whole:
+                print(printable_lines(line.decode().rstrip("\r\n")))
+        return
+    # Not sys.stdout.buffer: with PYTHONUNBUFFERED it may write only a part without an error.
+    with open(sys.stdout.fileno(), "wb", closefd=False) as stream:
+        yield stream
 
 
 def _export_dataset(options: argparse.Namespace, output: Path | None) -> None:

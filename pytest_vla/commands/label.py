@@ -4,11 +4,13 @@ import argparse
 import getpass
 import json
 import secrets
+import sys
 import tempfile
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.metrics.discrimination import CLASSES, Label, read_labels, write_labels
 from pytest_vla.run.arguments import declare_data, declare_results, some_text, whole_number
 from pytest_vla.util.text import printable
+from pytest_vla.util.warnings import describe
 
 if TYPE_CHECKING:
     from pytest_vla.records.record import Record
@@ -31,7 +34,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options and its help text."""
     parser.epilog = (
         "Serves on 127.0.0.1 only, until Ctrl-C, and prints the page's address. The page shows the video of each "
-        "success, drawn from its recorded states if none was recorded. Each label is saved at once; a restart "
+        "success, drawn in the background from its recorded states if none was recorded. Each label is saved at once, "
+        "also while a video is drawn; a restart "
         "continues with the unlabelled episodes. Two people label under two names; `pytest-vla report --labels=FILE` "
         "reports how well they agree, and which metrics correlate with the labels."
     )
@@ -125,6 +129,8 @@ ADDRESS = "127.0.0.1"
 """The loopback address, which other machines cannot reach."""
 
 _MOST = 10_000
+_IDLE_SECONDS = 10.0  # A connection that sends or reads nothing for as long is closed.
+_READY_SECONDS = 0.3  # A video that takes longer is reported as being drawn.
 _PAGE = Path(__file__).with_name("label.html")
 
 
@@ -147,6 +153,56 @@ class EpisodeToLabel:
     video: Callable[[Path], Path]
 
 
+class _Videos:
+    """The episodes' videos, which one thread draws: what was asked for last first, then what follows it."""
+
+    def __init__(self, shown: Sequence[EpisodeToLabel]) -> None:
+        self._shown = shown
+        self._folder = tempfile.TemporaryDirectory(prefix="pytest-vla-label-", ignore_cleanup_errors=True)
+        self._changed = threading.Condition()
+        self._wanted: list[int] = []
+        self._made: dict[int, Path | str] = {}
+        self._is_open = True
+        threading.Thread(target=self._draw, name="vla-videos", daemon=True).start()
+
+    def find(self, number: int) -> Path | None:
+        """Return an episode's video, or None while it is drawn. Raises VlaError if it cannot be drawn."""
+        with self._changed:
+            self._wanted = [each for each in (number + 1, number) if each < len(self._shown)]
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: number in self._made, _READY_SECONDS)
+            made = self._made.get(number)
+        if isinstance(made, str):
+            raise VlaError(made)
+        return made
+
+    def close(self) -> None:
+        """Delete the drawn videos; a drawing in progress ends with the process."""
+        with self._changed:
+            self._is_open = False
+            self._changed.notify_all()
+        self._folder.cleanup()
+
+    def _next(self) -> int | None:
+        return next((each for each in reversed(self._wanted) if each not in self._made), None)
+
+    def _draw(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: not self._is_open or self._next() is not None)
+                number = self._next()
+            if not self._is_open or number is None:
+                return
+            try:
+                made: Path | str = self._shown[number].video(Path(self._folder.name))
+            except Exception as error:
+                # Another episode may have one.
+                made = str(error) if isinstance(error, VlaError) else describe(error)
+            with self._changed:
+                self._made[number] = made
+                self._changed.notify_all()
+
+
 def labelling_server(shown: Sequence[EpisodeToLabel], file: Path, by: str, port: int = 0) -> tuple[HTTPServer, str]:
     """Return a labelling server and its page's address; each label is saved before the page shows the next episode.
 
@@ -164,7 +220,7 @@ def labelling_server(shown: Sequence[EpisodeToLabel], file: Path, by: str, port:
     """
     labels = {(each.episode, each.by): each for each in (read_labels(file) if file.exists() else ())}
     secret = secrets.token_urlsafe(16)
-    videos = tempfile.TemporaryDirectory(prefix="pytest-vla-label-")
+    videos, saving = _Videos(shown), threading.Lock()
 
     def state() -> dict[str, Any]:
         told = [labels.get(((each.case, each.digest), by)) for each in shown]
@@ -184,15 +240,18 @@ def labelling_server(shown: Sequence[EpisodeToLabel], file: Path, by: str, port:
 
     def label(said: Any) -> None:
         number, name = said["number"], said["label"]
-        if not isinstance(number, int) or not 0 <= number < len(shown) or name not in CLASSES:
+        if type(number) is not int or not 0 <= number < len(shown) or name not in CLASSES:
             raise ValueError("no such episode or label")
         one = shown[number]
         said_now = Label(one.case, name, by, one.digest, one.run)
-        labels[said_now.episode, by] = said_now
-        write_labels(file, labels.values())
+        with saving:
+            labels[said_now.episode, by] = said_now
+            write_labels(file, labels.values())
 
     class Handler(BaseHTTPRequestHandler):
         """The requests of the page."""
+
+        timeout = _IDLE_SECONDS
 
         def do_GET(self) -> None:
             path = self._path()
@@ -212,7 +271,7 @@ def labelling_server(shown: Sequence[EpisodeToLabel], file: Path, by: str, port:
                 return
             try:
                 label(json.loads(self.rfile.read(int(length))))
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
                 self._refuse(HTTPStatus.BAD_REQUEST, f"expected a number of an episode and a label: {error}")
             except VlaError as error:
                 self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
@@ -232,7 +291,11 @@ def labelling_server(shown: Sequence[EpisodeToLabel], file: Path, by: str, port:
             try:
                 if number >= len(shown):
                     raise VlaError("there is no such episode")
-                self._send(shown[number].video(Path(videos.name)).read_bytes(), "video/mp4")
+                video = videos.find(number)
+                if video is None:
+                    self._refuse(HTTPStatus.ACCEPTED, "the video is being drawn")
+                else:
+                    self._send(video.read_bytes(), "video/mp4")
             except (VlaError, OSError) as error:
                 self._refuse(HTTPStatus.NOT_FOUND, str(error))
 
@@ -253,15 +316,24 @@ def labelling_server(shown: Sequence[EpisodeToLabel], file: Path, by: str, port:
             self.end_headers()
             self.wfile.write(content)
 
-    class Server(HTTPServer):
-        """A server that deletes the videos it drew when it closes."""
+    class Server(ThreadingHTTPServer):
+        """A server that deletes the videos it drew when it closes, and does not wait for idle connections."""
+
+        daemon_threads = True
+        block_on_close = False
 
         def server_close(self) -> None:
             super().server_close()
-            videos.cleanup()
+            videos.close()
+
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            """Report errors other than a browser that is gone or late."""
+            if not isinstance(sys.exception(), OSError):
+                super().handle_error(request, client_address)
 
     try:
         server = Server((ADDRESS, port), Handler)
     except OSError as error:
+        videos.close()
         raise VlaError(f"port {port}: {error.strerror or error}. Without --port a free one is used") from error
     return server, f"http://{ADDRESS}:{server.server_port}/{secret}/"

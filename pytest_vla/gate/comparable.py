@@ -22,6 +22,7 @@ from pytest_vla.gate.baseline import INIT_STATE, Baseline, CaseResult, distinct_
 from pytest_vla.metrics.clustered import Unit
 from pytest_vla.metrics.rates import BENIGN
 from pytest_vla.metrics.success import unit_of
+from pytest_vla.records.counting import SAID
 from pytest_vla.util.text import counted, printable
 
 # Which conditions of an episode decide whether it can be compared with another, and which only round: one table.
@@ -298,7 +299,8 @@ class ComparableEpisodes:
             variation only the baseline has.
         only_new: the same for cases that only the run has.
         probes: number of probes and given cases (--vla-cases) that both have; they are in no rate, and not compared.
-        same_policy: whether both have the same policy digest, or None if one digest is unknown.
+        same_policy: whether both have the same policy digest, or None if one digest is unknown, or if the digests are
+            equal and only servers' own descriptions.
         is_paired: whether the same cases are compared.
         copies: number of pairs (or unpaired episodes) that repeat another one and are left out.
         together: number of groups that are a regression only as one group, since each has too few starts; else 0.
@@ -536,13 +538,14 @@ def _agreement(
     keys: tuple[set[Key], set[Key]],
     probes: int,
 ) -> ComparableEpisodes:
-    digests = baseline.policy_digest, new.policy_digest
+    one, other = baseline.policy_digest, new.policy_digest
+    same = None if one is None or other is None else one == other and baseline.model == new.model
     return ComparableEpisodes(
         disagreements,
         tuple(case.key for case in baseline.cases if case.key not in keys[0]),
         tuple(case.key for case in new.cases if case.key not in keys[1]),
         probes,
-        None if None in digests else digests[0] == digests[1] and baseline.model == new.model,
+        None if same and str(one).endswith(SAID) else same,
     )
 
 

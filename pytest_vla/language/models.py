@@ -17,7 +17,7 @@ from pytest_vla.language.morphology import lemma
 from pytest_vla.language.notation import tokens_of
 from pytest_vla.language.similarity import Parsed, Sentence, Token
 from pytest_vla.util.extras import INSTALL, required
-from pytest_vla.util.files import cache_folder, expanded
+from pytest_vla.util.files import cache_folder, expanded, is_trusted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -288,7 +288,8 @@ def _read(space: str, keys: Sequence[str]) -> dict[str, bytes]:
 
     try:
         file = cache_folder() / FILE
-        if not file.is_file():
+        # Others could change the distances of texts.
+        if not file.is_file() or not is_trusted(file):
             return {}
         with closing(_connect(file)) as connection:
             if len(keys) > 500:
@@ -311,6 +312,8 @@ def _write(space: str, values: dict[str, bytes]) -> None:
     try:
         file = cache_folder() / FILE
         file.parent.mkdir(parents=True, exist_ok=True)
+        if file.exists() and not is_trusted(file):
+            return
         with closing(_connect(file)) as connection, connection:
             connection.execute(_TABLE)
             connection.executemany(

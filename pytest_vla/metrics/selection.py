@@ -93,7 +93,7 @@ def that_count(records: Sequence[Record]) -> Selected:
     if text := copies_text(len(counting) + len(same), len(same)):
         left_out.append(text)
     if len({record.policy_digest for record in counting if is_complete(record.outcome)} - {None}) > 1:
-        left_out.append("these records come from more than one version of the policy's file")
+        left_out.append("these records come from more than one version of the policy")
     if text := of_several_simulators(counting):
         left_out.append(text)
     if text := stopped_text(counting):

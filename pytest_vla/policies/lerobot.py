@@ -1,9 +1,8 @@
 """``--vla-model=lerobot:WHERE``: any lerobot policy, in process, with its own pre- and postprocessors."""
 
 import hashlib
-import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,6 +11,8 @@ from typing import TYPE_CHECKING, Any, cast
 from pytest_vla.errors import VlaError
 from pytest_vla.policies.devices import AUTO, first_there_is
 from pytest_vla.policies.lerobot_inputs import read_inputs
+from pytest_vla.util.documents import read_json
+from pytest_vla.util.text import printable
 from pytest_vla.util.warnings import describe
 
 if TYPE_CHECKING:
@@ -22,6 +23,15 @@ _HUB_ID = re.compile(r"(?P<id>[\w-][\w.-]*/[\w-][\w.-]*)(@(?P<revision>[\w./-]+)
 _BLOB = re.compile("[0-9a-f]{64}")
 _CONFIG, _WEIGHTS = "config.json", "model.safetensors"
 _PROCESSORS = ("policy_preprocessor.json", "policy_postprocessor.json")
+# lerobot's transformers run Python code from what these fields name: hub repositories and folders. By default:
+_CODE_FROM = (
+    *("action_tokenizer_name", "text_tokenizer_name", "paligemma_tokenizer_name", "action_tokenizer_path"),
+    *("tokenizer_assets_repo", "vision_encoder_name"),
+)
+_TRUSTED = (
+    *("physical-intelligence/fast", "lerobot/fast-action-tokenizer", "google/paligemma-3b-pt-224"),
+    *("lerobot/eagle2hg-processor-groot-n1p5", None),
+)
 # Where lerobot-train puts a policy below its output folder.
 _BELOW = (".", "pretrained_model", "checkpoints/last/pretrained_model")
 
@@ -38,14 +48,14 @@ def load(where: str, device: str = AUTO, *, folder: Path = Path(), replan: int |
 
     Raises:
         VlaError: lerobot is missing, the policy does not exist or cannot be downloaded, it was saved without
-            processors, or it does not fit: different cameras, state or actions, or episode state that cannot be
-            separated.
+            processors, its files are invalid or name code to run, or it does not fit: different cameras, state or
+            actions, or episode state that cannot be separated.
     """
     option = f"--vla-model=lerobot:{where}"
     torch = _import(option)
     device = _choose_device(option, device, torch)
     policy_folder = _find(option, where, folder)
-    _check_files(option, policy_folder)
+    saved = _read_files(option, policy_folder)
 
     from lerobot.configs.policies import PreTrainedConfig
     from lerobot.policies.factory import get_policy_class, make_pre_post_processors
@@ -62,7 +72,6 @@ def load(where: str, device: str = AUTO, *, folder: Path = Path(), replan: int |
     if hasattr(config, "pretrained_backbone_weights"):
         # They would be downloaded, and then replaced by the policy's own weights.
         config.pretrained_backbone_weights = None
-    saved = {name: json.loads((policy_folder / name).read_text()) for name in _PROCESSORS}
     inputs = _guarded(lambda: read_inputs(config, _renames(saved[_PROCESSORS[0]])), option)
     needs = _also_needs(config, saved)
     model = _guarded(
@@ -132,14 +141,15 @@ def check(where: str, folder: Path = Path()) -> None:
         folder: the folder that a relative path starts from.
 
     Raises:
-        VlaError: lerobot is not installed, the folder does not exist, or it does not hold a policy.
+        VlaError: lerobot is not installed, the folder does not exist, it does not hold a policy, or its files are
+            invalid or name code to run.
     """
     option = f"--vla-model=lerobot:{where}"
     if find_spec("lerobot") is None:
         raise VlaError(_not_installed(option, "not installed"))
     place = _find_here(option, where, folder)
     if place is not None:
-        _check_files(option, place)
+        _read_files(option, place)
 
 
 def digest(where: str, folder: Path = Path()) -> str | None:
@@ -281,7 +291,12 @@ def _fetch(where: str, *, local_files_only: bool) -> Path:
     )
 
 
-def _check_files(option: str, place: Path) -> None:
+def _read_files(option: str, place: Path) -> dict[str, dict[str, Any]]:
+    """Return the tables of a policy's JSON files by their names, before lerobot reads them. Raises VlaError.
+
+    lerobot imports and calls what a step's ``class`` names, so steps must be registered ones, which lerobot or a
+    package that the user installed provides.
+    """
     missing = [name for name in (_WEIGHTS, *_PROCESSORS) if not (place / name).is_file()]
     if _WEIGHTS in missing:
         raise VlaError(f"{option}: {place} has no {_WEIGHTS}; expected a folder that save_pretrained wrote")
@@ -291,30 +306,69 @@ def _check_files(option: str, place: Path) -> None:
             "before lerobot 0.4 have it in their weights: python -m lerobot.processor.migrate_policy_normalization "
             "--pretrained-path DIR writes a folder with these files"
         )
+    tables = {}
+    for name in (_CONFIG, *_PROCESSORS):
+        file = place / name
+        try:
+            table = read_json(file)
+        except (OSError, ValueError) as error:
+            raise VlaError(f"{option}: {file} cannot be read: {printable(str(error))[:200]}. Save it again") from error
+        if not isinstance(table, dict):
+            raise VlaError(f"{option}: {file} is a {type(table).__name__}, expected a table of save_pretrained")
+        tables[name] = table
+        for field, value in _fields(table):
+            if field in _CODE_FROM and value not in _TRUSTED:
+                raise VlaError(
+                    f"{option}: {file} has {field} {printable(repr(value))[:100]}: lerobot would run Python code from "
+                    f"there. Expected one of {', '.join(filter(None, _TRUSTED))}"
+                )
+    for name in _PROCESSORS:
+        steps = tables[name].get("steps")
+        if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
+            raise VlaError(f"{option}: {place / name} has no list of steps; expected a processor of save_pretrained")
+        for number, step in enumerate(steps):
+            if not isinstance(step.get("registry_name"), str) or not isinstance(step.get("config", {}), dict):
+                shown = printable(repr(step.get("class", step)))[:100]
+                raise VlaError(
+                    f"{option}: {place / name}: step {number} is {shown}, expected a registry_name and a table config. "
+                    "A file's class is not imported: register the step (ProcessorStepRegistry.register) in a package "
+                    "that lerobot loads as a plugin, and save the policy again"
+                )
+            state = step.get("state_file", "")
+            if not isinstance(state, str) or "/" in state or "\\" in state:
+                shown = printable(repr(state))[:100]
+                raise VlaError(
+                    f"{option}: {place / name}: step {number} has state_file {shown}, expected a file beside it"
+                )
+    return tables
 
 
-def _steps(saved: Any) -> list[dict[str, Any]]:
-    steps = saved.get("steps", []) if isinstance(saved, dict) else []
-    return [step for step in steps if isinstance(step, dict)]
+def _fields(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of nested tables; the depth is bounded by `read_json`."""
+    for name, inner in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(inner, dict | list):
+            yield from _fields(inner)
+        elif isinstance(name, str):
+            yield name, inner
 
 
-def _renames(saved: Any) -> dict[str, str]:
+def _renames(saved: dict[str, Any]) -> dict[str, str]:
     renames: dict[str, str] = {}
-    for step in _steps(saved):
+    for step in saved["steps"]:
         if step.get("registry_name") == "rename_observations_processor":
             renames.update((step.get("config") or {}).get("rename_map") or {})
     return renames
 
 
-def _overrides(saved: Any, device: str) -> dict[str, dict[str, str]]:
+def _overrides(saved: dict[str, Any], device: str) -> dict[str, dict[str, str]]:
     name = "device_processor"
-    return {name: {"device": device}} if any(step.get("registry_name") == name for step in _steps(saved)) else {}
+    return {name: {"device": device}} if any(step.get("registry_name") == name for step in saved["steps"]) else {}
 
 
 def _also_needs(config: Any, saved: dict[str, Any]) -> str:
     """Return the tokenizers and base model configs that a policy also reads, as the end of a sentence."""
     names = [getattr(config, "vlm_model_name", None), getattr(config, "tokenizer_path", None)]
-    names += [(step.get("config") or {}).get("tokenizer_name") for step in _steps(saved[_PROCESSORS[0]])]
+    names += [(step.get("config") or {}).get("tokenizer_name") for step in saved[_PROCESSORS[0]]["steps"]]
     found = sorted({name for name in names if isinstance(name, str) and name})
     if not found:
         return ""

@@ -31,20 +31,27 @@ _HEADS: Mapping[int, tuple[int, int, int]] = {
 _SCALARS: Mapping[str, tuple[type, ...]] = {"b": (bool,), "i": (int,), "u": (int,), "f": (int, float), "S": (bytes,)}
 
 
-def pack(value: object) -> bytes:
+def pack(value: object, *, text_keys: bool = False) -> bytes:
     """Encode a value of dicts, lists, texts, numbers and arrays as msgpack.
+
+    Args:
+        value: the value.
+        text_keys: whether an array's own fields have texts as names, as in vla-eval's protocol, instead of bytes.
 
     Raises:
         TypeError: the value contains something else, such as an array of objects, structures or dates.
     """
     import msgpack
 
-    packed: bytes = msgpack.packb(value, default=_encoded)
+    def with_text_keys(value: object) -> object:
+        return {name.decode(): part for name, part in _encoded(value).items()}
+
+    packed: bytes = msgpack.packb(value, default=with_text_keys if text_keys else _encoded)
     return packed
 
 
 def unpack(data: bytes) -> Any:
-    """Decode msgpack bytes; arrays are read-only.
+    """Decode msgpack bytes; arrays are read-only, and the names of their fields may be bytes or texts.
 
     The length of `data` and `MAX_ELEMENTS` bound the allocated memory and the time. Nothing is unpickled or evaluated.
 
@@ -90,7 +97,7 @@ def check_elements(data: bytes) -> None:
             raise ValueError(f"it has more than {MAX_ELEMENTS} elements")
 
 
-def _encoded(value: object) -> object:
+def _encoded(value: object) -> dict[bytes, object]:
     if isinstance(value, np.ndarray | np.generic) and _DTYPE.fullmatch(value.dtype.str):
         if isinstance(value, np.ndarray):
             return {
@@ -105,6 +112,8 @@ def _encoded(value: object) -> object:
 
 
 def _decoded(table: dict[Any, Any]) -> Any:
+    if "__ndarray__" in table:
+        table = {name.encode() if isinstance(name, str) else name: value for name, value in table.items()}
     if b"__ndarray__" in table:
         data, shape, dtype = table.get(b"data"), table.get(b"shape"), _dtype(table)
         if not isinstance(data, bytes):

@@ -20,12 +20,11 @@ from pytest_vla.policies.openpi_connection import (
     Address,
     OpenpiConnection,
     ServerInfo,
-    await_server,
     parse_address,
     parse_addresses,
     require_websockets,
 )
-from pytest_vla.policies.servers import Said, check_servers, policy_of_servers
+from pytest_vla.policies.servers import OneServer, Said, check_servers, policy_of_servers
 from pytest_vla.policies.tokens import statistics_of
 from pytest_vla.policies.view import resize_with_padding
 from pytest_vla.util.warnings import ServerTraceback
@@ -36,12 +35,9 @@ REPLAN = 5
 IMAGE_SIZE = 224
 """Height and width of the pictures that openpi's own server gets, pixels."""
 
-CHECK_TIMEOUT = 10.0
-"""Seconds that the server may take to answer before the first episode."""
-
 
 @dataclass(frozen=True)
-class OpenpiPolicy:
+class OpenpiPolicy(OneServer):
     """A policy behind openpi's websocket protocol; each episode has a connection of its own.
 
     openpi's protocol has no begin, end or seed of an episode. Consequently, a server that keeps state between requests
@@ -57,28 +53,16 @@ class OpenpiPolicy:
     this process.
 
     Episodes end with the EpisodeErrors of `OpenpiConnection`, and with those of a policy behind ``pytest-vla serve``.
-
-    Attributes:
-        address: the server's address. A key is read from the environment variable
-            `pytest_vla.policies.openpi_connection.KEY`.
-        timeout: seconds that connecting, or one request, may take in an episode.
     """
 
-    address: Address
-    timeout: float = REQUEST_TIMEOUT
-
-    @cached_property
-    def said(self) -> Said:
-        """The server's metadata, its first message. Connects once. Raises EpisodeError."""
-        return _metadata(self.address, self.timeout)
-
-    def reach(self) -> Said:
-        """Connect, and return the server's current metadata.
-
-        Raises:
-            EpisodeError: no metadata within `CHECK_TIMEOUT`, or the server speaks another protocol.
-        """
-        return _metadata(self.address, CHECK_TIMEOUT)
+    def ask(self, timeout: float) -> Said:
+        """Connect, and return the server's metadata, its first message. Raises EpisodeError."""
+        connection = OpenpiConnection(self.address, timeout)
+        try:
+            _served(connection.metadata, self.address)
+            return connection.metadata
+        finally:
+            connection.close()
 
     @cached_property
     def served(self) -> ServerInfo | None:
@@ -92,28 +76,20 @@ class OpenpiPolicy:
 
     @property
     def digest(self) -> str | None:
-        """The digest of the policy's content, or None if it is not known. Raises as `said`."""
-        return None if self.served is None else self.served.digest
+        """The digest of the policy's content, or else of the server's metadata; None if unknown. Raises as `said`."""
+        return super().digest if self.served is None else self.served.digest
 
     @property
     def traits(self) -> Traits:
         """The policy's traits; empty for a server that does not report them. Raises as `said`."""
         return Traits() if self.served is None else self.served.traits
 
-    def recover(self, reason: str | None) -> bool:
-        """Wait for a server that went away; see `pytest_vla.episode.rollout.play_until_it_counts`."""
-        if reason != "policy-connection":
-            return False
-        await_server(self.reach)
-        return True
-
     def __call__(self, episode: Episode) -> Session:
         """Connect for an episode."""
         expected = self.served
         connection = OpenpiConnection(self.address, self.timeout)
         try:
-            if _served(connection.metadata, self.address) != expected:
-                raise EpisodeError("policy-connection", f"{self.address} serves another policy than when the run began")
+            self.check_alike(connection.metadata)
             if expected is None:
                 return _Session(connection, episode)
             return _OwnSession(connection, expected, episode)
@@ -170,16 +146,6 @@ def libero_request(observation: Observation, instruction: str) -> dict[str, Any]
         else:
             request[sent] = np.asarray(observation[name], dtype=np.float64)
     return {**request, PROMPT: instruction}
-
-
-def _metadata(address: Address, timeout: float) -> Said:
-    """Connect, and return a server's metadata. Raises EpisodeError."""
-    connection = OpenpiConnection(address, timeout)
-    try:
-        _served(connection.metadata, address)
-        return connection.metadata
-    finally:
-        connection.close()
 
 
 def _served(metadata: Said, address: Address) -> ServerInfo | None:

@@ -1,5 +1,6 @@
 """A connection to a server of openpi's websocket protocol: one question at a time, each with a time limit."""
 
+import ipaddress
 import os
 import re
 import struct
@@ -9,16 +10,21 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.policies.fit import Traits
 from pytest_vla.policies.msgpack_arrays import pack, unpack
+from pytest_vla.util.text import printable
 from pytest_vla.util.warnings import ServerTraceback
 
 if TYPE_CHECKING:
+    from websockets.http11 import Response
     from websockets.sync.client import ClientConnection
     from websockets.sync.connection import Connection
 
+
+T = TypeVar("T")
 
 # Names in openpi's websocket protocol, and in the extension between pytest-vla's own server and client.
 
@@ -96,6 +102,9 @@ AWAY_SECONDS = 60.0
 KEY = "PYTEST_VLA_POLICY_KEY"
 """The environment variable with a policy server's key: a key in ``--vla-model`` would be stored in every record."""
 
+GONE = "policy-connection"
+"""The reason of an error if there is no server, or if it is gone."""
+
 _RETRY_SECONDS = 0.5
 _HOST = re.compile(r"\[[0-9A-Fa-f:.]+(?:%\w+)?\]|[^\s/:@?#\[\]]+")
 
@@ -157,8 +166,8 @@ def parse_addresses(kind: str, where: str, default_port: int) -> tuple[Address, 
     return tuple(addresses)
 
 
-def await_server(reach: Callable[[], object]) -> None:
-    """Wait until a server on the network answers again.
+def await_server(reach: Callable[[], T]) -> T:
+    """Wait until a server on the network answers again, and return what `reach` returned then.
 
     Args:
         reach: connects once; raises EpisodeError if the server does not answer.
@@ -169,8 +178,7 @@ def await_server(reach: Callable[[], object]) -> None:
     end = time.monotonic() + AWAY_SECONDS
     while True:
         try:
-            reach()
-            return
+            return reach()
         except EpisodeError as error:
             if time.monotonic() > end:
                 raise VlaError(
@@ -194,8 +202,6 @@ def _checked_url(where: str, model: str, kind: str) -> str:
 def _expected(kind: str) -> str:
     return f"write {kind}:HOST:PORT or {kind}:ws://HOST:PORT (wss:// for TLS)"
 
-
-T = TypeVar("T")
 
 MAX_REPLY = 16 * 1024 * 1024
 """The most bytes in one reply."""
@@ -225,7 +231,9 @@ class OpenpiConnection:
         """
         self.address, self._timeout = address, timeout
         self.is_sound = True
-        self._socket, self.metadata = _open(address, timeout)
+        self._socket, self.metadata = open_connection(
+            address, timeout, lambda socket, left: read_table(socket.recv(timeout=left()), address)
+        )
 
     def ask(self, request: Mapping[str, Any]) -> Mapping[Any, Any]:
         """Send a request, and return the reply."""
@@ -237,7 +245,7 @@ class OpenpiConnection:
             return socket.recv(timeout=left())
 
         self.is_sound = False
-        reply = _table(_guarded(ask, self.address, self._timeout), self.address)
+        reply = read_table(guarded(ask, self.address, self._timeout), self.address)
         self.is_sound = True
         return reply
 
@@ -271,13 +279,34 @@ def limit_sending(connection: "Connection", seconds: float) -> None:
         connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
 
 
-def _open(address: Address, timeout: float) -> tuple["ClientConnection", Mapping[Any, Any]]:
-    """Return a connection and its server's metadata."""
-    from websockets.sync.client import connect
+def open_connection(
+    address: Address, timeout: float, greet: "Callable[[ClientConnection, Callable[[], float]], T]"
+) -> "tuple[ClientConnection, T]":
+    """Return a connection to a policy server, and the result of `greet`, which exchanges its first messages.
+
+    Args:
+        address: the server's address. The key in the environment variable `KEY` is sent to it, and to no address that
+            it redirects to.
+        timeout: seconds that all of this may take.
+        greet: gets the connection, and a function for the seconds left.
+
+    Raises:
+        EpisodeError: ``policy-connection``, and what `greet` raises.
+    """
+    from websockets.exceptions import InvalidStatus
+    from websockets.sync.client import ClientConnection, connect
+
+    class NotRedirected(ClientConnection):
+        # Some versions of websockets follow a redirect, which names another server than the user.
+        def handshake(self, *args: Any, **kwargs: Any) -> None:
+            try:
+                super().handshake(*args, **kwargs)
+            except InvalidStatus as error:
+                raise EpisodeError(GONE, _refusal(address, error.response)) from error
 
     key = os.environ.get(KEY, "").strip()
 
-    def open_connection(left: Callable[[], float]) -> tuple["ClientConnection", Mapping[Any, Any]]:
+    def open_it(left: Callable[[], float]) -> "tuple[ClientConnection, T]":
         opening = connect(
             address.url,
             additional_headers={"Authorization": f"Api-Key {key}"} if key else None,
@@ -287,30 +316,32 @@ def _open(address: Address, timeout: float) -> tuple["ClientConnection", Mapping
             # The server computes in the loop that would answer a ping.
             ping_interval=None,
             close_timeout=_CLOSE_TIMEOUT,
+            proxy=_proxy(address),
+            create_connection=NotRedirected,
         )
         # From websockets 17.1 on, a connection that is not entered warns.
         connection = opening.__enter__()
         try:
             limit_sending(connection, timeout)
-            return connection, _table(connection.recv(timeout=left()), address)
+            return connection, greet(connection, left)
         except BaseException:
             connection.close()
             raise
 
     try:
-        return _guarded(open_connection, address, timeout)
+        return guarded(open_it, address, timeout)
     except EpisodeError as error:
         if error.reason != "policy-timeout":
             raise
-        raise EpisodeError("policy-connection", f"{error.message} to a new connection") from error
+        raise EpisodeError(GONE, f"{error.message} to a new connection") from error
 
 
-def _guarded(talk: Callable[[Callable[[], float]], T], address: Address, timeout: float) -> T:
+def guarded(talk: Callable[[Callable[[], float]], T], address: Address, timeout: float) -> T:
     """Return the result of `talk`, which gets a function for the seconds left; turn errors into EpisodeErrors."""
-    from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+    from websockets.exceptions import ConnectionClosed, WebSocketException
 
     deadline = time.monotonic() + timeout
-    late = EpisodeError("policy-timeout", f"{address} gave no answer within {timeout:g} s")
+    late = EpisodeError("policy-timeout", f"{address}{_through(address)} gave no answer within {timeout:g} s")
     try:
         return talk(lambda: max(deadline - time.monotonic(), 0.0))
     except EpisodeError:
@@ -318,27 +349,55 @@ def _guarded(talk: Callable[[Callable[[], float]], T], address: Address, timeout
     except TimeoutError as error:
         raise late from error
     except ConnectionRefusedError as error:
-        raise EpisodeError("policy-connection", f"nothing listens at {address}") from error
-    except InvalidStatus as error:
-        raise EpisodeError("policy-connection", _refusal(address, error.response.status_code)) from error
+        proxy = _through(address).removeprefix(" through ")
+        where = f"{proxy}, on the way to {address}" if proxy else str(address)
+        raise EpisodeError(GONE, f"nothing listens at {where}") from error
     except ConnectionClosed as error:
         if time.monotonic() >= deadline:
             # Sending took too long.
             raise late from error
-        raise EpisodeError("policy-connection", f"{address} ended the connection: {error}") from error
+        raise EpisodeError(GONE, f"{address} ended the connection: {error}") from error
     except (OSError, EOFError, ValueError, ImportError, WebSocketException) as error:
         text = f"{type(error).__name__}: {error}"
-        raise EpisodeError("policy-connection", f"no connection to {address}: {text}") from error
+        raise EpisodeError(GONE, f"no connection to {address}{_through(address)}: {text}") from error
 
 
-def _refusal(address: Address, status: int) -> str:
+def _proxy(address: Address) -> str | None:
+    """Return the URL of the environment's proxy for an address, or None; a loopback address has none."""
+    parts = urlsplit(address.url)
+    host = parts.hostname or ""
+    with suppress(ValueError):
+        if ipaddress.ip_address(host.partition("%")[0]).is_loopback:
+            return None
+    if host == "localhost" or proxy_bypass(parts.netloc):
+        return None
+    names = ("wss", "socks", "https") if parts.scheme == "wss" else ("ws", "socks", "https", "http")
+    proxies = getproxies()
+    name, url = next(((name, proxies[name]) for name in names if proxies.get(name)), ("", None))
+    return f"socks5h://{url[7:]}" if url and name == "socks" and url.startswith("http://") else url
+
+
+def _through(address: Address) -> str:
+    """Return `` through the proxy URL``, without its user and password, or an empty text if there is no proxy."""
+    proxy = _proxy(address)
+    if proxy is None:
+        return ""
+    shown = f"{proxy.partition('://')[0]}://{proxy.rpartition('@')[2].rpartition('://')[2]}"
+    return f" through the proxy {shown} of the environment (no_proxy=HOST avoids it)"
+
+
+def _refusal(address: Address, response: "Response") -> str:
+    status = response.status_code
+    if 300 <= status < 400:
+        to = printable(str(response.headers.get("Location", "")))[:200]
+        return f"{address} redirects to {to or 'nowhere'} (HTTP {status}). Redirects are not followed"
     if status in (401, 403):
         given = "the key in" if os.environ.get(KEY, "").strip() else "a connection without a key; give it in"
         return f"{address} refuses {given} the environment variable {KEY} (HTTP {status})"
-    return f"{address} is no websocket server (HTTP {status})"
+    return f"{address} is no websocket server{_through(address)} (HTTP {status})"
 
 
-def _table(frame: str | bytes, address: Address) -> Mapping[Any, Any]:
+def read_table(frame: str | bytes, address: Address) -> Mapping[Any, Any]:
     """Return the dict of a binary frame; a text frame is the server's traceback. Raises EpisodeError."""
     if isinstance(frame, str):
         lines = [line for line in frame.splitlines() if line.strip()] or ["(an empty text)"]

@@ -3,20 +3,25 @@
 The choice of the server does not change records: one server serves an episode from begin to end.
 """
 
+import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.policies.base import Episode, Policy, Session
+from pytest_vla.policies.devices import REQUEST_TIMEOUT
 from pytest_vla.policies.fit import Traits, traits_of
 from pytest_vla.policies.msgpack_arrays import pack
-from pytest_vla.policies.openpi_connection import Address, await_server
+from pytest_vla.policies.openpi_connection import GONE, Address, await_server
+from pytest_vla.records.counting import SAID
 from pytest_vla.util.warnings import warn
 
-GONE = "policy-connection"
-"""The reason of an error if there is no server, or if it is gone."""
+CHECK_TIMEOUT = 10.0
+"""Seconds that a server may take to answer before the first episode."""
 
 _PAUSE, _LONGEST_PAUSE = 15.0, 300.0  # Seconds until a server that was away is retried: doubled each time.
 _SHOWN = 80
@@ -44,6 +49,65 @@ class PolicyServer(Policy, Protocol):
 
 
 Make = Callable[[Address], PolicyServer]
+
+
+@dataclass(frozen=True)
+class OneServer:
+    """What policies of one server have in common, whatever its protocol; `ask` is the protocol's.
+
+    Attributes:
+        address: the server's address. A key is read from the environment variable
+            `pytest_vla.policies.openpi_connection.KEY`.
+        timeout: seconds that connecting, or one request, may take in an episode.
+    """
+
+    address: Address
+    timeout: float = REQUEST_TIMEOUT
+
+    def ask(self, timeout: float) -> Said:
+        """Connect, and return the server's current description of itself. Raises EpisodeError."""
+        raise NotImplementedError
+
+    @cached_property
+    def said(self) -> Said:
+        """The server's description of itself at the first connection. Raises EpisodeError."""
+        return self.ask(self.timeout)
+
+    def reach(self) -> Said:
+        """Connect, and return the server's current description of itself.
+
+        Raises:
+            EpisodeError: no description within `CHECK_TIMEOUT`, or it is invalid.
+        """
+        return self.ask(CHECK_TIMEOUT)
+
+    @property
+    def digest(self) -> str | None:
+        """The digest of the server's description of itself, or None if that is empty. Raises as `said`."""
+        return said_digest(self.said)
+
+    def check_alike(self, said: Said) -> None:
+        """Check that the server describes itself as at the first connection. Raises EpisodeError."""
+        if differs := differences(self.said, said):
+            raise EpisodeError(GONE, f"{self.address} serves another policy than when the run began: {differs}")
+
+    def recover(self, reason: str | None) -> bool:
+        """Wait for a server that went away; see `pytest_vla.episode.rollout.play_until_it_counts`.
+
+        Raises:
+            VlaError: the server stayed away, or came back with another policy.
+        """
+        if reason != GONE:
+            return False
+        said = await_server(self.reach)
+        try:
+            self.check_alike(said)
+        except EpisodeError as error:
+            raise VlaError(
+                f"{error.message}. The run stops. To go on with the first policy, serve it again, and use "
+                "--vla-resume; evaluate the second one in a run of its own."
+            ) from error
+        return True
 
 
 class ServersPolicy:
@@ -221,6 +285,17 @@ def differences(one: Said, other: Said) -> str:
     first, second = dict(_flat(one)), dict(_flat(other))
     names = [name for name in {**first, **second} if _packed(first.get(name)) != _packed(second.get(name))]
     return "; ".join(f"{name} is {_short(first.get(name))}, and {_short(second.get(name))}" for name in names)
+
+
+def said_digest(said: Said) -> str | None:
+    """Return a digest of a server's description of itself, or None if it describes nothing.
+
+    It ends with `pytest_vla.records.counting.SAID`: equal descriptions do not prove equal weights.
+    """
+    content = hashlib.sha256()
+    for name, value in sorted(_flat(said), key=lambda each: each[0]):
+        content.update(repr((name, _packed(value))).encode())
+    return f"{content.hexdigest()}{SAID}" if said else None
 
 
 def _flat(said: Said, within: str = "") -> Iterator[tuple[str, Any]]:

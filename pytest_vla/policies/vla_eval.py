@@ -1,37 +1,41 @@
-"""``--vla-model=vla-eval:HOST:PORT``: a model server of vla-eval, asked through that package's own client."""
+"""``--vla-model=vla-eval:HOST:PORT``: a model server that speaks vla-eval's protocol."""
 
-import asyncio
-import concurrent.futures
-import threading
-from collections.abc import Coroutine, Mapping
+import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_vla.errors import EpisodeError, VlaError
+from pytest_vla.errors import EpisodeError
 from pytest_vla.policies.base import Episode, Observation, Policy, Session, check_actions
 from pytest_vla.policies.devices import REQUEST_TIMEOUT
-from pytest_vla.policies.openpi_connection import Address, await_server, parse_address, parse_addresses
-from pytest_vla.policies.servers import Said, check_servers, policy_of_servers
+from pytest_vla.policies.msgpack_arrays import pack
+from pytest_vla.policies.openpi_connection import (
+    Address,
+    T,
+    guarded,
+    open_connection,
+    parse_address,
+    parse_addresses,
+    read_table,
+    require_websockets,
+)
+from pytest_vla.policies.servers import OneServer, Said, check_servers, policy_of_servers
 from pytest_vla.policies.view import resize_with_padding
+
+if TYPE_CHECKING:
+    from websockets.sync.client import ClientConnection
 
 DEFAULT_PORT = 8000
 IMAGE_SIZE = 256
 """Height and width of the pictures that vla-eval's LIBERO benchmark sends, pixels."""
 
-CHECK_TIMEOUT = 10.0
-"""Seconds that the server may take to answer before the first episode."""
-
-_CLOSE_TIMEOUT = 1.0
-_GRACE = 5.0  # The client has its own limits; this is the slack beyond them.
-
 
 @dataclass(frozen=True)
-class VlaEvalPolicy:
+class VlaEvalPolicy(OneServer):
     """A policy behind vla-eval's protocol; each episode has a connection, and thereby a server session, of its own.
 
     An observation has the form of vla-eval's own LIBERO benchmark: ``images`` with ``agentview`` (256, 256, 3) uint8,
@@ -39,40 +43,25 @@ class VlaEvalPolicy:
     them. Answers are read as in that benchmark: the gripper closes at 0 and above. There is one question per step,
     since the server keeps the chunks. Pictures are sent uncompressed.
 
-    Episodes end with EpisodeError ``policy-connection`` (no server, it is gone, or it was away for a moment and has
-    lost the episode), ``policy-timeout``, ``policy-raised`` (the server's error) or ``policy-protocol``.
-
-    Attributes:
-        address: the server's address.
-        timeout: seconds that connecting, or one request, may take in an episode.
+    Episodes end with the EpisodeErrors of `VlaEvalConnection`.
     """
 
-    address: Address
-    timeout: float = REQUEST_TIMEOUT
-
-    @cached_property
-    def said(self) -> Said:
-        """The server's hello. Connects once. Raises EpisodeError."""
-        return _hello(self.address, self.timeout)
-
-    def reach(self) -> Said:
-        """Connect, and return the server's current hello.
-
-        Raises:
-            EpisodeError: no hello within `CHECK_TIMEOUT`, or it requests data that no suite has.
-        """
-        return _hello(self.address, CHECK_TIMEOUT)
-
-    def recover(self, reason: str | None) -> bool:
-        """Wait for a server that went away; see `pytest_vla.episode.rollout.play_until_it_counts`."""
-        if reason != "policy-connection":
-            return False
-        await_server(self.reach)
-        return True
+    def ask(self, timeout: float) -> Said:
+        """Connect, and return the server's hello. Raises EpisodeError, also if it requests data that no suite has."""
+        connection = VlaEvalConnection(self.address, timeout)
+        connection.close()
+        _wishes(connection.hello)
+        return connection.hello
 
     def __call__(self, episode: Episode) -> Session:
         """Connect for an episode, and begin it on the server."""
-        return _Session(self.address, episode, self.timeout)
+        connection = VlaEvalConnection(self.address, self.timeout)
+        try:
+            self.check_alike(connection.hello)
+            return _Session(self.address, connection, episode)
+        except BaseException:
+            connection.close()
+            raise
 
 
 def vla_eval_policy(where: str, timeout: float = REQUEST_TIMEOUT) -> VlaEvalPolicy:
@@ -82,7 +71,7 @@ def vla_eval_policy(where: str, timeout: float = REQUEST_TIMEOUT) -> VlaEvalPoli
         where: HOST, HOST:PORT or a URL.
         timeout: seconds that connecting, or one request, may take in an episode.
     """
-    _client()
+    require_websockets("--vla-model=vla-eval")
     return VlaEvalPolicy(parse_address("vla-eval", where, DEFAULT_PORT), timeout)
 
 
@@ -94,7 +83,7 @@ def vla_eval_policies(where: str, timeout: float = REQUEST_TIMEOUT, number: int 
         timeout: seconds that connecting, or one request, may take in an episode.
         number: the number of this worker, which selects its server.
     """
-    _client()
+    require_websockets("--vla-model=vla-eval")
     addresses = parse_addresses("vla-eval", where, DEFAULT_PORT)
     return policy_of_servers(addresses, lambda address: VlaEvalPolicy(address, timeout), number)
 
@@ -106,7 +95,7 @@ def check_vla_eval(where: str) -> None:
         VlaError: the package is missing, a server does not answer or requests data that no suite has, or they
             serve different policies.
     """
-    _client()
+    require_websockets("--vla-model=vla-eval")
     expected = "a vla-eval model server there. Start it first (`vla-eval serve`), and check host and port"
     check_servers(f"vla-eval:{where}", parse_addresses("vla-eval", where, DEFAULT_PORT), VlaEvalPolicy, expected)
 
@@ -123,38 +112,100 @@ def vla_eval_state(state: NDArray[Any], *, antipodal: bool) -> NDArray[np.float6
     return sent
 
 
+class VlaEvalConnection:
+    """A connection to a model server that has answered the hello: a session of the server.
+
+    It is never made anew: a new session would know nothing of the episode. Methods raise the EpisodeErrors of
+    `pytest_vla.policies.openpi_connection.OpenpiConnection`.
+
+    Attributes:
+        hello: the server's description of itself.
+        is_sound: whether no question is open or has failed.
+    """
+
+    def __init__(self, address: Address, timeout: float) -> None:
+        """Connect and exchange hellos, each step within `timeout` seconds."""
+        self._address, self._timeout, self._number = address, timeout, 0
+        self.is_sound = True
+
+        def greet(socket: "ClientConnection", left: Callable[[], float]) -> Mapping[Any, Any]:
+            socket.send(self._message("hello", {"harness_version": "pytest-vla", "protocol_version": 1}))
+            return self._reply(socket.recv(timeout=left()), "hello")
+
+        self._socket, self.hello = open_connection(address, timeout, greet)
+
+    def send(self, kind: str, payload: Mapping[str, Any]) -> None:
+        """Send a message that has no reply."""
+        self._talk(lambda left: self._socket.send(self._message(kind, payload)))
+
+    def ask(self, observation: Mapping[str, Any]) -> Mapping[Any, Any]:
+        """Send an observation, and return the action."""
+
+        def ask(left: Callable[[], float]) -> Mapping[Any, Any]:
+            self._socket.send(self._message("observation", observation))
+            return self._reply(self._socket.recv(timeout=left()), "action")
+
+        return self._talk(ask)
+
+    def close(self) -> None:
+        """Close the connection. Errors while closing are ignored: they do not affect the episode."""
+        with suppress(Exception):
+            self._socket.close()
+
+    def _talk(self, talk: Callable[[Callable[[], float]], T]) -> T:
+        self.is_sound = False
+        result = guarded(talk, self._address, self._timeout)
+        self.is_sound = True
+        return result
+
+    def _message(self, kind: str, payload: Mapping[str, Any]) -> bytes:
+        self._number += 1
+        return pack({"type": kind, "payload": payload, "seq": self._number, "timestamp": time.time()}, text_keys=True)
+
+    def _reply(self, frame: str | bytes, kind: str) -> Mapping[Any, Any]:
+        """Return the payload of the reply to the last message. Raises EpisodeError."""
+        table = read_table(frame, self._address)
+        said, payload, number = (table.get(name) for name in ("type", "payload", "seq"))
+        if said == "error":
+            # It may be about an earlier message, such as the episode's start, which has no reply.
+            told = payload.get("error", payload) if isinstance(payload, dict) else payload
+            raise EpisodeError("policy-raised", f"{self._address}: {str(told)[:500]}")
+        if said != kind or not isinstance(payload, dict):
+            got = f"{str(said)[:40]!r} with a payload of {type(payload).__name__}"
+            raise EpisodeError(
+                "policy-protocol",
+                f"{self._address} does not speak vla-eval's protocol: expected {kind!r} with a dict, got {got}",
+            )
+        if number != self._number:
+            raise EpisodeError(
+                "policy-protocol", f"{self._address} replied to message {str(number)[:40]} instead of {self._number}"
+            )
+        return payload
+
+
 class _Session:
-    def __init__(self, address: Address, episode: Episode, timeout: float) -> None:
-        self._address, self._instruction, self._timeout = address, episode.instruction, timeout
-        self._connection = _connect(address, timeout)
-        # A different hello later means that the client has reconnected, to a server that has lost the episode.
-        self._hello = self._connection.server_info
-        self._wishes = _wishes(self._hello)
-        self._in_step = True
+    def __init__(self, address: Address, connection: VlaEvalConnection, episode: Episode) -> None:
+        self._address, self._connection, self._instruction = address, connection, episode.instruction
+        self._wishes = _wishes(connection.hello)
         task = {"name": episode.instruction, "suite": episode.suite, "episode_idx": episode.seed}
-        try:
-            self._ask(self._connection.start_episode({"task": task}))
-        except BaseException:
-            _leave(self._connection)
-            raise
+        connection.send("episode_start", {"task": task})
 
     def __call__(self, observation: Observation) -> NDArray[np.float64]:
-        self._refuse_if_gone()
-        reply = self._ask(self._connection.act(self._observation(observation)))
-        self._refuse_if_gone()
-        actions = reply.get("actions", reply.get("action")) if isinstance(reply, dict) else None
+        reply = self._connection.ask(self._observation(observation))
+        actions = reply.get("actions", reply.get("action"))
         if actions is None:
-            listed = ", ".join(sorted(map(str, reply)))[:200] if isinstance(reply, dict) else type(reply).__name__
+            listed = ", ".join(sorted(map(str, reply)))[:200] or "nothing"
             raise EpisodeError("policy-protocol", f"{self._address} replied without actions; the reply has {listed}")
         chunk = check_actions(actions)
         chunk[:, 6] = np.where(chunk[:, 6] < 0, -1.0, 1.0)
         return chunk
 
     def close(self) -> None:
-        if self._in_step and self._connection.is_connected and self._connection.server_info is self._hello:
-            with suppress(Exception):
-                _run(self._connection.end_episode({}), _CLOSE_TIMEOUT)
-        _leave(self._connection)
+        """End the episode on the server too, unless a question to it failed."""
+        if self._connection.is_sound:
+            with suppress(EpisodeError):
+                self._connection.send("episode_end", {})
+        self._connection.close()
 
     def _observation(self, observation: Observation) -> dict[str, Any]:
         images = {"agentview": resize_with_padding(observation["agentview_image"], IMAGE_SIZE, IMAGE_SIZE)}
@@ -166,112 +217,18 @@ class _Session:
             sent["states"] = vla_eval_state(observation["state"], antipodal=antipodal)
         return sent
 
-    def _ask(self, question: Coroutine[Any, Any, Any]) -> Any:
-        self._in_step = False
-        reply = _guarded(question, self._address, self._timeout)
-        self._in_step = True
-        return reply
 
-    def _refuse_if_gone(self) -> None:
-        if not self._connection.is_connected or self._connection.server_info is not self._hello:
-            raise EpisodeError(
-                "policy-connection", f"{self._address} ended the connection, and with it the episode's session"
-            )
-
-
-def _client() -> Any:
-    try:
-        from vla_eval.connection import Connection
-        from vla_eval.protocol.numpy_codec import set_image_format
-    except ImportError as error:
-        raise VlaError(
-            f"--vla-model=vla-eval needs the package vla-eval ({error}): pip install 'pytest-vla[vla-eval]'"
-        ) from error
-    # The default, PNG, takes 50 ms per picture to encode, longer than a network takes to send it raw.
-    set_image_format("raw")
-    return Connection
-
-
-def _connect(address: Address, timeout: float) -> Any:
-    """Return a connection whose server has answered the handshake. Raises EpisodeError."""
-    connection = _client()(address.url, timeout=timeout, max_retries=1)
-    try:
-        _guarded(connection.connect(), address, timeout)
-        _wishes(connection.server_info)
-    except EpisodeError as error:
-        _leave(connection)
-        if error.reason == "policy-timeout":
-            raise EpisodeError("policy-connection", f"{error.message} to a new connection") from error
-        raise
-    return connection
-
-
-def _hello(address: Address, timeout: float) -> Said:
-    """Connect, and return a server's hello. Raises EpisodeError."""
-    connection = _connect(address, timeout)
-    hello = connection.server_info
-    _leave(connection)
-    return hello if isinstance(hello, dict) else {}
-
-
-def _wishes(hello: Any) -> Mapping[str, Any]:
+def _wishes(hello: Said) -> Mapping[str, Any]:
     """Return the data that the server requests. Raises EpisodeError ``policy-protocol`` if no suite has them."""
-    wishes = hello.get("observation_params") or {} if isinstance(hello, dict) else {}
+    wishes = hello.get("observation_params") or {}
     if not isinstance(wishes, dict):
-        raise EpisodeError("policy-protocol", f"a server's observation_params are a dict, not {wishes!r}")
+        raise EpisodeError("policy-protocol", f"a server's observation_params are a dict, not {type(wishes).__name__}")
     known = {"send_wrist_image", "send_state"}
     foreign = [name for name, wish in wishes.items() if wish and str(name).startswith("send_") and name not in known]
     if wishes.get("absolute_action"):
         foreign.append("absolute_action")
     if foreign:
-        raise EpisodeError("policy-protocol", f"the model server asks for {', '.join(foreign)}, which no suite has")
+        raise EpisodeError(
+            "policy-protocol", f"the model server asks for {', '.join(map(str, foreign))[:200]}, which no suite has"
+        )
     return wishes
-
-
-def _guarded(talk: Coroutine[Any, Any, Any], address: Address, timeout: float) -> Any:
-    """Return the result of `talk`; turn errors into EpisodeErrors."""
-    from websockets.exceptions import WebSocketException
-
-    try:
-        return _run(talk, timeout + _GRACE)
-    except TimeoutError as error:
-        raise EpisodeError("policy-timeout", f"{address} gave no answer within {timeout:g} s") from error
-    except (OSError, EOFError, WebSocketException) as error:
-        cause = error.__cause__ or error
-        if isinstance(cause, TimeoutError):
-            raise EpisodeError("policy-timeout", f"{address} gave no answer within {timeout:g} s") from error
-        if isinstance(cause, ConnectionRefusedError):
-            raise EpisodeError("policy-connection", f"nothing listens at {address}") from error
-        raise EpisodeError(
-            "policy-connection", f"no connection to {address}: {type(cause).__name__}: {cause}"
-        ) from error
-    except RuntimeError as error:
-        # The client raises it for an error of the server.
-        raise EpisodeError("policy-raised", f"{address}: {error}") from error
-    except Exception as error:
-        raise EpisodeError(
-            "policy-protocol", f"{address} does not speak vla-eval's protocol: {type(error).__name__}: {error}"
-        ) from error
-
-
-@cache
-def _loop() -> asyncio.AbstractEventLoop:
-    """Return the event loop of all connections of this process; its own thread keeps it apart from a test's loop."""
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="vla-eval", daemon=True).start()
-    return loop
-
-
-def _run(talk: Coroutine[Any, Any, Any], timeout: float) -> Any:
-    running: concurrent.futures.Future[Any] = asyncio.run_coroutine_threadsafe(talk, _loop())
-    try:
-        return running.result(timeout)
-    except BaseException:
-        running.cancel()
-        raise
-
-
-def _leave(connection: Any) -> None:
-    # Errors while closing do not affect the episode.
-    with suppress(Exception):
-        _run(connection.close(), _CLOSE_TIMEOUT)

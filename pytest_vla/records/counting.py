@@ -47,6 +47,10 @@ OF_WORLD = "world."
 UNKNOWN = ""
 """The value of a condition that a record lacks."""
 
+SAID = "-said"
+"""The end of a policy digest made from a server's own description of its policy. If two of these differ, the policies
+do; if they are equal, the policies may differ."""
+
 PLACED = "placed"
 """Of a record's seeds: names where everything stood and how it looked when the episode began; equal for equal starts.
 Records of suites with a world of their own, and those of earlier versions, do not have it."""

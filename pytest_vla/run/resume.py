@@ -231,12 +231,14 @@ class Resumption:
         left: node ids of the items that have no result, ended as errors, failed for a reason other than the policy, or
             were skipped because their group was decided.
         within: `ModelSpec.within`.
+        policies: the known digests of the policy in the run's complete episodes, sorted.
     """
 
     run: str
     command: str
     invocation: Mapping[str, Any]
     left: tuple[str, ...]
+    policies: tuple[str, ...] = ()
     within: str = ""
 
 
@@ -272,7 +274,27 @@ def find_resumption(settings: Settings, arguments: Sequence[str], rootdir: Path)
         _check_simulator(run.name, store.records(run.name))
         _check_costs(run, store.records(run.name))
         left = tuple(item.node for item in store.items(run.name) if item.is_left or item.status == DECIDED)
-        return Resumption(run.name, run.command, run.invocation, left, within)
+        complete = (each for each in store.records(run.name) if is_complete(each.outcome) and each.policy == run.model)
+        policies = {each.policy_digest for each in complete} - {None}
+        return Resumption(run.name, run.command, run.invocation, left, tuple(sorted(map(str, policies))), within)
+
+
+def check_same_policy(resumption: Resumption, digest: str | None) -> None:
+    """Check that a policy on servers is the one that a resumed run began with; a file that changed is a note.
+
+    Args:
+        resumption: the run.
+        digest: the present digest, or None if it is not known.
+
+    Raises:
+        VlaError: the digests differ.
+    """
+    if digest is not None and resumption.policies and digest not in resumption.policies:
+        began = ", ".join(each[:8] for each in resumption.policies)
+        raise VlaError(
+            f"--vla-resume: the server has another policy ({digest[:8]}) than when run {resumption.run} began "
+            f"({began}). Serve that one again to resume the run, or evaluate this one in a new run"
+        )
 
 
 def _check_trust(settings: Settings, run: "Run", kept: Invocation, project: Path) -> str:

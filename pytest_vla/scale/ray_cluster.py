@@ -6,6 +6,7 @@ No results pass through it: workers have a connection of their own to the proces
 
 import math
 import os
+import secrets
 import signal
 import socket
 import threading
@@ -326,12 +327,19 @@ class RayCluster:
                 failed(_told(error), not creation)
 
 
+_AUTHENTICATION = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+
+
 def cluster_cpus(address: str | None) -> float:
     """Connect this process to a cluster, and return its number of processors. Raises VlaError if that fails."""
     return float(_connect(address).cluster_resources().get("CPU", 0.0))
 
 
 def _connect(address: str | None) -> Any:
+    if address == "local" and not any(name in os.environ for name in _AUTHENTICATION):
+        # Ray listens at all addresses of this machine. Its own default token is in a file that others may read. Set
+        # before Ray is imported, which reads it then.
+        os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     ray = required("ray", "pip install 'pytest-vla[ray]'")
     if ray.is_initialized():
         return ray

@@ -4,8 +4,12 @@ Place: ``PYTEST_VLA_CACHE``, else ``$XDG_CACHE_HOME/pytest-vla`` (``~/.cache/pyt
 ``PYTEST_VLA_CACHE_LIMIT`` in bytes or like ``5GB`` (default 5 GB); the least recently used scenes go first.
 ``pytest-vla cache`` shows what it holds.
 
-A scene is two files: ``KEY-DIGEST.mjb`` (MuJoCo's binary model) and ``KEY-DIGEST.json`` (parts, and every input file
-with its hash), the second written last. KEY is made of the problem's parts and the versions, DIGEST of the inputs.
+MuJoCo loads a model as it is, so files that other users may write are not read. If they may write the cache's folder,
+scenes are in ``scenes-UID`` in it, which belongs to this user.
+
+A scene is two files: ``KEY-DIGEST.mjb`` (MuJoCo's binary model) and ``KEY-DIGEST.json`` (parts, every input file with
+its hash, and the model's own), the second written last. KEY is made of the problem's parts and the versions, DIGEST of
+the inputs.
 """
 
 import contextlib
@@ -27,7 +31,7 @@ from pytest_vla.errors import SceneError
 from pytest_vla.plan.data_roots import DataRoot, data_roots
 from pytest_vla.scene.problem import Problem
 from pytest_vla.scene.scene import SceneSpec, scene_from_json, scene_parts, scene_to_json
-from pytest_vla.util.files import cache_folder, cache_limit, exclusive
+from pytest_vla.util.files import USER, cache_folder, cache_limit, exclusive, is_trusted, trusted_content
 from pytest_vla.util.live_line import preparing
 
 if TYPE_CHECKING:
@@ -90,7 +94,9 @@ def compiled_scene(problem: Problem, roots: tuple[DataRoot, ...] | None = None) 
         SceneError: the scene cannot be composed or compiled.
     """
     roots = data_roots() if roots is None else roots
-    folder = cache_folder()
+    folder = scene_folder()
+    with contextlib.suppress(OSError):
+        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
     key = scene_key(problem)
     if (found := _load(folder, key, roots)) is not None:
         return found
@@ -105,6 +111,12 @@ def compiled_scene(problem: Problem, roots: tuple[DataRoot, ...] | None = None) 
     with exclusive(lock):
         # A damaged one is compiled once too.
         return _load(folder, key, roots) or _compile(problem, roots, folder, key)
+
+
+def scene_folder() -> Path:
+    """Return the folder of compiled scenes, which may not exist yet. Raises VlaError as `cache_folder`."""
+    folder = cache_folder()
+    return folder / f"scenes-{USER}" if folder.exists() and not is_trusted(folder.resolve()) else folder
 
 
 def scene_key(problem: Problem) -> str:
@@ -122,7 +134,7 @@ def scene_key(problem: Problem) -> str:
 def clear(folder: Path | None = None) -> int:
     """Remove all compiled scenes; return how many bytes were freed."""
     freed = 0
-    for path in _files(folder or cache_folder()):
+    for path in _files(folder or scene_folder()):
         with contextlib.suppress(OSError):
             size = path.stat().st_size
             path.unlink()
@@ -174,7 +186,7 @@ def _load(folder: Path, key: str, roots: tuple[DataRoot, ...]) -> CompiledScene 
     for description, value in _entries(folder, key, roots):
         try:
             binary = description.with_suffix(".mjb")
-            if value["model_sha256"] != _sha256(binary):
+            if not is_trusted(binary) or value["model_sha256"] != _sha256(binary):
                 continue
             scene, digest = scene_from_json(value["scene"]), value["digest"]
             stand_ins = _stand_ins(value["inputs"])
@@ -192,8 +204,8 @@ def _entries(folder: Path, key: str, roots: tuple[DataRoot, ...]) -> Iterator[tu
     """Yield the descriptions of scenes whose inputs have not changed, each with its file."""
     for description in sorted(folder.glob(f"{key}-*.json")):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-            value = json.loads(description.read_text(encoding="utf-8"))
-            if _unchanged(value["inputs"], roots):
+            value = json.loads(trusted_content(description))
+            if description.stem == f"{key}-{value['digest']}" and _unchanged(value["inputs"], roots):
                 yield description, value
 
 
@@ -288,8 +300,8 @@ def _store(folder: Path, stem: str, model: "mujoco.MjModel", description: dict[s
         description["model_sha256"] = _sha256(temporary[0])
         temporary[1].write_text(json.dumps(description), encoding="utf-8")
         for path in temporary:
-            # mkstemp's files are private; a cache may be shared.
-            path.chmod(0o666 & ~_umask())
+            # mkstemp's files are private; others may read a cache, and not write it.
+            path.chmod(0o644 & ~_umask())
         os.replace(temporary[0], folder / f"{stem}.mjb")
         os.replace(temporary[1], folder / f"{stem}.json")
         evict(folder, limit, keep=stem)

@@ -13,7 +13,7 @@ from typing import Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.util.extras import what_to_install
-from pytest_vla.util.files import cache_folder
+from pytest_vla.util.files import cache_folder, is_trusted
 
 
 @contextlib.contextmanager
@@ -55,7 +55,9 @@ def _give_numba_a_cache() -> None:
         return
     try:
         folder = cache_folder() / "numba"
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+        if not is_trusted(folder):
+            raise PermissionError(f"others may write {folder}")
     except (OSError, VlaError):
         # Private and new: numba unpickles what it finds in its cache.
         folder = Path(tempfile.mkdtemp(prefix="pytest-vla-numba-"))

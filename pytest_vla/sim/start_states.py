@@ -24,7 +24,7 @@ from pytest_vla.scene.variation import Variation
 from pytest_vla.sim.arm import ARM_JOINTS, FINGERS, REST_FINGERS
 from pytest_vla.sim.settle import Limits, Stepped, settled_state
 from pytest_vla.util.arrays import Unfit, array_of, parse_npy, read_bytes
-from pytest_vla.util.files import cache_folder, whole_file
+from pytest_vla.util.files import cache_folder, is_trusted, whole_file
 from pytest_vla.versions import installed_versions
 
 # Drawn placements written into a model and its data, as a reset of robosuite does.
@@ -447,6 +447,9 @@ def _joint_sizes(model: mujoco.MjModel, joint: int) -> tuple[int, int]:
 
 
 def _read(file: Path, size: int) -> Array | None:
+    # Others could let episodes begin elsewhere.
+    if not (is_trusted(file.parent) and is_trusted(file)):
+        return None
     try:
         values = array_of(parse_npy(read_bytes(file, _MAX_BYTES)))
     except Unfit:
@@ -459,6 +462,7 @@ def _read(file: Path, size: int) -> Array | None:
 def _write(file: Path, values: Array) -> None:
     """Write the file atomically; if that fails, the values are made again the next time."""
     with suppress(OSError, VlaError):
-        file.parent.mkdir(parents=True, exist_ok=True)
+        file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         with whole_file(file) as stream:
             np.save(stream, values)
+        file.chmod(0o644)

@@ -1,4 +1,4 @@
-"""TOML, YAML and XML from untrusted files, within bounds: any fault of a file is an OSError or a ValueError.
+"""TOML, YAML, XML and JSON from untrusted files, within bounds: any fault of a file is an OSError or a ValueError.
 
 Parsers recurse once for each bracket, YAML's aliases multiply content, and integers of thousands of digits break code
 that needs their size or their text.
@@ -6,6 +6,7 @@ that needs their size or their text.
 
 import errno
 import io
+import json
 import os
 import re
 import stat
@@ -40,6 +41,16 @@ def read_plain(path: str | os.PathLike[str], limit: int = MAX_BYTES) -> bytes:
     if len(data) > limit:
         raise ValueError(f"expected up to {limit} bytes, found more")
     return data
+
+
+def read_json(path: Path) -> Any:
+    """Return the value of a JSON file. Raises OSError, and ValueError."""
+    try:
+        value = json.loads(read_plain(path))
+    except RecursionError:
+        raise ValueError(f"it is nested deeper than {DEEPEST}") from None
+    _check_value(value)
+    return value
 
 
 def read_toml(path: Path) -> dict[str, Any]:

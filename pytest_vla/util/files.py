@@ -67,6 +67,40 @@ def whole_folder(path: Path) -> Iterator[Path]:
         raise VlaError(f"cannot write {path}: {error.strerror or error}") from error
 
 
+# Whose a cached file is: content that other users may have written is made again.
+
+_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+USER = os.geteuid() if hasattr(os, "geteuid") else "own"
+"""A name for this user in the names of folders that are not shared."""
+
+
+def is_safe(status: os.stat_result) -> bool:
+    """Return whether only this user and root may write what has this status."""
+    if not hasattr(os, "geteuid"):
+        return True
+    return status.st_uid in (0, os.geteuid()) and not status.st_mode & _WRITABLE_BY_OTHERS
+
+
+def is_trusted(path: Path) -> bool:
+    """Return whether a path exists, is no link, and only this user and root may write it."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return False
+    return not stat.S_ISLNK(status.st_mode) and is_safe(status)
+
+
+def trusted_content(path: Path) -> bytes:
+    """Return a file's content, or nothing if it is missing, a link, or writable by other users."""
+    try:
+        with open(os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)), "rb") as file:
+            # Checked on the open file, because its name may be reused.
+            return file.read() if is_safe(os.fstat(file.fileno())) else b""
+    except OSError:
+        return b""
+
+
 # Default folders of this machine, which needs a home or a cache folder.
 
 DEFAULT_LIMIT = 5 * 10**9

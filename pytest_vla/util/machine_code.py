@@ -15,7 +15,6 @@ import importlib
 import inspect
 import os
 import pickle
-import stat
 import subprocess
 import sys
 import sysconfig
@@ -29,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.util.files import cache_folder, exclusive, whole_file
+from pytest_vla.util.files import USER, cache_folder, exclusive, is_trusted, trusted_content, whole_file
 from pytest_vla.util.live_line import preparing
 
 SHIPPED = Path(__file__).parents[1] / "compiled"
@@ -42,7 +41,6 @@ _FORMAT = "pytest-vla machine code 1"
 # reorders nor fuses here; Intel's vector functions, which round differently, are disabled.
 _TARGET = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "NUMBA_DISABLE_INTEL_SVML": "1"}
 _COMPILE = "import sys; from pytest_vla.util.machine_code import compile_here; compile_here(*sys.argv[1:])"
-_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 # The most files of one function and signature in one folder.
 _KEPT_AT_MOST = 8
@@ -313,7 +311,7 @@ def _read(code: MachineCode) -> bytes | None:
         # Without a source the code cannot be verified.
         return None
     for folder in (SHIPPED, *_folders()):
-        content = _content(folder / name) if folder == SHIPPED or _is_trusted(folder) else b""
+        content = _content(folder / name) if folder == SHIPPED or is_trusted(folder) else b""
         digest, payload = content[len(head) : len(head) + 32], content[len(head) + 32 :]
         if content.startswith(head) and hashlib.sha256(payload).digest() == digest:
             return payload
@@ -322,15 +320,12 @@ def _read(code: MachineCode) -> bytes | None:
 
 def _content(path: Path) -> bytes:
     """Return a file's content, or nothing if it is missing or writable by other users."""
-    shipped = path.parent == SHIPPED
-    try:
-        # A package's files may be links.
-        flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | (0 if shipped else getattr(os, "O_NOFOLLOW", 0))
-        with open(os.open(path, flags), "rb") as file:
-            # Checked on the open file, because its name may be reused.
-            return file.read() if shipped or _is_safe(os.fstat(file.fileno())) else b""
-    except OSError:
-        return b""
+    if path.parent != SHIPPED:
+        return trusted_content(path)
+    # A package's files may be links.
+    with contextlib.suppress(OSError):
+        return path.read_bytes()
+    return b""
 
 
 def _about(wanted: Iterable[MachineCode]) -> str:
@@ -343,31 +338,15 @@ def _missing(wanted: Iterable[MachineCode]) -> list[MachineCode]:
 
 def _folders() -> Iterator[Path]:
     """Yield the machine's code folders: the shared one, this user's, and a temporary one."""
-    user = os.geteuid() if hasattr(os, "geteuid") else "own"
     with contextlib.suppress(VlaError):
         yield cache_folder() / "machine_code"
-        yield cache_folder() / f"machine_code-{user}"
+        yield cache_folder() / f"machine_code-{USER}"
     with contextlib.suppress(OSError):
-        yield Path(tempfile.gettempdir()) / f"pytest-vla-machine_code-{user}"
+        yield Path(tempfile.gettempdir()) / f"pytest-vla-machine_code-{USER}"
 
 
 def _own_files() -> list[Path]:
-    return [path for folder in _folders() if _is_trusted(folder) for path in folder.glob(f"*{SUFFIX}")]
-
-
-def _is_trusted(path: Path) -> bool:
-    """Whether the path exists and only this user and root may write it."""
-    try:
-        status = path.lstat()
-    except OSError:
-        return False
-    return not stat.S_ISLNK(status.st_mode) and _is_safe(status)
-
-
-def _is_safe(status: os.stat_result) -> bool:
-    if not hasattr(os, "geteuid"):
-        return True
-    return status.st_uid in (0, os.geteuid()) and not status.st_mode & _WRITABLE_BY_OTHERS
+    return [path for folder in _folders() if is_trusted(folder) for path in folder.glob(f"*{SUFFIX}")]
 
 
 def _folder_to_write() -> Path | None:
@@ -376,7 +355,7 @@ def _folder_to_write() -> Path | None:
         with contextlib.suppress(OSError):
             folder.parent.mkdir(parents=True, exist_ok=True)
             folder.mkdir(mode=0o755, exist_ok=True)
-            if _is_trusted(folder) and os.access(folder, os.W_OK):
+            if is_trusted(folder) and os.access(folder, os.W_OK):
                 return folder
     return None
 

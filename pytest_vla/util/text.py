@@ -27,9 +27,27 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def printable(text: str) -> str:
+# Logs of CI services obey lines such as ``::stop-commands::x`` (GitHub, also indented), ``##[command]`` (GitHub) and
+# ``##vso[...]`` (Azure), the latter two anywhere.
+_COMMAND = re.compile(r"^(\s*:):|(#)#(?=\w*\[)")
+
+
+def visible(text: str) -> str:
     """Return a text in one line, with ``?`` for each character that a terminal or a log would obey or cannot write."""
     return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
+
+
+def visible_lines(text: str) -> str:
+    """Return a text with each line made `visible`."""
+    return "\n".join(visible(line.expandtabs()) for line in text.split("\n"))
+
+
+def printable(text: str) -> str:
+    """Return a `visible` text that no log takes for a command: a blank replaces a character that would begin one."""
+    shown = visible(text)
+    if "::" not in shown and "##" not in shown:
+        return shown
+    return _COMMAND.sub(lambda found: f"{found[1] or found[2]} ", shown)
 
 
 def printable_lines(text: str) -> str:

@@ -26,7 +26,7 @@ from pytest_vla.reports.blocks import (
     for_medium,
 )
 from pytest_vla.reports.blocks import notes as note_sentences
-from pytest_vla.util.text import printable_lines
+from pytest_vla.util.text import visible_lines
 
 
 def percent_text(value: float | None, interval: tuple[float, float] | None = None) -> str:
@@ -251,7 +251,10 @@ def _environment() -> jinja2.Environment:
 
 def _shown(value: Any) -> Any:
     """Return a value without control characters and marks that turn the reading direction."""
-    return printable_lines(value) if type(value) is str else value
+    if isinstance(value, Markup):
+        # Titles and texts of drawings among it.
+        return value if value.isprintable() else Markup(visible_lines(value))
+    return visible_lines(value) if type(value) is str else value
 
 
 def _read(name: str) -> str:

@@ -38,7 +38,7 @@ from pytest_vla.reports.site.entries import (
 )
 from pytest_vla.reports.text import first_few
 from pytest_vla.util.files import exclusive, whole_file
-from pytest_vla.util.text import counted, printable_lines
+from pytest_vla.util.text import counted, visible_lines
 from pytest_vla.versions import installed
 
 PAGES_FOLDER = "runs"
@@ -434,7 +434,7 @@ def index_html(title: str, entries: Sequence[Entry], pages: Collection[str], tex
     """
     content = rendered("index.html.j2", ("style.css", "site.css"), page=index_page(title, entries, pages, texts))
     # Cells are markup, which templates leave as it is.
-    return printable_lines(content.decode()).encode()
+    return visible_lines(content.decode()).encode()
 
 
 def index_page(title: str, entries: Sequence[Entry], pages: Collection[str], texts: Sequence[str] = ()) -> IndexPage:

@@ -15,6 +15,7 @@ from pytest_vla.records.names import DEFAULT_RESULTS
 from pytest_vla.records.record import record_line
 from tests.support.command_line import OWN, said
 from tests.support.records import record_of
+from tests.support.reports import write
 
 
 def test_the_last_run_is_exported_as_csv(results: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -28,6 +29,18 @@ def test_a_run_is_exported_by_the_beginning_of_its_name(results: Path, capfd: py
     records = [json.loads(record_line(r)) for r in (*wanted, dataclasses.replace(wanted[0], node=OWN))]
     assert [json.loads(line) for line in lines] == [record | {"counts": True} for record in records]
     assert "no run 'x'" in said(capfd, "export", "x", code=1)
+
+
+def test_a_terminal_gets_no_escapes_and_a_pipe_the_exact_text(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    hostile = "\x1b]0;title\x07 pick \u202eup"
+    write([record_of(0, instruction=hostile)])
+    assert hostile in said(capfd, "export")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    shown = said(capfd, "export")
+    assert "?]0;title? pick ?up" in shown
+    assert all(line.isprintable() for line in shown.splitlines())
 
 
 def test_all_runs_are_exported_oldest_first(results: Path, capfd: pytest.CaptureFixture[str]) -> None:

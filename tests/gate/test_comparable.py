@@ -27,7 +27,7 @@ from pytest_vla.gate.verdicts import Terms, judge
 from pytest_vla.metrics.success import unit_of
 from pytest_vla.plan.costs import Charge
 from pytest_vla.plan.task import Protocol
-from pytest_vla.records.counting import OF_PROVENANCE
+from pytest_vla.records.counting import OF_PROVENANCE, SAID
 from pytest_vla.records.record import Record
 from pytest_vla.versions import RECORDED_NAMES
 from tests.support.data import REPOSITORY
@@ -155,6 +155,10 @@ def test_the_policy_is_what_is_compared() -> None:
     rounded = side(policy="a", policy_digest="1" * 64, provenance={"kernels": "another"})
     assert f"{note}." in paired(one, rounded).agreement.notes, "so is a difference in rounding a cause"
     assert paired(one, side(policy="a")).agreement.same_policy is None
+    # What a server says of itself: equal texts may be of different weights.
+    told, changed = (side(policy="a", policy_digest=f"{digit * 64}{SAID}") for digit in "12")
+    assert paired(told, told).agreement.same_policy is None
+    assert paired(told, changed).agreement.same_policy is False
 
 
 def test_a_missing_simulator_is_told_and_a_later_condition_is_not() -> None:

@@ -54,6 +54,14 @@ def test_only_what_is_missing_is_made() -> None:
     assert ask(maker, []) == {}
 
 
+def test_values_that_others_may_have_written_are_made_again(folder: Path) -> None:
+    ask(Maker(), ["a"])
+    (folder / FILE).chmod(0o666)
+    again = Maker()
+    assert ask(again, ["a"]) == {"a": "aa"}
+    assert again.asked == [["a"]]
+
+
 def test_many_keys_at_once() -> None:
     keys = [str(n) for n in range(2000)]
     assert ask(Maker(), keys) == {key: key * 2 for key in keys}

@@ -67,7 +67,7 @@ def test_every_kind_has_its_place() -> None:
 
 def test_two_versions_of_a_policy_are_told() -> None:
     records = [paraphrased(STOVE, number, "success", policy_digest=f"d{number}") for number in range(2)]
-    assert subjects(records)[0].left_out == ("these records come from more than one version of the policy's file",)
+    assert subjects(records)[0].left_out == ("these records come from more than one version of the policy",)
 
 
 def test_the_original_is_the_records_or_the_tasks() -> None:

@@ -148,6 +148,13 @@ def test_all_is_every_extra_that_resolves_together() -> None:
     assert set(named) == extras.keys() - {"all", "lerobot", "dev"}
 
 
+def test_every_ray_that_is_allowed_asks_for_a_token() -> None:
+    """Ray listens at all addresses; before 2.59 a cluster that ray.init() starts let everybody in."""
+    (ray,) = (each for each in PROJECT["project"]["optional-dependencies"]["ray"] if each.startswith("ray"))
+    lowest = ray.removeprefix("ray>=").split(".")
+    assert [int(part) for part in lowest] >= [2, 59]
+
+
 def test_torch_is_pinned_in_the_constraints_only() -> None:
     pins = dict(line.split("==") for line in (REPOSITORY / "constraints.txt").read_text().splitlines() if "==" in line)
     assert "torch" in pins

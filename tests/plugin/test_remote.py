@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pytest_vla.records.counting import SAID
 from pytest_vla.records.record import Record
 from tests.support.model_server import model_server
 from tests.support.openpi_server import Died, serving
@@ -177,21 +178,75 @@ def test_a_server_that_stays_away_stops_the_run_which_can_go_on(
     assert len(records(project)) == EPISODES
 
 
+@BOTH
+def test_a_server_with_another_checkpoint_is_noticed_in_a_run_and_when_it_is_resumed(
+    vla: Run, project: pytest.Pytester, workers: str
+) -> None:
+    """One rate never covers two checkpoints behind one address."""
+    asked, stop = itertools.count(), threading.Event()
+
+    def infer(request: dict[str, Any]) -> Any:
+        if next(asked) >= 8:
+            stop.set()
+            raise Died
+        return straight(request)
+
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    started, over = threading.Event(), threading.Event()
+
+    def serve_one_after_the_other() -> None:
+        with serving(infer, port=port, metadata={"checkpoint": "step_10000"}):
+            started.set()
+            stop.wait(HANG)
+        with serving(straight, port=port, metadata={"checkpoint": "step_90000"}):
+            over.wait(HANG)
+
+    server = threading.Thread(target=serve_one_after_the_other)
+    server.start()
+    started.wait(HANG)
+    model = f"openpi:127.0.0.1:{port}"
+    result = vla(*GOAL, f"--vla-model={model}", workers)
+    assert result.ret != 0
+    result.stdout.fnmatch_lines(
+        ["*serves another policy than when the run began: checkpoint is 'step_10000', and 'step_90000'. The run stops*"]
+    )
+    kept = records(project)
+    assert {record.reason for record in kept.values() if record.outcome == "error"} <= {"policy-connection"}
+    digests = {record.policy_digest for record in kept.values()}
+    assert len(digests) == 1
+    assert str(digests.pop()).endswith(SAID)
+    count = len([record for record in kept.values() if record.outcome != "error"])
+    resumed = vla("--vla-resume", workers)
+    over.set()
+    server.join()
+    resumed.stdout.fnmatch_lines(
+        ["*the server has another policy (*) than when run * began (*). Serve that one again*"]
+    )
+    assert len([record for record in records(project).values() if record.outcome != "error"]) == count
+
+
 def test_a_traceback_of_the_server_is_shown_with_the_item(vla: Run, project: pytest.Pytester) -> None:
     def infer(request: dict[str, Any]) -> Any:
-        raise ValueError("norm stats are missing")
+        # A log of GitHub would take no further command, or set what the next step reads.
+        raise ValueError("no checkpoint\n::stop-commands::x\n  ::error::y\n##[add-path]z\nnorm stats are missing")
 
     with serving(infer) as server:
         result = vla(*GOAL[:1], "--vla-tasks=turn", f"--vla-model=openpi:127.0.0.1:{server.port}")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
         [
-            "error policy-raised after 0 of 300 steps: ws://127.0.0.1:*: ValueError: norm stats are missing",
+            "error policy-raised after 0 of 300 steps: ws://127.0.0.1:*: norm stats are missing",
             "*Traceback (most recent call last):",
-            "ValueError: norm stats are missing",
+            "ValueError: no checkpoint",
+            ": stop-commands::x",
+            "  : error::y",
+            "# ?add-path]z",
+            "norm stats are missing",
         ],
         consecutive=False,
     )
+    assert not [line for line in result.outlines if line.lstrip().startswith("::") or "##[" in line]
 
 
 def test_a_model_server_of_vla_eval_serves_workers(vla: Run, project: pytest.Pytester, tmp_path: Path) -> None:

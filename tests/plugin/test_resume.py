@@ -264,7 +264,7 @@ def test_a_policy_that_was_changed_meanwhile_is_told(vla: Run, project: pytest.P
     vla(*STOVE, MODEL, "--vla-seeds=0,2")
     project.makepyfile(breaking=BREAKING.replace("episode.seed == 2", "False"))
     result = vla("--vla-resume")
-    result.stdout.fnmatch_lines(["*more than one version of the policy: its files changed during the run"])
+    result.stdout.fnmatch_lines(["*more than one version of the policy: it changed during the run"])
 
 
 def test_what_a_retry_gained_passes_no_minimum(vla: Run, project: pytest.Pytester) -> None:

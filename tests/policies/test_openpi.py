@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -22,12 +22,14 @@ from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import load_suite
-from pytest_vla.policies import openpi, openpi_connection
+from pytest_vla.policies import openpi, openpi_connection, servers
 from pytest_vla.policies import openpi_connection as openpi_protocol
 from pytest_vla.policies.base import Episode
 from pytest_vla.policies.openpi import check_openpi, openpi_policy
 from pytest_vla.policies.openpi_connection import KEY
 from pytest_vla.policies.view import policy_view, resize_with_padding
+from pytest_vla.policies.vla_eval import vla_eval_policy
+from pytest_vla.records.counting import SAID
 from pytest_vla.testing import World
 from tests.support.openpi_server import Died, OpenpiServer, encoded, serving
 from tests.support.waiting import HANG, until
@@ -205,14 +207,14 @@ def test_a_reply_that_is_none_is_an_error_that_says_what_it_is(reply: Any, reaso
 @pytest.fixture
 def connects_at_leisure(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits are those of questions alone."""
-    connecting = openpi_connection._open
+    connecting = openpi_connection.open_connection
 
-    def connect(address: Any, timeout: float) -> Any:
-        connection, metadata = connecting(address, HANG)
+    def connect(address: Any, timeout: float, greet: Any) -> Any:
+        connection, metadata = connecting(address, HANG, greet)
         openpi_connection.limit_sending(connection, timeout)
         return connection, metadata
 
-    monkeypatch.setattr(openpi_connection, "_open", connect)
+    monkeypatch.setattr(openpi_connection, "open_connection", connect)
 
 
 def test_a_slow_reply_is_waited_for() -> None:
@@ -321,7 +323,7 @@ def test_a_server_that_is_not_there_is_refused_before_the_first_episode() -> Non
 
 
 def test_a_server_that_says_nothing_is_refused_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(openpi, "CHECK_TIMEOUT", 0.3)
+    monkeypatch.setattr(servers, "CHECK_TIMEOUT", 0.3)
     with a_silent_server() as port, pytest.raises(VlaError, match=r"gave no answer within 0\.3 s to a new connection"):
         check_openpi(f"127.0.0.1:{port}")
 
@@ -400,6 +402,80 @@ def test_another_kind_of_server_is_refused_with_what_it_says() -> None:
     with listener, pytest.raises(VlaError, match=r"is no websocket server \(HTTP 404\)"):
         check_openpi(f"127.0.0.1:{listener.getsockname()[1]}")
     thread.join()
+
+
+@contextmanager
+def answering(text: str) -> Iterator[int]:
+    """Answers each connection's request with `text`, as a web server or a proxy does; yields its port."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(HANG)
+
+        def answer() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = listener.accept()
+                    with connection:
+                        if not connection.recv(4096):
+                            return
+                        connection.sendall(text.encode())
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        port = listener.getsockname()[1]
+        try:
+            yield port
+        finally:
+            socket.create_connection(("127.0.0.1", port)).close()
+            thread.join()
+
+
+def test_a_redirect_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another server than the one that the user named would get the key, and answer."""
+    monkeypatch.setenv(KEY, "s3cret")
+    with serving(chunks) as other:
+        to = f"HTTP/1.1 302 Found\r\nLocation: ws://127.0.0.1:{other.port}/\r\nContent-Length: 0\r\n\r\n"
+        for policy in (openpi_policy, vla_eval_policy):
+            with answering(to) as port, pytest.raises(EpisodeError) as error:
+                policy(f"127.0.0.1:{port}").reach()
+            assert error.value.reason == "policy-connection"
+            assert f"redirects to ws://127.0.0.1:{other.port}/ (HTTP 302)" in error.value.message
+    assert other.headers == []
+
+
+def test_a_proxy_of_the_environment_is_for_other_machines_and_named_if_it_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("no_proxy")
+    with answering("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n") as port, serving(chunks) as server:
+        monkeypatch.setenv("http_proxy", f"http://user:s3cret@127.0.0.1:{port}")
+        for host in ("127.0.0.1", "localhost"):
+            check_openpi(f"{host}:{server.port}")
+        with pytest.raises(EpisodeError) as error:
+            openpi_policy("gpu.invalid:8000").reach()
+        assert (
+            f"no connection to ws://gpu.invalid:8000 through the proxy http://127.0.0.1:{port} " in error.value.message
+        )
+        assert "s3cret" not in error.value.message
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{a_closed_port()}")
+        with pytest.raises(
+            EpisodeError, match=r"nothing listens at the proxy http://127\.0\.0\.1:\d+ .*, on the way to"
+        ):
+            openpi_policy("gpu.invalid:8000").reach()
+
+
+def test_a_digest_is_that_of_the_metadata_where_the_server_knows_no_other() -> None:
+    digests = []
+    for metadata in (
+        {"checkpoint": "a", "reset": np.zeros(2)},
+        {"reset": np.zeros(2), "checkpoint": "a"},
+        {"checkpoint": "b"},
+        {},
+    ):
+        with serving(chunks, metadata=metadata) as server:
+            digests.append(openpi_policy(f"127.0.0.1:{server.port}").digest)
+    assert digests[0] == digests[1] != digests[2]
+    assert all(str(digest).endswith(SAID) for digest in digests[:3])
+    assert digests[3] is None
 
 
 def test_a_missing_package_is_named_with_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

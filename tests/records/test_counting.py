@@ -464,7 +464,7 @@ def test_versions_of_a_policy_are_in_no_number_together_where_they_ran_the_same_
     # Of other cases they are pooled, which is said.
     apart = [*old, of("b", "success", seed=5, policy_digest="bbbb")]
     assert list(by_model(apart)) == [("random", "libero_goal")]
-    assert that_count(apart).left_out == ("these records come from more than one version of the policy's file",)
+    assert that_count(apart).left_out == ("these records come from more than one version of the policy",)
     several = [old[0], of("b", "success", replan=None, protocol={**RECORD.protocol, "max_steps": 5})]
     assert list(by_model(several)) == [
         ("random (max_steps 300, replan 5)", "libero_goal"),

@@ -23,7 +23,7 @@ from pytest_vla.errors import SceneError, VlaError
 from pytest_vla.plan.data_roots import DataRoot, data_roots
 from pytest_vla.scene import cache, compose
 from pytest_vla.scene.problem import Problem, parse_problem, parse_problem_text
-from pytest_vla.util import machine_code
+from pytest_vla.util import files, machine_code
 from tests.support.data import data_root, libero_data
 from tests.support.waiting import HANG
 
@@ -83,6 +83,42 @@ def test_the_second_time_comes_from_disk_and_is_the_same(
     # As readable for others as any file that is made: a cache may be shared.
     (folder / "plain").touch()
     assert {path.stat().st_mode for path in folder.iterdir()} == {(folder / "plain").stat().st_mode}
+
+
+def test_what_others_may_have_written_is_compiled_anew(
+    folder: Path, problem: Problem, roots: tuple[DataRoot, ...], compiled: list[str]
+) -> None:
+    """A poisoned model would run other physics under the same digest; its description can be written to fit it."""
+    cache.compiled_scene(problem, roots)
+    for number, (pattern, mode) in enumerate((("*.mjb", 0o666), ("*.json", 0o664)), 2):
+        (file,) = folder.glob(pattern)
+        file.chmod(mode)
+        cache.compiled_scene(problem, roots)
+        assert len(compiled) == number, pattern
+        # What was made instead is trusted.
+        cache.compiled_scene(problem, roots)
+        assert len(compiled) == number
+
+
+def test_in_a_folder_that_others_may_write_scenes_have_one_of_their_own(
+    folder: Path, problem: Problem, roots: tuple[DataRoot, ...], compiled: list[str]
+) -> None:
+    cache.compiled_scene(problem, roots)
+    (description,) = folder.glob("*.json")
+    folder.chmod(0o777)
+    for _ in range(2):
+        cache.compiled_scene(problem, roots)
+    assert len(compiled) == 2
+    own = folder / f"scenes-{files.USER}"
+    assert cache.scene_folder() == own
+    assert [file.name for file in own.glob("*.json")] == [description.name]
+    folder.chmod(0o755)
+    assert cache.scene_folder() == folder
+    # An own entry under another scene's name, as one with the right to rename files could have it.
+    for file in [*folder.glob("*.mjb"), description]:
+        file.rename(folder / f"{cache.scene_key(problem)}-{'0' * 32}{file.suffix}")
+    cache.compiled_scene(problem, roots)
+    assert len(compiled) == 3
 
 
 def test_tasks_of_a_scene_share_it(

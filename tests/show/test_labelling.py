@@ -2,9 +2,10 @@
 
 import http.client
 import json
+import socket
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from pytest_vla.commands import label
 from pytest_vla.commands.label import ADDRESS, EpisodeToLabel, labelling_server
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.discrimination import read_labels
 from tests.support.chromium import chromium, chromium_program
+from tests.support.waiting import HANG, until
 
 CASES = ("s/a[seed0]", "s/b[seed0]", "s/<script>alert(1)</script>[seed0]")
 
@@ -31,10 +34,12 @@ def drawn(folder: Path) -> Path:
 
 
 @contextmanager
-def served(file: Path, by: str = "me") -> Iterator[str]:
+def served(
+    file: Path, by: str = "me", videos: Sequence[Callable[[Path], Path]] = (drawn, broken, broken)
+) -> Iterator[str]:
     shown = [
-        EpisodeToLabel(case, f"digest of {case}", "a-run", f"do {case}", broken if number else drawn)
-        for number, case in enumerate(CASES)
+        EpisodeToLabel(case, f"digest of {case}", "a-run", f"do {case}", video)
+        for case, video in zip(CASES, videos, strict=True)
     ]
     server, address = labelling_server(shown, file, by)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -80,6 +85,37 @@ def test_a_label_is_kept_at_once_and_the_next_call_goes_on(tmp_path: Path) -> No
     assert [(each.by, each.label) for each in read_labels(file)] == [("me", "low"), ("you", "medium")]
 
 
+def test_labels_are_kept_while_a_video_is_drawn_and_the_page_is_told(tmp_path: Path) -> None:
+    begun, released = threading.Event(), threading.Event()
+
+    def slow(folder: Path) -> Path:
+        begun.set()
+        released.wait(HANG)
+        return drawn(folder)
+
+    file = tmp_path / "labels.csv"
+    with served(file, videos=(slow, broken, drawn)) as address:
+        assert ask(address, "video/0") == (202, b"the video is being drawn")
+        begun.wait(HANG)
+        state = json.loads(ask(address, "label", {"number": 0, "label": "high"})[1])
+        assert state["episodes"][0]["label"] == "high"
+        assert [each.label for each in read_labels(file)] == ["high"]
+        released.set()
+        until(lambda: ask(address, "video/0") == (200, b"a video"))
+
+
+def test_idle_connections_hold_up_nobody(tmp_path: Path) -> None:
+    with served(tmp_path / "labels.csv") as address, ExitStack() as idle:
+        for _ in range(3):
+            idle.enter_context(socket.create_connection((ADDRESS, urlsplit(address).port or 0)))
+        # One that says how much it sends, and does not.
+        half = idle.enter_context(socket.create_connection((ADDRESS, urlsplit(address).port or 0)))
+        where = urlsplit(address)
+        half.sendall(f"POST {where.path}label HTTP/1.1\r\nHost: {where.netloc}\r\nContent-Length: 99\r\n\r\n".encode())
+        assert ask(address, "state")[0] == 200
+        assert label._IDLE_SECONDS <= 60
+
+
 def test_an_instruction_cannot_turn_the_page(tmp_path: Path) -> None:
     shown = [EpisodeToLabel("s/a[seed0]", "d", "r", "pick \u202eup", drawn)]
     server, address = labelling_server(shown, tmp_path / "a.csv", "me")
@@ -93,7 +129,10 @@ def test_an_instruction_cannot_turn_the_page(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "body",
-    ["", "[", "3", {"number": 9, "label": "low"}, {"number": 0, "label": "good"}, {"number": "0", "label": "low"}],
+    [
+        *("", "[", "3", "[" * 9000, {"number": 9, "label": "low"}, {"number": 0, "label": "good"}),
+        *({"number": "0", "label": "low"}, {"number": True, "label": "low"}),
+    ],
 )
 def test_what_is_no_label_is_refused(tmp_path: Path, body: Any) -> None:
     with served(tmp_path / "labels.csv") as address:

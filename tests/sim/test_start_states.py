@@ -86,6 +86,14 @@ def test_moved_things_start_where_they_come_to_rest(tmp_path: Path, monkeypatch:
     with World(TASK, variation) as world:
         world.reset(init_state=2, scene_seed=2, settle=False)
         assert np.array_equal(world.data.qpos, first)
+    # So is one that others may have written.
+    poisoned = np.load(file)
+    poisoned[2:] += 0.01
+    np.save(file, poisoned)
+    file.chmod(0o666)
+    with World(TASK, variation) as world:
+        world.reset(init_state=2, scene_seed=2, settle=False)
+        assert np.array_equal(world.data.qpos, first)
         with pytest.raises(VlaError, match="init state 200: task put_the_bowl_on_the_plate has 0 to 199"):
             world.reset(init_state=200)
         bowl = world.data.body("bowl_1_main").xpos.copy()

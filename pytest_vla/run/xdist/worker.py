@@ -69,7 +69,7 @@ def handed_over(config: pytest.Config) -> Handed | None:
     table = json.loads(text)
     resumption = table["resumption"]
     if resumption is not None:
-        resumption = Resumption(**{**resumption, "left": tuple(resumption["left"])})
+        resumption = Resumption(**{**resumption, **{name: tuple(resumption[name]) for name in ("left", "policies")}})
     return Handed(table["run"], resumption, table["served"] and PolicyPlace(**table["served"]), table["ahead"])
 
 

@@ -191,6 +191,14 @@ def test_hostile_texts_stay_texts() -> None:
     assert "49" not in found.scripts["ours"]
 
 
+def test_drawings_have_no_marks_that_turn_their_texts() -> None:
+    drawing = Markup("<svg><title>{}</title></svg>").format("<a>\u202egnp\x1b")
+    section = PageSection("a", "a", (block_of("a", drawings=(drawing,)),))
+    made = Page("a", {"a": PageBlock()}, (section,), script_json(episodes_table([], lambda record: "", {})), 1, ())
+    text = page_html(made).decode()
+    assert "<title>&lt;a&gt;?gnp?</title>" in text
+
+
 TEXTS = st.text(max_size=40) | st.sampled_from(HOSTILE) | st.text("<>/!-'\"&script\u2028\u2029\ud800", max_size=40)
 
 

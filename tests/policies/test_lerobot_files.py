@@ -1,0 +1,91 @@
+"""A checkpoint's JSON is data: what lerobot would import or run for it is refused; lerobot itself is not needed."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_vla.errors import VlaError
+from pytest_vla.policies import lerobot
+
+STEP = {"registry_name": "device_processor", "config": {"device": "cpu"}}
+FILES = ("config.json", "policy_preprocessor.json", "policy_postprocessor.json")
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that `check` takes, as if lerobot were installed."""
+    monkeypatch.setattr(lerobot, "find_spec", lambda name: True)
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    for name in FILES:
+        (tmp_path / name).write_text(json.dumps({"type": "smolvla", "name": "x", "steps": [STEP]}))
+    lerobot.check(str(tmp_path))
+    return tmp_path
+
+
+def refused(folder: Path, name: str, content: str) -> str:
+    """The message about a file with this content; neither lerobot nor torch is imported for it."""
+    before = (folder / name).read_text()
+    (folder / name).write_text(content)
+    with pytest.raises(VlaError) as error:
+        lerobot.check(str(folder))
+    (folder / name).write_text(before)
+    assert str(folder / name) in str(error.value)
+    assert len(str(error.value)) < 1000
+    return str(error.value)
+
+
+@pytest.mark.parametrize("name", FILES[1:])
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"class": "subprocess.Popen", "config": {"args": ["touch", "ran"], "shell": True}},
+        {"class": "lerobot.processor.DeviceProcessorStep"},
+        {"registry_name": None, "class": "subprocess.Popen"},
+        {"registry_name": ["device_processor"]},
+        {"registry_name": "device_processor", "config": [1]},
+        {"registry_name": "normalizer_processor", "state_file": "/etc/passwd"},
+        {"registry_name": "normalizer_processor", "state_file": "../other.safetensors"},
+        {},
+    ],
+)
+def test_a_step_is_a_registered_one(checkpoint: Path, name: str, step: dict[str, Any]) -> None:
+    message = refused(checkpoint, name, json.dumps({"name": "x", "steps": [STEP, step]}))
+    assert "step 1" in message
+
+
+@pytest.mark.parametrize("steps", [None, {}, "x", [1]])
+def test_steps_are_a_list_of_tables(checkpoint: Path, steps: Any) -> None:
+    assert "list of steps" in refused(checkpoint, FILES[1], json.dumps({"name": "x", "steps": steps}))
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "value"),
+    [
+        ("config.json", "action_tokenizer_name", "somebody/tokenizer"),
+        ("config.json", "vision_encoder_name", "./here"),
+        (FILES[1], "action_tokenizer_name", "/tmp/tokenizer"),
+        (FILES[1], "tokenizer_assets_repo", "../../elsewhere"),
+    ],
+)
+def test_a_repository_whose_code_would_run_is_refused(checkpoint: Path, name: str, field: str, value: str) -> None:
+    inner = {"registry_name": "action_tokenizer_processor", "config": {field: value}}
+    content = {field: value} if name == "config.json" else {"steps": [inner]}
+    assert f"has {field} {value!r}" in refused(checkpoint, name, json.dumps(content))
+
+
+def test_the_defaults_of_lerobots_own_policies_are_taken(checkpoint: Path) -> None:
+    names = {"action_tokenizer_name": "physical-intelligence/fast", "text_tokenizer_name": "google/paligemma-3b-pt-224"}
+    (checkpoint / "config.json").write_text(json.dumps({"type": "pi0_fast", **names, "vision_encoder_name": None}))
+    lerobot.check(str(checkpoint))
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize(
+    "content",
+    ['{"steps": [', "[" * 100_000, '{"a":' * 5000 + "1" + "}" * 5000, '{"a":' * 150 + "1" + "}" * 150, "\x00", "[]"],
+    ids=["cut", "deep", "deep tables", "deeper than 100", "bytes", "a list"],
+)
+def test_a_file_that_is_cut_or_too_deep_is_one_clear_error(checkpoint: Path, name: str, content: str) -> None:
+    refused(checkpoint, name, content)
