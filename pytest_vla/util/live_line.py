@@ -74,6 +74,9 @@ def progress(stream: TextIO, of_all: bool = False) -> Iterator[Callable[[str], N
     def show() -> None:
         while not ended.wait(REDRAW_EVERY if in_place else LOG_EVERY):
             line, since = now
+            if not line:
+                # Nothing was told yet.
+                continue
             text = printable(f"{line}, {time.monotonic() - (began if of_all else since):.0f} s so far")
             stream.write(f"\r\x1b[K{text}" if in_place else f"{text}\n")
             stream.flush()

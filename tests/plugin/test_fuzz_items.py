@@ -148,7 +148,7 @@ def test_ctrl_c_ends_it_and_what_was_found_is_known(vla: Run, here: Path) -> Non
     (here / "conftest.py").write_text(
         EXPERT
         + """
-from pytest_vla.fixtures import search
+from pytest_vla.fixtures import play as search
 
 remember = search.remember_failures
 
