@@ -371,7 +371,7 @@ def gates_on(kinds: Sequence[UnitType], counts: Floats, terms: Terms, groups: in
     slack = 0.0 if terms.alpha <= 0.3 else 1.0
     worse = shown(mean < -terms.beyond + slack, lambda some: groups * changed_ps(of, some, "worse", terms.beyond))
     better = shown(~worse & (mean > -slack), lambda some: groups * changed_ps(of, some, "better"))
-    within = shown(~worse & ~better & (mean > -margin - slack), lambda some: no_worse_ps(of, some, margin))
+    within = shown(~worse & ~better & (mean >= -margin - slack), lambda some: no_worse_ps(of, some, margin))
     return np.select([worse, better, within], ["regression", "better", "no worse"], "undecided")
 
 

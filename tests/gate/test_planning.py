@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_vla.gate import planning
@@ -46,6 +46,7 @@ def plan(records: Sequence[Record], drop: float = 0.1, terms: Terms | None = Non
     st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 2)).filter(any), min_size=1, max_size=30),
     st.sampled_from([1.0, 5.0, 30.0, 100.0]),
 )
+@example([(1, 0, 0)], 100.0)
 def test_a_simulated_gate_is_the_gate(units: list[tuple[int, int, int]], margin: float) -> None:
     kinds = [UnitType(lost, gained, lost + gained + others) for lost, gained, others in units]
     new, baseline, of = [], [], []
