@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_vla.errors import VlaError
+from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import Suite
 from pytest_vla.plan.task import Protocol, Task
@@ -66,10 +66,11 @@ class Environment:
     cameras: tuple[tuple[str, str], ...]
     state: tuple[str, ...]
     action: ActionMap | None
+    seeded: bool = True
 
     def __call__(self, task: Task) -> "GymWorld":
         """Make the world of a task. Raises VlaError if gymnasium or the environment is not available."""
-        return GymWorld(self, dict(self.tasks)[task.name])
+        return GymWorld(self, dict(self.tasks)[task.name], task.protocol.max_steps)
 
 
 def suite(
@@ -89,8 +90,11 @@ def suite(
     control_freq: int | None = None,
     image_size: tuple[int, int] | None = None,
     seeds: Sequence[int] | None = None,
+    seeded: bool = True,
 ) -> Suite:
-    """Return a suite of the tasks of one gymnasium environment. The environment is made once, to read its spaces.
+    """Return a suite of the tasks of one gymnasium environment.
+
+    The environment is made once, to read its spaces, and reset twice with one seed: what it shows has to be equal.
 
     Seed s of a task is ``env.reset(seed=s)``. An action has the environment's size; -1 and 1 of each number are its
     lower and upper bound. An observation has the environment's vectors by name, all of them concatenated as ``state``,
@@ -115,9 +119,12 @@ def suite(
         control_freq: control steps per second, for videos; by default the environment's ``render_fps``, or 20.
         image_size: height and width to which pictures are resized; by default 256 by 256.
         seeds: the default seeds of each task.
+        seeded: False for an environment that begins elsewhere each time, whatever the seed: its records say so, and no
+            episode of it can be repeated.
 
     Raises:
-        VlaError: gymnasium is missing, there is no such environment, or a policy cannot have its spaces.
+        VlaError: gymnasium is missing, there is no such environment, a policy cannot have its spaces, or two resets
+            with one seed differ.
     """
     if (tasks is None) == (not instruction):
         raise VlaError(f"suite {name}: give either instruction, for one task, or tasks, with an instruction each")
@@ -130,7 +137,7 @@ def suite(
     listed = tuple((options or {}).items())
     wanted = None if cameras is None else tuple(cameras.items())
     made = Environment(
-        env, tuple(packages), listed, tuple(by_name.items()), success, wanted or (), tuple(state), action
+        env, tuple(packages), listed, tuple(by_name.items()), success, wanted or (), tuple(state), action, seeded
     )
     spaces = _spaces(made, next(iter(by_name.values())), wanted, state)
     made = replace(made, cameras=spaces.cameras, state=spaces.state)
@@ -158,9 +165,11 @@ def suite(
 class GymWorld:
     """A world of a gymnasium environment, a `pytest_vla.plan.task.SuiteWorld`."""
 
-    def __init__(self, made: Environment, task: GymTask) -> None:
+    def __init__(self, made: Environment, task: GymTask, max_steps: int) -> None:
         """Make the environment. Raises VlaError."""
-        self._made, self._task = made, task
+        self._made, self._task, self._max_steps = made, task, max_steps
+        # Of the present episode: its steps, and what `info` had in any of them.
+        self._steps, self._keys = 0, dict[str, None]()
         self._env: Any = _make(made, task, renders=any(source == RENDER for _, source in made.cameras))
         self._observation: Any = None
         self._done = self._success = False
@@ -169,16 +178,23 @@ class GymWorld:
         """Begin the episode of the case's seed."""
         options = dict(self._task.reset) or None
         self._observation, info = self._env.reset(seed=case.seed, options=options)
-        self._done = False
+        self._done, self._steps, self._keys = False, 0, dict.fromkeys(info)
         self._success = self._succeeds(0.0, False, info)
         return self._seen()
 
     def step(self, action: "NDArray[np.float64]") -> Mapping[str, Any]:
-        """Take one step in the environment."""
+        """Take one step in the environment.
+
+        Raises:
+            EpisodeError: the episode is over, and its ``info`` never had the suite's success key.
+        """
         taken = self._made.action(action) if self._made.action is not None else _scaled(action, self._env.action_space)
         self._observation, reward, terminated, truncated, info = self._env.step(taken)
         self._success = self._succeeds(float(reward), bool(terminated), info)
-        self._done = bool(terminated or truncated)
+        self._done, self._steps = bool(terminated or truncated), self._steps + 1
+        self._keys.update(dict.fromkeys(info))
+        if self._done or self._steps >= self._max_steps:
+            self._check_key()
         return self._seen()
 
     def success(self) -> bool:
@@ -194,6 +210,7 @@ class GymWorld:
         spec = self._env.spec
         entry = str(getattr(spec, "entry_point", "") or "")
         told = {"environment": self._made.env, "gymnasium": _version("gymnasium")}
+        told |= {} if self._made.seeded else {"seeds": "ignored by the environment"}
         top = entry.partition(".")[0].partition(":")[0]
         owners = importlib.metadata.packages_distributions().get(top, []) if top else []
         return told | {owner: _version(owner) for owner in owners}
@@ -206,8 +223,27 @@ class GymWorld:
         success = self._made.success
         if callable(success):
             return bool(success(self._observation, reward, terminated, info))
-        # A reset need not say it.
-        return terminated if success == TERMINATED else bool(info.get(success, False))
+        if success == TERMINATED:
+            return terminated
+        # Not every step need say it.
+        value = float(info.get(success) or 0.0)
+        if value not in (0.0, 1.0):
+            raise EpisodeError(
+                "world-protocol",
+                f"{self._made.env}: info[{success!r}] is {value:g}, neither true nor false. Give gym.suite a function: "
+                f"success=lambda observation, reward, terminated, info: info[{success!r}] > 0.5, say",
+            )
+        return value == 1.0
+
+    def _check_key(self) -> None:
+        success = self._made.success
+        if not callable(success) and success not in (TERMINATED, *self._keys):
+            known = ", ".join(sorted(map(str, self._keys))) or "none"
+            raise EpisodeError(
+                "world-protocol",
+                f"{self._made.env}: info never had {success!r} in this episode; its keys are {known}. Name the one "
+                "that says success: gym.suite(..., success=...)",
+            )
 
     def _seen(self) -> "_Seen":
         return _Seen(self._env, self._made, _by_name(self._observation))
@@ -257,6 +293,8 @@ def _spaces(
 ) -> _Spaces:
     env = _make(made, task, renders=False)
     try:
+        if made.seeded:
+            _check_seeded(env, made, task)
         action = env.action_space
         if getattr(action, "shape", None) is None or len(action.shape) != 1:
             raise VlaError(f"{made.env}: its actions are {action}; expected a Box of one dimension")
@@ -280,6 +318,23 @@ def _spaces(
         return _Spaces(action.shape[0], tuple(sizes.items()), chosen, cameras, steps, int(rate) if rate else None)
     finally:
         env.close()
+
+
+def _check_seeded(env: Any, made: Environment, task: GymTask) -> None:
+    """Raise VlaError if two resets with one seed do not begin alike, or if the environment cannot be reset."""
+    import numpy as np
+
+    try:
+        first, second = (_by_name(env.reset(seed=0, options=dict(task.reset) or None)[0]) for _ in range(2))
+    except Exception as error:
+        raise VlaError(f"{made.env}: its reset raised {describe(error)}") from error
+    differing = [name for name in first if not np.array_equal(first[name], second[name])]
+    if differing:
+        raise VlaError(
+            f"{made.env}: two resets with seed 0 begin differently ({', '.join(differing)}): it ignores its seed, so "
+            "that no episode can be repeated or compared case by case. Seed it in reset(), or accept this: "
+            "gym.suite(..., seeded=False)"
+        )
 
 
 def _shapes(space: Any, env: str) -> dict[str, tuple[tuple[int, ...], bool]]:

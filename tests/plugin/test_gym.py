@@ -7,11 +7,14 @@ import venv
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import pytest_vla
 from pytest_vla import gym
-from pytest_vla.errors import VlaError
+from pytest_vla.errors import EpisodeError, VlaError
+from pytest_vla.plan.case import Case
+from pytest_vla.plan.manifests import Suite
 from pytest_vla.policies import fit
 from pytest_vla.policies.fit import Traits
 from pytest_vla.testing import check_world
@@ -120,6 +123,34 @@ def test_what_an_environment_gives_is_read_from_its_spaces() -> None:
         check_world(suite.tasks[0])
 
 
+def driven(suite: Suite, steps: int) -> None:
+    make = suite.tasks[0].world
+    assert make is not None
+    world = make(suite.tasks[0])
+    world.reset(Case(suite.name, suite.tasks[0].name, 0))
+    for _ in range(steps):
+        world.step(np.zeros(1))
+
+
+@pytest.mark.usefixtures("in_its_place")
+def test_a_success_key_that_info_never_has_is_an_error_that_names_the_keys() -> None:
+    missing = gym.suite("rated", "Rated-v0", instruction="push", max_steps=3)
+    driven(missing, 2)
+    with pytest.raises(EpisodeError, match=r"'is_success' .* its keys are reward_parts, success") as raised:
+        driven(missing, 3)
+    assert raised.value.reason == "world-protocol"
+    with pytest.raises(EpisodeError, match=r"info\['success'\] is 0.5, neither true nor false"):
+        driven(gym.suite("rated", "Rated-v0", instruction="push", success="success"), 1)
+
+
+@pytest.mark.usefixtures("in_its_place")
+def test_an_environment_that_ignores_its_seed_says_so_in_records() -> None:
+    drifting = gym.suite("drifting", "Drifting-v0", instruction="push", seeded=False)
+    make = drifting.tasks[0].world
+    assert make is not None
+    assert make(drifting.tasks[0]).provenance()["seeds"] == "ignored by the environment"
+
+
 @pytest.mark.usefixtures("in_its_place")
 @pytest.mark.parametrize(
     ("env", "table", "complaint"),
@@ -131,6 +162,7 @@ def test_what_an_environment_gives_is_read_from_its_spaces() -> None:
         ("Cart-v0", {"instruction": "x", "state": ("speed",)}, "state has speed; its vectors are observation, desired"),
         ("Cart-v0", {"instruction": "x", "cameras": {"top": "pixels"}}, "'pixels' is not a picture"),
         ("Cart-v0", {"instruction": "x", "packages": ["no_such_package"]}, "No module named 'no_such_package'"),
+        ("Drifting-v0", {"instruction": "x"}, r"two resets with seed 0 .* \(observation\): .* seeded=False"),
     ],
 )
 def test_a_table_that_does_not_fit_is_refused(env: str, table: dict, complaint: str) -> None:  # type: ignore[type-arg]

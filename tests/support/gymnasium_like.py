@@ -94,7 +94,32 @@ class Flat(Cart):
         return np.array([self.at, self.speed, self.goal])
 
 
-ENVIRONMENTS = {"Cart-v0": Cart, "Lamp-v0": Lamp, "Choosing-v0": Choosing, "Flat-v0": Flat}
+class Drifting(Cart):
+    """Ignores its seed."""
+
+    resets = 0
+
+    def reset(self, seed=None, options=None):
+        Drifting.resets += 1
+        super().reset(Drifting.resets, options)
+        return self._observation(), {}
+
+
+class Rated(Cart):
+    """Says success by another key, as a share."""
+
+    def step(self, action):
+        return *super().step(action)[:4], {"success": 0.5, "reward_parts": 1}
+
+
+ENVIRONMENTS = {
+    "Cart-v0": Cart,
+    "Lamp-v0": Lamp,
+    "Choosing-v0": Choosing,
+    "Flat-v0": Flat,
+    "Drifting-v0": Drifting,
+    "Rated-v0": Rated,
+}
 STEPS = {"Cart-v0": 30}
 
 
