@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from pytest_vla.errors import is_of_policy
 from pytest_vla.records.counting import UNKNOWN, Repeats, conditions_of, is_complete, takes_over
 from pytest_vla.records.items import ERROR, FAILED, PASSED, RunItem, ending_of
 from pytest_vla.records.record import Record
@@ -78,11 +79,14 @@ class RunTally:
     Args:
         kept: for a resumed run, the records that count so far, each with its item's status, or None if the item has not
             ended.
+        retried: for a resumed run, the items whose record is a retry after the policy's own error.
     """
 
-    def __init__(self, kept: Iterable[tuple[Record, str | None]] = ()) -> None:
+    def __init__(self, kept: Iterable[tuple[Record, str | None]] = (), retried: Iterable[str] = ()) -> None:
         self.records: dict[str, Record] = {}
         """By item, the record that counts."""
+        self.retried = set(retried)
+        """Items whose record that counts is a retry (`pytest_vla.records.counting.retries`)."""
         self.mended: set[str] = set()
         """Items that failed with the record that counts, and passed with a later one."""
         self._endings: dict[str, tuple[Record | None, str]] = {}
@@ -96,6 +100,12 @@ class RunTally:
         before = self.records.get(record.node)
         if before is None or takes_over(record, before):
             self.records[record.node] = record
+        if before is not None and is_of_policy(before.reason) and is_complete(record.outcome):
+            self.retried.add(record.node)
+
+    def judged_outcome(self, node: str) -> str:
+        """Return the outcome by which a verdict takes an item: of a retry, the error that it replaced."""
+        return "error" if node in self.retried else self.records[node].outcome
 
     def end(self, node: str, record: Record | None, status: str) -> str | None:
         """Add the status of an item with the record of this attempt, if there is one.

@@ -110,16 +110,16 @@ class RunGate:
 
     def begin(self) -> None:
         """Start a sequential gate with the records of earlier invocations. Raises VlaError."""
-        gate, records = self.gate, self._so_far.tally.records
+        gate, tally = self.gate, self._so_far.tally
         if gate is None or gate.agreed is None or not gate.agreed.is_sequential:
             return
         from pytest_vla.run.early_stopping import Deciding
 
         self.deciding = Deciding(gate, self._so_far.episodes)
-        if records:
+        if tally.records:
             # What an earlier invocation wrote is not to be heeded before it is found again.
             write_decided(self._context.folder, {})
-            self.decide({node: record.outcome for node, record in records.items()})
+            self.decide({node: tally.judged_outcome(node) for node in tally.records})
 
     def decide(self, outcomes: Mapping[str, str]) -> Mapping[str, str]:
         """Add outcomes. Returns the reasons of all skipped items by node id if a group was decided, else nothing.
@@ -436,7 +436,7 @@ class Results:
         so_far.add(record, node)
         self._in_time.learn(record)
         with _stopped_by_errors():
-            skipped = self.gate.decide({record.node: so_far.tally.records[record.node].outcome})
+            skipped = self.gate.decide({record.node: so_far.tally.judged_outcome(record.node)})
         if skipped and self._progress is not None:
             self._progress.leave_out(skipped)
         self._show_progress(node)

@@ -174,7 +174,8 @@ class StoredRun:
         self.ended_before = len(store.episodes(self._run.name))
         statuses = {item.node: item.status for item in store.items(self._run.name)}
         so_far.skipped = {node for node, status in statuses.items() if status == DECIDED}
-        so_far.resume(((record, statuses.get(record.node)) for record in store.records(self._run.name)), episodes)
+        kept = ((record, statuses.get(record.node)) for record in store.records(self._run.name))
+        so_far.resume(kept, episodes, self._retried(store))
 
     def _estimated(self, cases: Sequence[Case], store: "Store") -> "tuple[DurationEstimate, ...]":
         from pytest_vla.plan.durations import estimate
@@ -194,13 +195,12 @@ class StoredRun:
             run.picked,
             store.earlier(run.name) if picked else (),
             (0, 0) if picked else store.before(run.name),
-            frozenset(self._retried(store)),
+            frozenset(self._so_far.tally.retried),
         )
 
     def _retried(self, store: "Store") -> Iterator[str]:
-        if len(store.episodes(self._run.name)) > len(self._so_far.tally.records):
-            records = tuple(store.attempts(self._run.name))
-            yield from (records[index].node for index in retries(records, within_runs(records)))
+        records = tuple(store.attempts(self._run.name))
+        yield from (records[index].node for index in retries(records, within_runs(records)))
 
     def _write_statuses(self) -> None:
         if self._writer is None:
@@ -278,15 +278,18 @@ class RunState:
         """Return the cases of items, each once, by the names under which their episodes are recorded."""
         return {self.shared.get(node, self.names[node]): case for node, case in collected.cases.items()}
 
-    def resume(self, kept: Iterable[tuple[Record, str | None]], episodes: tuple[str, ...]) -> None:
+    def resume(
+        self, kept: Iterable[tuple[Record, str | None]], episodes: tuple[str, ...], retried: Iterable[str]
+    ) -> None:
         """Start from a resumed run.
 
         Args:
             kept: the run's records, with the statuses of their items.
             episodes: the episodes that this invocation runs.
+            retried: as in `RunTally`.
         """
         found = list(kept)
-        self.tally = RunTally(found)
+        self.tally = RunTally(found, retried)
         self.kept = sum(record.node not in episodes for record, _ in found)
 
     def attempt_of(self, record: Record, reruns: int) -> int:

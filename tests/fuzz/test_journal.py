@@ -23,8 +23,8 @@ from pytest_vla.fuzz.task_search import Job
 from pytest_vla.fuzz.trial import Trial
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.vary.chosen import change_of
-from tests.fuzz.test_campaign import TASKS as SEARCHED
-from tests.fuzz.test_campaign import ManyHands, campaign
+from tests.support.campaigns import TASKS as SEARCHED
+from tests.support.campaigns import ManyHands, campaign
 
 TASK = load_suite("tabletop").task("put_the_bowl_on_the_stove")
 TASKS = {TASK.id: TASK}

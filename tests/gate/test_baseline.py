@@ -190,7 +190,8 @@ def test_versions_of_a_policy_and_simulators_are_not_of_one_baseline() -> None:
 
 
 def test_the_first_complete_record_counts_and_repeats_are_told() -> None:
-    records = [record_of(0, "error"), record_of(0, "failure"), record_of(0, "success", digest="11")]
+    lost = record_of(0, "error", reason="worker-crashed")
+    records = [lost, record_of(0, "failure"), record_of(0, "success", digest="11")]
     found = counting_of(records)
     assert [record.outcome for record in found.records] == ["failure"]
     assert [text[:8] for text in found.left_out] == ["1 repeat", "1 error "]

@@ -165,13 +165,18 @@ def test_errors_are_what_they_might_have_been(vla: Run, project: pytest.Pytester
             "gate: undecided *",
         ]
     )
-    # Mended, the group is decided by its first rounds, and what broke runs again all the same.
+    # Mended, they succeed, but the errors were the policy's own: what they would have been is as unknown as before.
     (project.path / "mended").touch()
     result = vla("--vla-resume")
     assert result.ret == 0
-    result.assert_outcomes(passed=11)
-    result.stdout.fnmatch_lines(["libero_goal[[]benign[]]: no worse after 10 of 20 pairs (5 of 10 rounds)"])
-    assert "look 2" not in result.stdout.str(), "it holds at any time"
+    result.assert_outcomes(passed=10, skipped=1)
+    result.stdout.fnmatch_lines(
+        [
+            "libero_goal[[]benign[]]: errors: regression if they count as failures, no worse if they *",
+            "gate: undecided *",
+            "vla: not shown *",
+        ]
+    )
 
 
 @pytest.mark.usefixtures("base")
