@@ -1,21 +1,23 @@
-"""The user's own files that a policy is made of: modules of the project that it imports, and files read as it loads.
+"""The user's own files that a policy is made of: modules of the project that it imports, and files that it reads.
 
-The digest of a policy that has none of its own (`Policy.digest`) is made of them. They are found by reading the imports
-of the policy's module, so that the same files are found in a worker, in the policy's process and in pytest itself,
-whatever else is imported there. What they cannot show: a module imported under a computed name, and a file that is read
-after loading, or by a compiled library. So equal digests mean that these files are equal, not that the policy is.
+The digest of a policy that has none of its own (`Policy.digest`) is made of them. Modules, and weights and settings
+whose names stand in them, are found by reading the modules' text, so that the same files are found in a worker, in the
+policy's process and in pytest itself, whatever was imported there before. Other files are those that Python opens while
+the policy loads. What neither shows: a module or a file under a computed name that was read before, later, or by a
+compiled library. So equal digests mean that these files are equal, not that the policy is.
 """
 
 import ast
 import hashlib
 import json
 import os
+import re
 import site
 import sys
 import sysconfig
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -25,7 +27,16 @@ from pytest_vla.policies.spec import ModelSpec, file_digest
 _WEIGHTS = (".bin", ".ckpt", ".gguf", ".h5", ".npy", ".npz", ".onnx", ".pkl", ".pt", ".pth", ".safetensors")
 """The endings of files that count wherever they lie; others count inside the project only."""
 
+_NAMED = (*_WEIGHTS, ".json", ".toml", ".yaml", ".yml")
+"""The endings of files that count if a module names them."""
+
+_WRITING = re.compile(r"(save|dump|write|to_|imwrite|mimsave)")
+"""How the names of functions begin that write a file: what is named for them is no part of the policy."""
+
 _CODE = (".py", ".pyc", ".pyi", ".so", ".pyd", ".nbi", ".nbc")
+
+# Of a project's top folder.
+_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg", "pytest.ini", "tox.ini")
 
 # What was read while a policy was loaded. Its module may be imported already when it is loaded again.
 _read: dict[tuple[str, Path], set[Path]] = {}
@@ -63,7 +74,9 @@ def _heard(event: str, arguments: tuple[object, ...]) -> None:
     name = os.path.abspath(os.fsdecode(path))
     if name.endswith(_CODE):
         return
-    writes = bool(int(flags) & (os.O_WRONLY | os.O_RDWR)) if isinstance(flags, int) else mode not in ("r", "rb", None)
+    # A memory map opens its file as "rb+", and reads it.
+    changes = os.O_WRONLY | os.O_TRUNC | os.O_CREAT | os.O_APPEND
+    writes = not mode.startswith("r") if isinstance(mode, str) else isinstance(flags, int) and bool(flags & changes)
     for read, written in list(_noting):
         (written if writes else read).add(Path(name))
 
@@ -73,29 +86,64 @@ def own_files_digest(spec: ModelSpec, module: object) -> str | None:
 
     It is that of the module's file if there are no others.
     """
-    file = getattr(module, "__file__", None)
-    if not isinstance(file, str):
+    place = getattr(module, "__file__", None)
+    if not isinstance(place, str):
         return None
-    name, folder = str(getattr(module, "__name__", "")), spec.folder
-    modules = own_modules(name, Path(os.path.abspath(file)), folder)
+    name, file = str(getattr(module, "__name__", "")), Path(os.path.abspath(place))
+    modules = own_modules(name, file, spec.folder)
+    root = _root_of(name, file)
+    project = next((each for each in (root, *root.parents) if any((each / mark).exists() for mark in _MARKS)), root)
+    read = {each for each in _read.get((spec.text, spec.folder), ()) if _is_data(each, project)}
+    for each in modules.values():
+        read |= _named_files(each, (each.parent, root, spec.folder))
+    # Two files of one name, in two folders outside of the project, are two entries.
+    data = sorted((_name(each, root), str(file_digest(each))) for each in read)
     first = file_digest(modules.pop(name))
-    others = {name: file_digest(file) for name, file in modules.items()}
-    data = {
-        _name(file, folder): file_digest(file) for file in _read.get((spec.text, folder), ()) if _is_data(file, folder)
-    }
+    others = {name: file_digest(each) for name, each in modules.items()}
     if first is None or not (others or data):
         return first
     return hashlib.sha256(json.dumps([first, others, data], sort_keys=True).encode()).hexdigest()
 
 
-def _name(file: Path, folder: Path) -> str:
-    """Return a data file's name that is equal on another machine: from the project, or its last part."""
-    return file.relative_to(folder).as_posix() if file.is_relative_to(folder) else file.name
+def _root_of(name: str, file: Path) -> Path:
+    """Return the folder that holds a module's top package, or the module itself."""
+    parts = name.count(".") + (file.name == "__init__.py")
+    return file.parents[min(parts, len(file.parents) - 1)]
 
 
-def _is_data(file: Path, folder: Path) -> bool:
-    inside = file.is_relative_to(folder)
-    parts = file.relative_to(folder).parts if inside else ()
+def _named_files(module: Path, folders: Sequence[Path]) -> set[Path]:
+    """Return the files whose names stand in a module, except in calls that write, as found from one of the folders."""
+    names, todo = set[str](), [_parsed(module)]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.lower().endswith(_NAMED):
+            names.add(node.value)
+        if not (isinstance(node, ast.Call) and _WRITING.match(_called(node))):
+            todo += ast.iter_child_nodes(node)
+    found = set()
+    for name in names:
+        for folder in folders:
+            # A text need not be a path at all.
+            with suppress(OSError, ValueError):
+                if (folder / name).is_file():
+                    found.add(Path(os.path.abspath(folder / name)))
+                    break
+    return found
+
+
+def _called(call: ast.Call) -> str:
+    """Return the last part of the name that is called, or an empty text."""
+    return str(getattr(call.func, "attr", getattr(call.func, "id", "")))
+
+
+def _name(file: Path, root: Path) -> str:
+    """Return a data file's name that is equal on another machine: from the policy's folder, or its last part."""
+    return file.relative_to(root).as_posix() if file.is_relative_to(root) else file.name
+
+
+def _is_data(file: Path, project: Path) -> bool:
+    inside = file.is_relative_to(project)
+    parts = file.relative_to(project).parts if inside else ()
     if inside and not any(part.startswith(".") or part == "__pycache__" for part in parts):
         return file.is_file() and not _is_installed(file)
     return file.suffix.lower() in _WEIGHTS and file.is_file() and not _is_installed(file)
@@ -122,12 +170,7 @@ def own_modules(module: str, file: Path, folder: Path) -> dict[str, Path]:
 
 def _imports(file: Path, name: str) -> Iterable[str]:
     """Yield the names of all modules that a file may import, also inside functions; empty for compiled modules."""
-    if file.suffix != ".py":
-        return
-    try:
-        tree = ast.parse(file.read_bytes())
-    except (OSError, SyntaxError, ValueError):
-        return
+    tree = _parsed(file)
     package = name if file.name == "__init__.py" else name.rpartition(".")[0]
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -139,6 +182,18 @@ def _imports(file: Path, name: str) -> Iterable[str]:
             if start:
                 yield from _with_parents(start)
                 yield from (f"{start}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+            text = node.args[0].value
+            if _called(node) in ("import_module", "__import__") and isinstance(text, str):
+                yield from _with_parents(text)
+
+
+def _parsed(file: Path) -> ast.AST:
+    """Return a module's tree, empty for a compiled one and for one that cannot be read."""
+    try:
+        return ast.parse(file.read_bytes()) if file.suffix == ".py" else ast.Module([], [])
+    except (OSError, SyntaxError, ValueError):
+        return ast.Module([], [])
 
 
 def _with_parents(name: str) -> Iterator[str]:

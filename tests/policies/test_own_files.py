@@ -1,6 +1,8 @@
 """A policy's digest: its module, the project's modules that it imports, and the files that it reads as it loads."""
 
+import contextlib
 import hashlib
+import importlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -76,6 +78,56 @@ def test_weights_count_when_the_module_is_imported_already(project: Path) -> Non
     before = digest(project)
     spec = ModelSpec("brain:policy", project)
     assert digest_of(load_policy(spec), spec) == before
+
+
+def test_weights_count_whoever_imported_the_module_before(project: Path) -> None:
+    """Such as a conftest: nobody listened then. Nor does anybody hear a compiled library."""
+    write(
+        project,
+        brain_net="import numpy as np\nW = np.load('weights.npy')\nnp.save('out.npy', W)\nN = 'm.safetensors'\n",
+    )
+    (project / "m.safetensors").write_bytes(b"1")
+
+    def found() -> str | None:
+        forget()
+        importlib.import_module("brain_net")
+        spec = ModelSpec("brain:policy", project)
+        return digest_of(load_policy(spec), spec)
+
+    with contextlib.chdir(project):
+        before = found()
+        np.save("out.npy", np.ones(9))
+        assert found() == before, "it is written, not read"
+        np.save("weights.npy", np.full(3, 2.0))
+        changed = found()
+        assert changed != before
+        (project / "m.safetensors").write_bytes(b"2")
+        assert found() != changed
+
+
+def test_weights_of_one_name_in_two_folders_are_two(project: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    outside = tmp_path_factory.mktemp("outside")
+    for place in "eye", "hand":
+        (outside / place).mkdir()
+        np.save(outside / place / "model.npy", np.zeros(2))
+    parts = f"import numpy as np\nfor part in ('eye', 'hand'):\n    np.load(f'{outside}/{{part}}/model.npy')\n"
+    write(project, brain_net=parts)
+    seen = {digest(project)}
+    for place in "eye", "hand":
+        np.save(outside / place / "model.npy", np.full(2, 1.0 + ord(place[0])))
+        seen.add(digest(project))
+    assert len(seen) == 3
+
+
+def test_the_digest_is_the_same_from_another_folder_of_the_project(project: Path) -> None:
+    (project / "pyproject.toml").write_text("")
+    (project / "tests").mkdir()
+    (project / "settings.txt").write_text("1")
+    write(project, brain_net="from pathlib import Path\nopen(Path(__file__).with_name('settings.txt')).close()\n")
+    before = digest(project)
+    assert digest(project / "tests") == before
+    (project / "settings.txt").write_text("2")
+    assert digest(project / "tests") == digest(project) != before
 
 
 def test_a_single_file_keeps_its_own_digest(project: Path) -> None:
