@@ -29,6 +29,7 @@ ERROR_REASONS: Mapping[str, str] = {
     "physics-time": "Simulated time did not move on by one control step.",
     "upstream-crashes": "`--vla-protocol=upstream`: the benchmark's own code raises where it judges a goal or a cost.",
     "timeout": "The episode took longer than `--vla-timeout`.",
+    "process-exited": "The episode's process ended by an exit of its own, such as `os._exit`, and not by a signal.",
     "worker-crashed": "The episode's process died twice, or no other could be started in its place.",
     "world-unusable": "The scene cannot be made: a task file, an init state, an asset or a variation cannot be used.",
     "world-protocol": "A suite's own world shows something else than the suite says: a name, a shape or a type.",
@@ -40,12 +41,12 @@ _NOT_OF_THE_POLICY = ("policy-connection", "policy-batch-failed", "policy-privil
 
 
 def is_of_policy(reason: str | None) -> bool:
-    """Whether an error with this reason is the policy's own: an exception, no valid answer, a time-out, its exit.
+    """Whether an error with this reason is the policy's own: an exception, no valid answer, a time-out, an exit.
 
     Errors of a connection, of a worker and of the simulation are not.
     """
     own = reason is not None and reason.startswith(("policy-", "action-")) and reason not in _NOT_OF_THE_POLICY
-    return own or reason == TIMEOUT
+    return own or reason in (TIMEOUT, EXITED)
 
 
 INVALID_REASONS: Mapping[str, str] = {
@@ -142,6 +143,9 @@ SERVER_DIED = "policy-server-died"
 
 UPSTREAM_CRASHES = "upstream-crashes"
 """The reason of an error: upstream's rules count, and its code raises here."""
+
+EXITED = "process-exited"
+"""The reason of an error: the process in which the episode ran exited by itself; the episode may run again."""
 
 CRASHED = "worker-crashed"
 """The reason of an error: the process died in which the episode ran."""

@@ -80,10 +80,10 @@ def baseline_of_runs(
     broken = [record for record in counting.records if record.outcome == "error"]
     if broken and not allow_broken:
         reasons = ", ".join(sorted({str(record.reason) for record in broken}))
-        against.append(
-            f"{counted(len(broken), 'episode')} broke ({reasons}), so their results are unknown. Run them again: "
-            f"pytest --vla-resume={broken[-1].run}{elsewhere.get(broken[-1].run, '')}"
-        )
+        again = f"Run them again: pytest --vla-resume={broken[-1].run}{elsewhere.get(broken[-1].run, '')}"
+        if counting.retried:
+            again = f"{counting.retried} ended by a retry, which is no result: mend the policy, and start a new run"
+        against.append(f"{counted(len(broken), 'episode')} broke ({reasons}), so their results are unknown. {again}")
     if against and not allow_unfinished:
         raise VlaError("\n".join([*against, "Use --allow-unfinished to continue with the episodes that ran."]))
     return baseline, [*note_lines([*against, *counting.left_out])]

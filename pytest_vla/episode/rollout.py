@@ -265,7 +265,7 @@ def lost_episode(
     variation: Variation | None = None,
     node: str = "",
 ) -> Record:
-    """Return the record of an episode whose process died: outcome ``error``, reason `CRASHED` or `TIMEOUT`."""
+    """Return the record of an episode whose process died: outcome ``error``, for the given reason."""
 
     def die(_: Task, __: Variation | None) -> EpisodeWorld:
         raise EpisodeError(reason, message)

@@ -223,10 +223,12 @@ class Counting(NamedTuple):
         records: by suite and case, with those that repeat one under the same run seed: each is compared with the other
             side's result in its case. `distinct_cases` or `pytest_vla.gate.comparable.distinct_pairs` fold repeats.
         left_out: a text for each group of records that do not count, with the reason, as reports print it.
+        retried: how many of the records are errors of the policy's own whose retries came to an end.
     """
 
     records: tuple[Record, ...]
     left_out: tuple[str, ...]
+    retried: int = 0
 
 
 def baseline_of(records: Iterable[Record], model: str | None = None) -> Baseline:
@@ -290,6 +292,7 @@ def counting_of(records: Iterable[Record], model: str | None = None) -> Counting
     return Counting(
         tuple(record for each in selected for record in _with_copies(each)),
         tuple(text for each in selected for text in each.left_out),
+        sum(len(each.retried) for each in selected),
     )
 
 

@@ -160,7 +160,11 @@ def weigh(
     lucky = (luck_line(rate.counted, units, minimum, by_lower_end) for rate, units in found)
     lines += dict.fromkeys(filter(None, lucky))
     if gained:
-        lines.append(f"{counted(len(gained), 'success')} by a retry after the policy's own error: judged as failed")
+        lines.append(
+            f"{counted(len(gained), 'episode')} succeeded by a retry after the policy's own error: judged as failed"
+        )
+    if skipped:
+        lines.append(f"{counted(skipped, 'planned episode')} skipped: judged as failed, over all suites together")
     if stopped := sum(rate.invalid.get(STOPPED, 0) for rate in rates):
         lines.append(f"{counted(stopped, 'episode')} stopped by --vla-stop-when: judged as failed")
     probes = sum(record.is_probe for record in records)

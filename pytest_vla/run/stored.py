@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_vla.errors import VlaError
+from pytest_vla.errors import EXITED, VlaError, is_of_policy
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import suite_names
 from pytest_vla.records.counting import retries, within_runs
@@ -27,6 +27,7 @@ from pytest_vla.run.time_budget import longest_known
 if TYPE_CHECKING:
     from pytest_vla.plan.durations import DurationEstimate
     from pytest_vla.records.store import Store, Writer
+    from pytest_vla.serving.process import About
 
 
 _EXIT_LOCK_SECONDS = 1.0
@@ -60,6 +61,7 @@ class StoredRun:
         self._context, self._so_far = context, context.so_far
         self._settings, self._run, self._resumption = context.settings, context.folder, context.resumption
         self._store: Store | None = None
+        self._cases: Mapping[str, Case] = {}
         self._writer: Writer | None = None
         # How items ended that is not handed to the writer yet, and that is.
         self._statuses: dict[str, str] = {}
@@ -83,7 +85,7 @@ class StoredRun:
         """
         from pytest_vla.records.store import Writer, open_store
 
-        so_far = self._so_far
+        so_far, self._cases = self._so_far, collected.cases
         self._store = store = open_store(self._settings.results, create=True)
         # A policy in this process may fork it, which is no matter for threads.
         self._writer = Writer(store, self._run.name, in_groups=workers > 1)
@@ -189,13 +191,17 @@ class StoredRun:
     def _repetition(self, store: "Store") -> Repetition:
         run = store.run(self._run.name)
         mended, picked = frozenset(self._so_far.tally.mended), run.picked is not None
+        retried = set(self._so_far.tally.retried)
+        if picked or self._context.selection.by_ids:
+            # Selected by an earlier outcome, or one by one: another run's error of the policy's counts as one of this.
+            retried |= {node for node, reason in store.errors_elsewhere(run.name) if is_of_policy(reason)}
         return Repetition(
             run.repeats,
             mended,
             run.picked,
             store.earlier(run.name) if picked else (),
             (0, 0) if picked else store.before(run.name),
-            frozenset(self._so_far.tally.retried),
+            frozenset(retried),
         )
 
     def _retried(self, store: "Store") -> Iterator[str]:
@@ -212,8 +218,11 @@ class StoredRun:
         self._writer.put(new)
 
     def _exited(self, code: int, place: str) -> None:
-        """Store the run's end after `os._exit` was called during the run, in any thread."""
-        from pytest_vla.records.store import open_store
+        """Store the run's end after `os._exit` was called during the run, in any thread.
+
+        The episode that it was called in is an error: a policy must not gain by exiting where it would fail.
+        """
+        from pytest_vla.records.store import Writer, open_store
 
         code, resume = code if code % 256 else FAILED, resume_command(self._context.config, self._run.name)
         told = (
@@ -224,9 +233,57 @@ class StoredRun:
             os.write(self._context.stderr, told.encode(errors="replace"))
         if self._writer is not None:
             self._writer.settle(_EXIT_LOCK_SECONDS)
+        node = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]
+        case, name = self._cases.get(node), self._so_far.recorded_as(node)
         # A connection belongs to its thread.
         with suppress(VlaError), open_store(self._run.parent, create=False, timeout=_EXIT_LOCK_SECONDS) as store:
+            if case is not None and not self._so_far.has_ended(node):
+                # Whatever cannot be written, the process has to end.
+                with suppress(Exception):
+                    lost = lost_record(self._context, case, name, EXITED, f"os._exit was called at {place}")
+                    Writer(store, self._run.name, in_groups=False).put([lost])
             store.end(self._run.name, "stopped")
+
+
+def lost_record(
+    context: RunContext,
+    case: Case,
+    node: str,
+    reason: str,
+    message: str,
+    about: "About | None" = None,
+    worker: str = "",
+) -> Record:
+    """Return the record of an episode whose process is gone, an error.
+
+    Args:
+        context: the run's.
+        case: of the episode.
+        node: as it is recorded.
+        reason: of the error.
+        message: the reason in words.
+        about: the policy's description of itself, if it is known.
+        worker: the process that ran it.
+
+    Raises:
+        VlaError: the case cannot be had any more.
+    """
+    from pytest_vla.episode.rollout import Conditions, lost_episode
+    from pytest_vla.run.selection import task_of
+    from pytest_vla.vary.registry import find_variation
+
+    settings = context.settings
+    conditions = Conditions(
+        str(settings.model),
+        about.digest if about else None,
+        replan=settings.replan or (about.replan if about else None),
+        run_seed=settings.run_seed,
+        run=context.folder.name,
+        worker=worker,
+    )
+    task = task_of(case, settings)
+    variation = find_variation(task, case.variation, case.seed)
+    return lost_episode(case, task, conditions, reason=reason, message=message, variation=variation, node=node)
 
 
 # How a run stands while it goes on: which episodes it has, which records count, what this invocation has done.
@@ -264,6 +321,10 @@ class RunState:
         self.shared.update(collected.shared)
         own = [name for node, name in self.names.items() if node not in self.shared]
         self._further = len(own) - len(set(own))
+
+    def has_ended(self, node: str) -> bool:
+        """Whether an item's episode has a record of this invocation."""
+        return node in self._ended
 
     def recorded_as(self, node: str) -> str:
         """Return the name under which an item's outcome is recorded."""

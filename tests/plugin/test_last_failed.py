@@ -150,3 +150,13 @@ def test_own_tests_that_failed_last_time(vla: Run, project: pytest.Pytester, dra
     result = vla("test_mine.py", "--vla-model=policies:straight", "--lf")
     assert result.ret == 0
     result.stdout.fnmatch_lines(["--lf selected 1 episode *", "1 repeat of 1 episode, *"])
+
+
+def test_what_raised_the_first_time_gains_nothing(vla: Run, draws: Callable[..., None]) -> None:
+    draws("s", "es")
+    arguments = (*STOVE, MODEL, "--vla-seeds=0-1", "--vla-min-success=0.5")
+    assert vla(*arguments).ret == pytest.ExitCode.TESTS_FAILED
+    result = vla(*arguments, "--lf")
+    result.assert_outcomes(passed=1, deselected=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*1 episode succeeded by a retry *", "libero_goal: 0/1 = 0.0% *"])

@@ -41,7 +41,7 @@ def test_a_policy_that_ends_the_process_does_not_pass(
     assert result.ret == ends_with
     with open_store(project.path / ".vla", create=False) as store:
         run = store.run("last")
-    assert (run.status, run.planned, run.done) == ("stopped", 3, 1)
+    assert (run.status, run.planned, run.done) == ("stopped", 3, 2), "the episode that it ended is an error"
     result.stderr.fnmatch_lines(
         [
             "pytest-vla: os._exit was called at *leaving.py:* while 2 of 3 episodes were not run: "
@@ -49,9 +49,12 @@ def test_a_policy_that_ends_the_process_does_not_pass(
         ]
     )
     (project.path / "mended").touch()
-    vla("--vla-resume").assert_outcomes(passed=2, deselected=1)
+    result = vla("--vla-resume", "--vla-min-success=90%")
+    result.assert_outcomes(passed=2, deselected=1)
     assert {record.outcome for record in records_of(project.path / ".vla")} == {"success"}
     assert len(records_of(project.path / ".vla")) == 3
+    assert result.ret == pytest.ExitCode.TESTS_FAILED, "to exit where it would fail gains nothing"
+    result.stdout.fnmatch_lines(["libero_goal: 2/3 = 66.7% *"])
 
 
 def test_a_worker_that_ends_so_has_died(vla: Run, project: pytest.Pytester) -> None:
@@ -59,3 +62,14 @@ def test_a_worker_that_ends_so_has_died(vla: Run, project: pytest.Pytester) -> N
     result = vla(*STOVE, "--vla-model=leaving:policy", "-n1")
     result.assert_outcomes(passed=2, failed=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert [record.reason for record in records_of(project.path / ".vla") if record.seed == 2] == ["process-exited"]
+
+
+@pytest.mark.parametrize(("how", "passes"), [("leave()", False), ("os.kill(os.getpid(), 9)", True)])
+def test_a_worker_that_exits_once_gains_nothing_and_one_that_is_killed_runs_again(
+    vla: Run, project: pytest.Pytester, how: str, passes: bool
+) -> None:
+    project.makepyfile(leaving=LEAVING.format(code=1, how=f"Path('mended').touch(); {how}"))
+    result = vla(*STOVE, "--vla-model=leaving:policy", "-n1", "--vla-min-success=90%")
+    assert {record.outcome for record in records_of(project.path / ".vla")} == {"success"}
+    assert (result.ret == 0) is passes

@@ -8,6 +8,7 @@ import json
 import os
 import shlex
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_vla.errors import VlaError
+from pytest_vla.errors import CRASHED, EXITED, TIMEOUT, VlaError
 from pytest_vla.gate.choices import SEQUENTIAL
 from pytest_vla.plan.case import Case, parse_search_id
 from pytest_vla.run import time_budget
@@ -31,8 +32,9 @@ from pytest_vla.run.metrics import take_prices
 from pytest_vla.run.nodes import Collected
 from pytest_vla.run.progress import write_apart
 from pytest_vla.run.results import INTERRUPTED, Results
-from pytest_vla.run.selection import as_typed, task_of
+from pytest_vla.run.selection import as_typed
 from pytest_vla.run.sharding import is_empty_shard
+from pytest_vla.run.stored import lost_record
 from pytest_vla.run.time_budget import is_balanced
 from pytest_vla.run.xdist.messages import (
     Begin,
@@ -54,7 +56,6 @@ from pytest_vla.run.xdist.worker import CHANNEL, WORKER_INPUT, Handed
 from pytest_vla.util.processes import ObservedTime, is_stopped
 from pytest_vla.util.text import printable_lines
 from pytest_vla.util.wall_limits import GRACE
-from pytest_vla.vary.registry import find_variation
 
 if TYPE_CHECKING:
     from pytest_vla.run.xdist.scheduler import PoolItem, VlaScheduling
@@ -68,6 +69,9 @@ BY_SCOPE = ("loadscope", "loadfile", "loadgroup")
 
 OTHER_TEST_SECONDS = 1.0
 """What is taken for the time of a test that runs no episode."""
+
+# Seconds for a worker whose pipes are closed to be gone.
+_FAREWELL_SECONDS = 5.0
 
 # Run as a file, and never imported.
 _GUARDIAN = Path(__file__).with_name("guardian.py")
@@ -223,7 +227,11 @@ class Controller:
         if dump is not None:
             report.sections.append(("traceback of the hang", dump))
         most = LOST_NODES if lost else RERUNS
+        has_exited = self._far is None and dump is None and killed is None and _has_exited(report.node.gateway)
         if dump is None and killed is None and self._reruns[crashitem] < most and _reruns(sched, crashitem):
+            if has_exited:
+                # A policy must not gain by exiting where it would fail: what it did is recorded.
+                self._lose(copy.copy(report), str(report.longrepr), EXITED)
             self._reruns[crashitem] += 1
             self._awaited[crashitem] = copy.copy(report)
             report.outcome = "rerun"
@@ -232,9 +240,9 @@ class Controller:
         if self._reruns[crashitem]:
             message += ", for the second time"
         if dump is not None or killed is not None:
-            self._lose(report, killed if dump is None else hung_place(dump), hung=True)
+            self._lose(report, killed if dump is None else hung_place(dump), TIMEOUT)
         else:
-            self._lose(report, message, hung=False)
+            self._lose(report, message, EXITED if has_exited else CRASHED)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: Any) -> None:
@@ -253,7 +261,7 @@ class Controller:
             self._reruns[node] -= 1
             limit = self._config.getoption("maxworkerrestart")
             told = f"{report.longrepr}, and no worker was left to run it again"
-            self._lose(report, told if limit is None else f"{told} (--max-worker-restart={limit})", hung=False)
+            self._lose(report, told if limit is None else f"{told} (--max-worker-restart={limit})", CRASHED)
             self._config.hook.pytest_runtest_logreport(report=report)
 
     def pytest_unconfigure(self) -> None:
@@ -269,34 +277,21 @@ class Controller:
     def _runs_episodes(self) -> bool:
         return bool(self._selection.settings.model_typed or self._selection.named)
 
-    def _lose(self, report: Any, message: str | None, hung: bool) -> None:
+    def _lose(self, report: Any, message: str | None, reason: str) -> None:
         """Record a lost episode as an error."""
-        from pytest_vla.episode.rollout import Conditions, lost_episode
-        from pytest_vla.errors import CRASHED, TIMEOUT
 
         node, settings = report.nodeid, self._selection.settings
-        case, name, reason = self._cases[node], self._names[node], TIMEOUT if hung else CRASHED
-        about = self._policy.about
-        conditions = Conditions(
-            str(settings.model),
-            about.digest if about else None,
-            replan=settings.replan or (about.replan if about else None),
-            run_seed=settings.run_seed,
-            run=self._run.name,
-            worker=report.node.gateway.id,
-        )
-        task = task_of(case, settings)
+        name = self._names[node]
         command = settings.command(as_typed(name, self._config), self._config)
         report.longrepr = printable_lines(f"error {reason}: {message}\n  run it alone: {command}")
-        variation = find_variation(task, case.variation, case.seed)
-        record = lost_episode(
-            case,
-            task,
-            conditions,
-            reason=reason,
-            message=str(message),
-            variation=variation,
-            node=self._shared.get(node, name),
+        record = lost_record(
+            self._context,
+            self._cases[node],
+            self._shared.get(node, name),
+            reason,
+            str(message),
+            about=self._policy.about,
+            worker=report.node.gateway.id,
         )
         self._results.keep_record(record, node)
 
@@ -404,6 +399,16 @@ def _process_of(gateway: Any, far: FarWorkers | None) -> tuple[int | None, Calla
             os.kill(pid, signal.SIGKILL)
 
     return pid, kill
+
+
+def _has_exited(gateway: Any) -> bool:
+    """Whether a worker on this machine ended by an exit of its own and not by a signal; False if it is not known."""
+    started = getattr(getattr(gateway, "_io", None), "popen", None)
+    try:
+        # Of the guardian, which says 128 and more for a signal, or of the worker itself.
+        return started is not None and 0 <= started.wait(_FAREWELL_SECONDS) < 128
+    except subprocess.TimeoutExpired:
+        return False
 
 
 def _reruns(sched: Any, node: str) -> bool:
