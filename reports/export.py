@@ -49,7 +49,7 @@ _CHANGE = {"type": "array", "prefixItems": [COUNT.schema, FLAG.schema], "items":
 _ANYTHING = Shape({"type": "object"})
 _NULL = Shape({"type": "null"})
 
-_NOT_ALWAYS = ("task_level", "group", "given", "counts")
+_NOT_ALWAYS = ("task_level", "group", "given", "retried", "counts")
 """Left out where empty, or false; `counts` is of exports alone."""
 
 

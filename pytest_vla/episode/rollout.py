@@ -21,7 +21,7 @@ from pytest_vla.episode.apply_metrics import watch_alarm
 from pytest_vla.episode.result import Rollout
 from pytest_vla.episode.start import NothingToMeasure, OpenWorld, begin
 from pytest_vla.episode.trace import EpisodeWorld, Trace
-from pytest_vla.errors import BATCH_FAILED, POLICY_TIMEOUT, TIMEOUT, EpisodeError, VlaError
+from pytest_vla.errors import BATCH_FAILED, POLICY_TIMEOUT, TIMEOUT, EpisodeError, VlaError, is_of_policy
 from pytest_vla.metrics.alarms import AlarmRule
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.choices import COSTS_ALL
@@ -233,16 +233,17 @@ def play_until_it_counts(
         play: runs the episode.
         policy: may have a method ``recover(reason)``, which waits until the policy can be asked again, and
             returns whether an episode that ended for this reason has to be repeated. It raises VlaError if the
-            policy cannot be asked any more.
+            policy cannot be asked any more. If the policy's process ended by an exit of its own, its ``has_exited``
+            is true from then on, and the record says so (`Record.retried`).
         conditions: of the run.
 
     Returns:
         The episode that counts, and why the policy cannot be asked any more, or "" if it can.
     """
-    recover = getattr(policy, "recover", None)
+    recover, own = getattr(policy, "recover", None), ""
     for attempt in range(1, MOST_ATTEMPTS + 1):
         ended = play(conditions)
-        ended = replace(ended, record=replace(ended.record, attempt=attempt))
+        ended = replace(ended, record=replace(ended.record, attempt=attempt, retried=own))
         reason = ended.record.reason
         if reason == BATCH_FAILED:
             conditions = replace(conditions, alone=True)
@@ -252,6 +253,8 @@ def play_until_it_counts(
                 break
         except VlaError as error:
             return ended, str(error)
+        if is_of_policy(reason) and getattr(policy, "has_exited", False):
+            own = str(reason)
     return ended, ""
 
 

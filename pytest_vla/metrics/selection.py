@@ -101,7 +101,7 @@ def that_count(records: Sequence[Record]) -> Selected:
     if again := sum(how == "superseded" for how, _ in found):
         left_out.append(f"{counted(again, 'error')} replaced by a later record of the same episode")
     again_of = retries(records, found)
-    retried = tuple((records[error], records[of]) for of, error in again_of.items() if found[of].how == "counts")
+    retried = tuple((error, records[of]) for of, error in again_of.items() if found[of].how == "counts")
     if text := retried_text(counting, retried):
         left_out.append(text)
     ordered = sorted(counting, key=lambda record: (*run_of(record), record.node))

@@ -175,7 +175,19 @@ def is_inside(name: object) -> bool:
     return not path.is_absolute() and ".." not in path.parts and "\\" not in name
 
 
-_TEXTS = ("case", "node", "suite", "task", "worker", "instruction", "policy", "digest", "task_level", "group")
+_TEXTS = (
+    "case",
+    "node",
+    "suite",
+    "task",
+    "worker",
+    "instruction",
+    "policy",
+    "digest",
+    "task_level",
+    "group",
+    "retried",
+)
 _FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(_TEXTS, ("a text", _is_text)),
     **dict.fromkeys(("reason", "message", "policy_digest"), ("a text or null", _maybe(_is_text))),

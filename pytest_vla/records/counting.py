@@ -348,18 +348,28 @@ def within_runs(records: Sequence[Record]) -> list[RecordStatus]:
     return [_settled(ordered, index) for index in range(len(records))]
 
 
-def retries(records: Sequence[Record], found: Sequence[RecordStatus]) -> dict[int, int]:
-    """Return the retries among records: by the index of each, the index of the policy's own error before it.
+def retries(records: Sequence[Record], found: Sequence[RecordStatus]) -> dict[int, Record]:
+    """Return the retries among records: by the index of each, the first error of the policy's own before it.
 
     Args:
         records: in the order in which they ended.
         found: their `standings`, or those `within_runs`.
     """
-    first: dict[int, int] = {}
+    first: dict[int, Record] = {}
     for index, (how, of) in enumerate(found):
         if how == "superseded" and is_of_policy(records[index].reason) and is_complete(records[of].outcome):
-            first.setdefault(of, index)
+            first.setdefault(of, records[index])
+    for index, record in enumerate(records):
+        if record.retried and is_complete(record.outcome):
+            first.setdefault(index, _as_it_was(record))
     return first
+
+
+def _as_it_was(record: Record) -> Record:
+    """Return the error that an earlier attempt of an episode ended with, and of which its record says the reason."""
+    return replace(
+        record, outcome="error", reason=record.retried, message="an earlier attempt", success_step=None, retried=""
+    )
 
 
 def repeats_of(pairs: Iterable[tuple[Any, Any]]) -> Repeats:

@@ -160,6 +160,8 @@ class Record:
             several levels; a variation's level is in `variation`.
         group: the group that a user's test gives its episodes by the marker's ``group``, or empty.
         given: whether a file of cases named it (`Case.given`).
+        retried: the reason of the policy's own error in an earlier attempt that left no record, such as the exit of the
+            policy's process; else empty. See `pytest_vla.records.counting.retries`.
         unknown: fields of a later version, in JSON form, which are preserved when the record is written.
     """
 
@@ -197,6 +199,7 @@ class Record:
     task_level: str = ""
     group: str = ""
     given: bool = False
+    retried: str = ""
     unknown: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -257,13 +260,13 @@ class Record:
 
 _NAMES = tuple(each.name for each in dataclasses.fields(Record) if each.name != "unknown")
 # Default values of fields that were added without a new schema.
-_ADDED: Mapping[str, Any] = {"simulator": [], "task_level": "", "group": "", "given": False}
+_ADDED: Mapping[str, Any] = {"simulator": [], "task_level": "", "group": "", "given": False, "retried": ""}
 
 
 def record_line(record: Record) -> str:
     """Return the record as one line of JSON, without the line's end."""
     table = {name: getattr(record, name) for name in _NAMES} | {"costs": [charge.table() for charge in record.costs]}
-    for name in ("task_level", "group", "given"):
+    for name in ("task_level", "group", "given", "retried"):
         # Empty fields are left out, so that most records are the same as before these were added.
         if not table[name]:
             del table[name]

@@ -100,7 +100,8 @@ class RunTally:
         before = self.records.get(record.node)
         if before is None or takes_over(record, before):
             self.records[record.node] = record
-        if before is not None and is_of_policy(before.reason) and is_complete(record.outcome):
+        follows = record.retried if before is None else before.reason
+        if is_of_policy(follows or record.retried) and is_complete(record.outcome):
             self.retried.add(record.node)
 
     def judged_outcome(self, node: str) -> str:

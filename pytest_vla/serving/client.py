@@ -18,7 +18,7 @@ from pytest_vla.policies.generators import pack_noise
 from pytest_vla.serving.handshake import HELLO_SECONDS, Welcome, greet
 from pytest_vla.serving.network import NetworkAddress, connect, is_this_host
 from pytest_vla.serving.process import About, PolicyAddress
-from pytest_vla.serving.replicas import lost_file
+from pytest_vla.serving.replicas import exit_file, lost_file
 from pytest_vla.serving.wire import (
     HEARD,
     WAIT,
@@ -134,6 +134,8 @@ class ServedPolicy:
         self._shares, self._is_near = True, True
         self._link, self._last_session = Link(None), -1
         self._reads: tuple[str, ...] = ()
+        self.has_exited = False
+        """Whether a process of the policy on this machine has ended by an exit of its own, as found by `recover`."""
 
     def __call__(self, episode: Episode) -> "_ServedSession":
         """Begin a session in the policy's process. Raises EpisodeError."""
@@ -188,6 +190,11 @@ class ServedPolicy:
                     ) from error
                 time.sleep(_RETRY_SECONDS)
             else:
+                self.has_exited = any(
+                    exit_file(address).exists()
+                    for address in _listed(self._places)
+                    if isinstance(address, PolicyAddress)
+                )
                 return True
 
     def act(self, number: int, noise: np.random.Generator, observation: Observation) -> Answer:

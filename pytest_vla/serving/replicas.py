@@ -29,7 +29,7 @@ from pytest_vla.util.files import whole_file
 RESTARTS = 1
 """How often a process that died is restarted. After a call that hung, or a freeze, it is always restarted."""
 
-_LOST = "lost"
+_LOST, _EXITED = "lost", "exited"
 _LEAST_PATIENCE, _PATIENCE = (
     60.0,
     5.0,
@@ -172,6 +172,9 @@ class Replicas:
                 self._give_up(number, f"{ended}, for the second time{self._last_words()}")
                 return
             self._notice(f"{ended}; it is restarted, and its open episodes run again")
+            if code >= 0 and code not in (HUNG, FROZEN, DESK_GONE):
+                # Not by a signal: its open episodes are retries.
+                tell(exit_file(self.addresses[number]), ended)
             try:
                 started = self._start_again(number)
             except VlaError as error:
@@ -223,14 +226,21 @@ class Replicas:
 
 
 def tell_lost(address: PolicyAddress, why: str) -> None:
-    """Write the file that tells waiting workers that an address is no longer served, if it can be written.
+    """Tell waiting workers that an address is no longer served. They also give up if its folder is gone."""
+    tell(lost_file(address), why)
 
-    It appears whole: a worker that looks while it is written finds none. Workers also give up if its folder is gone.
-    """
+
+def tell(file: Path, text: str) -> None:
+    """Write a file for workers, if it can be written; it appears whole: who looks while it is written finds none."""
     with suppress(OSError, VlaError):
-        lost_file(address).parent.mkdir(mode=0o700, exist_ok=True)
-        with whole_file(lost_file(address)) as stream:
-            stream.write(why.encode())
+        file.parent.mkdir(mode=0o700, exist_ok=True)
+        with whole_file(file) as stream:
+            stream.write(text.encode())
+
+
+def exit_file(address: PolicyAddress) -> Path:
+    """Return the file that exists once a process of an address has ended by an exit of its own."""
+    return address.path.with_name(_EXITED)
 
 
 def lost_file(address: PolicyAddress) -> Path:

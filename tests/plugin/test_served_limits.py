@@ -54,6 +54,16 @@ def test_a_process_that_dies_is_started_again_and_its_open_episodes_run_again(
     result.stdout.re_match_lines([rf"{attempts.count(2)} episodes? ran again after an error or a crashed process"])
 
 
+def test_a_process_that_exits_once_gains_nothing(vla: Run, project: pytest.Pytester, batched: Path) -> None:
+    troubled(project, DIES_ONCE.replace("os.kill(os.getpid(), 9)", "os._exit(5)"))
+    result = vla(*RACK, "-n1", "--vla-seeds=0-3", "--vla-min-success=90%")
+    records = last_records(project.path / ".vla").values()
+    assert {record.outcome for record in records} == {"success"}
+    assert {record.seed: record.retried for record in records if record.retried} == {2: "policy-server-died"}
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*1 episode succeeded by a retry *", "libero_goal: 3/4 = 75.0% *"])
+
+
 @pytest.mark.slow
 def test_a_process_that_dies_again_stops_the_run_which_can_go_on(
     vla: Run, project: pytest.Pytester, batched: Path

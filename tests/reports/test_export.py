@@ -59,6 +59,7 @@ def test_a_column_for_each_value_of_any_row() -> None:
             "task_level",
             "group",
             "given",
+            "retried",
         ),
     ]
     assert list(csv_rows([one, two])[0]) == table.column_names
