@@ -328,7 +328,11 @@ def _check_seeded(env: Any, made: Environment, task: GymTask) -> None:
         first, second = (_by_name(env.reset(seed=0, options=dict(task.reset) or None)[0]) for _ in range(2))
     except Exception as error:
         raise VlaError(f"{made.env}: its reset raised {describe(error)}") from error
-    differing = [name for name in first if not np.array_equal(first[name], second[name])]
+
+    def are_equal(one: Any, other: Any) -> bool:
+        return np.array_equal(one, other, equal_nan=np.asarray(one).dtype.kind in "fc")
+
+    differing = [name for name in first if not are_equal(first[name], second[name])]
     if differing:
         raise VlaError(
             f"{made.env}: two resets with seed 0 begin differently ({', '.join(differing)}): it ignores its seed, so "

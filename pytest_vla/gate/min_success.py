@@ -182,7 +182,7 @@ def weigh(
         against.append(f"no episode of {' and '.join(unmeasured)} counted")
     planned = sum(rate.counted for rate in rates) + skipped
     if skipped and planned and sum(rate.successes for rate in rates) / planned < minimum:
-        against.append(f"{counted(skipped, 'planned episode')} skipped, which count as failed here")
+        against.append(f"{counted(skipped, 'planned episode')} skipped: judged as failed")
     versions = {record.policy_digest for record in records if is_counted(record)} - {None}
     if len(versions) > 1:
         against.append(f"{len(versions)} versions of the policy in one run")

@@ -18,19 +18,20 @@ import sysconfig
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, lru_cache
 from importlib.machinery import PathFinder
 from pathlib import Path
+from typing import NamedTuple
 
 from pytest_vla.policies.spec import ModelSpec, file_digest
 
 _WEIGHTS = (".bin", ".ckpt", ".gguf", ".h5", ".npy", ".npz", ".onnx", ".pkl", ".pt", ".pth", ".safetensors")
 """The endings of files that count wherever they lie; others count inside the project only."""
 
-_NAMED = (*_WEIGHTS, ".json", ".toml", ".yaml", ".yml")
-"""The endings of files that count if a module names them."""
+_NAMED = (".bin", ".ckpt", ".gguf", ".h5", ".onnx", ".pt", ".pth", ".safetensors", ".toml", ".yaml", ".yml")
+"""The endings of files that count if a module names them: what a policy reads and, as a rule, does not write."""
 
-_WRITING = re.compile(r"(save|dump|write|to_|imwrite|mimsave)")
+_WRITING = re.compile(r"save|dump|write|to_|imwrite|mimsave")
 """How the names of functions begin that write a file: what is named for them is no part of the policy."""
 
 _CODE = (".py", ".pyc", ".pyi", ".so", ".pyd", ".nbi", ".nbc")
@@ -113,15 +114,8 @@ def _root_of(name: str, file: Path) -> Path:
 
 def _named_files(module: Path, folders: Sequence[Path]) -> set[Path]:
     """Return the files whose names stand in a module, except in calls that write, as found from one of the folders."""
-    names, todo = set[str](), [_parsed(module)]
-    while todo:
-        node = todo.pop()
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.lower().endswith(_NAMED):
-            names.add(node.value)
-        if not (isinstance(node, ast.Call) and _WRITING.match(_called(node))):
-            todo += ast.iter_child_nodes(node)
     found = set()
-    for name in names:
+    for name in _contents(module).names:
         for folder in folders:
             # A text need not be a path at all.
             with suppress(OSError, ValueError):
@@ -131,14 +125,58 @@ def _named_files(module: Path, folders: Sequence[Path]) -> set[Path]:
     return found
 
 
+class _Contents(NamedTuple):
+    """The imports of a module, each with its level and the names that it takes, and the files that it names."""
+
+    imports: tuple[tuple[int, str, tuple[str, ...]], ...]
+    names: frozenset[str]
+
+
+def _contents(file: Path) -> _Contents:
+    """Return the contents of a module, empty for a compiled one and for one that cannot be read."""
+    try:
+        about = file.stat()
+        return _parsed(file, about.st_mtime_ns, about.st_size) if file.suffix == ".py" else _Contents((), frozenset())
+    except (OSError, SyntaxError, ValueError):
+        return _Contents((), frozenset())
+
+
+@lru_cache(4096)
+def _parsed(file: Path, mtime: int, size: int) -> _Contents:
+    imports, names = list[tuple[int, str, tuple[str, ...]]](), set[str]()
+    todo: list[tuple[ast.AST, bool]] = [(ast.parse(file.read_bytes()), True)]
+    while todo:
+        node, counts = todo.pop()
+        if isinstance(node, ast.Import):
+            imports += [(0, alias.name, ()) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            imports.append((node.level, node.module or "", tuple(alias.name for alias in node.names)))
+        elif isinstance(node, ast.Call):
+            first = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
+            if _called(node) in ("import_module", "__import__") and isinstance(first, str):
+                imports.append((0, first, ()))
+            counts = counts and not _writes(node)
+        elif isinstance(node, ast.Constant) and counts and isinstance(node.value, str):
+            names |= {node.value} if node.value.lower().endswith(_NAMED) else set()
+        todo += [(child, counts) for child in ast.iter_child_nodes(node)]
+    return _Contents(tuple(imports), frozenset(names))
+
+
+def _writes(call: ast.Call) -> bool:
+    """Whether a call writes a file, by its function's name or by the mode in which it opens one."""
+    modes = [each.value for each in [*call.args, *(k.value for k in call.keywords)] if isinstance(each, ast.Constant)]
+    opens = _called(call) == "open" and any(str(mode)[:1] in ("w", "a", "x") and len(str(mode)) < 4 for mode in modes)
+    return opens or bool(_WRITING.match(_called(call)))
+
+
 def _called(call: ast.Call) -> str:
     """Return the last part of the name that is called, or an empty text."""
     return str(getattr(call.func, "attr", getattr(call.func, "id", "")))
 
 
 def _name(file: Path, root: Path) -> str:
-    """Return a data file's name that is equal on another machine: from the policy's folder, or its last part."""
-    return file.relative_to(root).as_posix() if file.is_relative_to(root) else file.name
+    """Return a data file's name that is equal on another machine: from the policy's folder, or its last two parts."""
+    return file.relative_to(root).as_posix() if file.is_relative_to(root) else "/".join(file.parts[-2:])
 
 
 def _is_data(file: Path, project: Path) -> bool:
@@ -169,31 +207,14 @@ def own_modules(module: str, file: Path, folder: Path) -> dict[str, Path]:
 
 
 def _imports(file: Path, name: str) -> Iterable[str]:
-    """Yield the names of all modules that a file may import, also inside functions; empty for compiled modules."""
-    tree = _parsed(file)
+    """Yield the names of all modules that a file may import, also inside functions."""
     package = name if file.name == "__init__.py" else name.rpartition(".")[0]
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield from _with_parents(alias.name)
-        elif isinstance(node, ast.ImportFrom):
-            base = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
-            start = ".".join([*base, *([node.module] if node.module else [])])
-            if start:
-                yield from _with_parents(start)
-                yield from (f"{start}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
-            text = node.args[0].value
-            if _called(node) in ("import_module", "__import__") and isinstance(text, str):
-                yield from _with_parents(text)
-
-
-def _parsed(file: Path) -> ast.AST:
-    """Return a module's tree, empty for a compiled one and for one that cannot be read."""
-    try:
-        return ast.parse(file.read_bytes()) if file.suffix == ".py" else ast.Module([], [])
-    except (OSError, SyntaxError, ValueError):
-        return ast.Module([], [])
+    for level, module, taken in _contents(file).imports:
+        base = package.split(".")[: len(package.split(".")) - level + 1] if level else []
+        start = ".".join([*base, *([module] if module else [])])
+        if start:
+            yield from _with_parents(start)
+            yield from (f"{start}.{each}" for each in taken)
 
 
 def _with_parents(name: str) -> Iterator[str]:

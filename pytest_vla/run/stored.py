@@ -192,7 +192,7 @@ class StoredRun:
         run = store.run(self._run.name)
         mended, picked = frozenset(self._so_far.tally.mended), run.picked is not None
         retried = set(self._so_far.tally.retried)
-        if picked or self._context.selection.by_ids:
+        if picked or any("::" in argument for argument in self._context.arguments):
             # Selected by an earlier outcome, or one by one: another run's error of the policy's counts as one of this.
             retried |= {node for node, reason in store.errors_elsewhere(run.name) if is_of_policy(reason)}
         return Repetition(

@@ -160,3 +160,5 @@ def test_what_raised_the_first_time_gains_nothing(vla: Run, draws: Callable[...,
     result.assert_outcomes(passed=1, deselected=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["*1 episode succeeded by a retry *", "libero_goal: 0/1 = 0.0% *"])
+    result = vla("libero_goal::test_episode[turn_on_the_stove-seed1]", *arguments[:2], *arguments[2:3], arguments[-1])
+    assert result.ret == pytest.ExitCode.TESTS_FAILED, "nor does its id, pasted"

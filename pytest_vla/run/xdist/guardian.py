@@ -60,8 +60,8 @@ def main(command: list[str]) -> int:
             break
     _end_children()
     code = os.waitstatus_to_exitcode(status)
-    # As a shell says which signal it was.
-    return code if code >= 0 else 128 - code
+    # As a shell says which signal it was; an exit code of its own is never taken for one.
+    return min(code, 127) if code >= 0 else 128 - code
 
 
 def _end_children() -> None:
