@@ -130,6 +130,7 @@ def _properties() -> dict[str, Shape]:
         "task_level": TEXT,
         "group": TEXT,
         "given": FLAG,
+        "retried": TEXT,
         "counts": FLAG,
     }
 

@@ -340,7 +340,7 @@ class RunState:
         return {self.shared.get(node, self.names[node]): case for node, case in collected.cases.items()}
 
     def resume(
-        self, kept: Iterable[tuple[Record, str | None]], episodes: tuple[str, ...], retried: Iterable[str]
+        self, kept: Iterable[tuple[Record, str | None]], episodes: tuple[str, ...], retried: Iterable[str] = ()
     ) -> None:
         """Start from a resumed run.
 

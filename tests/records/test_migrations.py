@@ -172,5 +172,5 @@ def test_a_ledger_with_anything_else_in_it_is_refused(costs: Any) -> None:
 def test_a_record_without_costs_is_read_back() -> None:
     assert RECORD.costs == ()
     assert parse_record(record_line(RECORD)) == RECORD
-    added = {"unknown", "task_level", "group", "given"}
+    added = {"unknown", "task_level", "group", "given", "retried"}
     assert {field.name for field in dataclasses.fields(Record)} - TABLE.keys() == added
