@@ -151,22 +151,23 @@ def weigh(
     skipped: int = 0,
 ) -> tuple[list[str], list[str]]:
     """Compare the rates with the minimum: return their lines, and the reasons for a failure. See `judge`."""
-    gained = [record for record in records if record.node in retried and record.outcome == "success"]
-    records = [replace(record, outcome="failure") if record in gained else record for record in records]
+    # A policy must not gain by raising where it would fail.
+    gained = {record.node for record in records if record.outcome == "success"} & {*retried}
+    records = [replace(record, outcome="failure") if record.node in gained else record for record in records]
     found = tuple(_rates(records))
     rates = [rate for rate, _ in found]
     lines = [rate_line(rate, minimum, by_lower_end) for rate in rates]
     # Once for all that are of as many episodes, which mostly all are.
     lucky = (luck_line(rate.counted, units, minimum, by_lower_end) for rate, units in found)
     lines += dict.fromkeys(filter(None, lucky))
-    if gained:
-        lines.append(
-            f"{counted(len(gained), 'episode')} succeeded by a retry after the policy's own error: judged as failed"
-        )
-    if skipped:
-        lines.append(f"{counted(skipped, 'planned episode')} skipped: judged as failed, over all suites together")
-    if stopped := sum(rate.invalid.get(STOPPED, 0) for rate in rates):
-        lines.append(f"{counted(stopped, 'episode')} stopped by --vla-stop-when: judged as failed")
+    as_failed = {
+        "successes by a retry after the policy's own error": len(gained),
+        "planned episodes that were skipped": skipped,
+        "episodes stopped by --vla-stop-when": sum(rate.invalid.get(STOPPED, 0) for rate in rates),
+    }
+    if any(as_failed.values()):
+        told = ", ".join(f"{what} ({number})" for what, number in as_failed.items() if number)
+        lines.append(f"judged as failed: {told}")
     probes = sum(record.is_probe for record in records)
     if probes:
         lines.append(f"not judged: {counted(probes, 'probe')} (language and vision checks), not part of any rate")
@@ -182,7 +183,7 @@ def weigh(
         against.append(f"no episode of {' and '.join(unmeasured)} counted")
     planned = sum(rate.counted for rate in rates) + skipped
     if skipped and planned and sum(rate.successes for rate in rates) / planned < minimum:
-        against.append(f"{counted(skipped, 'planned episode')} skipped: judged as failed")
+        against.append(f"below {_percent(minimum)} of what was planned")
     versions = {record.policy_digest for record in records if is_counted(record)} - {None}
     if len(versions) > 1:
         against.append(f"{len(versions)} versions of the policy in one run")

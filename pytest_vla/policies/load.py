@@ -6,7 +6,6 @@ import os
 import re
 import shlex
 import sys
-import sysconfig
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib.machinery import PathFinder
@@ -24,7 +23,7 @@ from pytest_vla.policies.arguments import (
     with_arguments,
 )
 from pytest_vla.policies.devices import DEVICE, resolved
-from pytest_vla.policies.own_files import own_files_digest, reads_noted
+from pytest_vla.policies.own_files import is_installed, own_files_digest, reads_noted
 from pytest_vla.policies.spec import ARGUMENTS_MARK as MARK
 from pytest_vla.policies.spec import ModelSpec, PolicyType
 from pytest_vla.util.files import why_foreign
@@ -204,10 +203,7 @@ def why_beside(place: Path, results: Path) -> str:
 def is_of_project(place: Path, project: Path) -> bool:
     """Whether a place lies in a project, and in no library that is installed in it."""
     place = place.resolve()
-    libraries = (Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
-    return place.is_relative_to(project.resolve()) and not (
-        {"site-packages", "dist-packages"} & {*place.parts} or any(map(place.is_relative_to, libraries))
-    )
+    return place.is_relative_to(project.resolve()) and not is_installed(place)
 
 
 def _why_no_module(spec: ModelSpec, project: Path, results: Path) -> str:

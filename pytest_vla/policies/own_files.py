@@ -183,8 +183,8 @@ def _is_data(file: Path, project: Path) -> bool:
     inside = file.is_relative_to(project)
     parts = file.relative_to(project).parts if inside else ()
     if inside and not any(part.startswith(".") or part == "__pycache__" for part in parts):
-        return file.is_file() and not _is_installed(file)
-    return file.suffix.lower() in _WEIGHTS and file.is_file() and not _is_installed(file)
+        return file.is_file() and not is_installed(file)
+    return file.suffix.lower() in _WEIGHTS and file.is_file() and not is_installed(file)
 
 
 def own_modules(module: str, file: Path, folder: Path) -> dict[str, Path]:
@@ -200,7 +200,7 @@ def own_modules(module: str, file: Path, folder: Path) -> dict[str, Path]:
         if name in found:
             continue
         other, _ = _found(name, folder)
-        if other is not None and (name.partition(".")[0] == package or not _is_installed(other)):
+        if other is not None and (name.partition(".")[0] == package or not is_installed(other)):
             found[name] = other
             todo += _imports(other, name)
     return found
@@ -240,9 +240,10 @@ def _found(name: str, folder: Path) -> tuple[Path | None, Sequence[str]]:
     return Path(file) if file else None, list(spec.submodule_search_locations or ())
 
 
-def _is_installed(file: Path) -> bool:
+def is_installed(file: Path) -> bool:
     """Whether a file belongs to Python, to an installed package, or to pytest-vla."""
-    return any(file.is_relative_to(place) for place in _installed_places())
+    in_library = {"site-packages", "dist-packages"} & {*file.parts}
+    return bool(in_library) or any(file.is_relative_to(place) for place in _installed_places())
 
 
 @cache

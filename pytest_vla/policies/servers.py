@@ -5,6 +5,7 @@ The choice of the server does not change records: one server serves an episode f
 
 import hashlib
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -52,7 +53,7 @@ Make = Callable[[Address], PolicyServer]
 
 
 @dataclass(frozen=True)
-class OneServer:
+class OneServer(ABC):
     """What policies of one server have in common, whatever its protocol; `ask` is the protocol's.
 
     Attributes:
@@ -64,9 +65,9 @@ class OneServer:
     address: Address
     timeout: float = REQUEST_TIMEOUT
 
+    @abstractmethod
     def ask(self, timeout: float) -> Said:
         """Connect, and return the server's current description of itself. Raises EpisodeError."""
-        raise NotImplementedError
 
     @cached_property
     def said(self) -> Said:

@@ -92,6 +92,8 @@ class RunTally:
         self._endings: dict[str, tuple[Record | None, str]] = {}
         for record, status in kept:
             self.records[record.node] = record
+            if record.retried:
+                self.retried.add(record.node)
             if status is not None:
                 self._endings[record.node] = record, status
 

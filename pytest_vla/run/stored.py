@@ -205,7 +205,11 @@ class StoredRun:
         )
 
     def _retried(self, store: "Store") -> Iterator[str]:
-        records = tuple(store.attempts(self._run.name))
+        name = self._run.name
+        if len(store.episodes(name)) == sum(item.outcome is not None for item in store.items(name)):
+            # Nothing ran again: thousands of records need not be read.
+            return
+        records = tuple(store.attempts(name))
         yield from (records[index].node for index in retries(records, within_runs(records)))
 
     def _write_statuses(self) -> None:

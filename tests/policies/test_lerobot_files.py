@@ -65,7 +65,7 @@ def test_steps_are_a_list_of_tables(checkpoint: Path, steps: Any) -> None:
     [
         ("config.json", "action_tokenizer_name", "somebody/tokenizer"),
         ("config.json", "vision_encoder_name", "./here"),
-        (FILES[1], "action_tokenizer_name", "/tmp/tokenizer"),
+        (FILES[1], "action_tokenizer_name", "/elsewhere/tokenizer"),
         (FILES[1], "tokenizer_assets_repo", "../../elsewhere"),
     ],
 )

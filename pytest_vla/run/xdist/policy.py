@@ -1,4 +1,4 @@
-"""The policy's processes in a run with workers, started before the first and ended after the last; `-n auto`.
+"""The policy's processes in a run with workers: begun before the first and ended after the last of these.
 
 The plugin is registered only if pytest-xdist is loaded.
 """
