@@ -104,6 +104,24 @@ def check_is_called_with_an_episode(target: Any, found: str, model: str) -> None
     raise VlaError(f"{found} takes no episode. If it returns the policy, have it called: --vla-model='{model}{MARK}'")
 
 
+def is_called_without_arguments(target: object) -> bool:
+    """Whether ``module:callable`` names a class whose arguments all have defaults, and none is named for the episode.
+
+    Such a class is called once and its instance is the policy. A class that takes the episode makes the sessions.
+    """
+    if not isinstance(target, type):
+        return False
+    try:
+        parameters = inspect.signature(target).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return all(
+        each.kind in optional or (each.default is not inspect.Parameter.empty and each.name != "episode")
+        for each in parameters
+    )
+
+
 def policy_with_arguments(target: Any, arguments: Arguments, found: str, model: str) -> Any:
     """Return a user's own policy with its arguments bound.
 

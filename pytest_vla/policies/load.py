@@ -18,6 +18,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.policies.arguments import (
     check_is_called_with_an_episode,
     digest_with,
+    is_called_without_arguments,
     policy_with_arguments,
     split_arguments,
     with_arguments,
@@ -374,15 +375,15 @@ def _load_callable(spec: ModelSpec, attribute: str) -> "Policy | BatchPolicy":
             raise VlaError(f"--vla-model={model}: {place} has no {part!r}.{did_you_mean(part, names)}")
         loaded = getattr(loaded, part)
     target = f"--vla-model={model}: {place}: {attribute}"
-    if MARK in model:
+    if MARK in model or is_called_without_arguments(loaded):
         inner = loaded.func if isinstance(loaded, functools.partial) else loaded
         _check_within(sys.modules.get(str(getattr(inner, "__module__", ""))), spec)
         loaded = policy_with_arguments(loaded, spec.arguments, target, model)
         return checked_policy(loaded, f"{target} with its arguments is {type(loaded).__name__}")
     if isinstance(loaded, type) and hasattr(loaded, "begin") and hasattr(loaded, "act"):
         raise VlaError(
-            f"{target} is a class. Expose an instance (policy = {loaded.__name__}()), or have the class called with "
-            f"its arguments: --vla-model='{model}{MARK}NAME=VALUE'"
+            f"{target} is a class that needs arguments. Expose an instance (policy = {loaded.__name__}(...)), or have "
+            f"the class called with its arguments: --vla-model='{model}{MARK}NAME=VALUE'"
         )
     policy = checked_policy(loaded, f"{target} is {type(loaded).__name__}")
     if not is_batch_policy(policy):

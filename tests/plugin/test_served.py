@@ -169,7 +169,10 @@ def test_an_episode_that_raises_changes_no_other_whatever_the_batches(vla: Run, 
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        (("policy = Batched()", "policy = Batched"), "policy is a class. Expose an instance (policy = Batched())"),
+        (
+            ("policy = Batched()", "class policy(Batched):\n    def __init__(self, ckpt): pass"),
+            "policy is a class that needs arguments. Expose an instance (policy = policy(...))",
+        ),
         (
             ('max_batch, reads, replan = 16, ("agentview_image", "state"), 3', "max_batch = 16"),
             "which lacks reads, required of a",

@@ -224,6 +224,19 @@ def strict(episode, *, gain):
 def late():
     return lambda episode: plain(episode)
 
+class Tuned:
+    def __init__(self, gain=0.25, *, name="a"):
+        self.gain = gain
+    def __call__(self, episode):
+        return lambda observation: [self.gain] * 7
+
+class Begun:
+    # A session, made with its episode.
+    def __init__(self, episode=None):
+        assert episode == "the episode"
+    def __call__(self, observation):
+        return [0.75] * 7
+
 made = Policy("x")
 """
 
@@ -246,12 +259,15 @@ def tunable(folder: Path) -> Iterator[Path]:
         ("anything?a=1&b=2", 2.0),
         ("anything?", 0.0),
         ("late?", 1.0),
+        ("Tuned", 0.25),
+        ("Tuned?gain=0.5", 0.5),
+        ("Begun", 0.75),
     ],
 )
 def test_a_policy_takes_arguments(tunable: Path, text: str, action: float) -> None:
     spec = ModelSpec(f"tunable_of_test:{text}", tunable)
     policy = resolve_policy(spec)
-    assert list(policy(None)({})) == [action] * 7  # type: ignore[arg-type]
+    assert list(policy("the episode")({})) == [action] * 7  # type: ignore[arg-type]
     assert getattr(policy, "replan", None) == (3 if text.startswith("plain") else None)
 
 
