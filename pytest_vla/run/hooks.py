@@ -203,7 +203,7 @@ def pytest_report_collectionfinish(config: pytest.Config, items: Sequence[pytest
     quiet = config.option.collectonly and config.get_verbosity() < 0
     if quiet or any(map(marker.runs_episodes, items)):
         return []
-    return list(filter(None, [unheeded(context_of(config))]))
+    return list(filter(None, [marker.unmatched(config) or unheeded(context_of(config))]))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -467,6 +467,7 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect tests without episodes, and the episodes that need not run."""
     resumption = context_of(config).resumption
+    marker.remember_marks(config, items)
     marker.deselect(config, items, excused=resumption is not None or session.testsfailed > 0)
     if resumption is not None:
         keep_left(config, items, resumption)

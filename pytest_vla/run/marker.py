@@ -19,10 +19,11 @@ from pytest_vla.run.constants import EPISODE_FIXTURES, MARKER
 from pytest_vla.run.context import context_of
 from pytest_vla.run.nodes import Scope
 from pytest_vla.run.selection import Selection, prepared
-from pytest_vla.util.text import LAST_SEED, MAX_SEEDS, did_you_mean, parse_seeds
+from pytest_vla.util.text import LAST_SEED, MAX_SEEDS, did_you_mean, parse_seeds, printable
 from pytest_vla.vary.registry import labels_of, parse_vary
 
 NAME = MARKER
+_VALUES = pytest.StashKey[dict[str, set[str]]]()
 KEYWORDS = ("suite", "tasks", "task_levels", "seeds", "vary", "scope", "group")
 SCOPES: tuple[Scope, ...] = ("function", "class", "module")
 # Of the suite that needs no data.
@@ -123,6 +124,37 @@ def deselect(config: pytest.Config, items: list[pytest.Item], excused: bool) -> 
     if out := {*others, *empty}:
         config.hook.pytest_deselected(items=[item for item in items if item in out])
         items[:] = [item for item in items if item not in out]
+
+
+def remember_marks(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
+    """Keep the marks' values of the episodes from which ``-m "vla(...)"`` is about to select, for `unmatched`."""
+    if f"{NAME}(" not in config.option.markexpr:
+        return
+    values: dict[str, set[str]] = {}
+    for mark in (mark for item in items if runs_episodes(item) for mark in item.iter_markers(NAME)):
+        for name, value in mark.kwargs.items():
+            values.setdefault(name, set()).add(repr(value))
+    config.stash[_VALUES] = values
+
+
+def unmatched(config: pytest.Config) -> str:
+    """Return the line for ``-m "vla(...)"`` that has left no episode: the values that there are; empty without any."""
+    values = config.stash.get(_VALUES, {})
+    if not values:
+        return ""
+    expression = config.option.markexpr
+    lines = []
+    for name in dict.fromkeys(re.findall(r"(\w+)\s*=", expression)):
+        if name in values:
+            lines.append(f"{name} is {_some(values[name])}")
+        else:
+            lines.append(f"no episode has {name!r}, they have {_some(values)}")
+    return f'vla: -m "{printable(expression)}" selects no episode: ' + "; ".join(lines)
+
+
+def _some(names: Iterable[str], most: int = 12) -> str:
+    every = sorted(names)
+    return ", ".join(every[:most]) + f", ... ({len(every)} in all)" * (len(every) > most)
 
 
 def runs_episodes(item: pytest.Item) -> bool:

@@ -361,3 +361,15 @@ def test_what_it_says_of_itself_has_every_name_that_selects() -> None:
         assert {*KEYWORDS, *names, *values} <= set(re.findall(r"\w+", ABOUT))
     assert len(re.findall(r"\w+", ABOUT.partition("have object_type")[2])) == len((*OBJECT_TYPES, *ACTION_TYPES)) + 2
     assert "without arguments" not in ABOUT
+
+
+@pytest.mark.parametrize(
+    ("expression", "told"),
+    [("dimension='gaussian'", "dimension is 'camera'"), ("kinds='gaussian'", "no episode has 'kinds', they have ")],
+)
+def test_values_that_no_episode_has_are_told(vla: Run, expression: str, told: str) -> None:
+    marks = (f"--vla-tasks={STOVE}", "--vla-suite=libero_goal", "--vla-vary=camera", "--collect-only")
+    result = vla(*marks, STRAIGHT, "-m", f"vla({expression})")
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    result.stdout.fnmatch_lines(f'vla: -m "vla({expression})" selects no episode: {told}*')
+    assert told not in vla(*marks, STRAIGHT, "-m", "vla(dimension='camera')").stdout.str()
