@@ -36,10 +36,10 @@ from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
 from pytest_vla.plan.manifests import load_suite, named_suites
 from pytest_vla.policies.base import is_batch_policy, own_number
 from pytest_vla.policies.devices import DEFAULT_BATCH, REQUEST_TIMEOUT
-from pytest_vla.policies.digest import is_torch_module, live_digest
 from pytest_vla.policies.fit import suite_traits, traits_of
 from pytest_vla.policies.generators import all_globals_put_back
 from pytest_vla.policies.in_memory import LIVE, Caller, LivePolicy, told_run, write_caller
+from pytest_vla.policies.in_memory_digest import is_torch_module, live_digest
 from pytest_vla.policies.load import checked_policy
 from pytest_vla.policies.session import each_alone
 from pytest_vla.records.record import Record
@@ -375,7 +375,7 @@ def evaluate(
         name: the name of a policy in this process; its records have ``live:NAME``.
         digest: for a policy in this process, a text that names its weights, or the weights themselves (a torch module,
             or arrays by name), which are hashed. The default is that of
-            `pytest_vla.policies.digest.live_digest`.
+            `pytest_vla.policies.in_memory_digest.live_digest`.
         options: more options of pytest's command line, such as ``--vla-video=failed``.
         progress: whether pytest's output is shown, without tracebacks; without it, its warnings are lost.
 

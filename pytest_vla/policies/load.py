@@ -24,7 +24,7 @@ from pytest_vla.policies.arguments import (
     with_arguments,
 )
 from pytest_vla.policies.devices import DEVICE, resolved
-from pytest_vla.policies.digest import is_installed, own_files_digest, reads_noted
+from pytest_vla.policies.own_files import is_installed, own_files_digest, reads_noted
 from pytest_vla.policies.spec import ARGUMENTS_MARK as MARK
 from pytest_vla.policies.spec import ModelSpec, PolicyType
 from pytest_vla.util.files import why_foreign

@@ -196,7 +196,7 @@ def _distractors(data: Path | None) -> tuple[str, ...]:
     """Return the categories that can be added: LIBERO's groceries with available models."""
     from pytest_vla.plan.data_roots import data_roots
     from pytest_vla.scene.catalog import CATEGORIES
-    from pytest_vla.suites.libero_plus.kinds import DISTRACTORS
+    from pytest_vla.suites.libero_plus.layout import DISTRACTORS
 
     try:
         folders = [root.assets for root in data_roots(data) if root.assets is not None]
@@ -243,7 +243,7 @@ def _with_scene(made: Variation, task: Task, entry: PlusTask, given: Given) -> V
 def _with_layout(
     made: Variation, task: Task, entry: PlusTask, given: Given, time: int, drawn: Params | None
 ) -> Variation:
-    from pytest_vla.suites.libero_plus.kinds import (
+    from pytest_vla.suites.libero_plus.layout import (
         draw_added,
         draw_level,
         given_layout,
@@ -284,7 +284,7 @@ def _recorded(entry: PlusTask, names: tuple[str, str], drawn: Params) -> dict[st
 
 def _is_whole(bddl: Path, task: Task) -> bool:
     """Whether all that stands in a layout's file can be built here."""
-    from pytest_vla.suites.libero_plus.kinds import unknown_categories
+    from pytest_vla.suites.libero_plus.layout import unknown_categories
 
     return not unknown_categories(bddl, _categories(task.data))
 

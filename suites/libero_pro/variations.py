@@ -4,385 +4,22 @@ Where the user's LIBERO-PRO says something of a task's suite, its files are foll
 parameter ``source`` says which.
 """
 
-import random
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from itertools import combinations, product
 from typing import Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.data_roots import DataRoot
-from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import Task
-from pytest_vla.scene.literals import Literal
-from pytest_vla.scene.problem import Problem, problem_of
-from pytest_vla.scene.variation import INSTRUCTION, Edits, Params, ProblemEdit
-from pytest_vla.scene.workspaces import WORKSPACES, workspace
-from pytest_vla.suites.libero_pro.bodies import (
-    STATES,
-    Body,
-    asked_of,
-    bearing_of,
-    bodies,
-    bodies_of,
-    crowded,
-    declared,
-    has_room,
-    lacking,
-    of_interest,
-    reached,
-    roots_of,
-    within,
-)
-from pytest_vla.suites.libero_pro.edits import Pair, displaced, place_of, workspace_regions
-from pytest_vla.suites.libero_pro.tables import OURS, NewTask, OodTable, entries_of, source_of, table_of
+from pytest_vla.scene.problem import problem_of
+from pytest_vla.scene.variation import INSTRUCTION, Edits, Params
+from pytest_vla.suites.libero_pro.choices import draw_task, edited, other_task, space_of_tasks
+from pytest_vla.suites.libero_pro.tables import OURS, OodTable, entries_of, source_of, table_of
 from pytest_vla.vary.axes.language import space_of_text, told
 from pytest_vla.vary.kind import Draw, VariationKind, always
 from pytest_vla.vary.space import CHOICE, LISTED, NUMBER, TEXT, Parameter, Space
-
-# Choices for LIBERO-PRO's kinds of variation that its files leave open: rules of ours, and checks of fit.
-
-# LIBERO's classes that things can stand on: fixtures sink into floor and study table, whose surfaces are higher than
-# where they are put; what has none is thrown about on the living room's table, for the same reason.
-_WITH_FIXTURES = (
-    "libero_tabletop_manipulation",
-    "libero_kitchen_tabletop_manipulation",
-    "libero_living_room_tabletop_manipulation",
-)
-_WITHOUT = (
-    "libero_tabletop_manipulation",
-    "libero_kitchen_tabletop_manipulation",
-    "libero_study_tabletop_manipulation",
-    "libero_floor_manipulation",
-)
-_RESTARTS = 20
-
-
-def unfit(problem: Problem, old: str, new: str, roots: tuple[DataRoot, ...]) -> str:
-    """Return the reason that a category cannot replace another, in a few words, or empty if it can.
-
-    Everything that facts and goal require of the old one must hold for the new one, and its files must be available.
-    """
-    if new not in bodies(roots):
-        return lacking(new, roots)
-    sites, states = asked_of(problem, old)
-    body = bodies(roots)[new]
-    if missing := sorted(sites - body.sites):
-        return f"{new} has no {', '.join(missing)}"
-    articulation = body.kind.articulation
-    if missing := sorted(state for state in states if getattr(articulation, STATES[state], None) is None):
-        return f"{new} cannot be asked to be {', '.join(missing)}"
-    return ""
-
-
-def swaps(problem: Problem, allowed: Mapping[str, Sequence[str]], generator: random.Random) -> tuple[Pair, ...]:
-    """Draw pairs as upstream does: each object of interest, in a drawn order, with a partner that is still free."""
-    standing = {name for name in declared(problem) if place_of(problem, name) is not None}
-    names = [name for name in allowed if name in standing]
-    generator.shuffle(names)
-    used: set[str] = set()
-    pairs = []
-    for name in names:
-        free = [other for other in allowed[name] if other in standing - used - {name}]
-        if name in used or not free:
-            continue
-        other = generator.choice(free)
-        used |= {name, other}
-        pairs.append((name, other))
-    return tuple(pairs)
-
-
-def own_swaps(task: Task, generator: random.Random) -> tuple[Pair, ...]:
-    """Draw pairs by a rule of ours: objects with objects and fixtures with fixtures, on workspace regions with room.
-
-    Raises:
-        VlaError: there are none.
-    """
-    problem, roots, allowed = problem_of(task), roots_of(task), partners_of(task)
-    for _ in range(_RESTARTS):
-        pairs = swaps(problem, allowed, generator)
-        if pairs and (len(pairs) == 1 or has_room(problem, pairs, roots)):
-            return pairs
-    raise VlaError("no object of interest can be swapped: there is no partner with room at both places")
-
-
-@cache
-def partners_of(task: Task) -> Mapping[str, Sequence[str]]:
-    """Return, by a rule of ours, the things with which each object of interest has room to change places."""
-    problem, roots = problem_of(task), roots_of(task)
-    regions = workspace_regions(problem)
-    fixtures = {item.name for item in problem.fixtures}
-    standing = [name for name in declared(problem) if place_of(problem, name) in regions]
-
-    def partners(name: str) -> list[str]:
-        others = [other for other in standing if other != name and (other in fixtures) == (name in fixtures)]
-        return [other for other in others if has_room(problem, ((name, other),), roots)]
-
-    return {name: found for name in of_interest(problem) if name in standing and (found := partners(name))}
-
-
-@cache
-def own_replacements(task: Task) -> tuple[tuple[str, str, str], ...]:
-    """Return replacements: an object's category, one of similar size that is not in the scene, and the new instruction.
-
-    Fixtures, and things that something is to stand on or in, are replaced only by things named by the same noun.
-
-    Raises:
-        VlaError: there is none.
-    """
-    problem, roots = problem_of(task), roots_of(task)
-    here = declared(problem)
-    kinds = dict.fromkeys(here[name].category for name in of_interest(problem))
-    bearing = {item.category for item in problem.fixtures} | {here[name].category for name in bearing_of(problem)}
-    found = []
-    for old in (kind for kind in kinds if kind in bodies(roots)):
-        for new, body in bodies(roots).items():
-            if new in {item.category for item in here.values()} or not _alike(bodies(roots)[old], body):
-                continue
-            noun = old.rpartition("_")[2] == new.rpartition("_")[2]
-            if not noun and (old in bearing or body.kind.articulation is not None or body.sites):
-                continue
-            told = _told(task.language, old, new)
-            if told and not unfit(problem, old, new, roots):
-                found.append((old, new, told))
-    if not found:
-        raise VlaError("the assets have no replacement of similar size that allows what the task asks")
-    return tuple(found)
-
-
-@cache
-def own_environments(task: Task) -> tuple[str, ...]:
-    """Other problem classes on whose workspace everything would stand within the robot's reach.
-
-    Raises:
-        VlaError: there is none.
-    """
-    problem, roots = problem_of(task), roots_of(task)
-    here = workspace(problem.name, problem.source)
-    if here.fixture_height >= 0 and _has_fixtures(problem):
-        # LIBERO's workspaces put fixtures some centimetres lower, as its own models have it.
-        raise VlaError("its fixtures stand on its table, and would sink into the tables of LIBERO's environments")
-    placed = [region for region in workspace_regions(problem).values() if region.key in _places(problem)]
-    found = [
-        name
-        for name in (_WITH_FIXTURES if _has_fixtures(problem) else _WITHOUT)
-        if (there := WORKSPACES[name]) != here
-        and any(root.assets is not None and (root.assets / there.scene).is_file() for root in roots)
-        and all(within(rectangle, there, 0.0) for region in placed for rectangle in region.ranges)
-        and all(reached(rectangle, there) for region in placed for rectangle in region.ranges)
-    ]
-    if not found:
-        raise VlaError("no other workspace holds its regions within the robot's reach, or their files are missing")
-    return tuple(found)
-
-
-@cache
-def other_tasks(task: Task) -> tuple[tuple[Task, Problem], ...]:
-    """Return the suite's tasks with another goal in the same scene, if that goal does not hold at the start.
-
-    Raises:
-        VlaError: there is none.
-    """
-    problem = problem_of(task)
-    found = []
-    for other in load_suite(task.suite, data=task.data).tasks:
-        theirs = problem_of(other)
-        asks_more = not set(theirs.goal) <= {*problem.goal, *map(_without_place, problem.init)}
-        if asks_more and other.language != task.language and _same_scene(problem, theirs):
-            found.append((other, theirs))
-    if not found:
-        raise VlaError(f"{task.suite} has no task with another goal in this scene")
-    return tuple(found)
-
-
-def own_paraphrase(task: Task, drawn: random.Random) -> tuple[str, str, str]:
-    """Draw a paraphrase from our grammar with the task's meaning, and return it with its object and action type.
-
-    Raises:
-        VlaError: the grammar cannot read the instruction, or has no paraphrase of it.
-    """
-    from pytest_vla.language.generator import paraphrases
-    from pytest_vla.vary.axes.language import names_in, paraphrase_cells
-
-    scene = names_in(task)
-    others = [o.language for o in load_suite(task.suite, data=task.data).tasks if not o.is_asked_as(task)]
-    cells = paraphrase_cells()
-    for object_type, action_type in drawn.sample(cells, len(cells)):
-        if found := paraphrases(task.language, others, drawn, 1, object_type, action_type, scene):
-            return found[0], object_type, action_type
-    raise VlaError(f"our grammar has no paraphrase of {task.language!r}")
-
-
-def movable(problem: Problem) -> str:
-    """Return the thing that a displacement moves: the goal's first object on a workspace region, else a fixture.
-
-    Raises:
-        VlaError: nothing in the goal stands on one.
-    """
-    regions, here = workspace_regions(problem), declared(problem)
-    named = [name for literal in problem.goal for name in bodies_of(literal, problem)]
-    standing = [name for name in dict.fromkeys((*named, *of_interest(problem))) if place_of(problem, name) in regions]
-    objects = {item.name for item in problem.objects}
-    for name in sorted(standing, key=lambda name: name not in objects):
-        if here[name].category != workspace(problem.name, problem.source).category:
-            return name
-    raise VlaError("nothing in the goal stands on a workspace region, so nothing can be displaced")
-
-
-@cache
-def side_of(task: Task, axis: str, sweep: tuple[float, ...]) -> tuple[int, tuple[str, ...]]:
-    """Return the side of an axis, 1 or -1, on which the displaced thing has room at most of a sweep's steps.
-
-    Returns:
-        The side, drawn for the task if both have as many; and for each step the reason for missing room, or empty.
-
-    Raises:
-        VlaError: nothing can be displaced.
-    """
-    problem, roots = problem_of(task), roots_of(task)
-    name = movable(problem)
-    first = random.Random(f"{task.files}/{task.key}/displace_{axis}").choice((1, -1))
-
-    def reasons(side: int) -> tuple[str, ...]:
-        shifts = ((side * step, 0.0) if axis == "x" else (0.0, side * step) for step in sweep)
-        return tuple(crowded(displaced(problem, name, x, y), name, roots) for x, y in shifts)
-
-    found = [(side, reasons(side)) for side in (first, -first)]
-    return max(found, key=lambda each: each[1].count(""))
-
-
-def _alike(one: Body, other: Body) -> bool:
-    """Whether two are of one size, within a third of it."""
-    pairs = ((one.radius, other.radius), (one.height, other.height))
-    return one != other and all(min(pair) >= max(pair) / 1.5 for pair in pairs)
-
-
-def _told(instruction: str, old: str, new: str) -> str:
-    """Return the instruction with the new name for the old one, or empty unless it names the old one exactly once."""
-    words = old.split("_")
-    for start in range(len(words)):
-        name = " ".join(words[start:])
-        found = list(re.finditer(rf"\b(the|a|an|and) {re.escape(name)}\b", instruction))
-        if found and len(found) == len(re.findall(rf"\b{re.escape(words[-1])}s?\b", instruction)) == 1:
-            return instruction.replace(found[0].group(), f"{found[0].group(1)} {new.replace('_', ' ')}")
-    return ""
-
-
-def _places(problem: Problem) -> set[str]:
-    return {str(fact.arguments[1]) for fact in problem.init if fact.predicate == "on"}
-
-
-def _has_fixtures(problem: Problem) -> bool:
-    return any(item.category != workspace(problem.name, problem.source).category for item in problem.fixtures)
-
-
-def _same_scene(one: Problem, other: Problem) -> bool:
-    """Whether the same things stand there, and what can be opened or turned on is so in both."""
-    states = [{fact for fact in map(_without_place, each.init) if fact.predicate in STATES} for each in (one, other)]
-    keys = [{region.key for region in each.regions} for each in (one, other)]
-    parts = [(each.name, set(each.fixtures), set(each.objects)) for each in (one, other)]
-    return parts[0] == parts[1] and keys[0] == keys[1] and states[0] == states[1]
-
-
-def _without_place(fact: Literal) -> Literal:
-    return Literal(fact.predicate, fact.arguments)
-
-
-# LIBERO-PRO's other tasks: another goal in the same scene, from the user's file or from the suite's own tasks.
-
-
-def draw_task(draw: Draw) -> Params:
-    """Another task in the same scene.
-
-    Raises:
-        VlaError: the scene has none, or none of those in the user's file can be read.
-    """
-    table = table_of(draw.task, "task")
-    found, left_out = _other_tasks(table, draw.task)
-    edit = draw.generator().choice(found)
-    return {
-        **source_of(table),
-        "goal": [str(literal) for literal in edit.keywords["goal"]],
-        "original": draw.task.language,
-        **({"left_out": left_out} if left_out else {}),
-        INSTRUCTION: _other_tasks_told(edit),
-    }
-
-
-def other_task(task: Task, params: Params) -> Edits:
-    """Another task in the same scene: another instruction, goal and objects of interest.
-
-    Raises:
-        VlaError: the scene has none with this instruction.
-    """
-    found, _ = _other_tasks(table_of(task, "task"), task)
-    edit = next((each for each in found if _other_tasks_told(each) == params[INSTRUCTION]), None)
-    if edit is None:
-        known = ", ".join(map(_other_tasks_told, found))
-        raise VlaError(f"no other task of this scene is {params[INSTRUCTION]!r}; the other tasks are {known}")
-    return replace(edited(task, edit), instruction=params[INSTRUCTION])
-
-
-def space_of_tasks(task: Task) -> tuple[Parameter, ...]:
-    """Return the parameter space: the other tasks' instructions. Raises VlaError as `draw_task`."""
-    found, _ = _other_tasks(table_of(task, "task"), task)
-    return (Parameter(INSTRUCTION, LISTED, choices=tuple(map(_other_tasks_told, found))),)
-
-
-def edited(task: Task, edit: ProblemEdit) -> Edits:
-    """Return an edit, checked on the task's problem. Raises VlaError if the problem cannot have it."""
-    edit(problem_of(task))
-    return Edits(problem=(edit,))
-
-
-def _other_tasks_told(edit: Any) -> str:
-    return str(edit.keywords["instruction"])
-
-
-def _other_tasks(table: OodTable | None, task: Task) -> tuple[list[Any], list[str]]:
-    """Return the edits to other tasks, and the entries left out of the user's file with reasons. Raises VlaError."""
-    from pytest_vla.suites.libero_pro.edits import tasked
-
-    if table is not None:
-        return _readable(table, task, problem_of(task))
-    return [
-        partial(
-            tasked,
-            instruction=other.language,
-            goal=theirs.goal,
-            objects_of_interest=theirs.objects_of_interest,
-        )
-        for other, theirs in other_tasks(task)
-    ], []
-
-
-def _readable(table: OodTable, task: Task, problem: "Problem") -> tuple[list[Any], list[str]]:
-    """Return the edits of a task's entries with readable goals, and the entries left out with reasons."""
-    from pytest_vla.suites.libero_pro.edits import goal_of, tasked
-
-    known = {item.name for item in (*problem.fixtures, *problem.objects)} | {region.key for region in problem.regions}
-    entries: tuple[NewTask, ...] = entries_of(table, task)
-    found, wrong, left_out = [], [], []
-    for entry in entries:
-        where = f"{table.file}: {task.files}/{task.name}: {entry.instruction!r}: goal"
-        interest = tuple(dict.fromkeys(name for name in entry.objects_of_interest if name in known))
-        try:
-            goal = goal_of(entry.goal, problem, where)
-            edit = partial(tasked, instruction=entry.instruction, goal=goal, objects_of_interest=interest)
-            edit(problem)
-        except VlaError as error:
-            wrong.append(str(error))
-            continue
-        found.append(edit)
-        strangers = [name for name in entry.objects_of_interest if name not in known]
-        left_out += [f"{name}, of interest to {entry.instruction!r}, is not in the scene" for name in strangers]
-    if not found:
-        raise VlaError(f"{'; '.join(wrong)}. Correct a copy of the file, or select other tasks with --vla-tasks")
-    return found, [*left_out, *wrong]
-
 
 DIMENSION = "pro"
 
@@ -406,6 +43,7 @@ def draw_swap(draw: Draw) -> Params:
     Raises:
         VlaError: nothing can be swapped, or the user's file is malformed here.
     """
+    from pytest_vla.suites.libero_pro.choices import own_swaps, swaps
 
     table = table_of(draw.task, "swap")
     if table is None:
@@ -428,6 +66,7 @@ def swap(task: Task, params: Params) -> Edits:
 
 def space_of_swaps(task: Task) -> tuple[Parameter, ...]:
     """Return the parameter space: each object of interest with its possible partners. Raises VlaError."""
+    from pytest_vla.suites.libero_pro.choices import partners_of
 
     table = table_of(task, "swap")
     allowed = partners_of(task) if table is None else dict(entries_of(table, task))
@@ -441,6 +80,7 @@ def draw_environment(draw: Draw) -> Params:
     Raises:
         VlaError: none fits, or the user's file names another environment than the task's.
     """
+    from pytest_vla.suites.libero_pro.choices import own_environments
 
     table = _environment_table(draw.task)
     return {**source_of(table), "environment": draw.generator().choice(own_environments(draw.task))}
@@ -481,11 +121,13 @@ def environment(task: Task, params: Params) -> Edits:
 
 def space_of_environments(task: Task) -> tuple[Parameter, ...]:
     """Return the parameter space: the other environments that fit the scene. Raises VlaError."""
+    from pytest_vla.suites.libero_pro.choices import own_environments
 
     return (Parameter("environment", LISTED, choices=tuple(own_environments(task))),)
 
 
 def _has_other_environments(task: Task, params: Params) -> bool:
+    from pytest_vla.suites.libero_pro.choices import own_environments
 
     return len(own_environments(task)) > 1
 
@@ -499,6 +141,7 @@ def draw_objects(draw: Draw) -> Params:
         VlaError: nothing can be had, or the scene has not what is to be replaced.
     """
     from pytest_vla.suites.libero_pro.bodies import roots_of
+    from pytest_vla.suites.libero_pro.choices import own_replacements, unfit
 
     problem, table, roots = problem_of(draw.task), table_of(draw.task, "object"), roots_of(draw.task)
     generator, why = draw.generator(), []
@@ -537,6 +180,7 @@ def replace_objects(task: Task, params: Params) -> Edits:
 
 def space_of_objects(task: Task) -> tuple[Parameter, ...]:
     """Return the parameter space: one replacement by our rule, or any that the user's file lists. Raises VlaError."""
+    from pytest_vla.suites.libero_pro.choices import own_replacements
 
     table = table_of(task, "object")
     if table is None:
@@ -555,6 +199,7 @@ def draw_semantic(draw: Draw) -> Params:
         VlaError: the file has no task of this name, an entry of the task is malformed, the text is the task's own, or
             our grammar has none.
     """
+    from pytest_vla.suites.libero_pro.choices import own_paraphrase
 
     table = table_of(draw.task, "semantic")
     if table is None:
@@ -578,6 +223,7 @@ def draw_displacement(axis: str, draw: Draw) -> Params:
     Raises:
         VlaError: there is no room at this distance on this side, or nothing in the goal stands on the workspace.
     """
+    from pytest_vla.suites.libero_pro.choices import movable, side_of
 
     name = movable(problem_of(draw.task))
     side, crowded_by = side_of(draw.task, axis, _SWEEP)
@@ -600,6 +246,7 @@ def displace(task: Task, params: Params) -> Edits:
 
 def space_of_displacement(axis: str, task: Task) -> tuple[Parameter, ...]:
     """Return the parameter space: the goal's first object, and its displacement. Raises VlaError."""
+    from pytest_vla.suites.libero_pro.choices import movable
 
     return (
         Parameter("object", CHOICE, choices=(movable(problem_of(task)),)),

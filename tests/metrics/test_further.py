@@ -14,9 +14,9 @@ from pytest_vla.metrics.clustered import mean_intervals
 from pytest_vla.metrics.extra_metrics import further, further_means
 from pytest_vla.metrics.statistics import wilson_interval
 from pytest_vla.records.record import Record
+from pytest_vla.reports.further import _MODELS, further_blocks
 from pytest_vla.reports.json_schema import written
 from pytest_vla.reports.loaded import Loaded
-from pytest_vla.reports.terminal import _MODELS, further_blocks
 from pytest_vla.reports.text import block_lines
 from tests.support.examples import scaled
 from tests.support.varied import varied

@@ -109,7 +109,7 @@ def test_lerobots_training_loop_evaluates_what_it_has_in_memory(
 
 
 def test_a_policy_in_memory(tmp_path: Path) -> None:
-    from pytest_vla.policies.digest import live_digest
+    from pytest_vla.policies.in_memory_digest import live_digest
     from pytest_vla.policies.lerobot import load, of_policy
     from tests.support.lerobot_answers import alone
 
@@ -139,7 +139,7 @@ def test_a_policy_in_memory(tmp_path: Path) -> None:
 def test_weights_of_torch_are_hashed_by_their_content() -> None:
     import torch
 
-    from pytest_vla.policies.digest import live_digest, weights_digest
+    from pytest_vla.policies.in_memory_digest import live_digest, weights_digest
 
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))

@@ -24,8 +24,8 @@ import numpy as np
 import pytest
 
 from pytest_vla.errors import VlaError
-from pytest_vla.policies import digest as in_memory_digest
-from pytest_vla.policies.digest import content_digest, live_digest, weights_digest
+from pytest_vla.policies import in_memory_digest
+from pytest_vla.policies.in_memory_digest import content_digest, live_digest, weights_digest
 
 REPOSITORY = Path(__file__).parents[2]
 HEX = re.compile("[0-9a-f]{64}")
@@ -252,7 +252,7 @@ from collections import OrderedDict
 from pathlib import Path
 from types import SimpleNamespace
 import numpy as np
-from pytest_vla.policies.digest import content_digest
+from pytest_vla.policies.in_memory_digest import content_digest
 from pytest_vla.policies.fit import Traits
 some = [Traits(7), re.compile("a"), random.Random(3), np.arange(3.0), OrderedDict(a=Path), {"b", "a", ("c", 1)}]
 found = content_digest(SimpleNamespace(some=some, again=some[0]))

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_vla.policies.digest import own_modules
 from pytest_vla.policies.load import digest_of, load_policy
+from pytest_vla.policies.own_files import own_modules
 from pytest_vla.policies.spec import ModelSpec
 
 NAMES = ["brain", "brain_net", "brain_parts", "brain_parts.inner", "brain_deep", "brain_deep.low", "brain_late"]

@@ -12,7 +12,7 @@ from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.problem import Problem, format_problem, problem_of
 from pytest_vla.scene.workspaces import workspace
-from pytest_vla.suites.libero_plus.kinds import (
+from pytest_vla.suites.libero_plus.layout import (
     DISTRACTORS,
     draw_added,
     draw_level,

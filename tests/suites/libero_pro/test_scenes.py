@@ -18,9 +18,10 @@ from pytest_vla.plan.manifests import Suite, load_suite
 from pytest_vla.scene.problem import problem_of
 from pytest_vla.sim.world import World
 from pytest_vla.suites.libero_pro.bodies import body_of, crowded, known_categories, lacking
+from pytest_vla.suites.libero_pro.choices import movable, own_environments, own_swaps, unfit
 from pytest_vla.suites.libero_pro.coverage import LOW_TABLE, SUITES, VARIED, Covered, coverage, summary
 from pytest_vla.suites.libero_pro.edits import displaced, place_of, swapped
-from pytest_vla.suites.libero_pro.variations import KINDS, movable, own_environments, own_swaps, unfit
+from pytest_vla.suites.libero_pro.variations import KINDS
 from pytest_vla.vary.kind import Draw
 from tests.support.data import data_root, needs_data
 
