@@ -120,8 +120,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
         dest="rule",
         choices=RULES,
         default=FIXED,
-        help="when to judge each checkpoint: fixed, after all its episodes, or sequential, which stops a run as soon as "
-        "its gate is decided (default: %(default)s)",
+        help="when to judge each checkpoint: fixed, after all its episodes, or sequential, which stops a run as soon "
+        "as its gate is decided (default: %(default)s)",
     )
     parser.add_argument("--json", action="store_true", help="print the result as JSON on the last line")
     declare_results(parser)
