@@ -29,20 +29,24 @@ FEW_BY_TIME = "stopped by time: few episodes for its workers"
 
 _INTERVAL, _APART, _REPEATS = "95% interval", "not in the rate", "repeats (other outcome)"
 _HEADER = ("run", "started", "model", "suites", "episodes", "success", "rate", _INTERVAL, _APART, _REPEATS, "status")
+_NAMES = 3
+"""The first columns, which name a run."""
+
 _NUMBERS = {"episodes", "success", "rate", _INTERVAL, _REPEATS}
 
 
-def runs_table(runs: Sequence[Run]) -> list[str]:
+def runs_table(runs: Sequence[Run], width: int | None = None) -> list[str]:
     """Return a line for each run under a header, with local times and done of planned episodes.
 
     If tasks are varied, benign episodes are in the run's line, and varied ones in a line below it. A column that is
-    empty for all runs (episodes in no rate, repeats) is left out.
+    empty for all runs (episodes in no rate, repeats) is left out. If the table is wider than `width` (None: any), the
+    name, time and model of a run have a line of their own, with the rest below it.
     """
     rows = [_HEADER, *(row for run in runs for row in _rows(run))]
     empty = {name for name, *cells in zip(*rows, strict=True) if name in (_APART, _REPEATS) and not any(cells)}
     rows = [tuple(cell for name, cell in zip(_HEADER, row, strict=True) if name not in empty) for row in rows]
     left = {place for place, name in enumerate(rows[0]) if name not in _NUMBERS}
-    return [*aligned(rows, 0, left, width=None)]
+    return [*aligned(rows, _NAMES, left, width)]
 
 
 def runs_json(runs: Sequence[Run]) -> str:

@@ -1,6 +1,8 @@
 """``pytest-vla runs``: lists the runs of a results folder."""
 
 import argparse
+import shutil
+import sys
 
 from pytest_vla.entries import Command
 from pytest_vla.records.store import no_runs, open_store
@@ -25,7 +27,9 @@ def run(options: argparse.Namespace) -> None:
         runs = store.runs()
     if not runs and not options.json:
         raise no_runs(options.results)
-    print(runs_json(runs) if options.json else "\n".join(runs_table(runs)))
+    # Programs that read the table get a line for each run.
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    print(runs_json(runs) if options.json else "\n".join(runs_table(runs, width)))
 
 
 COMMAND = Command(declare, run)

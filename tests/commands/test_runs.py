@@ -5,6 +5,7 @@ import json
 import os
 import re
 import sqlite3
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -104,3 +105,16 @@ def test_a_folder_that_lost_its_runs_is_no_error(tmp_path: Path, capfd: pytest.C
     open_store(tmp_path, create=True).close()
     assert said(capfd, "runs", f"--results={tmp_path}", "--json") == "[]\n"
     assert "no runs in" in said(capfd, "runs", f"--results={tmp_path}", code=1)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_on_a_terminal_the_table_is_as_wide_as_it(
+    results: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    whole = said(capfd, "runs")
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert said(capfd, "runs") == whole, "a pipe gets a line for each run"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    lines = said(capfd, "runs")
+    assert max(map(len, whole.splitlines())) > width >= max(map(len, lines.splitlines()))
+    assert sorted(lines.split()) == sorted(whole.split()), "nothing is left out"
