@@ -33,7 +33,7 @@ Replay = Callable[[Flip], str]
 
 
 class LossesShown(NamedTuple):
-    """The most tasks that lost and the most flipped cases that are shown."""
+    """The most tasks and the most kinds that lost, and the most flipped cases that are shown."""
 
     tasks: int
     cases: int
@@ -49,7 +49,7 @@ def no_replay(flip: Flip) -> str:
 
 
 def loss_lines(judgement: GateJudgement, replay: Replay, shown: LossesShown) -> Iterator[str]:
-    """Yield a table of the worst tasks, and a line for each case that flipped, lost ones first."""
+    """Yield a table of the worst tasks and kinds, and a line for each case that flipped, lost ones first."""
     worst, more = _worst(judgement, shown)
     if worst:
         yield from table_lines(worst_table(worst))
@@ -66,7 +66,7 @@ def loss_lines(judgement: GateJudgement, replay: Replay, shown: LossesShown) -> 
 
 
 def loss_markdown(judgement: GateJudgement, replay: Replay) -> Iterator[str]:
-    """Yield the worst tasks and the flipped cases in Markdown, for a job's summary.
+    """Yield the worst tasks and kinds, and the flipped cases in Markdown, for a job's summary.
 
     Args:
         judgement: of the run.
@@ -74,7 +74,7 @@ def loss_markdown(judgement: GateJudgement, replay: Replay) -> Iterator[str]:
     """
     worst, more = _worst(judgement, LONG)
     if worst:
-        yield from ("", "#### Worst tasks", *markdown_table(worst_table(worst)))
+        yield from ("", f"#### {WORST}", *markdown_table(worst_table(worst)))
     if more:
         yield from ("", f"{more} more lost.")
     flips = judgement.flips
@@ -95,13 +95,16 @@ def loss_markdown(judgement: GateJudgement, replay: Replay) -> Iterator[str]:
 
 
 def loss_table(judgement: GateJudgement, replay: Replay) -> dict[str, Any]:
-    """Return for JSON all tasks that lost, and all cases that flipped."""
+    """Return for JSON all tasks and kinds that lost, and all cases that flipped."""
     return {
-        "worst_tasks": [
-            {"group": each.group, "task": each.task, "baseline": list(each.baseline), "run": list(each.new)}
-            for each in judgement.tasks
-            if each.lost > 0
-        ],
+        **{
+            f"worst_{what}s": [
+                {"group": each.group, what: name, "baseline": list(each.baseline), "run": list(each.new)}
+                for each in judgement.tasks
+                if each.lost > 0 and (name := getattr(each, what))
+            ]
+            for what in ("task", "kind")
+        },
         "flipped": [
             {"group": flip.group, "case": flip.case, "way": _way(flip), "command": replay(flip) or None}
             for flip in judgement.flips
@@ -110,22 +113,44 @@ def loss_table(judgement: GateJudgement, replay: Replay) -> dict[str, Any]:
 
 
 def _worst(judgement: GateJudgement, shown: LossesShown) -> tuple[Sequence[TaskChange], str]:
-    """Return the tasks that are shown, and how many more lost, such as ``2 tasks``; empty if none."""
-    lost = [change for change in judgement.tasks if change.lost > 0]
-    more = len(lost) - shown.tasks
-    return lost[: shown.tasks], counted(more, "task") if more > 0 else ""
+    """Return the kinds and tasks that are shown, and how many more lost, such as ``2 tasks``; empty if none."""
+    some = [change for change in judgement.tasks if change.lost > 0]
+    lost = {"kind": [each for each in some if each.kind], "task": [each for each in some if each.task]}
+    more = [counted(len(each) - shown.tasks, what) for what, each in lost.items() if len(each) > shown.tasks]
+    return [change for each in lost.values() for change in each[: shown.tasks]], ", ".join(more)
+
+
+WORST = "Worst tasks and kinds (counts, not tests)"
 
 
 def worst_table(lost: Sequence[TaskChange]) -> Table:
-    """Return the table of tasks that lost success."""
-    columns = (*map(Column, ("worst tasks", "group", "baseline", "run")), Column("points", "+.1f"))
-    return Table(f"{counted(len(lost), 'task')} lost success", columns, tuple(map(_worst_row, lost)), "tasks", names=2)
+    """Return the table of tasks and kinds that lost success."""
+    columns = (*map(Column, ("worst (counts, no test)", "group", "baseline", "run")), Column("points", "+.1f"))
+    tasks = sum(bool(change.task) for change in lost)
+    number = [counted(n, what) for n, what in ((len(lost) - tasks, "kind"), (tasks, "task")) if n]
+    return Table(f"{', '.join(number)} lost success", columns, tuple(map(_worst_row, lost)), "tasks", names=2)
 
 
 def _worst_row(change: TaskChange) -> tuple[Cell, ...]:
     (before, of), (now, n) = change.baseline, change.new
     points = (now / n - before / of) * 100
-    return change.task, change.group, GroundingShare(before, of, None), GroundingShare(now, n, None), points
+    return change.name, change.group, GroundingShare(before, of, None), GroundingShare(now, n, None), points
+
+
+FEWEST_LOST = 3
+"""A task or kind that lost fewer successes is in no note."""
+
+
+def _but_text(judgement: GateJudgement) -> str:
+    """Return which task or kind lost most where the verdict passes: it lost more than the margin, as a count."""
+    change = next(iter(judgement.tasks), None)
+    if judgement.verdict not in ("no worse", "better") or change is None or change.lost < FEWEST_LOST:
+        return ""
+    (before, of), (now, n) = change.baseline, change.new
+    if change.lost / n * 100 <= judgement.terms.margin:
+        return ""
+    counts = f"{before} -> {now} of {n}" if of == n else f"{before} of {of} -> {now} of {n}"
+    return f"{judgement.verdict} overall, but {change.name} {counts} (a count, not tested)"
 
 
 def _where(shown: LossesShown) -> str:
@@ -226,7 +251,8 @@ def gate_table(
     exceeded) and ``p_better`` (with Holm's correction) and ``evidence``: with the number of ``starts``, and
     percentages and percentage points, ``bounds`` each way at alpha over these tasks, ``tasks_bounds`` over tasks
     like these; null where there is none. ``worst_tasks`` have the group, the task (``SUITE/TASK``) and of both sides
-    the successes and of how many episodes; those that lost most come first. ``flipped`` cases, the lost ones first,
+    the successes and of how many episodes; those that lost most come first. ``worst_kinds`` have the same of kinds
+    of variation that are a part of their group. ``flipped`` cases, the lost ones first,
     have the group, the case, the way (``lost`` or ``gained``) and the command that runs it alone, null where none is
     known. ``notes`` are texts. ``look`` is how often this policy was compared with this baseline. ``rule``
     is ``fixed`` or ``sequential``; of a sequential gate ``progress`` has
@@ -285,8 +311,9 @@ def about_lines(judgement: GateJudgement, baseline: Baseline, new: Baseline, nam
 
 
 def warned_of(judgement: GateJudgement) -> list[str]:
-    """Return what differs in how both ran, and does not forbid to compare, and what repeated looks make of it."""
+    """Return what differs in how both ran without forbidding to compare, what lost most, and repeated looks."""
     told = [*lines_of(judgement.agreement.of("warns")), *judgement.agreement.notes]
+    told += [text for text in (_but_text(judgement),) if text]
     if (look := judgement.look) > 1:
         most = min(100.0, 100 * look * judgement.terms.alpha)
         told.append(f"look {look} of this comparison: the chance of a false regression adds up, to at most {most:g}%")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 from pytest_vla.commands.gate import number
 from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
-from pytest_vla.gate.choices import ALPHA, BEYOND, BY, LABELS, MARGIN, REGRESSIONS, RULES
+from pytest_vla.gate.choices import ALPHA, BEYOND, BY, FIXED, LABELS, MARGIN, REGRESSIONS, RULES
 from pytest_vla.run.arguments import declare_results
 from pytest_vla.util.text import counted
 
@@ -75,8 +75,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "and bad from it on. It runs the good checkpoint first, as the baseline for all others; then it checks that "
         "the bad one is a regression, and halves the rest. A checkpoint whose gate is undecided is skipped. Each gate "
         "is wrong in at most 5% of searches, as with `pytest-vla gate`, and the whole search in at most 5% times the "
-        "number of gates; the last line has the bound. A run stops as soon as its gate is decided (with --gate=fixed, "
-        "after all its episodes). Runs are kept: after Ctrl-C, the same command resumes the search. "
+        "number of gates; the last line has the bound. With --gate=sequential a run stops as soon as its gate is "
+        "decided. Runs are kept: after Ctrl-C, the same command resumes the search. "
         "Example: pytest-vla bisect --good=tiny:ckpt/step-100.npz "
         "--bad=tiny:ckpt/step-900.npz --models='tiny:ckpt/*.npz' -- --vla-suite=tabletop --vla-episodes=10 -n 2. Exit "
         "code: 0 if exactly one checkpoint may be the first bad one, 1 if several may, 2 if the search failed."
@@ -119,8 +119,9 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "--gate",
         dest="rule",
         choices=RULES,
-        default=RULES[-1],
-        help="when to judge each checkpoint (default: %(default)s)",
+        default=FIXED,
+        help="when to judge each checkpoint: fixed, after all its episodes, or sequential, which stops a run as soon "
+        "as its gate is decided (default: %(default)s)",
     )
     parser.add_argument("--json", action="store_true", help="print the result as JSON on the last line")
     declare_results(parser)
@@ -154,8 +155,7 @@ def run(options: argparse.Namespace) -> int:
         print(f"bisect: {models[place]}: {finding} ({told})", flush=True)
         if place == last and finding != "bad":
             raise VlaError(
-                f"The gate could not show that --bad={models[-1]} is worse than {models[0]} ({told}). "
-                "Use more episodes, or --gate=fixed"
+                f"The gate could not show that --bad={models[-1]} is worse than {models[0]} ({told}). Use more episodes"
             )
         found[place] = finding
         place = next_to_try(found)
@@ -341,13 +341,27 @@ def _given_again(options: Sequence[str]) -> list[str]:
     return found
 
 
+_SHOWN_BY = r"--(?:color|code-highlight|tb|show-capture|verbosity)"
+_DISPLAY = rf"-[qv]+|--quiet|--verbose|--no-header|--no-summary|-r[a-zA-Z]+|{_SHOWN_BY}=.*"
+"""Options of pytest that change only what is shown; the values of some may be the next word."""
+
+
+def _decisive(options: Sequence[str]) -> list[str]:
+    """Return the pytest options without those that change only what is shown, so that runs are found again."""
+    return [
+        text
+        for before, text in zip(["", *options], options, strict=False)
+        if not re.fullmatch(rf"{_DISPLAY}|{_SHOWN_BY}|-r", text) and not re.fullmatch(rf"{_SHOWN_BY}|-r", before)
+    ]
+
+
 def _folder(search: BisectRequest, model: str, gate: Sequence[str]) -> Path:
     """Return the results folder of a checkpoint, which depends on its weights, the pytest options and the gate."""
     from pytest_vla.policies.load import policy_digest
     from pytest_vla.policies.spec import ModelSpec
 
     weights = policy_digest(ModelSpec(model, Path.cwd()))
-    said = "\n".join([model, str(weights), *search.options, *gate])
+    said = "\n".join([model, str(weights), *_decisive(search.options), *gate])
     plain = re.sub(r"[^A-Za-z0-9]+", "-", model).strip("-")[-40:]
     return search.results / FOLDER / f"{plain}-{hashlib.sha256(said.encode()).hexdigest()[:8]}"
 

@@ -54,19 +54,26 @@ from pytest_vla.util.text import counted
 
 @dataclass(frozen=True)
 class TaskChange:
-    """A task of a group, over its episodes that are counted on both sides.
+    """A task of a group, or a kind of variation over its tasks, over its episodes that are counted on both sides.
 
     Attributes:
         group: its name.
-        task: ``SUITE/TASK``.
+        task: ``SUITE/TASK``; of a kind ``""``.
         baseline: the baseline's successes, and of how many episodes.
         new: the run's.
+        kind: of variation; of a task ``""``.
     """
 
     group: str
     task: str
     baseline: tuple[int, int]
     new: tuple[int, int]
+    kind: str = ""
+
+    @property
+    def name(self) -> str:
+        """``SUITE/TASK``, or ``kind gaussian``."""
+        return self.task or f"kind {self.kind}"
 
     @property
     def lost(self) -> float:
@@ -94,16 +101,27 @@ class Flip:
 
 
 def task_changes(sources: Mapping[str, Sequence[Pair | ComparedStratum]]) -> tuple[TaskChange, ...]:
-    """Return the tasks of groups (pairs and strata by the group's name), those that lost most first."""
-    found: dict[tuple[str, str], list[int]] = {}
+    """Return the tasks and kinds of groups (pairs and strata by the group's name), those that lost most first.
+
+    A kind that all of its group's episodes are of is left out: the group has its counts.
+    """
+    found: dict[tuple[str, str, str], list[int]] = {}
+    every: dict[str, int] = {}
     for group, some in sources.items():
         for source in some:
-            counts = found.setdefault((group, source.task), [0, 0, 0, 0])
-            for place, side in enumerate(_counted(source)):
-                counts[2 * place] += sum(side)
-                counts[2 * place + 1] += len(side)
-    changes = [TaskChange(*key, (n[0], n[1]), (n[2], n[3])) for key, n in found.items() if n[1] and n[3]]
-    return tuple(sorted(changes, key=lambda change: (-change.lost, change.baseline[1], change.group, change.task)))
+            sides, kind = _counted(source), source.labels["kind"]
+            every[group] = every.get(group, 0) + len(sides[1])
+            for key in ((group, source.task, ""), *([(group, "", kind)] if kind else [])):
+                counts = found.setdefault(key, [0, 0, 0, 0])
+                for place, side in enumerate(sides):
+                    counts[2 * place] += sum(side)
+                    counts[2 * place + 1] += len(side)
+    changes = [
+        TaskChange(group, task, (n[0], n[1]), (n[2], n[3]), kind)
+        for (group, task, kind), n in found.items()
+        if n[1] and n[3] and (task or n[3] < every[group])
+    ]
+    return tuple(sorted(changes, key=lambda change: (-change.lost, change.baseline[1], change.group, change.name)))
 
 
 def flips_of(
@@ -247,7 +265,7 @@ class GateJudgement:
         terms: on which it was judged.
         is_paired: whether the same cases were compared; else each policy's own seeds of the same tasks.
         agreement: what both have, and the conditions that differ.
-        tasks: of compared groups, those that lost most first.
+        tasks: of compared groups, with their kinds of variation, those that lost most first.
         flips: pairs with different outcomes, the lost ones first.
         rule: one of `pytest_vla.gate.choices.RULES`.
         look: which look at this comparison it is, see `pytest_vla.gate.manifest.looks_at`.

@@ -20,6 +20,7 @@ from pytest_vla.records.record import Record
 from pytest_vla.reports.baselines import baseline_named, baseline_of_runs
 from pytest_vla.reports.blocks import NONE, Cell, table_of
 from pytest_vla.reports.gates import (
+    WORST,
     about_lines,
     groups_table,
     judged_as_agreed,
@@ -122,10 +123,13 @@ def _blocks(
     ]
     if changed:
         tasks = tuple(
-            (each.task, each.group, "{}/{}".format(*each.baseline), "{}/{}".format(*each.new)) for each in changed
+            (each.name, each.group, "{}/{}".format(*each.baseline), "{}/{}".format(*each.new)) for each in changed
         )
         table = table_of(
-            "Tasks that changed, those that lost most first", ("task", "group", one.name, other.name), tasks, 2
+            "Tasks and kinds that changed (counts, no tests), those that lost most first",
+            ("task or kind", "group", one.name, other.name),
+            tasks,
+            2,
         )
         yield block_of("By task", tables=(table,))
 
@@ -263,7 +267,7 @@ def gate_blocks(gate: GateTold, records: Sequence[Record], command_of: CommandOf
         yield block_of("Why", tuple(told), notes=tuple(warned_of(judgement)))
     lost = [each for each in judgement.tasks if each.lost > 0]
     if lost:
-        yield block_of("Tasks that lost most", tables=(worst_table(lost),))
+        yield block_of(WORST, tables=(worst_table(lost),))
     if judgement.flips:
         yield _flips_block(gate, judgement.flips, records, command_of)
 

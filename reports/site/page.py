@@ -492,10 +492,14 @@ def _checkpoints(entries: Sequence[Entry], pages: Collection[str]) -> PageBlock:
 
 
 def _is_whole(entry: Entry, result: Result) -> bool:
-    return result.is_whole and not entry.is_cut_short and result.rate.counted > 0
+    return result.is_whole and not entry.is_cut_short and not entry.decided and result.rate.counted > 0
 
 
 def _checkpoint_cell(entry: Entry, result: Result, pages: Collection[str]) -> Markup:
+    if entry.decided:
+        # Stopping by outcomes biases the rate, so it is not shown among rates of fixed samples.
+        ran = f"stopped by its gate after {entry.done} of {counted(entry.planned, 'episode')}: rate not comparable"
+        return Markup('<div class="note">{}, {}</div>').format(ran, run_link(entry.name, pages))
     cut = Markup()
     if entry.is_cut_short:
         cut = Markup(', <span class="plain">{} of {}</span>').format(entry.done, counted(entry.planned, "episode"))

@@ -56,7 +56,7 @@ def test_a_regression_fails_and_names_what_was_lost(capsys: pytest.CaptureFixtur
     write("new", episodes(12))
     out, _ = call(capsys, code=1)
     assert out.splitlines()[-1] == "gate: regression (margin 5 points, alpha 5% per side)"
-    assert "libero_goal/task_8  libero_goal[benign]     10/10  8/10   -20.0" in out
+    assert "libero_goal/task_8       libero_goal[benign]     10/10  8/10   -20.0" in out
     assert "7 tasks more lost (-v has more)" in out
     assert out.splitlines()[-6:-1] == [
         "12 cases lost; each alone:",

@@ -163,3 +163,26 @@ def test_good_and_bad_need_match_no_pattern(tmp_path: Path, monkeypatch: pytest.
     found = bisect.models_of("tiny", "tiny@early", ["tiny:*.npz"])
     assert found == ("tiny", "tiny:50.npz", "tiny:200.npz", "tiny:1000.npz", "tiny@early")
     assert bisect.models_of("tiny:50.npz", "tiny:1000.npz", ["tiny:*.npz"]) == found[1:4]
+
+
+def test_display_options_change_no_folder_and_the_gate_is_fixed(
+    project: pytest.Pytester, capfd: pytest.CaptureFixture[str]
+) -> None:
+    typed = (f"--good={model(250)}", f"--bad={model(300)}", f"--models={MODELS}", "--margin=60", "--regression=any")
+    out = call(capfd, *typed, *TEN)
+    assert f"first bad: {model(300)}" in out
+    assert "sequential" not in out
+    folders = {*(project.path / ".vla" / "bisect").iterdir()}
+    again = call(capfd, *typed, *TEN, "-rs", "--tb", "short", "--color", "no", "--tb=long", "-vv")
+    assert "$ pytest" not in again
+    assert {*(project.path / ".vla" / "bisect").iterdir()} == folders
+    assert runs(project) == 2
+    for found in folders:
+        with open_store(found, create=False) as store:
+            assert [run.done for run in store.runs()] == [10], "no run is stopped by its outcomes"
+
+
+def test_only_display_options_are_left_out_of_a_folders_name() -> None:
+    options = ["--vla-suite=tabletop", "-n", "2", "-p", "mine", "--vla-episodes=3", "-k", "short"]
+    shown = ["-q", "--tb", "short", *options, "-vv", "--tb=short", "-rs", "-r", "a", "--color=no", "--color", "no"]
+    assert bisect._decisive(shown) == options

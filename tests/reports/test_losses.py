@@ -1,8 +1,10 @@
 """Lost success, in words: how much is shown, what is left out, and that nothing breaks out of its place."""
 
+from dataclasses import replace
+
 from pytest_vla.gate.baseline import baseline_of
 from pytest_vla.gate.verdicts import Flip, GateJudgement, Terms, judge
-from pytest_vla.reports.gates import LONG, SHORT, loss_lines, loss_markdown, loss_table, no_replay
+from pytest_vla.reports.gates import LONG, SHORT, loss_lines, loss_markdown, loss_table, no_replay, warned_of
 from tests.support.varied import varied
 
 
@@ -62,3 +64,49 @@ def test_markdown_has_a_table_and_commands_that_nothing_breaks_out_of() -> None:
     assert len(within) == 40
     assert all(line.isprintable() for line in lines)
     assert lines[-1] == "And 4 cases more lost, 12 gained."
+
+
+NOISES = ("gaussian", "motion_blur")
+
+
+def noisy(margin: float = 5.0, lost: int = 26, kinds: tuple[str, ...] = NOISES) -> GateJudgement:
+    """Of each kind 30 episodes, one of each task: the baseline does 28, the run of the first kind `lost` fewer."""
+    sides = [
+        baseline_of(
+            varied(f"noise.{kind}", task < 28 - (fewer if kind == kinds[0] else 0), task=f"task_{task:02}")
+            for kind in kinds
+            for task in range(30)
+        )
+        for fewer in (0, lost)
+    ]
+    return judge(*sides, Terms(margin))
+
+
+def test_a_kind_that_lost_over_all_tasks_is_seen_everywhere() -> None:
+    judgement = noisy()
+    for lines in ([*loss_lines(judgement, no_replay, SHORT)], [*loss_markdown(judgement, no_replay)]):
+        (row,) = [line for line in lines if "gaussian" in line and "kind" in line]
+        assert "28/30" in row
+        assert "2/30" in row.replace("28/30", "")
+        assert any("count" in line and "test" in line for line in lines[:4])
+        assert not any("kind motion_blur" in line for line in lines), "it lost nothing"
+        assert any("libero_goal/task_02" in line for line in lines), "tasks are beside it"
+    table = loss_table(judgement, no_replay)
+    kind = {"group": "libero_goal[noise]", "kind": "gaussian", "baseline": [28, 30], "run": [2, 30]}
+    assert table["worst_kinds"] == [kind]
+    assert len(table["worst_tasks"]) == 26
+
+
+def test_a_kind_that_is_all_of_its_group_is_no_row_of_its_own() -> None:
+    assert loss_table(noisy(kinds=NOISES[:1]), no_replay)["worst_kinds"] == []
+
+
+def test_what_lost_more_than_the_margin_is_told_where_the_verdict_passes() -> None:
+    passes = noisy(margin=60, lost=15)
+    assert passes.verdict == "no worse"
+    assert warned_of(passes) == [], "it is not beyond this margin"
+    judgement = replace(passes, terms=Terms(5.0))
+    (note,) = warned_of(judgement)
+    assert "no worse overall, but kind gaussian 28 -> 13 of 30" in note
+    assert warned_of(replace(judgement, verdict="undecided")) == []
+    assert warned_of(replace(noisy(lost=2), verdict="no worse")) == [], "so few are chance"

@@ -126,3 +126,13 @@ def test_nothing_turns_the_reading_direction() -> None:
     text = index(entry_of(1, result_of(model=named), model=named, verdict=EntryVerdict(named, True, named)))
     assert all(line.isprintable() for line in text.split("\n"))
     assert "tiny?gpj.?[31m?" in text
+
+
+def test_the_rate_of_a_run_that_its_gate_stopped_is_not_among_checkpoints() -> None:
+    stopped = entry_of(2, result_of(3, 8), planned=20, done=8, decided=12)
+    (block,) = index_page("x", [stopped], ()).checkpoints.tables
+    told = str(block.rows[0][1])
+    assert "stopped by its gate after 8 of 20 episodes" in told
+    assert "37.5%" not in told
+    (block,) = index_page("x", [stopped, entry_of(1)], ()).checkpoints.tables
+    assert "75.0%" in str(block.rows[0][1]), "a fixed run of it goes first"
