@@ -36,7 +36,6 @@ from pytest_vla.records.trajectory import digest_of
 from pytest_vla.scene.variation import Variation
 from pytest_vla.util.wall_limits import WallLimitReached, wall_limit
 from pytest_vla.util.warnings import describe, ends_episode, full_traceback
-from pytest_vla.versions import recorded_versions
 
 MOST_ATTEMPTS = 4
 """The most attempts at an episode whose policy was lost in it."""
@@ -121,7 +120,7 @@ def run_episode(
         node: the pytest item's id for the record; if empty, the id of the suite's own item.
         group: for the record of a user's own test.
     """
-    trace = Trace(variation=variation)
+    trace = Trace(variation=variation, is_own=task.world is not None)
     instruction = task.language if variation is None or variation.instruction is None else variation.instruction
     started = datetime.now(UTC)
     limit = wall_limit(conditions.timeout)
@@ -200,7 +199,7 @@ def _said(trace: Trace) -> tuple[Mapping[str, str], tuple[str, ...], BaseExcepti
     except BaseException as error:
         if not ends_episode(error):
             raise
-        return recorded_versions(), (), error
+        return trace.versions(), (), error
 
 
 def _reason_of(error: BaseException) -> tuple[str, str]:

@@ -21,7 +21,7 @@ from pytest_vla.policies.fit import ACTION_SIZE
 from pytest_vla.records.record import ASKED_DONE, CLIPPED, LARGEST_ACTION, VACATED, Literals
 from pytest_vla.records.trajectory import Trajectory
 from pytest_vla.scene.variation import Variation
-from pytest_vla.versions import recorded_versions
+from pytest_vla.versions import SUPPORTED, recorded_versions
 
 if TYPE_CHECKING:
     from pytest_vla.sim.contacts import Handling
@@ -92,6 +92,7 @@ class Trace:
         clipped: number of executed actions that were outside of [-1, 1].
         largest_action: the largest absolute value in these; 0 if there are none.
         asked_done: whether the other goal, which the variation's instruction asks for, was reached at some time.
+        is_own: whether the task's world is its suite's own.
     """
 
     world: EpisodeWorld | None = None
@@ -102,6 +103,7 @@ class Trace:
     clipped: int = 0
     largest_action: float = 0.0
     asked_done: bool = False
+    is_own: bool = False
     _charged: set[str] = field(default_factory=set)
     _charges: int = 0
     _rows: list[_Row] = field(default_factory=list)
@@ -226,7 +228,12 @@ class Trace:
         return x, y, z
 
     def provenance(self) -> dict[str, str]:
-        return {**recorded_versions(), **(self.world.provenance() if self.world else {})}
+        return {**self.versions(), **(self.world.provenance() if self.world else {})}
+
+    def versions(self) -> dict[str, str]:
+        """Return `recorded_versions`; for a suite's own world without those of simulators that it does not use."""
+        used = getattr(self.world, "engines", frozenset[str])() if self.is_own else SUPPORTED.keys()
+        return {name: text for name, text in recorded_versions().items() if name not in SUPPORTED.keys() - used}
 
     def simulator(self) -> tuple[str, ...]:
         """Return the names in `provenance` that a suite's own world gave."""

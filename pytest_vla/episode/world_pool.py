@@ -5,7 +5,7 @@ from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from functools import partial
-from types import SimpleNamespace
+from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -22,7 +22,7 @@ from pytest_vla.scene.variation import Variation
 from pytest_vla.sim.lazy_observation import Observation
 from pytest_vla.util.text import printable
 from pytest_vla.util.warnings import describe, ends_episode, warn
-from pytest_vla.versions import RECORDED_NAMES, recorded_versions
+from pytest_vla.versions import RECORDED_NAMES, SUPPORTED, recorded_versions
 
 
 class WorldPool:
@@ -152,6 +152,42 @@ def own_series(told: Any, steps: int) -> dict[str, NDArray[Any]]:
             "series",
         )
     return found
+
+
+_MOST_HELD = 1000
+"""Objects in which `engines_of` looks."""
+
+
+def engines_of(world: object) -> frozenset[str]:
+    """Return which packages of `pytest_vla.versions.SUPPORTED` a suite's own world is made of.
+
+    Their versions are conditions of its episodes. It goes by the world's class, by what the class's module imports, and
+    by the objects that the world holds, such as an environment in its wrappers; not by what the process has loaded.
+    """
+    imported = getattr(getattr(type(world), "reset", None), "__globals__", {}).values()
+    found, held, known = {_package(each) for each in imported}, [world], {id(world)}
+    for each in held:
+        found |= {_package(kind) for kind in type(each).__mro__} | {_package(each)}
+        if isinstance(each, Mapping):
+            further = list(each.values())
+        elif isinstance(each, list | tuple):
+            further = list(each)
+        else:
+            is_code = isinstance(each, type | ModuleType | FunctionType)
+            further = [] if is_code else list(getattr(each, "__dict__", {}).values())
+        for one in further[: _MOST_HELD - len(held)]:
+            if id(one) not in known:
+                known.add(id(one))
+                held.append(one)
+    # robosuite simulates by MuJoCo.
+    return frozenset((found | {"mujoco"} if "robosuite" in found else found) & SUPPORTED.keys())
+
+
+def _package(each: object) -> str:
+    """Return the package of a class, function or module; of another object an empty text."""
+    if isinstance(each, ModuleType):
+        return each.__name__.partition(".")[0]
+    return str(each.__module__).partition(".")[0] if isinstance(each, type | FunctionType) else ""
 
 
 def own_provenance(told: Any, ours: Mapping[str, str]) -> dict[str, str]:
@@ -347,6 +383,10 @@ class OwnWorld:
         ours = {"world": f"{kind.__module__}.{kind.__qualname__}"}
         told: Any = getattr(self.inner, "provenance", dict)()
         return ours | own_provenance(told, {**recorded_versions(), **ours})
+
+    def engines(self) -> frozenset[str]:
+        """Return `engines_of` the world."""
+        return engines_of(self.inner)
 
     def out_of_sight(self) -> str:
         """Return "": no variation moves things here, so nothing is lost from sight."""

@@ -62,7 +62,8 @@ _KNOWN, _KNOWN_CASE = "_conditions", "_case_of"
 """The keys under which these are cached in a record's own dictionary."""
 
 # Conditions shared by a whole run, which an error may lack if its process died early.
-_OF_RUN = ("policy_digest", "replan", *OF_PROVENANCE)
+_OF_SUITE = ("mujoco", "robosuite")
+_OF_RUN = ("policy_digest", "replan", *(name for name in OF_PROVENANCE if name not in _OF_SUITE))
 
 How = Literal["counts", "repeat", "superseded", "same"]
 
@@ -213,17 +214,19 @@ def key_of(record: Record, conditions: Mapping[str, str] | None = None) -> Key:
 def all_conditions(records: Sequence[Record]) -> tuple[dict[str, str], ...]:
     """Return `conditions_of` for each record, with the gaps of errors filled in.
 
-    Errors may lack conditions, as their process may have died. Values shared by a whole run, or by a whole task with
-    its own world, are taken from complete records. If there are none, all conditions are taken from the first record of
-    the same case that agrees with the known ones.
+    Errors may lack conditions, as their process may have died. Values shared by a whole run, its suite, or a task
+    with its own world, are taken from complete records. If there are none, all conditions are taken from the first
+    record of the same case that agrees with the known ones.
     """
     found = [conditions_of(record) for record in records]
     of_run: dict[str, dict[str, str]] = {}
+    of_suite: dict[Hashable, dict[str, str]] = {}
     of_task: dict[Hashable, dict[str, str]] = {}
     of_case: dict[Hashable, list[dict[str, str]]] = {}
     for record, conditions in zip(records, found, strict=True):
         if is_complete(record.outcome):
             of_run[record.run] = {name: conditions[name] for name in _OF_RUN}
+            of_suite[record.run, record.suite] = {name: conditions[name] for name in _OF_SUITE}
             if record.simulator:
                 task = record.run, record.suite, record.task_key
                 # Values that differ within a task belong to the case.
@@ -232,7 +235,7 @@ def all_conditions(records: Sequence[Record]) -> tuple[dict[str, str], ...]:
     for index, record in enumerate(records):
         if is_complete(record.outcome):
             continue
-        found[index] |= of_run.get(record.run, {})
+        found[index] |= of_run.get(record.run, {}) | of_suite.get((record.run, record.suite), {})
         if not record.simulator:
             found[index] |= of_task.get((record.run, record.suite, record.task_key), {})
         known = {name: text for name, text in found[index].items() if text != UNKNOWN}

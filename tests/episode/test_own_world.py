@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,10 +10,15 @@ import pytest
 from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.episode.world_pool import OwnWorld
 from pytest_vla.errors import UnfitError
+from pytest_vla.gate.baseline import baseline_of
+from pytest_vla.gate.manifest import planned_groups
+from pytest_vla.gate.verdicts import Terms, judge
 from pytest_vla.plan.case import Case
+from pytest_vla.plan.task import Task
 from pytest_vla.records.record import parse_record, record_line
 from pytest_vla.testing import PointWorld, point_suite
 from pytest_vla.vary.registry import find_variation, kinds
+from pytest_vla.versions import SUPPORTED
 
 
 def test_every_kind_fits_a_suites_own_world_or_says_why_not() -> None:
@@ -93,3 +99,64 @@ def test_a_world_is_asked_for_its_literals_once_in_each_state(monkeypatch: pytes
     assert ended.success
     assert Counted.asked == ended.steps + 1
     assert [*ended.record.literals] == ["(beyond point_1 line_1)", "(is point_1)"]
+
+
+class Model:
+    """In MuJoCo's place."""
+
+
+Model.__module__ = "mujoco._structs"
+
+
+class Simulated(PointWorld):
+    """Holds a model as environments do: in a wrapper, in a list."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        self.env = SimpleNamespace(env=SimpleNamespace(parts=[{"model": Model()}]))
+
+
+class Derived(PointWorld, type("Env", (), {"__module__": "robosuite.environments.base"})):  # type: ignore[misc]
+    pass
+
+
+@pytest.mark.parametrize(
+    ("world", "used"),
+    [(PointWorld, set()), (Simulated, {"mujoco"}), (Derived, {"mujoco", "robosuite"})],
+)
+def test_only_the_simulator_that_a_world_uses_is_of_its_record(world: type[PointWorld], used: set[str]) -> None:
+    import mujoco  # noqa: F401  # That the process has it says nothing of the world.
+
+    task = point_suite(world=world).tasks[0]
+    case = Case(task.suite, task.name, 0)
+    ended = run_episode(
+        case, task, lambda episode: lambda seen: [1, 0], lambda task, _: OwnWorld(task), Conditions("pushing")
+    )
+    assert ended.success
+    assert ended.record.provenance.keys() & SUPPORTED.keys() == used
+    assert "numpy" in ended.record.provenance
+
+
+def test_a_world_that_cannot_be_made_has_no_simulator() -> None:
+    task = point_suite().tasks[0]
+
+    def broken(task: Task, variation: object) -> OwnWorld:
+        raise OSError("no display")
+
+    case = Case(task.suite, task.name, 0)
+    ended = run_episode(case, task, lambda episode: lambda seen: [1, 0], broken, Conditions("pushing"))
+    assert ended.record.outcome == "error"
+    assert not ended.record.provenance.keys() & SUPPORTED.keys()
+
+
+def test_records_with_and_without_the_version_are_compared() -> None:
+    task = point_suite().tasks[0]
+    case = Case(task.suite, task.name, 0)
+    record = run_episode(
+        case, task, lambda episode: lambda seen: [1, 0], lambda task, _: OwnWorld(task), Conditions("pushing")
+    ).record
+    old = baseline_of([replace(record, provenance={**record.provenance, "mujoco": "3.0.1", "robosuite": "1.0"})])
+    assert not judge(old, baseline_of([record]), Terms()).agreement.of("refuses")
+    assert planned_groups(old, [case], 0, ("suite",))[0], "nor is it refused before"
+    other = baseline_of([replace(record, provenance={**record.provenance, "mujoco": "3.3.7", "robosuite": "1.0"})])
+    assert judge(old, other, Terms()).agreement.of("refuses"), "what is said on both sides and differs"
