@@ -21,6 +21,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self
 
+from pytest_vla import hook_modules
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.rates import (
     RateRow,
@@ -497,14 +498,17 @@ def _lent(policy: Any, suite: Texts, name: str) -> "BatchPolicy":
 def _seen_in(suite: Texts) -> tuple[str, ...]:
     """Return the names in suites' observations, for a policy that does not tell what it reads. Raises VlaError."""
     mend = "; set the policy's attribute reads, as in policy.reads = ('agentview_image', 'state')"
-    names = (suite,) if isinstance(suite, str) else suite
+    names = [part.strip() for text in ((suite,) if isinstance(suite, str) else suite) for part in text.split(",")]
     try:
-        found = {
-            suite_traits(load_suite(each).protocol).reads or ()
-            for text in names
-            for part in text.split(",")
-            for each in named_suites(part.strip())
-        }
+        try:
+            suites = [each for part in names for each in named_suites(part)]
+        except VlaError:
+            if not hook_modules.of_a_conftest():
+                raise
+            # The pytest that is started in the same folder reads it as well.
+            hook_modules.consent(("conftest",), Path.cwd())
+            suites = [each for part in names for each in named_suites(part)]
+        found = {suite_traits(load_suite(each).protocol).reads or () for each in suites}
     except VlaError as error:
         raise VlaError(f"{error}{mend}") from error
     if len(found) > 1:

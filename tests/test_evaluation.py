@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -197,6 +198,23 @@ def test_what_is_wrong_is_said_before_anything_starts(
     monkeypatch.setattr(subprocess, "Popen", None)
     with pytest.raises(VlaError, match=words):
         evaluate(policy, **{"suite": "libero_goal", **options})
+
+
+def test_a_suite_of_the_projects_conftest_is_found(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(
+        "from pytest_vla.entries import SuiteEntry\n"
+        "from pytest_vla.testing import point_suite\n"
+        "def suite(): return point_suite('points')\n"
+        "def pytest_vla_suites(): return [SuiteEntry('points', 'a point', ':suite')]\n"
+    )
+    (tmp_path / "trains.py").write_text(
+        "from pytest_vla import evaluate\n"
+        "def push(episode): return lambda observation: [1.0, 0.0]\n"
+        "if __name__ == '__main__':\n"
+        "    print(evaluate(push, suite='points', seeds='0-1', workers=1, progress=False))\n"
+    )
+    told = subprocess.run([sys.executable, "trains.py"], cwd=tmp_path, capture_output=True, text=True)
+    assert re.search(r"points +100\.0% +4/4", told.stdout), told.stdout + told.stderr
 
 
 def test_a_privileged_policy_cannot_see_the_simulator() -> None:

@@ -100,6 +100,57 @@ def __getattr__(name):
     assert extensions.suites()["lab_goal"].origin == "my-lab 2.1 (my_lab)"
 
 
+OWN_TASKS = """
+title = "Mine"
+extends = "{}"
+
+[tasks]
+CELL_0_0 = "turn on the stove"
+CELL_0_1 = "put the bowl on the plate"
+
+[protocol]
+max_steps = 250
+"""
+
+
+@pytest.fixture
+def own_tasks(site: Path) -> Path:
+    """The manifest of a suite of task files in LIBERO's form."""
+    folder = site / "mine"
+    folder.mkdir()
+    install(site, "my-lab", f"def pytest_vla_suites(): return [SuiteEntry('mine', '', folder=Path({str(folder)!r}))]")
+    return folder / "suite.toml"
+
+
+def test_own_tasks_extend_a_shipped_manifest_and_have_instructions(own_tasks: Path) -> None:
+    own_tasks.write_text(OWN_TASKS.format("libero.toml"))
+    suite, goal = load_suite("mine"), load_suite("libero_goal")
+    assert [task.language for task in suite.tasks] == ["turn on the stove", "put the bowl on the plate"]
+    assert suite.protocol == replace(goal.protocol, max_steps=250)
+
+
+def test_a_manifest_extends_a_file_of_its_own_before_a_shipped_one(own_tasks: Path) -> None:
+    own_tasks.write_text(OWN_TASKS.format("libero.toml"))
+    (own_tasks.parent.parent / "libero.toml").write_text("[protocol]\nsettle_steps = 3\n")
+    with pytest.raises(VlaError, match=r"no cameras; no control_freq"):
+        load_suite("mine")
+
+
+@pytest.mark.parametrize(
+    ("base", "complaint"),
+    [
+        ("liberoo.toml", "pytest-vla has libero.toml, vla_arena.toml. Did you mean libero.toml?"),
+        ("../libero.toml", "extends: expected the name of a file"),
+        ("loop.toml", "a file that another one extends cannot extend a third one"),
+    ],
+)
+def test_what_a_manifest_cannot_extend_is_told(own_tasks: Path, base: str, complaint: str) -> None:
+    own_tasks.write_text(OWN_TASKS.format(base))
+    (own_tasks.parent.parent / "loop.toml").write_text('extends = "loop.toml"\n')
+    with pytest.raises(VlaError, match=re.escape(f"{own_tasks.parent.parent}") + ".*" + re.escape(complaint)):
+        load_suite("mine")
+
+
 @pytest.mark.parametrize(
     ("code", "complaint"),
     [

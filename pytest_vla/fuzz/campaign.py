@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
+from pytest_vla import hook_modules
 from pytest_vla.episode.rollout import Conditions
 from pytest_vla.episode.world_pool import WorldPool
 from pytest_vla.errors import VlaError
@@ -463,6 +464,8 @@ def _work(pipe: Connection, setup: Setup) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(BrokenPipeError, EOFError, ConnectionResetError), redirect_stdout(sys.stderr):
         try:
+            # Kinds of the modules that -p named: a policy that is served elsewhere is not loaded here.
+            hook_modules.consent(setup.spec.plugins, setup.spec.folder)
             with performer(setup, lambda: pipe.send(("episode", None))) as do:
                 pipe.send(("ready", None))
                 while True:

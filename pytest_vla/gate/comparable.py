@@ -304,6 +304,7 @@ class ComparableEpisodes:
         is_paired: whether the same cases are compared.
         copies: number of pairs (or unpaired episodes) that repeat another one and are left out.
         together: number of groups that are a regression only as one group, since each has too few starts; else 0.
+        pooled: number of groups of which none is a regression, and that would be one if all were judged as one; else 0.
     """
 
     disagreements: tuple[Disagreement, ...]
@@ -314,6 +315,7 @@ class ComparableEpisodes:
     is_paired: bool = True
     copies: int = 0
     together: int = 0
+    pooled: int = 0
 
     def of(self, effect: Effect, cases: Iterable[str] | None = None) -> tuple[Disagreement, ...]:
         """Return the disagreements with one effect, for all cases or only for some (ids), such as a group's."""
@@ -337,6 +339,11 @@ class ComparableEpisodes:
             found.append(
                 f"{counted(self.together, 'group')} are a regression only together ('all'): each by itself has too few "
                 "starts to show a regression even if every success were lost"
+            )
+        if self.pooled:
+            found.append(
+                f"judged as one, the {counted(self.pooled, 'group')} would be a regression, and none is by itself. "
+                "Choose fewer labels to group by, such as suite alone, before the next run"
             )
         if self.copies:
             what = "pair" if self.is_paired else "episode"

@@ -312,12 +312,17 @@ def judge(baseline: Baseline, new: Baseline, terms: Terms, *, is_paired: bool | 
         sources.setdefault(group_name(source.labels, terms.by), []).append(source)
     agreement = found.agreement
     groups = _groups({name: sources[name] for name in sorted(sources)}, terms, agreement, is_paired)
-    if _are_too_many(sources, terms, agreement, is_paired):
-        # None of the groups can be a regression, so that all of alpha is there for them together.
+    verdicts = {group.verdict for group in groups}
+    if len(groups) > 1 and "undecided" in verdicts and verdicts.isdisjoint(("regression", "not comparable")):
         every = [source for some in sources.values() for source in some]
         together = _groups({TOGETHER: every}, terms, agreement, is_paired)
-        if together[0].verdict == "regression":
+        is_one = together[0].verdict == "regression"
+        if is_one and _are_too_many(sources, terms, is_paired):
+            # None of the groups can be a regression, so that all of alpha is there for them together.
             agreement, groups = replace(agreement, together=len(sources)), (*groups, *together)
+        elif is_one:
+            # Alpha is spent on the groups: a further test would raise the rate of false regressions. So it is told.
+            agreement = replace(agreement, pooled=len(sources))
     compared = {group.name: sources[group.name] for group in groups if not group.refused and group.name in sources}
     tasks = task_changes(compared)
     verdict, flips = over_all([group.verdict for group in groups]), flips_of(compared, tasks)
@@ -334,15 +339,12 @@ TOGETHER = "all"
 def _are_too_many(
     sources: Mapping[str, Sequence[Pair | ComparedStratum]],
     terms: Terms,
-    agreement: ComparableEpisodes,
     is_paired: bool,
 ) -> bool:
     """Whether the loss of everything could be shown of all groups together, and of none of them apart.
 
     It goes by the baseline and by which pairs there are, not by what the new policy did.
     """
-    if len(sources) < 2 or any(agreement.of("refuses", _cases(some)) for some in sources.values()):
-        return False
     lost = [lost_all(sample_of(some, AS_THEY_ARE)) for some in sources.values()]
     if any(can_find(sample, terms, len(sources), is_paired) for sample in lost):
         return False

@@ -276,13 +276,15 @@ class _Listed:
 
 
 def _listed_tasks(table: Mapping[str, Any], manifest: Path) -> list[_Listed]:
-    """Return the tasks of a manifest, level by level: a list of stems, or stems for each level.
+    """Return the tasks of a manifest: a list of stems, stems with their instructions, or either for each level.
 
     A stem is without the commas in ids: these stand between names in options, and pytest's own ``-k`` has none.
     """
     tasks = table["tasks"]
     if not isinstance(tasks, Mapping):
         return [_Listed(stem) for stem in tasks]
+    if tasks and all(isinstance(said, str) for said in tasks.values()):
+        return [_Listed(stem, instruction=said) for stem, said in tasks.items()]
     found = []
     for level, stems in tasks.items():
         if re.fullmatch(TASK_LEVEL, level, re.ASCII) is None:
@@ -344,16 +346,33 @@ def instruction_of(suite: str, task: str, task_level: str = "") -> str:
     return language_of(task)
 
 
+_SHIPPED = Path(__file__).parents[1] / "suites"
+
+
 @cache
-def _read_manifest(path: Path) -> dict[str, Any]:
+def _read_manifest(path: Path, is_base: bool = False) -> dict[str, Any]:
     try:
         table = read_toml(path)
     except (OSError, ValueError) as error:
         raise VlaError(f"{path}: cannot be read as TOML: {error}") from error
     if "extends" in table:
-        base = _read_manifest(path.parent.parent / table["extends"])
+        if is_base:
+            raise VlaError(f"{path}: extends: a file that another one extends cannot extend a third one")
+        base = _read_manifest(_base_of(path, table["extends"]), is_base=True)
         table = {**base, **table, "protocol": {**base.get("protocol", {}), **table.get("protocol", {})}}
     return table
+
+
+def _base_of(path: Path, name: object) -> Path:
+    """Return the file that a manifest extends: in the folder above its own, or one of pytest-vla's."""
+    shipped = sorted(each.name for each in _SHIPPED.glob("*.toml"))
+    if not isinstance(name, str) or Path(name).name != name:
+        raise VlaError(f'{path}: extends: expected the name of a file, such as "{shipped[0]}", got {name!r}')
+    found = next((each for each in (path.parent.parent / name, _SHIPPED / name) if each.is_file()), None)
+    if found is None:
+        where = f"{path.parent.parent}, and pytest-vla has {', '.join(shipped)}"
+        raise VlaError(f"{path}: extends: there is no {printable(name)} in {where}.{did_you_mean(name, shipped)}")
+    return found
 
 
 def _seeds(table: Mapping[str, Any], manifest: Path) -> tuple[int, ...] | None:

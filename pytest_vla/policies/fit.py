@@ -355,6 +355,16 @@ RAISES = FitCode(
     "fix the exception: every episode would end as an error",
 )  # fmt: skip
 
+SMALL_ACTIONS = FitCode(
+    "VLA-P111", WARNING, "The arm's values never exceed 0.1 in a trial.",
+    "check the unit: 1 is 0.05 m or 0.5 rad, so values in metres or without the inverse of the normalisation barely "
+    "move the arm",
+)  # fmt: skip
+BATCH_ROUNDING = FitCode(
+    "VLA-P112", WARNING, "An answer in a batch differs from the answer alone by rounding.",
+    "expect records that differ in their last bits with the number of workers, or set max_batch = 1 to have equal ones",
+)  # fmt: skip
+
 CODES = {
     code.name: code
     for code in (
@@ -362,6 +372,7 @@ CODES = {
         CONTROL_RATE, NO_INSTRUCTION, OTHER_INSTRUCTIONS, READS_NO_INSTRUCTION, LONGER_THAN_CHUNK, ANSWER, NOT_FINITE,
         OUT_OF_RANGE,
         NOT_REPEATABLE, LEAK, BATCH, IGNORES_INSTRUCTION, IGNORES_PICTURES, CONSTANT_GRIPPER, RAISES,
+        SMALL_ACTIONS, BATCH_ROUNDING,
     )
 }  # fmt: skip
 """All codes by name: VLA-P0.. from a policy's traits, VLA-P1.. from a trial."""

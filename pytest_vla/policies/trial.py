@@ -211,6 +211,7 @@ _OTHERS = 3
 # floating-point sums differs.
 _AGAIN, _IN_BATCH = 1e-5, 5e-2
 _MOST_TOGETHER = 4
+_SMALL = 0.1
 _PICTURE = "_image"
 
 
@@ -383,6 +384,11 @@ def _batched(policy: BatchPolicy, suite: Suite, drawn: np.random.Generator, play
             )
             yield fit.BATCH.found(f"an answer in a batch of {len(scripts)} {apart} the answer alone")
             return
+    apart_by = max(float(np.abs(one - other).max()) for one, other in zip(alone, together, strict=True))
+    if apart_by:
+        yield fit.BATCH_ROUNDING.found(
+            f"answers in a batch of {len(scripts)} differ by up to {apart_by:.2g} from the answers alone"
+        )
 
 
 def _ignored(
@@ -431,6 +437,9 @@ def _seen_in(actions: Actions, suite: Suite) -> Iterator[FitFinding]:
     if suite.protocol.vectors:
         # Which value is the gripper's is not known.
         return
+    largest = float(np.abs(actions[:, :6]).max())
+    if largest <= _SMALL:
+        yield fit.SMALL_ACTIONS.found(f"the arm's values are at most {largest:.3g} in {len(actions)} actions")
     # Only the sign of the gripper's value matters.
     gripper = actions[:, 6]
     closes, opens = bool((gripper > 0).any()), bool((gripper < 0).any())

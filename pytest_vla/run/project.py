@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_vla import hook_modules
 from pytest_vla.errors import VlaError
 from pytest_vla.records.names import DEFAULT_RESULTS
 from pytest_vla.run.constants import MODELS_KEY
@@ -57,7 +58,9 @@ def typed_model(named: str, device: str | None = None) -> "ModelSpec":
 
     project = find_project(Path.cwd())
     text, folder = project.model(named, Path.cwd())
-    return ModelSpec(text, folder, device or AUTO, names=tuple(project.models))
+    # Another process that uses this policy loads the modules of -p too.
+    plugins = hook_modules.consented()
+    return ModelSpec(text, folder, device or AUTO, names=tuple(project.models), plugins=plugins)
 
 
 def untyped_model(

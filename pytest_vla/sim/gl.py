@@ -23,6 +23,8 @@ Probe = Callable[[], str | None]
 """None where a backend works, otherwise what is missing."""
 
 
+RENDER_HINT = "MUJOCO_GL=egl or MUJOCO_GL=osmesa draws without a window system; unset, one that works is found"
+
 _MODULES = {"egl": "mujoco.egl", "osmesa": "mujoco.osmesa", "cgl": "mujoco.cgl"}
 _BACKENDS = {"Linux": ("egl", "osmesa", "glfw", "glx"), "Darwin": ("cgl", "glfw"), "Windows": ("wgl", "glfw")}
 _AUTOMATIC = ("", "enable", "enabled", "on", "true", "1")

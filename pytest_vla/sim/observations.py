@@ -10,11 +10,14 @@ import mujoco
 import numpy as np
 import numpy.typing as npt
 
+from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.scene.scene import SceneSpec
 from pytest_vla.sim.arm import ARM_JOINTS, FINGERS
 from pytest_vla.sim.cameras import Cameras, Picture
+from pytest_vla.sim.gl import RENDER_HINT
 from pytest_vla.sim.lazy_observation import Observation
 from pytest_vla.sim.robosuite_control import quat2axisangle
+from pytest_vla.util.warnings import describe
 
 Array = npt.NDArray[np.float64]
 
@@ -187,7 +190,12 @@ class Readings:
 
     def _drawing(self) -> Cameras:
         if self._cameras is None:
-            self._cameras = Cameras(self._model, *self._image_size)
+            try:
+                self._cameras = Cameras(self._model, *self._image_size)
+            except Exception as error:
+                # The policy reads the picture, and is not at fault.
+                told = str(error) if isinstance(error, VlaError) else f"no picture can be drawn: {describe(error)}"
+                raise EpisodeError("world-unusable", f"{told}; {RENDER_HINT}") from error
         return self._cameras
 
     def _picture(self, camera: str, step: Callable[[], int]) -> Picture:

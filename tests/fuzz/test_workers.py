@@ -1,10 +1,13 @@
 """Workers in real processes: what kills one comes again once, what cannot be loaded is said, none outlives a search."""
 
+from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from pytest_vla import hook_modules
 from pytest_vla.episode.rollout import Conditions
 from pytest_vla.errors import VlaError
 from pytest_vla.fuzz.campaign import Setup, Workers, loaded
@@ -14,6 +17,7 @@ from pytest_vla.fuzz.task_search import Job, SearchRules
 from pytest_vla.fuzz.trial import Trial
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.policies.spec import ModelSpec
+from pytest_vla.run.project import typed_model
 from pytest_vla.vary.chosen import change_of
 
 TASK = load_suite("tabletop").task("turn_on_the_stove")
@@ -97,3 +101,47 @@ def test_a_policy_that_answers_in_batches_is_loaded_once_for_all(tmp_path: Path)
         assert isinstance(result, Trial)
         assert result.outcome == "passes"
         assert hands.episodes == 6
+
+
+OURS = """
+from pytest_vla.entries import VariationEntry
+from pytest_vla.scene.variation import Edits
+from pytest_vla.vary.kind import LEVELS, VariationKind
+from pytest_vla.vary.space import NUMBER, Parameter
+
+KINDS = (VariationKind(
+    "ours.weaker", "smaller actions", "ours", lambda draw: {"loss": 0.1},
+    lambda task, params: Edits(actions=(lambda: lambda action: action * (1 - params["loss"]),)),
+    lambda task: (Parameter("loss", NUMBER, 0.0, 0.5, benign=0.0),), levels=LEVELS, anywhere=True,
+),)
+def pytest_vla_variations(): return [VariationEntry("ours", "ours", ":KINDS")]
+"""
+
+
+@pytest.fixture
+def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with a module of kinds that ``-p`` names."""
+    (tmp_path / "worn_of_test.py").write_text(OURS)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(hook_modules, "_consented", {})
+    hook_modules.consent(["worn_of_test"], tmp_path)
+    yield tmp_path
+    monkeypatch.undo()
+    hook_modules.forget()
+
+
+def test_a_commands_policy_brings_the_modules_that_were_named(ours: Path) -> None:
+    assert typed_model("tiny").plugins == ("worn_of_test",)
+
+
+@pytest.mark.slow
+def test_workers_of_a_served_policy_know_the_kinds_of_such_modules(ours: Path) -> None:
+    with (
+        loaded(replace(setup(ours, "tiny"), spec=typed_model("tiny")), 2, lambda line: None) as begun,
+        begun.hands(5, lambda episodes: None) as hands,
+    ):
+        hands.give("task", job(0, "ours.weaker", loss=0.1))
+        result = hands.wait()[2]
+    assert isinstance(result, TriedProposal)
+    assert result.outcome in ("passes", "fails"), result.why

@@ -295,6 +295,23 @@ def test_groups_of_too_few_starts_are_judged_together_so_that_a_total_loss_is_fo
     assert [group.is_judged for group in four.groups] == [False, False]
 
 
+def test_a_loss_that_only_too_fine_groups_hide_is_told() -> None:
+    """24 lost and none gained of 160: a regression of the suite, and of no task of eight."""
+
+    def of(lost: int) -> Any:
+        return made(
+            [varied("light.diffuse-L1", seed // 8 >= lost, task=f"task_{seed % 8}", seed=seed) for seed in range(160)]
+        )
+
+    whole, fine = (judge(of(0), of(3), Terms(by=by)) for by in (("suite",), ("suite", "task")))
+    assert (whole.verdict, whole.agreement.pooled) == ("regression", 0)
+    assert {group.verdict for group in fine.groups} == {"undecided"}
+    assert (fine.verdict, fine.agreement.pooled) == ("undecided", 8)
+    assert any("judged as one, the 8 groups would be a regression" in note for note in fine.agreement.notes)
+    alike = judge(of(0), of(0), Terms(by=("suite", "task")))
+    assert (alike.agreement.pooled, TOGETHER in [group.name for group in alike.groups]) == (0, False)
+
+
 def test_unpaired_sides_that_share_a_case_are_refused() -> None:
     both = baseline_of([record_of(seed, "success") for seed in range(3)])
     with pytest.raises(VlaError, match=r"3 cases on both sides"):

@@ -256,7 +256,7 @@ def test_a_manifest_overrides_what_it_extends(tmp_path: Path, monkeypatch: pytes
         (GOOD, BASE.replace('"none"', '"upside-down"'), "image_transform is not one of none, rotate_180"),
         (GOOD.replace('title = "Mine"', ""), BASE, "no title at the top"),
         (GOOD + "max_steps = 6", BASE, "cannot be read as TOML"),
-        (GOOD.replace("base.toml", "other.toml"), BASE, "other.toml: cannot be read"),
+        (GOOD.replace("base.toml", "other.toml"), BASE, "extends: there is no other.toml in"),
         (GOOD.replace('"two"', '"one"'), BASE, "two tasks are called one; give each a name of its own"),
         (GOOD.replace('"two"', '"../two"'), BASE, "'../two' is not a task name"),
         (GOOD.replace('"two"', '"L2"'), BASE, "L2 is reserved for task levels"),

@@ -354,3 +354,18 @@ def test_a_policy_that_breaks_in_a_larger_batch_says_so() -> None:
     assert next(measured).batch == 1
     with pytest.raises(EpisodeError, match="policy-raised: MemoryError: too much"):
         next(measured)
+
+
+def test_an_arm_that_barely_moves_is_told() -> None:
+    def metres(episode: Episode, observation: Any) -> Any:
+        return features(episode, observation) * np.array([0.05] * 6 + [1.0])
+
+    assert "at most 0.0" in only(policy_of(metres), "VLA-P111", "warning")
+
+
+def test_rounding_of_a_batch_is_measured() -> None:
+    def rounded(chunks: np.ndarray) -> Any:
+        return chunks + (1e-7 if len(chunks) > 1 else 0.0)
+
+    assert "differ by up to 1e-07" in only(Batching(rounded), "VLA-P112", "warning")
+    assert codes(try_policy(Batching(), SUITE)) == []
