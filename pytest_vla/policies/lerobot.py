@@ -365,10 +365,13 @@ def _check_statistics(option: str, place: Path, name: str, step: dict[str, Any])
     features, modes = config.get("features"), config.get("norm_map")
     if not isinstance(features, dict) or not isinstance(modes, dict):
         return
+    only = config.get("normalize_observation_keys")
     file = place / (step.get("state_file") or name)
     found = _tensor_names(option, file) if step.get("state_file") else set()
     for feature, table in features.items():
         kind = table.get("type") if isinstance(table, dict) else None
+        if isinstance(only, list) and kind == "STATE" and feature not in only:
+            continue
         if kind == wanted and (keys := _STATISTICS.get(str(modes.get(kind)))):
             lacking = [key for key in keys if f"{feature}.{key}" not in found]
             if lacking:
