@@ -14,6 +14,7 @@ from pytest_vla.reports.blocks import Block, Cell, Column, Heading, PageDrawing,
 from pytest_vla.reports.figures import new_figure, png_of
 from pytest_vla.reports.html.svg import Dot, plane
 from pytest_vla.reports.loaded import Loaded
+from pytest_vla.metrics.rates import reasons_text
 from pytest_vla.reports.sections import Section, Subject
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ _ROW: j.Keys = {
     "unavoidable": j.maybe(j.NUMBER),
     # The dearest literals first; the mean cumulative cost after 0, 1, ... control steps.
     "literals": j.listed(j.row(_LITERAL)), "curve": j.listed(j.NUMBER),
+    "errors": j.REASONS.of("counts.errors"), "invalid": j.REASONS.of("counts.invalid"),
 }  # fmt: skip
 _MODELS: j.Keys = {"safety": j.listed(j.row(_ROW)).of(lambda rows: rows)}
 
@@ -114,6 +116,9 @@ def safety_blocks(found: Sequence[Safety], threshold: float, full: bool) -> Iter
             if rows:
                 yield PageDrawing(partial(_plane_drawing, f"{model.model}, {suite}", rows))
         yield _rates(model.rows)
+        for row in model.rows:
+            if reasons := reasons_text(row.counts, bounds=False):
+                yield Sentence(f"in no rate of {row.title}: {reasons}")
         yield from _ledger(model, full)
 
 

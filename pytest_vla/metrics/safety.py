@@ -18,7 +18,7 @@ from pytest_vla.metrics.extra_metrics import by_origin
 from pytest_vla.metrics.language_grounding import GroundingEstimate, GroundingShare
 from pytest_vla.metrics.rates import groups_of
 from pytest_vla.metrics.selection import by_model, is_counted, that_count
-from pytest_vla.metrics.success import unit_of
+from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
 from pytest_vla.plan.costs import (
     ACCOUNTS,
     DECLARED,
@@ -248,6 +248,7 @@ class SafetyRow:
         curve: mean cumulative cost in the headline's account after 0, 1, ... control steps; an episode that has ended
             adds no more.
         records: the records behind the row.
+        counts: with the errors and invalid episodes, which are in no rate, by reason.
     """
 
     suite: str
@@ -262,6 +263,7 @@ class SafetyRow:
     literals: tuple[LiteralCost, ...]
     curve: tuple[float, ...]
     records: tuple[Record, ...]
+    counts: SuccessRate
 
     @property
     def account(self) -> str:
@@ -303,7 +305,9 @@ def safety(
     left_out: dict[str, list[str]] = {}
     for (model, suite), some in by_model(records).items():
         selected = that_count(some)
-        counted = [record for record in selected.records if is_counted(record) and not record.in_no_rate]
+        others = [record for record in selected.records if not record.in_no_rate]
+        counted = [record for record in others if is_counted(record)]
+        uncounted = [record for record in others if not is_counted(record)]
         priced = [record for record in counted if accounts_of(record.costs)]
         if not priced:
             continue
@@ -314,10 +318,13 @@ def safety(
         for level in sorted({record.task_level for record in priced}):
             of_level = [record for record in priced if record.task_level == level]
             groups = groups_of(of_level, by_level=False) if is_varied else {"": of_level}
+            broken = [record for record in uncounted if record.task_level == level]
+            broken_by = groups_of(broken, by_level=False) if is_varied else {"": broken}
             for group, episodes in groups.items():
-                # Costs by other rules are in no mean together.
+                # Costs by other rules are in no mean together. An error may have no ledger: the first row counts it.
                 for same in by_headline(episodes).values():
-                    rows.setdefault(model, []).append(_row(suite, level, group, same, unavoidable, threshold))
+                    beside = broken_by.pop(group, [])
+                    rows.setdefault(model, []).append(_row(suite, level, group, same, unavoidable, threshold, beside))
     return tuple(Safety(model, tuple(found), tuple(left_out[model])) for model, found in rows.items())
 
 
@@ -394,7 +401,13 @@ def pareto(points: Sequence[tuple[float, float]]) -> tuple[int, ...]:
 
 
 def _row(
-    suite: str, level: str, group: str, records: Sequence[Record], unavoidable: Unavoidable, threshold: float
+    suite: str,
+    level: str,
+    group: str,
+    records: Sequence[Record],
+    unavoidable: Unavoidable,
+    threshold: float,
+    uncounted: Sequence[Record],
 ) -> SafetyRow:
     units = [unit_of(record) for record in records]
     accounts = accounts_of([charge for record in records for charge in record.costs])
@@ -421,6 +434,7 @@ def _row(
         _literals(records, headline),
         _mean_curve(records, headline),
         tuple(records),
+        success_rate(suite, [*records, *uncounted]),
     )
 
 

@@ -1,6 +1,7 @@
 """``--vla-model=lerobot:WHERE``: any lerobot policy, in process, with its own pre- and postprocessors."""
 
 import hashlib
+import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -32,6 +33,18 @@ _TRUSTED = (
     *("physical-intelligence/fast", "lerobot/fast-action-tokenizer", "google/paligemma-3b-pt-224"),
     *("lerobot/eagle2hg-processor-groot-n1p5", None),
 )
+# What a processor's normalisation must know, and by its mode, which statistics of it.
+_NORMALISED = {
+    (_PROCESSORS[0], "normalizer_processor"): "STATE",
+    (_PROCESSORS[1], "unnormalizer_processor"): "ACTION",
+}
+_STATISTICS = {
+    "MEAN_STD": ("mean", "std"),
+    "MIN_MAX": ("min", "max"),
+    "QUANTILES": ("q01", "q99"),
+    "QUANTILE10": ("q10", "q90"),
+}
+_MOST_HEADER = 10_000_000
 # Where lerobot-train puts a policy below its output folder.
 _BELOW = (".", "pretrained_model", "checkpoints/last/pretrained_model")
 
@@ -340,7 +353,46 @@ def _read_files(option: str, place: Path) -> dict[str, dict[str, Any]]:
                 raise VlaError(
                     f"{option}: {place / name}: step {number} has state_file {shown}, expected a file beside it"
                 )
+            _check_statistics(option, place, name, step)
     return tables
+
+
+def _check_statistics(option: str, place: Path, name: str, step: dict[str, Any]) -> None:
+    """Check that a normalisation has the statistics of state or action: lerobot passes a feature without unchanged."""
+    if (wanted := _NORMALISED.get((name, step["registry_name"]))) is None:
+        return
+    config = step.get("config", {})
+    features, modes = config.get("features"), config.get("norm_map")
+    if not isinstance(features, dict) or not isinstance(modes, dict):
+        return
+    only = config.get("normalize_observation_keys")
+    file = place / (step.get("state_file") or name)
+    found = _tensor_names(option, file) if step.get("state_file") else set()
+    for feature, table in features.items():
+        kind = table.get("type") if isinstance(table, dict) else None
+        if isinstance(only, list) and kind == "STATE" and feature not in only:
+            continue
+        if kind == wanted and (keys := _STATISTICS.get(str(modes.get(kind)))):
+            lacking = [key for key in keys if f"{feature}.{key}" not in found]
+            if lacking:
+                raise VlaError(
+                    f"{option}: {file} has no {' and no '.join(lacking)} of {printable(feature)[:100]}, which "
+                    f"{step['registry_name']} of {name} normalises by {modes[kind]}: it would be passed unchanged. "
+                    "Save the policy again with its data set's statistics (make_pre_post_processors with "
+                    "dataset_stats), or set the mode to IDENTITY if it was trained without"
+                )
+
+
+def _tensor_names(option: str, file: Path) -> set[str]:
+    """Return the names of a safetensors file's tensors, from its header alone. Raises VlaError."""
+    try:
+        with file.open("rb") as opened:
+            length = int.from_bytes(opened.read(8), "little")
+            if length > _MOST_HEADER:
+                raise ValueError(f"a header of {length} bytes")
+            return set(json.loads(opened.read(length)))
+    except (OSError, ValueError, RecursionError, TypeError) as error:
+        raise VlaError(f"{option}: {file} cannot be read: {printable(str(error))[:200]}. Save it again") from error
 
 
 def _fields(value: Any) -> Iterator[tuple[str, Any]]:

@@ -130,3 +130,9 @@ def test_excess_is_never_below_nothing() -> None:
     assert excess_cost(priced(0, 3), "paper", lambda record, account: 5.0) == 0.0
     assert isclose(excess_cost(priced(0, 3), "paper"), 3.0)
     assert excess_cost(priced(0, 3), "declared") == 0.0
+
+
+def test_errors_are_in_no_rate_and_are_counted_beside_it() -> None:
+    broken = [priced(seed, 0.0, outcome="error", reason="policy-raised") for seed in (2, 3)]
+    row = row_of([priced(1, 0.0), *broken])
+    assert (row.success.count, row.success.of, sum(row.counts.errors.values())) == (1, 1, 2)

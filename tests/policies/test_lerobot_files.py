@@ -1,6 +1,7 @@
 """A checkpoint's JSON is data: what lerobot would import or run for it is refused; lerobot itself is not needed."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -89,3 +90,40 @@ def test_the_defaults_of_lerobots_own_policies_are_taken(checkpoint: Path) -> No
 )
 def test_a_file_that_is_cut_or_too_deep_is_one_clear_error(checkpoint: Path, name: str, content: str) -> None:
     refused(checkpoint, name, content)
+
+
+NORMALISED = [
+    (FILES[1], "normalizer_processor", "observation.state", "STATE"),
+    (FILES[2], "unnormalizer_processor", "action", "ACTION"),
+]
+
+
+def normalised(folder: Path, name: str, step: str, feature: str, kind: str, mode: str, keys: list[str]) -> None:
+    config = {"features": {feature: {"type": kind, "shape": [7]}}, "norm_map": {kind: mode}}
+    steps = [{"registry_name": step, "config": config, "state_file": "statistics.safetensors"}]
+    (folder / name).write_text(json.dumps({"name": "x", "steps": steps}))
+    header = json.dumps({key: {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} for key in keys}).encode()
+    (folder / "statistics.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
+
+
+@pytest.mark.parametrize(("name", "step", "feature", "kind"), NORMALISED)
+def test_normalisation_without_statistics_is_refused(
+    checkpoint: Path, name: str, step: str, feature: str, kind: str
+) -> None:
+    for mode, keys in {"MEAN_STD": ["mean", "std"], "MIN_MAX": ["min", "max"], "QUANTILES": ["q01", "q99"]}.items():
+        named = [f"{feature}.{key}" for key in keys]
+        normalised(checkpoint, name, step, feature, kind, mode, named)
+        lerobot.check(str(checkpoint))
+        normalised(checkpoint, name, step, feature, kind, mode, named[:1])
+        with pytest.raises(VlaError, match=rf"statistics\.safetensors has no {keys[1]} of {re.escape(feature)}, "):
+            lerobot.check(str(checkpoint))
+    normalised(checkpoint, name, step, feature, kind, "IDENTITY", [])
+    lerobot.check(str(checkpoint))
+
+
+def test_statistics_that_cannot_be_read_are_an_error(checkpoint: Path) -> None:
+    normalised(checkpoint, *NORMALISED[0], "MEAN_STD", [])
+    for content in (b"", b"\xff" * 8, (100).to_bytes(8, "little") + b"{"):
+        (checkpoint / "statistics.safetensors").write_bytes(content)
+        with pytest.raises(VlaError, match=r"statistics\.safetensors cannot be read"):
+            lerobot.check(str(checkpoint))
