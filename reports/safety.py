@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_vla.metrics.clustered import CONFIDENCE, THESE_TASKS
 from pytest_vla.metrics.language_grounding import GroundingEstimate, GroundingShare
-from pytest_vla.metrics.rates import percents
+from pytest_vla.metrics.rates import percents, reasons_text
 from pytest_vla.metrics.safety import SAFE, Safety, SafetyRow, pareto, safety
 from pytest_vla.reports import json_schema as j
 from pytest_vla.reports.blocks import Block, Cell, Column, Heading, PageDrawing, Sentence, Table, cell_text, notes
 from pytest_vla.reports.figures import new_figure, png_of
 from pytest_vla.reports.html.svg import Dot, plane
 from pytest_vla.reports.loaded import Loaded
-from pytest_vla.metrics.rates import reasons_text
 from pytest_vla.reports.sections import Section, Subject
 
 if TYPE_CHECKING:
