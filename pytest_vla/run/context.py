@@ -42,6 +42,8 @@ class RunFindings:
         prices: the time that each metric costs, or None until it is measured.
         over_cost: by node id, the failure message of an item whose episode cost too much; empty if it did not. The
             `rollout` fixture sets it.
+        marked_values: by keyword of the episodes' marks, their values before ``-m "vla(...)"`` selects from them.
+            `pytest_vla.run.marker` sets it.
     """
 
     shard: Mapping[str, Any] | None = None
@@ -50,6 +52,7 @@ class RunFindings:
     utilisation: "Utilisation | None" = None
     prices: "tuple[Price, ...] | None" = None
     over_cost: dict[str, str] = field(default_factory=dict)
+    marked_values: dict[str, set[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ from pytest_vla.util.text import LAST_SEED, MAX_SEEDS, did_you_mean, parse_seeds
 from pytest_vla.vary.registry import labels_of, parse_vary
 
 NAME = MARKER
-_VALUES = pytest.StashKey[dict[str, set[str]]]()
 KEYWORDS = ("suite", "tasks", "task_levels", "seeds", "vary", "scope", "group")
 SCOPES: tuple[Scope, ...] = ("function", "class", "module")
 # Of the suite that needs no data.
@@ -134,12 +133,12 @@ def remember_marks(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
     for mark in (mark for item in items if runs_episodes(item) for mark in item.iter_markers(NAME)):
         for name, value in mark.kwargs.items():
             values.setdefault(name, set()).add(repr(value))
-    config.stash[_VALUES] = values
+    context_of(config).findings.marked_values.update(values)
 
 
 def unmatched(config: pytest.Config) -> str:
     """Return the line for ``-m "vla(...)"`` that has left no episode: the values that there are; empty without any."""
-    values = config.stash.get(_VALUES, {})
+    values = context_of(config).findings.marked_values
     if not values:
         return ""
     expression = config.option.markexpr
