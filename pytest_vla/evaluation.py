@@ -500,20 +500,24 @@ def _seen_in(suite: Texts) -> tuple[str, ...]:
     mend = "; set the policy's attribute reads, as in policy.reads = ('agentview_image', 'state')"
     names = [part.strip() for text in ((suite,) if isinstance(suite, str) else suite) for part in text.split(",")]
     try:
-        try:
-            suites = [each for part in names for each in named_suites(part)]
-        except VlaError:
-            if not hook_modules.of_a_conftest():
-                raise
+        if not all(map(_is_named, names)) and hook_modules.of_a_conftest():
             # The pytest that is started in the same folder reads it as well.
             hook_modules.consent(("conftest",), Path.cwd())
-            suites = [each for part in names for each in named_suites(part)]
+        suites = [each for part in names for each in named_suites(part)]
         found = {suite_traits(load_suite(each).protocol).reads or () for each in suites}
     except VlaError as error:
         raise VlaError(f"{error}{mend}") from error
     if len(found) > 1:
         raise VlaError(f"evaluate: observations of {', '.join(names)} have different names{mend}")
     return next(iter(found), ())
+
+
+def _is_named(suite: str) -> bool:
+    """Whether a suite, or an alias of several, has this name."""
+    try:
+        return bool(named_suites(suite))
+    except VlaError:
+        return False
 
 
 def _warn_of_training(policy: object) -> None:

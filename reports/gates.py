@@ -120,7 +120,8 @@ def _worst(judgement: GateJudgement, shown: LossesShown) -> tuple[Sequence[TaskC
     return [change for each in lost.values() for change in each[: shown.tasks]], ", ".join(more)
 
 
-WORST = "Worst tasks and kinds (counts, not tests)"
+WORST = "Worst tasks and kinds"
+"""The heading of `worst_table`, whose header says that these are no tests."""
 
 
 def worst_table(lost: Sequence[TaskChange]) -> Table:

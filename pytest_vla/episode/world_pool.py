@@ -5,6 +5,7 @@ from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, cast
 
@@ -154,8 +155,8 @@ def own_series(told: Any, steps: int) -> dict[str, NDArray[Any]]:
     return found
 
 
-_MOST_HELD = 1000
-"""Objects in which `engines_of` looks."""
+_MOST_HELD, _MOST_OF_ONE = 1000, 50
+"""Objects in which `engines_of` looks, and how many of one: a buffer of frames must not hide the environment."""
 
 
 def engines_of(world: object) -> frozenset[str]:
@@ -168,14 +169,12 @@ def engines_of(world: object) -> frozenset[str]:
     found, held, known = {_package(each) for each in imported}, [world], {id(world)}
     for each in held:
         found |= {_package(kind) for kind in type(each).__mro__} | {_package(each)}
-        if isinstance(each, Mapping):
-            further = list(each.values())
-        elif isinstance(each, list | tuple):
-            further = list(each)
-        else:
-            is_code = isinstance(each, type | ModuleType | FunctionType)
-            further = [] if is_code else list(getattr(each, "__dict__", {}).values())
-        for one in further[: _MOST_HELD - len(held)]:
+        if isinstance(each, type | ModuleType | FunctionType):
+            continue
+        inner: Iterable[Any] = each if isinstance(each, list | tuple) else ()
+        if isinstance(held_by := each if isinstance(each, dict) else getattr(each, "__dict__", None), dict):
+            inner = held_by.values()
+        for one in islice(inner, min(_MOST_OF_ONE, _MOST_HELD - len(held))):
             if id(one) not in known:
                 known.add(id(one))
                 held.append(one)

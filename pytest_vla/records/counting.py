@@ -30,6 +30,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from pytest_vla.errors import is_of_policy
 from pytest_vla.plan.case import OURS
 from pytest_vla.records.record import Record
+from pytest_vla.versions import SUPPORTED
 
 COMPLETE = ("success", "failure", "invalid")
 """Outcomes that were measured, or that do not depend on the policy; the remaining outcome is ``error``."""
@@ -62,7 +63,8 @@ _KNOWN, _KNOWN_CASE = "_conditions", "_case_of"
 """The keys under which these are cached in a record's own dictionary."""
 
 # Conditions shared by a whole run, which an error may lack if its process died early.
-_OF_SUITE = ("mujoco", "robosuite")
+# A suite with a world of its own may be made of no simulator of ours.
+_OF_SUITE = tuple(SUPPORTED)
 _OF_RUN = ("policy_digest", "replan", *(name for name in OF_PROVENANCE if name not in _OF_SUITE))
 
 How = Literal["counts", "repeat", "superseded", "same"]

@@ -109,10 +109,11 @@ Model.__module__ = "mujoco._structs"
 
 
 class Simulated(PointWorld):
-    """Holds a model as environments do: in a wrapper, in a list."""
+    """Holds a model as environments do: in a wrapper, in a list, behind a buffer of frames."""
 
     def __init__(self, task: Task) -> None:
         super().__init__(task)
+        self.frames = [SimpleNamespace(number=number) for number in range(3000)]
         self.env = SimpleNamespace(env=SimpleNamespace(parts=[{"model": Model()}]))
 
 

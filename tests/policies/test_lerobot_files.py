@@ -127,3 +127,16 @@ def test_statistics_that_cannot_be_read_are_an_error(checkpoint: Path) -> None:
         (checkpoint / "statistics.safetensors").write_bytes(content)
         with pytest.raises(VlaError, match=r"statistics\.safetensors cannot be read"):
             lerobot.check(str(checkpoint))
+
+
+def test_a_state_that_is_not_normalised_needs_no_statistics(checkpoint: Path) -> None:
+    normalised(checkpoint, *NORMALISED[0], "MEAN_STD", [])
+    file = checkpoint / NORMALISED[0][0]
+    table = json.loads(file.read_text())
+    table["steps"][0]["config"]["normalize_observation_keys"] = ["observation.images.top"]
+    file.write_text(json.dumps(table))
+    lerobot.check(str(checkpoint))
+    table["steps"][0]["config"]["normalize_observation_keys"].append(NORMALISED[0][2])
+    file.write_text(json.dumps(table))
+    with pytest.raises(VlaError, match="has no mean and no std of"):
+        lerobot.check(str(checkpoint))

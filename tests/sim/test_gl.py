@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from pytest_vla.errors import VlaError
-from pytest_vla.sim import gl
+from pytest_vla.errors import EpisodeError, VlaError
+from pytest_vla.sim import gl, observations
+from tests.support.worlds import tabletop_world
 
 FRAME = """
 import hashlib, sys
@@ -218,3 +219,17 @@ def test_a_wrong_egl_device_is_not_passed_over() -> None:
 def test_switched_off_rendering_says_so_when_a_picture_is_wanted() -> None:
     result = run("from pytest_vla.sim.gl import make_gl_context; make_gl_context(8, 8)", MUJOCO_GL="off")
     assert "VlaError: MUJOCO_GL=disable switches rendering off" in result.stderr
+
+
+def test_a_picture_that_cannot_be_drawn_is_no_error_of_the_policy(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = tabletop_world()
+    world.reset()
+    world._readings.close()
+
+    def broken(*about: Any) -> Any:
+        raise RuntimeError("no display")
+
+    monkeypatch.setattr(observations, "Cameras", broken)
+    with pytest.raises(EpisodeError, match=r"no display.*MUJOCO_GL=egl") as raised:
+        world.reset()["agentview_image"]
+    assert raised.value.reason == "world-unusable"
