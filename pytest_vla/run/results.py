@@ -222,7 +222,6 @@ def _reports(
     outcome = outcome_of(group, judgement, required)
     said: str | tuple[str, int, str] | None = None
     if outcome == "failed":
-        # The table of all groups is printed once, below.
         said = group_reason(group, judgement)
     elif outcome == "skipped":
         # pytest's short summary has the reason alone.
@@ -230,7 +229,10 @@ def _reports(
     keywords: dict[str, Literal[1]] = {PLACE: 1, group.name: 1}
     properties = [("vla_verdict", group.verdict)]
     yield pytest.TestReport(nodeid, location, keywords, "passed", None, "setup")
-    yield pytest.TestReport(nodeid, location, keywords, outcome, said, "call", user_properties=properties)
+    judged = pytest.TestReport(nodeid, location, keywords, outcome, said, "call", user_properties=properties)
+    # pytest's mark of a failure that was shown: the lines at the end have it, so the section of failures leaves it out.
+    judged._pdbshown = True  # type: ignore[attr-defined]
+    yield judged
     yield pytest.TestReport(nodeid, location, keywords, "passed", None, "teardown", user_properties=properties)
 
 
@@ -314,7 +316,10 @@ def judge_run(
         against += against_others(others, stopped, any(not record.of_suite for record in records))
         from pytest_vla.run.html_report import replays
 
-        replay, verbosity = replays(settings, session.config, closed.items), session.config.get_verbosity()
+        replay, verbosity = (
+            replays(settings, session.config, closed.items, context.folder),
+            session.config.get_verbosity(),
+        )
         last = run_line(asked, against, is_shown=not undecided)
         lines, passed = (*told, *gated_lines(gated, verbosity, replay), last), not against
     elif has_minimum and settings.shard is not None:
@@ -531,7 +536,7 @@ class Results:
         from pytest_vla.run.gate_summary import write_summaries
         from pytest_vla.run.html_report import replays
 
-        replay = replays(settings, self._config, self._stored.closed.items)
+        replay = replays(settings, self._config, self._stored.closed.items, self._context.folder)
         try:
             write_summaries(settings.gate_summary, self.gate.gated, replay, self._verdict[-1])
         except VlaError as error:
