@@ -404,9 +404,12 @@ class Results:
         if self._telling.reporter is not None and (collected.cases or self._context.resumption is not None):
             from pytest_vla.run.progress import ProgressLine
 
-            weights = {node: expected.seconds for node, expected in self._so_far.estimates.items()}
             self._progress = ProgressLine(
-                self._telling.reporter, weights, scarce=self._scarce, until=self._in_time.until
+                self._telling.reporter,
+                self._so_far.expected(collected),
+                workers,
+                scarce=self._scarce,
+                until=self._in_time.until,
             )
             self._show_progress(None)
 
@@ -440,6 +443,8 @@ class Results:
         self._current[node] = record
         so_far.add(record, node)
         self._in_time.learn(record)
+        if self._progress is not None:
+            self._progress.learn(node, record)
         with _stopped_by_errors():
             skipped = self.gate.decide({record.node: so_far.tally.judged_outcome(record.node)})
         if skipped and self._progress is not None:
