@@ -1,7 +1,7 @@
 """Reports of failed items: which ones mean that the policy cannot be used, and which are only a failed episode.
 
-In a run with a gate a failed episode is reported as *not done*, as pytest reports expected failures as skipped. So
-``--maxfail``, ``--lf`` and plugins that rerun failures ignore it. The store keeps the item's real outcome.
+In a run with a gate a failed episode is reported as *not done*, a skip to whoever does not know that. So ``--maxfail``,
+``--lf`` and plugins that rerun failures ignore it. The store keeps the item's real outcome.
 """
 
 import copy
@@ -46,22 +46,26 @@ NOT_DONE = "not done"
 """What is said of a failed episode in a run with a gate."""
 
 _WAS_FAILED = "vla_was_failed"
-"""The attribute of a report that says so; it crosses with the report from worker to controller."""
+"""The attribute of a report with what it said as a failure; it crosses with the report from worker to controller."""
 
 
 def is_not_done(report: pytest.TestReport) -> bool:
     """Whether `say_not_done` excused the report's episode."""
-    return getattr(report, _WAS_FAILED, False) is True
+    return isinstance(getattr(report, _WAS_FAILED, None), str)
 
 
 def say_not_done(report: pytest.TestReport) -> None:
     """Turn the report of an item into *not done* if it says only that an episode failed."""
     if not _is_failed_episode(report) or _says_more(report):
         return
-    setattr(report, _WAS_FAILED, True)
+    text = str(report.longrepr)
+    setattr(report, _WAS_FAILED, text)
     report.outcome = "skipped"
-    # JUnit files and lines of -v have it.
-    report.wasxfail = str(report.longrepr).splitlines()[0]
+    # As of a skip, for JUnit files and lines of -v. By `wasxfail` pytest-html and pytest-sugar would say in green that
+    # the failure was expected.
+    path, line, _ = report.location
+    report.longrepr = (path, line or 0, f"Skipped: {text.splitlines()[0]}")
+    report.sections.append((NOT_DONE, text))
 
 
 def _is_failed_episode(report: pytest.TestReport) -> bool:
@@ -88,8 +92,7 @@ def as_it_ended(report: pytest.TestReport) -> pytest.TestReport:
     if not is_not_done(report):
         return report
     found = copy.copy(report)
-    found.outcome = "failed"
-    del found.wasxfail
+    found.outcome, found.longrepr = "failed", getattr(report, _WAS_FAILED)
     return found
 
 
