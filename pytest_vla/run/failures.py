@@ -96,6 +96,13 @@ def as_it_ended(report: pytest.TestReport) -> pytest.TestReport:
     return found
 
 
+MOST_SHOWN = 3
+"""The failed episodes that pytest's section of failures has without -v."""
+
+_CHARGE = " " * 4
+"""How the lines of single charges begin."""
+
+
 class FailedReports:
     """Counts the failed reports of an invocation."""
 
@@ -105,6 +112,7 @@ class FailedReports:
         self.without_policy = False
         """Whether the policy could not be loaded, or did not fit."""
         self._of: Counter[str] = Counter()
+        self._episodes: list[pytest.TestReport] = []
 
     def add(self, report: pytest.TestReport, name: str, record: Record | None) -> None:
         """Count a report.
@@ -120,11 +128,32 @@ class FailedReports:
         # As pytest counts them in `Session.testsfailed`.
         if not hasattr(report, "wasxfail"):
             self._of[name] += 1
-            self.excused += _is_failure(report, record) and not _says_more(report)
+            if _is_failure(report, record) and not _says_more(report):
+                self.excused += 1
+                self._episodes.append(report)
 
     def of(self, name: str) -> int:
         """Return how many reports of an item failed."""
         return self._of[name]
+
+    def fold(self) -> str:
+        """Keep pytest's section of failures short: a failed episode is a result, and there may be hundreds.
+
+        Files of results have the whole texts already.
+
+        Returns:
+            A line on what is not shown; empty if all is.
+        """
+        for report in self._episodes:
+            lines = (line for line in str(report.longrepr).splitlines() if not line.startswith(_CHARGE))
+            report.longrepr = "\n".join(line.removesuffix(":") for line in lines)
+        for report in self._episodes[MOST_SHOWN:]:
+            # pytest's mark of a failure that was shown before.
+            report._pdbshown = True  # type: ignore[attr-defined]
+        more = len(self._episodes) - MOST_SHOWN
+        return (
+            f"{MOST_SHOWN} of {len(self._episodes)} failed episodes are shown above; -v shows all" if more > 0 else ""
+        )
 
 
 # `os._exit` while a run goes on: a policy that calls it must not end pytest with code 0 and episodes missing.

@@ -5,6 +5,7 @@ workers, the batch server (`pytest_vla.serving.batch_server_process`).
 """
 
 import faulthandler
+import importlib
 import io
 import json
 import os
@@ -159,9 +160,7 @@ def _end_with_starter(control: "BinaryIO", folder: Path) -> None:
 def _measure_coverage() -> None:
     """Start coverage.py where pytest-cov measures the run, as in its workers; `COVERAGE` has the options."""
     if text := os.environ.get(COVERAGE):
-        import coverage
-
-        coverage.Coverage(**json.loads(text), data_suffix=True).start()
+        importlib.import_module("coverage").Coverage(**json.loads(text), data_suffix=True).start()
 
 
 def _keep_coverage() -> None:
