@@ -110,4 +110,4 @@ def test_a_varied_run_folds_to_kinds_unless_v() -> None:
     assert "  6 more, not the lowest (-v has all)" in lines
     costs = [line.split()[3] for line in lines if line.startswith("cost of ")]
     assert costs == ["noise.kind_14:", "noise.kind_15:"]
-    assert sum(line.text.strip().startswith("noise.kind_") for line in long) >= 80
+    assert any(line.text.strip().startswith("task_") for line in long)
