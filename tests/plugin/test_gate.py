@@ -107,7 +107,8 @@ def test_what_is_undecided_is_skipped_with_its_reason(vla: Run) -> None:
     result.stdout.fnmatch_lines(
         [
             "gate::libero_goal[[]benign[]] SKIPPED *",
-            "SKIPPED * undecided: inconclusive: 10 pairs can detect a drop of * (80% power). To decide, *",
+            "SKIPPED * undecided: inconclusive: 10 pairs can detect a drop of * (80% power); "
+            "smaller ones beyond the margin (5 points) may go unnoticed. To decide, *",
             "*8 passed, 1 skipped, 2 not done*",
         ]
     )
