@@ -172,7 +172,7 @@ class ReadFile:
 
 
 def read_files() -> tuple[ReadFile, ...]:
-    """Return the files of all modules with our hooks that the user has pytest read: of ``-p``, and each ``conftest.py``.
+    """Return the files of the modules with our hooks that pytest has read: those of ``-p``, and each ``conftest.py``.
 
     Raises VlaError if one cannot be read any more.
     """

@@ -201,7 +201,7 @@ def uses_fetched(tasks: Sequence[Task]) -> bool:
 
 
 def main() -> None:
-    """Read modules, suites and tasks as JSON from standard input, and write their `data_digest`, or the trouble, as JSON.
+    """Read modules, suites and tasks as JSON from standard input; write `data_digest`, or the trouble, as JSON.
 
     Modules are those of the process that asks (`pytest_vla.hook_modules.read_files`), which may add the suites.
     """

@@ -1,9 +1,8 @@
 """What machines of a cluster have to have, and whether they have it."""
 
 import sys
-from enum import IntEnum
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -52,8 +51,8 @@ def test_a_cluster_that_lets_in_everybody_is_warned_of(
 ) -> None:
     ray: Any = ModuleType("ray._raylet")
     if mode is not None:
-        ray.AuthenticationMode = IntEnum("AuthenticationMode", {"DISABLED": 0, "TOKEN": 1})
-        ray.get_authentication_mode = lambda: ray.AuthenticationMode(mode)
+        ray.AuthenticationMode = SimpleNamespace(DISABLED=0, TOKEN=1)
+        ray.get_authentication_mode = lambda: mode
     monkeypatch.setitem(sys.modules, "ray._raylet", ray)
     facts = node_facts(wanted_table(sys.path, PACKAGE, "/", {}, None))
     node, _ = examined("node3", {**FACTS, "open": facts["open"]}, wanted())
