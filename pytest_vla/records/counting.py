@@ -39,6 +39,9 @@ OF_PROVENANCE = ("mujoco", "robosuite", "premises", "feasible")
 """Of a record's provenance: what decides how the world moves, and whether there is anything to measure. How it looks is
 in the protocol."""
 
+OF_SCENE = ("scene", "stand_ins", "compiled")
+"""Of a record's provenance: what differs from task to task."""
+
 ALARM = "stop_when"
 """The entry of a record's provenance for the rule that stopped episodes; if present, it is a condition of the case."""
 
@@ -55,6 +58,10 @@ do; if they are equal, the policies may differ."""
 PLACED = "placed"
 """Of a record's seeds: names where everything stood and how it looked when the episode began; equal for equal starts.
 Records of suites with a world of their own, and those of earlier versions, do not have it."""
+
+INIT_STATE_DIGEST = "init_state_digest"
+"""Of a record's seeds: names the content of the init state in its file, which may have been another's then. Records of
+suites with a world of their own, and those of earlier versions, do not have it."""
 
 INIT_STATES = "protocol.init_states"
 """The number of init states, which does not affect an episode: only its own init state does."""
@@ -310,16 +317,24 @@ def _charged(record: Record) -> tuple[Hashable, ...]:
 def _comparable(records: Sequence[Record]) -> list[Key]:
     """Return the case of each record, with its init state: suites have had different numbers of init states.
 
-    Yesterday's seed 60 may have begun from another init state than today's, which makes it another case.
+    Yesterday's seed 60 may have begun from another init state than today's, which makes it another case. So does a
+    changed content of the init state.
     """
     began = {case_of(record): record.init_state for record in records if is_complete(record.outcome)}
+    # Records of earlier versions do not have it: they are of the case as they were.
+    contents: dict[Hashable, set[int]] = {}
+    for record in records:
+        if (known := record.seeds.get(INIT_STATE_DIGEST)) is not None:
+            contents.setdefault(case_of(record), set()).add(known)
     keys = []
     for record, conditions in zip(records, all_conditions(records), strict=True):
         # An error may lack the init state, as its process may have died.
         knows = is_complete(record.outcome) or "init_state" in record.seeds
         init_state = record.init_state if knows else began.get(case_of(record), record.init_state)
         key = key_of(record, {name: text for name, text in conditions.items() if name != INIT_STATES})
-        keys.append(replace(key, case=f"{key.case} {init_state}"))
+        content = record.seeds.get(INIT_STATE_DIGEST)
+        swapped = f" {content}" if len(contents.get(case_of(record), ())) > 1 else ""
+        keys.append(replace(key, case=f"{key.case} {init_state}{swapped}"))
     return keys
 
 

@@ -21,6 +21,7 @@ from pytest_vla.plan.costs import Charge
 from pytest_vla.records.checks import OUTCOMES
 from pytest_vla.records.counting import (
     COMPLETE,
+    INIT_STATE_DIGEST,
     PLACED,
     RecordStatus,
     Repeats,
@@ -416,6 +417,30 @@ def test_a_suite_that_has_more_init_states_now_has_the_cases_that_it_had() -> No
     assert told([of_count("a", 3, 50), of_count("b", 3, 200)]) == [("counts", 0), ("repeat", 0)]
     assert told([of_count("a", 60, 50), of_count("b", 60, 200)]) == [("counts", 0), ("counts", 1)]
     assert len(by_model([of_count("a", 3, 50), of_count("b", 3, 200)])) == 1
+
+
+def test_an_init_state_whose_file_was_changed_makes_another_case() -> None:
+    def of_content(run: str, content: int | None, outcome: str = "success") -> Record:
+        record = of(run, outcome, started=f"2026-01-0{1 + ord(run) - ord('a')}")
+        seeds = record.seeds if content is None else {**record.seeds, INIT_STATE_DIGEST: content}
+        return dataclasses.replace(record, seeds=seeds)
+
+    swapped = [of_content("a", 1), of_content("b", 2, "failure"), of_content("c", 1)]
+    assert told(swapped) == [("counts", 0), ("counts", 1), ("repeat", 0)]
+    assert [text for text in that_count(swapped).left_out if "the file of init states was changed" in text]
+    # Those of earlier versions do not know it.
+    older = [of_content("a", None), of_content("b", 2)]
+    assert told(older) == [("counts", 0), ("repeat", 0)]
+    assert not [text for text in that_count(older).left_out if "init state" in text]
+
+
+def test_scenes_that_were_compiled_to_different_bytes_are_told() -> None:
+    def of_bytes(seed: int, compiled: str) -> Record:
+        return dataclasses.replace(of("a", "success", seed=seed), provenance={"scene": "s", "compiled": compiled})
+
+    (text,) = [text for text in that_count([of_bytes(0, "x"), of_bytes(1, "y")]).left_out if "scene" in text]
+    assert text.startswith("1 scene compiled to different bytes")
+    assert not [text for text in that_count([of_bytes(0, "x"), of_bytes(1, "x")]).left_out if "scene" in text]
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.sampled_from("ab")), min_size=1, max_size=12))
