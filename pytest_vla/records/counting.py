@@ -7,7 +7,8 @@ record replaces only an error, as with ``--vla-resume`` and reruns; among errors
 was the policy's own (`pytest_vla.errors.is_of_policy`), the later record is a retry (`retries`): a policy that raises
 where it would fail must not gain by it. Reports say how many there are, and verdicts do not take its success. Further
 complete records are repeats: running a case again until it succeeds does not change the rate. The first record is the
-one that began first: of parallel repeats the shortest ends first, and successes are short.
+one that ended first, by the order of the store: a clock may be set back. Only of parallel repeats, whose runs overlap
+by that order, it is the one that began first: the shortest ends first, and successes are short.
 
 An observation is everything that can vary. An episode's start is its task, its variation's drawn parameters, its init
 state and the objects' placement (`start_of`, `PLACED`). The seed's number is no part of the start, since a task has a
@@ -89,13 +90,17 @@ class RecordAttempt(Protocol):
     def outcome(self) -> str: ...
     @property
     def started(self) -> str: ...
+    @property
+    def attempt(self) -> int: ...
 
 
 def takes_over(record: RecordAttempt, before: RecordAttempt) -> bool:
-    """Return whether a record counts instead of an earlier known one of the same case."""
+    """Return whether a record counts instead of one of the same case that ended earlier, in a run beside its own."""
     if not is_complete(before.outcome):
         return True
-    return is_complete(record.outcome) and record.started < before.started
+    # A later attempt began after the earlier one had ended, whatever the clock says.
+    is_parallel = record.attempt <= before.attempt
+    return is_complete(record.outcome) and is_parallel and record.started < before.started
 
 
 class RecordStatus(NamedTuple):
@@ -422,11 +427,16 @@ def _folded(records: Sequence[Record], indices: Iterable[int], groups: Sequence[
     """Classify the records at these indices, in the order of their ends, among those of their group."""
     counting: dict[Hashable, int] = {}
     found: dict[int, RecordStatus] = {}
+    begun: dict[str, int] = {}
+    for index, record in enumerate(records):
+        begun.setdefault(record.run, index)
     for index in indices:
-        before = counting.setdefault(groups[index], index)
+        record, before = records[index], counting.setdefault(groups[index], index)
+        # A run without a record until then began later, as far as the store knows.
+        is_beside = begun[record.run] <= before or not is_complete(records[before].outcome)
         if before == index:
             found[index] = RecordStatus("counts", index)
-        elif takes_over(records[index], records[before]):
+        elif is_beside and takes_over(record, records[before]):
             found[before] = RecordStatus(_beside(records[before]), index)
             found[index] = RecordStatus("counts", index)
             counting[groups[index]] = index

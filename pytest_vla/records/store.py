@@ -265,7 +265,7 @@ def read_before(database: Database, name: str) -> tuple[int, int]:
         "SELECT count(*), ifnull(sum(first.outcome != o.outcome), 0) FROM items AS i"
         " JOIN episodes AS o ON o.id = i.own"
         " JOIN episodes AS first ON first.id = (SELECT id FROM episodes WHERE case_key = o.case_key"
-        f" AND run != i.run AND started < o.started AND outcome IN {COMPLETE_SQL} ORDER BY started, id LIMIT 1)"
+        f" AND run != i.run AND id < o.id AND outcome IN {COMPLETE_SQL} ORDER BY id LIMIT 1)"
         f" WHERE i.run = ? AND o.outcome IN {COMPLETE_SQL}",
         name,
     )
@@ -282,6 +282,7 @@ class _Before(NamedTuple):
 
     outcome: str
     started: str
+    attempt: int
 
 
 def add_record(connection: "sqlite3.Connection", record: Record) -> None:
@@ -308,13 +309,13 @@ def add_record(connection: "sqlite3.Connection", record: Record) -> None:
         **{name: getattr(record, name) for name in _EPISODE},
     )
     insert(connection, "records", episode=number, line=record_line(record))
-    own = "SELECT outcome, started FROM items AS i JOIN episodes AS e ON e.id = i.own WHERE i.run = ? AND i.node = ?"
-    before = connection.execute(own, item).fetchone()
+    own = "SELECT own FROM items WHERE run = ? AND node = ?"
+    before = connection.execute(f"SELECT outcome, started, attempt FROM episodes WHERE id = ({own})", item).fetchone()
     if before is None or takes_over(record, _Before(*before)):
         # For items selected by an earlier run's outcomes the case's first complete record counts.
         earlier = connection.execute(
             f"SELECT id FROM episodes WHERE case_key = ? AND run != ? AND outcome IN {COMPLETE_SQL}"
-            " AND (SELECT picked FROM runs WHERE name = ?) IS NOT NULL ORDER BY started, id LIMIT 1",
+            " AND (SELECT picked FROM runs WHERE name = ?) IS NOT NULL ORDER BY id LIMIT 1",
             (key, record.run, record.run),
         ).fetchone()
         counting = number if earlier is None else earlier[0]

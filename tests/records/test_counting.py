@@ -84,6 +84,32 @@ def test_of_repeats_side_by_side_the_one_that_began_first_counts() -> None:
     assert takes_over(long, short)
     assert not takes_over(short, long)
     assert not takes_over(of("a", "error", started="2020"), short), "an error never takes over"
+    # Of two runs side by side, too.
+    beside = of("b", "failure", seed=9)
+    long = dataclasses.replace(long, run="b")
+    assert told([beside, short, long])[1:] == [("repeat", 2), ("counts", 2)]
+
+
+def test_a_clock_that_was_set_back_makes_no_record_the_first() -> None:
+    """What ended before the other run had left anything, or before the other attempt, came first."""
+    first = of("a", "failure", started="2026-01-02T03:04:05.000+00:00")
+    later = of("b", "success", started="2026-01-01T00:00:00.000+00:00")
+    assert told([first, later]) == [("counts", 0), ("repeat", 0)]
+    assert told([first, of("b", "failure", seed=9), later])[2] == ("repeat", 0)
+    again = dataclasses.replace(later, run="a", attempt=2)
+    assert told([first, again]) == [("counts", 0), ("repeat", 0)]
+    assert told([of("a", "error", started="2026-01-02"), later]) == [("superseded", 1), ("counts", 1)]
+    with tempfile.TemporaryDirectory() as folder, open_store(Path(folder), create=True) as store:
+        for record, picked in ((first, None), (later, "lf")):
+            store.begin(record.run, [record.node], command="", model="random", picked=picked)
+            store.add(record)
+        # The rows that were written later say an earlier time, too.
+        store._database.connection.execute("UPDATE episodes SET ended = started")
+        store._database.connection.commit()
+        loaded = load([], Path(folder)).records
+        assert [record.outcome for record in loaded] == ["failure", "success"]
+        assert [each.how for each in standings(loaded)] == ["counts", "repeat"]
+        assert [each.record.run for each in store.earlier("b")] == ["a"], "of items that were picked"
 
 
 @pytest.mark.parametrize(
@@ -292,7 +318,7 @@ def test_counting_what_counts_changes_nothing(records: list[Record]) -> None:
 
 
 @given(RECORDS, st.randoms(use_true_random=False))
-def test_the_order_of_records_that_began_apart_does_not_matter(records: list[Record], random: Any) -> None:
+def test_the_order_of_records_does_not_matter_in_runs_side_by_side(records: list[Record], random: Any) -> None:
     complete = [
         dataclasses.replace(record, started=f"{index:04}", worker=str(index))
         for index, record in enumerate(record for record in records if record.outcome in COMPLETE)
@@ -301,9 +327,11 @@ def test_the_order_of_records_that_began_apart_does_not_matter(records: list[Rec
     complete = [dataclasses.replace(record, run=str(index)) for index, record in enumerate(complete)]
     shuffled = list(complete)
     random.shuffle(shuffled)
+    begun = [of(record.run, "failure", seed=9) for record in complete]
 
     def chosen(some: Sequence[Record]) -> set[tuple[str, int, str]]:
-        return {(some[index].case, some[index].run_seed, some[index].digest) for index in counting(some)}
+        found = [[*begun, *some][index] for index in counting([*begun, *some])]
+        return {(record.case, record.run_seed, record.digest) for record in found}
 
     assert chosen(complete) == chosen(shuffled)
 
