@@ -382,12 +382,17 @@ def retries(records: Sequence[Record], found: Sequence[RecordStatus]) -> dict[in
     """
     first: dict[int, Record] = {}
     for index, (how, of) in enumerate(found):
-        if how == "superseded" and is_of_policy(records[index].reason) and is_complete(records[of].outcome):
+        if how == "superseded" and is_own_error(records[index]) and is_complete(records[of].outcome):
             first.setdefault(of, records[index])
     for index, record in enumerate(records):
         if record.retried and is_complete(record.outcome):
             first.setdefault(index, _as_it_was(record))
     return first
+
+
+def is_own_error(record: Record) -> bool:
+    """Whether a record is an error of the policy's own."""
+    return is_of_policy(record.reason, record.attempt)
 
 
 def _as_it_was(record: Record) -> Record:

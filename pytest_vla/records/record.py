@@ -161,7 +161,8 @@ class Record:
         group: the group that a user's test gives its episodes by the marker's ``group``, or empty.
         given: whether a file of cases named it (`Case.given`).
         retried: the reason of the policy's own error in an earlier attempt that left no record, such as the exit of the
-            policy's process; else empty. See `pytest_vla.records.counting.retries`.
+            policy's process, or a lost worker that was not the run's first; else empty. See
+            `pytest_vla.records.counting.retries`.
         unknown: fields of a later version, in JSON form, which are preserved when the record is written.
     """
 

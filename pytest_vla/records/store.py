@@ -728,16 +728,16 @@ class Store:
         """Return the items of a run (its full name) for which a record of an earlier run counts."""
         return read_earlier(self._database, name, lambda episodes: self.parsed(name, episodes))
 
-    def errors_elsewhere(self, name: str) -> list[tuple[str, str]]:
-        """Return a run's items (its full name) whose case ended as an error in another run before, with reasons."""
+    def errors_elsewhere(self, name: str) -> list[tuple[str, str, int]]:
+        """Return a run's items (its full name) whose case was an error in another run before: reason and attempt."""
         rows = self._database.rows(
-            (TEXT, MAYBE_TEXT),
-            "SELECT DISTINCT i.node, x.reason FROM items AS i JOIN episodes AS e ON e.id = i.own"
+            (TEXT, MAYBE_TEXT, INT),
+            "SELECT DISTINCT i.node, x.reason, x.attempt FROM items AS i JOIN episodes AS e ON e.id = i.own"
             " JOIN episodes AS x ON x.case_key = e.case_key AND x.run != i.run AND x.id < e.id"
             " WHERE i.run = ? AND x.outcome = 'error'",
             name,
         )
-        return [(node, reason or "") for node, reason in rows]
+        return [(node, reason or "", attempt) for node, reason, attempt in rows]
 
     def before(self, name: str) -> tuple[int, int]:
         """Return how many of a run's cases an earlier run had completed, and how many of these with another outcome."""

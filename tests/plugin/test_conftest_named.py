@@ -19,6 +19,7 @@ from tests.support.runs import records_of, run_names
 Run = Callable[..., pytest.RunResult]
 
 CONFTEST = """
+    import signal
     import numpy as np
     from pathlib import Path
     from pytest_vla import testing
@@ -36,7 +37,7 @@ CONFTEST = """
     def right(episode, speed=1.0):
         def act(observation):
             if episode.seed == 1 and Path("stop").exists():
-                raise KeyboardInterrupt
+                signal.raise_signal(signal.SIGINT)
             return np.array([speed, 0.5])
         return act
 
