@@ -125,6 +125,16 @@ def read_runs(database: Database, *name: str) -> tuple[Run, ...]:
             *(DECIDED, *name),
         )
     )
+    # Only the record has the policy's digest.
+    policies = dict(
+        database.rows(
+            (TEXT, INT),
+            "SELECT run, count(DISTINCT CASE WHEN json_valid(r.line) THEN json_extract(r.line, '$.policy_digest') END)"
+            f" FROM results AS e JOIN records AS r ON r.episode = e.id WHERE outcome IN {COMPLETE_SQL}"
+            f" {'AND run = ?' if name else ''} GROUP BY 1",
+            *name,
+        )
+    )
     statement = f"SELECT {', '.join(_OF_RUNS)} FROM runs {which} ORDER BY id DESC"
     rows = database.rows([*_OF_RUNS.values()], statement, *name)
     tables = [dict(zip(_OF_RUNS, row, strict=True)) for row in rows]
@@ -132,7 +142,7 @@ def read_runs(database: Database, *name: str) -> tuple[Run, ...]:
         _check_run(database, table)
         table |= {"invocation": _invocation(database.file, table), "counts": tuple(counts.get(table["name"], ()))}
         table |= {"repeats": repeats.get(table["name"], Repeats()), "decided": decided.get(table["name"], 0)}
-        table |= {"copies": copies.get(table["name"], 0)}
+        table |= {"copies": copies.get(table["name"], 0), "policies": policies.get(table["name"], 0)}
     return tuple(Run(**table) for table in tables)
 
 
