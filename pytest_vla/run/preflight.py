@@ -7,7 +7,10 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
+
+import pytest
 
 from pytest_vla import extensions
 from pytest_vla.errors import EpisodeError, VlaError
@@ -69,12 +72,33 @@ def check_ready(selection: Selection) -> None:
         _check_data(settings, of_mujoco)
 
 
-def notes_before(selection: Selection, has_workers: bool) -> tuple[str, ...]:
+_OURS = "vla"
+"""How the names of pytest-vla's own plugins begin."""
+
+
+def importers_of_numpy(config: pytest.Config) -> tuple[str, ...]:
+    """Return the plugins that are loaded before options are known and hold something of numpy's, as ``-p`` names them."""
+    manager = config.pluginmanager
+    early = {plugin for plugin, _ in manager.list_plugin_distinfo()} | {*map(manager.getplugin, config.option.plugins or ())}
+    return tuple(
+        name
+        for name, plugin in manager.list_name_plugin()
+        if plugin in early and not name.startswith(_OURS) and any(map(_is_of_numpy, getattr(plugin, "__dict__", {}).values()))
+    )
+
+
+def _is_of_numpy(value: object) -> bool:
+    name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+    return isinstance(name, str) and name.partition(".")[0] == "numpy"
+
+
+def notes_before(selection: Selection, has_workers: bool, config: pytest.Config) -> tuple[str, ...]:
     """Return notes on the run's numbers for before the first episode, a line each. Loads nothing heavy.
 
     Args:
         selection: the selection of this invocation.
         has_workers: whether episodes run in processes that start with this one's environment.
+        config: pytest's.
     """
     settings = selection.settings
     if settings.model is None or not (selection.named or settings.model_typed):
@@ -86,9 +110,13 @@ def notes_before(selection: Selection, has_workers: bool) -> tuple[str, ...]:
     notes = []
     # Too late here is early enough for workers, which import numpy anew.
     if settings.kernels == PINNED and in_force() not in (PINNED, NATIVE, *([TOO_LATE] if has_workers else [])):
-        note = f"kernels are {in_force()}; records may differ between machines"
-        if in_force() == TOO_LATE:
-            note += f". If a plugin imports it, put {how_to_pin()} before the command, or use workers (-n 1)"
+        why, mend = in_force(), ""
+        if why == TOO_LATE:
+            by = importers_of_numpy(config)
+            why += f", by {', '.join(by)}" if by else ""
+            first = f"Leave it out ({' '.join(f'-p no:{name}' for name in by)})" if by else "If a plugin imports it"
+            mend = f". {first}, put {how_to_pin()} before the command, or use workers (-n 1)"
+        note = f"kernels are {why}; records may differ between machines{mend}"
         notes.append(note)
     notes += _instructions_of_files(selection)
     if settings.tasks and selection.cases:
