@@ -1,8 +1,8 @@
-"""Tools for tests of extensions: worlds without a simulator, and a check of a suite's own world.
+"""Tools for tests of extensions: worlds without a simulator, and checks of a suite's own world and a kind of variation.
 
 ``pytest -p pytest_vla.testing`` replaces MuJoCo by the point: suites of task files then need neither simulator nor
 data, and an episode takes milliseconds. `point_suite` is a suite with the point as its own world, `check_world` checks
-a suite's own world against its contract. Tests with pytest's ``pytester``::
+a suite's own world against its contract, `check_kind` a kind of variation. Tests with pytest's ``pytester``::
 
     pytest_plugins = ["pytester"]
 
@@ -17,6 +17,7 @@ a suite's own world against its contract. Tests with pytest's ``pytester``::
         result.assert_outcomes(passed=1)
 """
 
+import json
 import sys
 import types
 from collections.abc import Iterator, Mapping
@@ -26,11 +27,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_vla.errors import EpisodeError, VlaError
-from pytest_vla.plan.case import Case
+from pytest_vla.plan.case import Case, level_of, part_of
 from pytest_vla.plan.costs import totals
 from pytest_vla.plan.manifests import Suite
 from pytest_vla.plan.task import Protocol, Task
+from pytest_vla.scene.variation import INSTRUCTION, Variation
 from pytest_vla.util.text import LAST_SEED
+from pytest_vla.vary.kind import Draw, VariationKind, guarded
 
 GOAL_X = 0.2
 """m: the goal is beyond it."""
@@ -272,6 +275,93 @@ def _assert_alike(one: list[dict[str, NDArray[Any]]], other: list[dict[str, NDAr
         for name, value in before.items():
             if name not in after or not np.array_equal(value, after[name]):
                 raise AssertionError(f"{what}: {name} differs at step {step}")
+
+
+def check_kind(kind: VariationKind, task: Task, seeds: tuple[int, ...] = (0, 1)) -> None:
+    """Check a kind of variation against its contract, on one task, with episodes of a few steps.
+
+    For each of its labels and seeds: equal draws give equal parameters, within the kind's space. These parameters give
+    the variation back after they were written to a record and read. Its edits run in the task's world, change
+    something, return what `pytest_vla.scene.variation` says, and do the same in every episode of a case. Labels that
+    the task cannot have (the kind raises VlaError) are left out.
+
+    Args:
+        kind: as its package lists it.
+        task: a task of any suite that is not varied itself; with a world of its own if the kind is for such tasks too.
+        seeds: of the cases.
+
+    Raises:
+        AssertionError: the contract is broken, with the difference.
+        VlaError: a function of the kind raised or returned something else (`EpisodeError`, ``variation-broken``), or
+            the task can have none of its variations.
+    """
+    from pytest_vla.episode.world_pool import WorldPool
+
+    if task.world is not None and not kind.anywhere:
+        raise AssertionError(f"{kind.name} has anywhere=False, and {task.id} has a world of its own: pass another task")
+    checked, pool = guarded(kind, f"{kind.apply.__module__}"), WorldPool(allow_versions=False)
+    actions = np.random.default_rng(0).uniform(-1, 1, (_CHECKED_STEPS, task.protocol.action_size))
+    unfit: VlaError | None = None
+    fits = False
+    try:
+        for label in checked.labels():
+            for seed in seeds:
+                try:
+                    made = _made(checked, task, label, seed)
+                    first, second = (_episode_of(pool(task, made), made, seed, actions) for _ in range(2))
+                except EpisodeError:
+                    raise
+                except VlaError as error:
+                    unfit = error
+                    continue
+                fits = True
+                _assert_alike(first, second, f"{label}: a second episode of seed {seed} differs")
+    finally:
+        pool.close()
+    if not fits:
+        raise unfit or AssertionError(f"{kind.name} has no labels: its levels and parts are empty")
+
+
+def _made(kind: VariationKind, task: Task, label: str, seed: int) -> Variation:
+    """Return a variation that was drawn twice and given back from its record. Raises AssertionError, VlaError."""
+    level, part = level_of(label) if kind.levels else 0, "" if kind.levels else part_of(label, kind.name)
+    made, again = (kind.make(Draw(task, label, seed, level, part)) for _ in range(2))
+    if _recorded(made) != _recorded(again):
+        raise AssertionError(f"{label}: two equal draws of seed {seed} gave {_recorded(made)} and {_recorded(again)}")
+    if not made.changes_world and made.instruction in (None, task.language):
+        raise AssertionError(f"{label}: with seed {seed} it changes nothing")
+    space, told = kind.space(task), json.loads(_recorded(made))["parameters"]
+    params = {name: value for name, value in kind.implied(label).items() if any(each.name == name for each in space)}
+    params |= told | ({} if made.instruction is None else {INSTRUCTION: made.instruction})
+    if lost := [each.name for each in space if each.name not in params and not each.optional]:
+        raise AssertionError(f"{label}: its record lacks the parameters {', '.join(lost)}: Edits.told leaves them out")
+    given = kind.given(task, label, params)
+    now = json.loads(_recorded(given))["parameters"]
+    if given.instruction != made.instruction or any(name not in now or now[name] != told[name] for name in told):
+        raise AssertionError(f"{label}: its record {_recorded(made)} gives back {_recorded(given)}")
+    return made
+
+
+def _recorded(variation: Variation) -> str:
+    return json.dumps({**variation.table(), INSTRUCTION: variation.instruction}, sort_keys=True)
+
+
+def _episode_of(
+    world: Any, variation: Variation, seed: int, actions: NDArray[np.float64]
+) -> list[dict[str, NDArray[Any]]]:
+    """Return the observations of a few steps under a variation, with the actions as they were executed."""
+    seen = world.reset(init_state=seed % world.init_state_count, scene_seed=seed, settle=True)
+    found = [{name: np.array(seen[name]) for name in seen}]
+    changes = [begin() for begin in variation.actions]
+    for wanted in actions:
+        if getattr(world, "over", bool)() or world.success():
+            break
+        executed = wanted
+        for change in changes:
+            executed = change(executed)
+        seen = world.step(executed)
+        found.append({**{name: np.array(seen[name]) for name in seen}, "the executed action": executed})
+    return found
 
 
 def pytest_configure(config: Any) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pytest_vla.errors import VlaError
+from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.plan.case import Case, parts_of
 from pytest_vla.plan.manifests import load_suite, suite_names
@@ -153,6 +153,9 @@ def _case(entry: Mapping[str, Any], number: int, lines: TableLines, data: Path |
     candidate = Candidate(task, seed, _changes(task, changes, wrong))
     try:
         find_variation(task, candidate.label, seed)
+    except EpisodeError:
+        # The kind is at fault, and not the file.
+        raise
     except VlaError as error:
         raise wrong("changes", str(error)) from error
     return ListedCase(candidate, about)
@@ -163,6 +166,8 @@ def _changes(task: Task, table: Mapping[str, Mapping[str, Any]], wrong: Any) -> 
     for name, params in table.items():
         try:
             space = kind_named(name).space(task)
+        except EpisodeError:
+            raise
         except VlaError as error:
             raise wrong("changes", str(error)) from error
         known = {each.name for each in space}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from pytest_vla import extensions, hook_modules
-from pytest_vla.errors import UnchangedError, UnfitError, VlaError
+from pytest_vla.errors import EpisodeError, UnchangedError, UnfitError, VlaError
 from pytest_vla.plan.case import (
     OURS,
     PAPER,
@@ -24,7 +24,7 @@ from pytest_vla.plan.task import Task, check_unvaried
 from pytest_vla.scene.variation import Variation, changed_problem, joined
 from pytest_vla.util.text import did_you_mean
 from pytest_vla.vary.chosen import chosen_variation, is_chosen
-from pytest_vla.vary.kind import Draw, VariationKind, VariationListing
+from pytest_vla.vary.kind import Draw, VariationKind, VariationListing, guarded
 
 _WIDTH = 100
 
@@ -33,10 +33,17 @@ _OF_MUJOCO = "it changes a MuJoCo scene, and the suite has its own simulator"
 
 @hook_modules.until_changed
 def kinds() -> tuple[VariationKind, ...]:
-    """Return all kinds, in the order of their dimensions. Raises VlaError if a package's kind is invalid."""
+    """Return all kinds, in the order of their dimensions; those of packages and projects are `guarded`.
+
+    Raises VlaError if a package's kind is invalid.
+    """
     found: dict[str, tuple[VariationKind, str]] = {}
     for entry in extensions.variations():
-        for kind in extensions.load(entry):
+        listed = extensions.load(entry)
+        if not isinstance(listed, (list, tuple)):
+            what = type(listed).__name__
+            raise VlaError(f"{entry.origin}: {entry.load} is {what}, expected a tuple of VariationKind")
+        for kind in listed:
             if not isinstance(kind, VariationKind):
                 what = type(kind).__name__
                 raise VlaError(f"{entry.origin}: {entry.load} has {what}, expected pytest_vla.vary.kind.VariationKind")
@@ -45,7 +52,8 @@ def kinds() -> tuple[VariationKind, ...]:
                     f"two packages define the variation {kind.name!r}: {found[kind.name][1]} and {entry.origin}. "
                     "Uninstall or rename one of them"
                 )
-            found[kind.name] = kind, entry.origin
+            is_ours = extensions.is_built_in(entry)
+            found[kind.name] = kind if is_ours else guarded(kind, entry.origin), entry.origin
     return tuple(kind for kind, _ in found.values())
 
 
@@ -213,6 +221,9 @@ def _single(draw: Draw) -> Variation:
         raise UnfitError(draw.label, whose, _OF_MUJOCO)
     try:
         made = _made(kind, draw)
+    except EpisodeError:
+        # A kind that is broken is not one that the task cannot have.
+        raise
     except VlaError as error:
         raise UnfitError(draw.label, whose, str(error)) from error
     if draw.task.world is not None and (made.changes_scene or made.model or made.asked):
