@@ -2,8 +2,9 @@
 
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from glob import glob
 from math import sqrt
 from pathlib import Path
 from statistics import NormalDist, median
@@ -41,6 +42,7 @@ from pytest_vla.records.record import METRIC_SECONDS, VIDEO_SUFFIX, Record
 from pytest_vla.records.tally import Repetition
 from pytest_vla.reports.text import aligned, block_lines, first_few, printed, wrapped
 from pytest_vla.serving.stats import DeviceUse, ServingStats, mean
+from pytest_vla.sim.gl import is_software
 from pytest_vla.util.text import counted
 
 if TYPE_CHECKING:
@@ -49,6 +51,9 @@ if TYPE_CHECKING:
 
 
 # A run's progress in one line, printed anew while episodes end.
+
+GRAPHICS_DEVICES = ("/dev/dri/renderD*", "/dev/nvidia[0-9]*")
+"""Files of which a machine with a graphics card has one at least."""
 
 SCARCE = 0.85
 """Busy share from which a part is the bottleneck."""
@@ -463,7 +468,10 @@ def closing_lines(
     with suppress(VlaError):
         counting += silent_rules(records)
     lines += [*counting, *filter(None, [clipped_note(records)]), *notes_after(records)]
-    lines += _notes([r for r in records if r.run == run.name], run, items, resume)
+    ours = [r for r in records if r.run == run.name]
+    if verbosity >= 0:
+        lines += renderer_note(ours)
+    lines += _notes(ours, run, items, resume)
     return (*first, *map(SummaryLine, lines))
 
 
@@ -583,6 +591,24 @@ def _counting_notes(repetition: Repetition, items: Sequence[RunItem]) -> list[st
     if text := repeats_text(repetition.repeats):
         notes.append(text)
     return notes
+
+
+def renderer_note(records: Iterable[Record], devices: Sequence[str] = GRAPHICS_DEVICES) -> list[str]:
+    """Return a line on what drew the records' pictures, none if no picture was drawn.
+
+    Args:
+        records: of one run.
+        devices: patterns of files that a machine with a graphics card has.
+    """
+    drawn = sorted({name for record in records if ": " in (name := str(record.provenance.get("renderer", "")))})
+    if not drawn:
+        return []
+    software = any(map(is_software, drawn))
+    line = f"pictures: {' and '.join(drawn)}{', in software' if software else ''}"
+    # Only of this machine: workers elsewhere know more of theirs.
+    if software and any(glob(pattern) for pattern in devices):
+        line += ", although this machine has a graphics card: EGL fell back (see OpenGL in docs/explanation/determinism.md)"
+    return [line]
 
 
 def _notes(records: Sequence[Record], run: Path, items: Sequence[RunItem], resume: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 import fnmatch
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import Case, parts_of
 from pytest_vla.plan.manifests import Suite
 from pytest_vla.plan.task import Task
-from pytest_vla.util.text import did_you_mean
+from pytest_vla.util.text import counted, did_you_mean
 
 DEFAULT_SEEDS = (0,)
 """Which seeds are run where nothing says which."""
@@ -38,9 +39,32 @@ def select_tasks(suites: Sequence[Suite], patterns: Sequence[str]) -> tuple[Task
             where = ", ".join(suite.name for suite in suites)
             known = [*sorted({*names, *names.values()})]
             known += sorted({word for name in names.values() for word in name.split("_")})
-            raise VlaError(f"no task of {where} is {pattern!r} or contains it.{did_you_mean(pattern, known)}")
+            meant = _numbered(suites, pattern)
+            advice = f" By its number it would be {meant}: use the name." if meant else did_you_mean(pattern, known)
+            raise VlaError(f"no task of {where} is {pattern!r} or contains it.{advice}")
         chosen |= matched
     return tuple(task for task in tasks if task.key in chosen)
+
+
+def numbers_as_names(suites: Sequence[Suite], patterns: Sequence[str]) -> tuple[str, ...]:
+    """Return a line for each pattern that is a number: a part of names here, but a task's number elsewhere."""
+    told = []
+    names = {task.key: task.name for suite in suites for task in suite.tasks}
+    for pattern in patterns:
+        if (meant := _numbered(suites, pattern)) and (matched := _matching(pattern, names)):
+            listed = ", ".join(sorted(matched)[:2]) + ", ..." * (len(matched) > 2)
+            told.append(
+                f"--vla-tasks={pattern} selects {counted(len(matched), 'task')} with that in the name ({listed}); "
+                f"by its number it would be {meant}"
+            )
+    return tuple(told)
+
+
+def _numbered(suites: Sequence[Suite], pattern: str) -> str:
+    """Return the tasks with a number, counted from 0 in each suite's order, or an empty text if there are none."""
+    if not re.fullmatch("[0-9]{1,4}", pattern):
+        return ""
+    return " or ".join(suite.tasks[int(pattern)].key for suite in suites if int(pattern) < len(suite.tasks))
 
 
 def plan(

@@ -22,8 +22,8 @@ ACTION_CONVENTIONS = ("relative", "absolute")
 
 ROTATIONS = ("axis_angle", "euler", "quaternion", "rotation_6d")
 
-GRIPPERS = ("-1 opens, 1 closes", "1 opens, -1 closes", "0 opens, 1 closes", "1 opens, 0 closes", "width")
-"""The meaning of the gripper's value; ``width`` is the desired opening, not a direction."""
+GRIPPERS = ("-1 opens, 1 closes", "1 opens, -1 closes", "0 opens, 1 closes", "1 opens, 0 closes", "0 to 1", "width")
+"""The meaning of the gripper's value; ``0 to 1`` does not say which closes, ``width`` is the desired opening."""
 
 STATE_LAYOUTS = (
     "eef_pos, axis_angle, gripper_qpos",
@@ -265,7 +265,7 @@ ACTION_CONVENTION = FitCode(
     "checkpoint with relative actions",
 )  # fmt: skip
 ROTATION = FitCode(
-    "VLA-P003", ERROR, "The rotation of an action has a different encoding than the suite's.",
+    "VLA-P003", ERROR, "The rotation of an action has a different encoding; a warning for relative Euler angles.",
     "convert it to axis-angle (scipy's Rotation.as_rotvec), divided by 0.5 rad",
 )  # fmt: skip
 GRIPPER = FitCode(
@@ -381,6 +381,7 @@ _MEND_GRIPPER = {
     "1 opens, -1 closes": "return -gripper",
     "0 opens, 1 closes": "return 2 * gripper - 1",
     "1 opens, 0 closes": "return 1 - 2 * gripper",
+    "0 to 1": "return 2 * gripper - 1 if 1 closes, or 1 - 2 * gripper if 0 closes: as it is, it never opens",
     "width": "return 1 for a width below the fingers' opening, and -1 above it",
 }
 
@@ -449,7 +450,12 @@ def _compared(said: Traits, name: str, has: Traits) -> Iterator[FitFinding]:
             f"the policy's actions are {said.action_convention}, but {name} takes {has.action_convention} ones"
         )
     if differs(said.rotation, has.rotation):
-        yield ROTATION.found(f"the policy's rotations are {said.rotation}, but {name} takes {has.rotation}")
+        # Of a change of at most 0.5 rad, Euler angles differ from axis-angle in second order: such policies succeed.
+        small = said.rotation == "euler" and has.rotation == "axis_angle" and said.action_convention == "relative"
+        yield ROTATION.found(
+            f"the policy's rotations are {said.rotation}, but {name} takes {has.rotation}",
+            severity=WARNING if small else None,
+        )
     if differs(said.gripper, has.gripper):
         yield GRIPPER.found(
             f"the policy's gripper is {said.gripper!r}, but {name}'s is {has.gripper!r}",

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pytest_vla.errors import EpisodeError
 from pytest_vla.policies.base import Episode, Observation, Policy, Session, check_actions
 from pytest_vla.policies.devices import REQUEST_TIMEOUT
+from pytest_vla.policies.fit import Traits
 from pytest_vla.policies.msgpack_arrays import pack
 from pytest_vla.policies.openpi_connection import (
     Address,
@@ -33,6 +34,29 @@ DEFAULT_PORT = 8000
 IMAGE_SIZE = 256
 """Height and width of the pictures that vla-eval's LIBERO benchmark sends, pixels."""
 
+# The formats of vla-eval's specs, and the traits that they are.
+_POSITIONS = {"delta_xyz": "relative", "absolute_xyz": "absolute"}
+_ROTATIONS = {
+    "axis_angle": "axis_angle",
+    "euler_xyz": "euler",
+    "quaternion_xyzw": "quaternion",
+    "rot6d_interleaved": "rotation_6d",
+}
+_GRIPPERS = {
+    "binary_close_positive": "-1 opens, 1 closes",
+    "binary_close_negative": "1 opens, -1 closes",
+    "binary_close_01": "0 opens, 1 closes",
+    "continuous_01": "0 to 1",
+}
+_MOST_DIMS = 1000
+_OUR_STATE = "eef_pos3_axisangle3_gripper2"
+_STATES = {
+    _OUR_STATE: "eef_pos, axis_angle, gripper_qpos",
+    "eef_pos3_quat4_gripper1": "eef_pos, quaternion, gripper_qpos",
+    "eef_pos3_euler3_gripper2": "eef_pos, euler, gripper_qpos",
+    "joint_positions": "joint_pos, gripper_qpos",
+}
+
 
 @dataclass(frozen=True)
 class VlaEvalPolicy(OneServer):
@@ -50,8 +74,13 @@ class VlaEvalPolicy(OneServer):
         """Connect, and return the server's hello. Raises EpisodeError, also if it requests data that no suite has."""
         connection = VlaEvalConnection(self.address, timeout)
         connection.close()
-        _wishes(connection.hello)
+        declared_traits(connection.hello)
         return connection.hello
+
+    @property
+    def traits(self) -> Traits:
+        """The traits that the server's hello declares. Raises as `said`."""
+        return declared_traits(self.said)
 
     def __call__(self, episode: Episode) -> Session:
         """Connect for an episode, and begin it on the server."""
@@ -110,6 +139,45 @@ def vla_eval_state(state: NDArray[Any], *, antipodal: bool) -> NDArray[np.float6
     if not antipodal and angle > np.pi:
         sent[3:6] *= (angle - 2 * np.pi) / angle
     return sent
+
+
+def declared_traits(hello: Said) -> Traits:
+    """Return the traits that a server's hello declares: its action_spec, observation_spec and observation_params.
+
+    A format that is unknown or ``raw`` says nothing, and leaves a trait None. Formats are those of vla-eval 0.8
+    (its specs.py).
+
+    Raises:
+        EpisodeError: ``policy-protocol``: a part of the hello is not what the protocol has there, or it requests data
+            that no suite has.
+    """
+    wishes, action, seen = _wishes(hello), _specs(hello, "action_spec"), _specs(hello, "observation_spec")
+    said: dict[str, Any] = {
+        name: formats.get(spec["format"])
+        for name, (specs, part, formats) in {
+            "action_convention": (action, "position", _POSITIONS),
+            "rotation": (action, "rotation", _ROTATIONS),
+            "gripper": (action, "gripper", _GRIPPERS),
+            "state_layout": (seen, "state", _STATES),
+        }.items()
+        if (spec := specs.get(part)) is not None
+    }
+    sizes = [action[part]["dims"] for part in ("position", "rotation", "gripper") if part in action]
+    if len(sizes) == 3 and all(sizes):
+        said["action_size"] = sum(sizes)
+    if (state := seen.get("state")) is not None:
+        accepts = state.get("accepts")
+        if isinstance(accepts, list) and _OUR_STATE in accepts:
+            said["state_layout"] = _STATES[_OUR_STATE]
+        # The size of a state in an unknown form is all that is known; that of a quaternion's is ours by chance.
+        elif state["format"] not in ("raw", *_STATES):
+            said["state_size"] = state["dims"] or None
+    if "language" in seen:
+        said["language"] = True
+    reads = ["agentview_image"]
+    reads += ["robot0_eye_in_hand_image"] * bool(wishes.get("send_wrist_image"))
+    reads += ["state"] * bool(wishes.get("send_state"))
+    return Traits(reads=tuple(reads), **said)
 
 
 class VlaEvalConnection:
@@ -232,3 +300,22 @@ def _wishes(hello: Said) -> Mapping[str, Any]:
             "policy-protocol", f"the model server asks for {', '.join(map(str, foreign))[:200]}, which no suite has"
         )
     return wishes
+
+
+def _specs(hello: Said, name: str) -> Mapping[str, Mapping[str, Any]]:
+    """Return a part of the hello that describes arrays by name. Raises EpisodeError ``policy-protocol``."""
+    specs = hello.get(name) or {}
+    sound = isinstance(specs, dict) and all(
+        isinstance(spec, dict)
+        and isinstance(spec.get("format"), str)
+        and type(spec.get("dims")) is int
+        and 0 <= spec["dims"] <= _MOST_DIMS
+        for spec in specs.values()
+    )
+    if not sound:
+        raise EpisodeError(
+            "policy-protocol",
+            f"a server's {name} is a dict of dicts with `format`, a text, and `dims`, 0 to {_MOST_DIMS}; this one's is "
+            f"{str(specs)[:200]}",
+        )
+    return specs

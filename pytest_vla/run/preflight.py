@@ -14,6 +14,7 @@ from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import Case, init_state_of
 from pytest_vla.plan.data_roots import find_init_states, task_roots
 from pytest_vla.plan.manifests import data_advice, load_suite
+from pytest_vla.plan.select import numbers_as_names
 from pytest_vla.plan.task import Task
 from pytest_vla.run.failures import MISFIT
 from pytest_vla.run.marker import MODELS
@@ -89,6 +90,8 @@ def notes_before(selection: Selection, has_workers: bool) -> tuple[str, ...]:
         if in_force() == TOO_LATE:
             note += f". If a plugin imports it, put {how_to_pin()} before the command, or use workers (-n 1)"
         notes.append(note)
+    if settings.tasks and selection.cases:
+        notes += numbers_as_names([load_suite(name, data=settings.data) for name in selection.cases], settings.tasks)
     notes += _idle_rules(selection)
     notes += _repeated_starts(selection)
     of_mujoco = any(_is_of_mujoco(name, settings) for name in selection.cases)

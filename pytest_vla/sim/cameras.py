@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_vla.sim.culling import SECOND_PASS, SceneGeoms, view_of
-from pytest_vla.sim.gl import make_gl_context
+from pytest_vla.sim.gl import is_software, make_gl_context
 
 Picture = npt.NDArray[np.uint8]
 
@@ -15,8 +15,6 @@ _MAX_GEOMS = 1000
 # Of a scene that has none of its own, where a variation lets its lights cast shadows: of 2048, a picture takes a third
 # longer, and is seen to be the same at 256x256.
 _SHADOW_SIZE = 1024
-# Drivers that draw on the processor: there, pictures take as long as their triangles are many.
-_SOFTWARE = ("llvmpipe", "softpipe", "swrast", "SWR", "Software Rasterizer")
 
 
 class Cameras:
@@ -40,8 +38,9 @@ class Cameras:
         self._scene = mujoco.MjvScene(model, maxgeom=_MAX_GEOMS)
         self._geoms = SceneGeoms(model, self._scene)
         self.draws_all = not self._geoms.usable
-        # On a graphics card a second pass takes longer than it saves.
-        self._second_pass = SECOND_PASS if any(name in self.renderer for name in _SOFTWARE) else np.inf
+        # In software, pictures take as long as their triangles are many; on a graphics card a second pass takes longer
+        # than it saves.
+        self._second_pass = SECOND_PASS if is_software(self.renderer) else np.inf
         self._option = mujoco.MjvOption()
         # robosuite's choice: visual geoms, no collision geoms.
         self._option.geomgroup[0] = 0

@@ -11,8 +11,8 @@ import importlib
 import os
 import platform
 import weakref
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from pytest_vla.errors import VlaError
 from pytest_vla.util.extras import DEBIAN, FEDORA
@@ -29,6 +29,27 @@ _MODULES = {"egl": "mujoco.egl", "osmesa": "mujoco.osmesa", "cgl": "mujoco.cgl"}
 _BACKENDS = {"Linux": ("egl", "osmesa", "glfw", "glx"), "Darwin": ("cgl", "glfw"), "Windows": ("wgl", "glfw")}
 _AUTOMATIC = ("", "enable", "enabled", "on", "true", "1")
 _DISABLED = ("disable", "disabled", "off", "false", "0")
+
+
+# The extensions by which EGL describes devices, and the attribute for the number that CUDA gives one.
+_EGL_EXTENSIONS, _EGL_CUDA_DEVICE_NV = 0x3055, 0x323A
+
+
+def is_software(renderer: str) -> bool:
+    """Return whether a driver of this name draws on the processor."""
+    return any(name in renderer for name in ("llvmpipe", "softpipe", "swrast", "SWR", "Software Rasterizer"))
+
+
+class EglDevice(NamedTuple):
+    """A device that EGL can draw on.
+
+    Attributes:
+        is_software: whether it is no graphics card.
+        cuda: the number that CUDA gives it, or None for a card of another make.
+    """
+
+    is_software: bool
+    cuda: int | None
 
 
 class GLContext(Protocol):
@@ -139,7 +160,8 @@ def _loads(load: Loader, *names: str) -> bool:
 def probe_egl(load: Loader = _load) -> str | None:
     """Return the reason why EGL gives no context without a window system, or None if it does.
 
-    The context is requested as MuJoCo does. Raises VlaError if `MUJOCO_EGL_DEVICE_ID` names no device.
+    The context is requested as MuJoCo does. Raises VlaError if `MUJOCO_EGL_DEVICE_ID` names no device. If a
+    worker has a graphics card of its own (`card_of_worker`), it sets that variable, for MuJoCo to follow.
     """
     # NVIDIA's driver wants libOpenGL loaded before libEGL.
     if not _loads(load, "libOpenGL.so.0", "libOpenGL.so", "libGL.so.1", "libGL.so"):
@@ -164,14 +186,53 @@ def probe_egl(load: Loader = _load) -> str | None:
     selected = os.environ.get("MUJOCO_EGL_DEVICE_ID", "")
     if selected and (not selected.isdigit() or int(selected) >= count.value):
         raise VlaError(f"MUJOCO_EGL_DEVICE_ID={selected}, but EGL has devices 0 to {count.value - 1}: unset it.")
-    chosen = [int(selected)] if selected else range(count.value)
+    card = None if selected else card_of_worker(_egl_devices(egl, devices[: count.value]), os.environ)
+    chosen = [int(selected)] if selected else [*([] if card is None else [card]), *range(count.value)]
     platform_device = 0x313F
     for index in chosen:
         display = get_display(display_address)(platform_device, devices[index], None)
         if display and egl.eglInitialize(handle(display), None, None):
+            if index == card:
+                os.environ["MUJOCO_EGL_DEVICE_ID"] = str(card)
             # The display stays initialised: MuJoCo is about to use it.
             return _egl_context_problem(egl, handle(display))
     return "no EGL device can be initialised (package libgl1-mesa-dri, or no right to use /dev/dri)"
+
+
+def card_of_worker(devices: Sequence[EglDevice], environ: Mapping[str, str]) -> int | None:
+    """Return the index of the device that a process draws on, or None to leave the choice to MuJoCo.
+
+    Among several graphics cards the workers of pytest-xdist (`PYTEST_XDIST_WORKER`) take turns; MuJoCo would use the
+    first one for all. `CUDA_VISIBLE_DEVICES` restricts the choice, as others may use the other cards.
+    """
+    cards = [index for index, device in enumerate(devices) if not device.is_software]
+    if len(cards) < 2:
+        return None
+    visible = [text.strip() for text in environ.get("CUDA_VISIBLE_DEVICES", "").split(",")]
+    # It may also hold names of devices (GPU-8932f937, MIG-...), which say nothing about EGL's.
+    if all(text.isdecimal() for text in visible):
+        cards = [index for index in cards if str(devices[index].cuda) in visible] or cards
+    worker = "".join(filter(str.isdecimal, environ.get("PYTEST_XDIST_WORKER", "")))
+    # Workers would inherit the choice of the process that starts them.
+    return cards[int(worker or 0) % len(cards)] if worker or len(cards) == 1 else None
+
+
+def _egl_devices(egl: Any, devices: Sequence[int | None]) -> list[EglDevice]:
+    """Describe devices; one that does not describe itself counts as software."""
+    text_address = egl.eglGetProcAddress(b"eglQueryDeviceStringEXT")
+    number_address = egl.eglGetProcAddress(b"eglQueryDeviceAttribEXT")
+    handle, found = ctypes.c_void_p, []
+    for device in devices:
+        told = b""
+        if text_address:
+            told = ctypes.CFUNCTYPE(ctypes.c_char_p, handle, ctypes.c_int)(text_address)(device, _EGL_EXTENSIONS) or b""
+        number, cuda = ctypes.c_ssize_t(), None
+        if number_address and b"EGL_NV_device_cuda" in told.split():
+            ask = ctypes.CFUNCTYPE(ctypes.c_uint, handle, ctypes.c_int, ctypes.POINTER(ctypes.c_ssize_t))
+            if ask(number_address)(device, _EGL_CUDA_DEVICE_NV, ctypes.byref(number)):
+                cuda = number.value
+        found.append(EglDevice(not told or b"EGL_MESA_device_software" in told.split(), cuda))
+    return found
 
 
 def _egl_context_problem(egl: Any, display: ctypes.c_void_p) -> str | None:

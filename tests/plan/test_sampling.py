@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import load_suite
-from pytest_vla.plan.select import SamplingStratum, plan, sample
+from pytest_vla.plan.select import SamplingStratum, numbers_as_names, plan, sample, select_tasks
 from pytest_vla.vary.registry import parse_vary, parts_told_apart
 from tests.support.examples import scaled
 
@@ -120,3 +121,15 @@ def test_no_dimension_gets_more_while_another_has_some_left(
         fair("kind", of_it)
         for kind in "xyz":
             fair("level", [case for case in of_it if strata[case].kind == kind])
+
+
+def test_a_number_is_a_part_of_names_and_told_so() -> None:
+    ninety = load_suite("libero_90")
+    (told,) = numbers_as_names([ninety, GOAL], ["5", "stove"])
+    assert f"selects {sum('5' in task.key for task in ninety.tasks)} tasks" in told
+    assert told.endswith(f"by its number it would be {ninety.tasks[5].key} or {GOAL.tasks[5].key}")
+    assert numbers_as_names([GOAL], ["stove", "*5*"]) == numbers_as_names([ninety], ["99"]) == ()
+    with pytest.raises(VlaError, match=f"By its number it would be {GOAL.tasks[5].key}"):
+        select_tasks([GOAL], ["5"])
+    with pytest.raises(VlaError, match="no task of libero_goal is '77' or contains it"):
+        select_tasks([GOAL], ["77"])

@@ -24,8 +24,15 @@ from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.policies import openpi_connection
 from pytest_vla.policies.base import Episode
+from pytest_vla.policies.fit import WARNING, Traits, check_fit, traits_of
 from pytest_vla.policies.servers import ServersPolicy
-from pytest_vla.policies.vla_eval import check_vla_eval, vla_eval_policies, vla_eval_policy, vla_eval_state
+from pytest_vla.policies.vla_eval import (
+    check_vla_eval,
+    declared_traits,
+    vla_eval_policies,
+    vla_eval_policy,
+    vla_eval_state,
+)
 from pytest_vla.records.counting import SAID
 from pytest_vla.testing import World
 from tests.support.model_server import ModelServer, model_server
@@ -98,6 +105,66 @@ def test_an_episode_is_a_session_of_the_server_from_its_start_to_its_end(start: 
     assert len({line["session"] for line in lines[:5]}) == len({line["session"] for line in lines[5:]}) == 1
     assert lines[0]["session"] != lines[5]["session"]
     assert lines[0]["start"] == {"task": {"name": "walk", "suite": "libero_goal", "episode_idx": 0}}
+
+
+def spec(form: str, dims: int = 3, **more: Any) -> dict[str, Any]:
+    return {"name": "any", "dims": dims, "format": form, **more}
+
+
+OURS = {
+    "position": spec("delta_xyz", range=[-1, 1]),
+    "rotation": spec("axis_angle", range=[-3.15, 3.15]),
+    "gripper": spec("binary_close_positive", 1),
+}
+STATE = "eef_pos3_axisangle3_gripper2"
+
+
+@pytest.mark.parametrize(
+    ("action", "state", "codes"),
+    [
+        ({}, spec(STATE, 8), []),
+        ({"position": spec("absolute_xyz")}, None, ["VLA-P002"]),
+        # Relative, so a warning; absolute, an error.
+        ({"rotation": spec("euler_xyz")}, None, ["VLA-P003 warning"]),
+        ({"rotation": spec("euler_xyz"), "position": spec("absolute_xyz")}, None, ["VLA-P002", "VLA-P003"]),
+        ({"rotation": spec("quaternion_xyzw", 4)}, None, ["VLA-P001", "VLA-P003"]),
+        ({"gripper": spec("continuous_01", 1)}, None, ["VLA-P004"]),
+        ({"gripper": spec("binary_close_negative", 1)}, None, ["VLA-P004"]),
+        ({}, spec("eef_pos3_quat4_gripper1", 8), ["VLA-P008"]),
+        ({}, spec("eef_pos3_quat4_gripper1", 8, accepts=["eef_pos3_quat4_gripper1", STATE]), []),
+        ({}, spec("rot6d_interleaved_proprio_20d", 20), ["VLA-P008"]),
+        # What is not known says nothing.
+        ({"gripper": spec("raw", 1), "rotation": spec("of_tomorrow", 0)}, spec("raw", 0), []),
+    ],
+)
+def test_what_a_hello_declares_is_compared_with_the_suite(
+    action: dict[str, Any], state: dict[str, Any] | None, codes: list[str]
+) -> None:
+    seen = {"image": spec("rgb_hwc_uint8", 0), "language": spec("language", 0)}
+    hello = {
+        "action_spec": {**OURS, **action},
+        "observation_spec": seen if state is None else {**seen, "state": state},
+        "observation_params": {"send_state": True},
+    }
+    with scripted(lambda _: {}, **hello) as where:
+        traits = traits_of(vla_eval_policy(where))
+    assert traits.reads == ("agentview_image", "state")
+    assert traits.language is True
+    found = check_fit(traits, load_suite("libero_goal"))
+    assert [each.code + " warning" * (each.severity == WARNING) for each in found] == codes
+
+
+def test_a_hello_that_declares_nothing_has_no_traits_but_what_it_reads() -> None:
+    assert declared_traits({"action_spec": {"actions": spec("raw", 0)}}) == Traits(reads=("agentview_image",))
+    assert declared_traits({}) == Traits(reads=("agentview_image",))
+
+
+@pytest.mark.parametrize(
+    "specs", [3, [1], {"position": 3}, {"position": {"dims": 3}}, {"position": {"format": "raw", "dims": True}}]
+)
+def test_a_hello_with_specs_of_another_form_is_refused(specs: object) -> None:
+    with scripted(lambda _: {}, action_spec=specs) as where, pytest.raises(VlaError, match="server's action_spec is"):
+        check_vla_eval(where)
 
 
 def test_a_list_of_servers_is_asked_in_turn_where_their_hellos_are_the_same(start: Start) -> None:

@@ -1,11 +1,13 @@
 """The bottleneck of a run, in words."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from pytest_vla.reports.terminal import advice_text, measured_text, scarce_text, shortened
+from pytest_vla.reports.terminal import advice_text, measured_text, renderer_note, scarce_text, shortened
 from pytest_vla.serving.stats import DeviceUse, ServingStats
+from tests.support.records import record_of
 
 USE = DeviceUse(device=0.93, cores=0.4, batch=14.2, call=0.085)
 
@@ -45,3 +47,19 @@ def test_what_was_measured() -> None:
 
 def test_an_advice() -> None:
     assert advice_text(24, 0.804) == "-n 24 would save about 20% of the time"
+
+
+def test_what_drew_the_pictures(tmp_path: Path) -> None:
+    def drawn(*renderers: str, devices: str = "") -> list[str]:
+        records = [record_of(seed, provenance={"renderer": name}) for seed, name in enumerate(renderers)]
+        return renderer_note(records, [devices] if devices else [])
+
+    software, card = "egl: llvmpipe (LLVM 15.0.6, 256 bits)", "egl: NVIDIA H100 80GB HBM3/PCIe/SSE2"
+    assert drawn(software, software) == [f"pictures: {software}, in software"]
+    (tmp_path / "renderD128").touch()
+    (fallen,) = drawn(software, devices=f"{tmp_path}/renderD*")
+    assert "EGL fell back" in fallen
+    assert drawn(software, devices=f"{tmp_path}/nvidia*") == [f"pictures: {software}, in software"]
+    assert drawn(card, devices=f"{tmp_path}/renderD*") == [f"pictures: {card}"]
+    # No picture was drawn, or there is no MuJoCo.
+    assert drawn("egl") == drawn("") == drawn() == []

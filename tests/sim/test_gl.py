@@ -145,6 +145,54 @@ def test_egl_names_the_package_of_a_missing_library(load: Callable[[str], Any], 
     assert f"package {package})" in str(gl.probe_egl(load))
 
 
+SOFTWARE, OTHER = gl.EglDevice(True, None), gl.EglDevice(False, None)
+CARDS = [gl.EglDevice(False, 0), gl.EglDevice(False, 1), gl.EglDevice(False, 2), SOFTWARE]
+
+
+@pytest.mark.parametrize(
+    ("devices", "environ", "cards"),
+    [
+        (CARDS, {}, [0, 1, 2, 0]),
+        # In EGL's order, which need not be CUDA's.
+        ([SOFTWARE, *reversed(CARDS[:3])], {"CUDA_VISIBLE_DEVICES": "0,2"}, [1, 3, 1, 3]),
+        (CARDS, {"CUDA_VISIBLE_DEVICES": "1"}, [1, 1, 1, 1]),
+        (CARDS, {"CUDA_VISIBLE_DEVICES": "GPU-8932f937"}, [0, 1, 2, 0]),
+        # No card is visible, as a policy on the processor has it.
+        (CARDS, {"CUDA_VISIBLE_DEVICES": ""}, [0, 1, 2, 0]),
+        ([OTHER, OTHER], {"CUDA_VISIBLE_DEVICES": "1"}, [0, 1, 0, 1]),
+        # Nothing to choose.
+        ([CARDS[0], SOFTWARE], {}, [None] * 4),
+        ([SOFTWARE, SOFTWARE], {}, [None] * 4),
+    ],
+)
+def test_workers_are_spread_over_the_graphics_cards(
+    devices: list[gl.EglDevice], environ: dict[str, str], cards: list[int | None]
+) -> None:
+    found = [gl.card_of_worker(devices, {**environ, "PYTEST_XDIST_WORKER": f"gw{number}"}) for number in range(4)]
+    assert found == cards
+
+
+def test_a_process_whose_workers_would_inherit_its_card_chooses_none_of_several() -> None:
+    assert gl.card_of_worker(CARDS, {}) is None
+    assert gl.card_of_worker(CARDS, {"CUDA_VISIBLE_DEVICES": "1"}) == 1
+
+
+@needs_egl
+def test_egl_describes_this_machine_s_devices_as_they_are() -> None:
+    script = """
+from pytest_vla.sim import gl
+seen = []
+gl.card_of_worker = lambda devices, environ: seen.extend(devices)
+context = gl.make_gl_context(8, 8)
+context.make_current()
+from OpenGL import GL
+print(len(seen), seen[0].is_software, gl.is_software(GL.glGetString(GL.GL_RENDERER).decode()))
+"""
+    number, said, drawn = run(script, MUJOCO_GL="egl").stdout.split()
+    assert int(number) >= 1
+    assert said == drawn
+
+
 def test_egl_without_a_driver_names_the_driver_package() -> None:
     script = "from pytest_vla.sim.gl import probe_egl; print(probe_egl())"
     result = run(script, __EGL_VENDOR_LIBRARY_FILENAMES="/dev/null")
