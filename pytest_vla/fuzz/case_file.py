@@ -21,8 +21,7 @@ from pytest_vla.util.files import whole_file
 from pytest_vla.util.text import LAST_SEED, did_you_mean
 from pytest_vla.util.warnings import warn
 from pytest_vla.vary.chosen import Change, change_of
-from pytest_vla.vary.registry import check_joint, find_variation, kind_named
-from pytest_vla.vary.space import complaints
+from pytest_vla.vary.registry import check_joint, find_variation, kind_named, params_fault
 
 SCHEMA = 1
 MOST_CASES = 100_000
@@ -165,16 +164,13 @@ def _changes(task: Task, table: Mapping[str, Mapping[str, Any]], wrong: Any) -> 
     found = []
     for name, params in table.items():
         try:
-            space = kind_named(name).space(task)
+            fault, unknown = params_fault(kind_named(name), task, params)
         except EpisodeError:
             raise
         except VlaError as error:
             raise wrong("changes", str(error)) from error
-        known = {each.name for each in space}
-        if problems := complaints(space, params):
-            strange = [each for each in params if each not in known]
-            told = f"parameters: {', '.join(sorted(known))}" + f"; unknown: {', '.join(strange)}" * bool(strange)
-            raise wrong("changes", f"{name}: {'; '.join(problems)}; {told}")
+        if fault:
+            raise wrong(unknown or "changes", fault)
         found.append(change_of(name, params))
     changes = tuple(found)
     try:

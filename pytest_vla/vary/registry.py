@@ -21,12 +21,14 @@ from pytest_vla.plan.case import (
     upstreams,
 )
 from pytest_vla.plan.task import Task, check_unvaried
-from pytest_vla.scene.variation import Variation, changed_problem, joined
+from pytest_vla.scene.variation import Params, Variation, changed_problem, joined
 from pytest_vla.util.text import did_you_mean
 from pytest_vla.vary.chosen import chosen_variation, is_chosen
 from pytest_vla.vary.kind import Draw, VariationKind, VariationListing, guarded
+from pytest_vla.vary.space import complaints
 
 _WIDTH = 100
+_FACT_SEEDS = 3
 
 _OF_MUJOCO = "it changes a MuJoCo scene, and the suite has its own simulator"
 
@@ -237,8 +239,14 @@ def _single(draw: Draw) -> Variation:
 def _made(kind: VariationKind, draw: Draw) -> Variation:
     if is_chosen(draw.label):
         return chosen_variation(kind, draw.task, draw.label)
-    level, part = level_of(draw.label) if kind.levels else 0, "" if kind.levels else part_of(draw.label, kind.name)
-    return kind.make(Draw(draw.task, draw.label, draw.seed, level, part, draw.time))
+    return kind.make(_draw_of(kind, draw))
+
+
+def _draw_of(kind: VariationKind, draw: Draw) -> Draw:
+    """Return a draw with the level or part that its label has."""
+    if kind.levels:
+        return replace(draw, level=level_of(draw.label))
+    return replace(draw, part=part_of(draw.label, kind.name))
 
 
 def _changes_world(task: Task, variation: Variation) -> bool:
@@ -277,6 +285,44 @@ def kind_named(name: str) -> VariationKind:
 @hook_modules.until_changed
 def _kinds_by_name() -> Mapping[str, VariationKind]:
     return {kind.name: kind for kind in kinds()}
+
+
+def params_fault(kind: VariationKind, task: Task, params: Params) -> tuple[str, str]:
+    """Return what is wrong with parameters that were chosen for a kind, and the unknown one's name if it is that.
+
+    Names beside the kind's space are facts, which its draws have too; any other one is a misspelt parameter.
+
+    Raises:
+        VlaError: the task cannot have the kind.
+    """
+    space = kind.space(task)
+    known = sorted(each.name for each in space)
+    strange = [name for name in params if name not in known]
+    if strange:
+        facts = _facts(kind.name, task)
+        strange = [name for name in strange if name not in facts]
+    told = f"parameters: {', '.join(known) or 'none'}"
+    if problems := complaints(space, params):
+        unknown = f"; unknown: {', '.join(strange)}" * bool(strange)
+        return f"{kind.name}: {'; '.join(problems)}; {told}{unknown}", ""
+    if strange:
+        return f"{kind.name}: unknown parameter {strange[0]!r};{did_you_mean(strange[0], known)} {told}", strange[0]
+    return "", ""
+
+
+@hook_modules.until_changed
+def _facts(name: str, task: Task) -> frozenset[str]:
+    """Return the names that a kind's draws for a task have, its parameters and the facts beside them."""
+    kind, found = kind_named(name), set[str]()
+    for label, seed in itertools.product(kind.labels(), range(_FACT_SEEDS)):
+        try:
+            found |= set(kind.sample(_draw_of(kind, Draw(task, label, seed))))
+        except EpisodeError:
+            raise
+        except VlaError:
+            # Of words an instruction has only so many.
+            continue
+    return frozenset(found)
 
 
 def check_joint(label: str, parts: Sequence[str]) -> None:
