@@ -607,7 +607,9 @@ def renderer_note(records: Iterable[Record], devices: Sequence[str] = GRAPHICS_D
     line = f"pictures: {' and '.join(drawn)}{', in software' if software else ''}"
     # Only of this machine: workers elsewhere know more of theirs.
     if software and any(glob(pattern) for pattern in devices):
-        line += ", although this machine has a graphics card: EGL fell back (see OpenGL in docs/explanation/determinism.md)"
+        line += (
+            ", although this machine has a graphics card: EGL fell back (see OpenGL in docs/explanation/determinism.md)"
+        )
     return [line]
 
 

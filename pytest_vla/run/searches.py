@@ -57,10 +57,10 @@ class SearchResult:
     @property
     def found(self) -> "tuple[Found, ...]":
         """Each distinct failure, also flaky ones; a known one, without a boundary, only if it was not found again."""
-        from pytest_vla.fuzz.causes import is_one_cause
+        from pytest_vla.fuzz.causes import is_one_failure
 
         now = [each.shrunk.candidate for each in self.seen.found if not each.is_flaky]
-        before = [each for each in self.known if not any(is_one_cause(each.shrunk.candidate, one) for one in now)]
+        before = [each for each in self.known if not any(is_one_failure(each.shrunk.candidate, one) for one in now)]
         return (*self.seen.found, *before)
 
     @property
@@ -92,7 +92,8 @@ class SearchResult:
         found = [f"{failure_line(each)}{' (found before)' if id(each) in before else ''}" for each in self.found]
         rate = [rate_text(self.seen)] if self.seen.proposed or self.seen.guided else ["no scene was tried"]
         gone = [
-            f"succeeds now (found before): {boundary_text(each)}, seed {each.shrunk.candidate.seed}" for each in self.gone
+            f"succeeds now (found before): {boundary_text(each)}, seed {each.shrunk.candidate.seed}"
+            for each in self.gone
         ]
         return (*rate, *found, *gone, *aside_lines(self.seen))
 

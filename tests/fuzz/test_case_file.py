@@ -92,7 +92,12 @@ def test_a_case_is_an_item_whose_variation_is_known(tmp_path: Path) -> None:
         ("camera.azimuth", "camera.azimut", 3, "there is no kind of variation 'camera.azimut'. Did you mean camera"),
         ("23.5", "99.0", 3, "camera.azimuth: azimuth_deg: expected -75 to 75 deg, found 99.0"),
         ("azimuth_deg", "azimut", 3, "azimuth_deg is missing; parameters: azimuth_deg; unknown: azimut"),
-        ("23.5", "23.5\nazimut = 3", 10, "unknown parameter 'azimut'; Did you mean azimuth_deg? parameters: azimuth_deg"),
+        (
+            "23.5",
+            "23.5\nazimut = 3",
+            10,
+            "unknown parameter 'azimut'; Did you mean azimuth_deg? parameters: azimuth_deg",
+        ),
         ("23.5", "23.5\nsource = 3", 10, "camera.azimuth: unknown parameter 'source'; parameters: azimuth_deg"),
         ("23.5", "nan", 3, "azimuth_deg: expected a number, found nan"),
         (
