@@ -33,6 +33,7 @@ ERROR_REASONS: Mapping[str, str] = {
     "worker-crashed": "The episode's process died twice, or no other could be started in its place.",
     "world-unusable": "The scene cannot be made: a task file, an init state, an asset or a variation cannot be used.",
     "world-protocol": "A suite's own world shows something else than the suite says: a name, a shape or a type.",
+    "variation-broken": "A kind of variation of another package or a project raised, or made what a kind may not make.",
     "world-raised": "The simulation raised an exception that has no code of its own.",
 }
 """Why an episode is an `error`, which is in no rate: code -> one line."""
@@ -40,13 +41,17 @@ ERROR_REASONS: Mapping[str, str] = {
 _NOT_OF_THE_POLICY = ("policy-connection", "policy-batch-failed", "policy-privileged")
 
 
-def is_of_policy(reason: str | None) -> bool:
+def is_of_policy(reason: str | None, attempt: int = 1) -> bool:
     """Whether an error with this reason is the policy's own: an exception, no valid answer, a time-out, an exit.
 
-    Errors of a connection, of a worker and of the simulation are not.
+    Errors of a connection, of a worker and of the simulation are not. An episode whose worker is lost a second time is.
+
+    Args:
+        reason: of the error.
+        attempt: the number of the attempt that ended so.
     """
     own = reason is not None and reason.startswith(("policy-", "action-")) and reason not in _NOT_OF_THE_POLICY
-    return own or reason in (TIMEOUT, EXITED)
+    return own or reason in (TIMEOUT, EXITED) or (reason == CRASHED and attempt > 1)
 
 
 INVALID_REASONS: Mapping[str, str] = {
@@ -143,6 +148,10 @@ SERVER_DIED = "policy-server-died"
 
 UPSTREAM_CRASHES = "upstream-crashes"
 """The reason of an error: upstream's rules count, and its code raises here."""
+
+VARIATION_BROKEN = "variation-broken"
+"""The reason of an error: a kind of variation that does not come with pytest-vla is at fault, and the message says
+whose it is."""
 
 EXITED = "process-exited"
 """The reason of an error: the process in which the episode ran exited by itself; the episode may run again."""

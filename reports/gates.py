@@ -365,7 +365,9 @@ def about_lines(judgement: GateJudgement, baseline: Baseline, new: Baseline, nam
     stops = ""
     if judgement.rule == SEQUENTIAL:
         how, stops = f"{how}, sequentially, in whole rounds of the order that was agreed", " at any stopping time"
-    yield f"compared: {how}; bounds at {judgement.terms.alpha * 100:g}% per side{stops}, over these tasks"
+    adjusted = "; verdicts go by p adjusted for all groups (Holm), bounds are each group's own"
+    bounds = f"bounds at {judgement.terms.alpha * 100:g}% per side{stops}, over these tasks"
+    yield f"compared: {how}; {bounds}{adjusted * is_adjusted(judgement)}"
 
 
 def warned_of(judgement: GateJudgement) -> list[str]:
@@ -398,13 +400,19 @@ def groups_table(judgement: GateJudgement, one: str = "baseline", other: str = "
             Column("points", "+.1f", 100),
             Column("bounds", "+.1f", 100),
             *flips,
-            Column("adj. p regression", P_VALUE, medium="page"),
+            # The verdict's own number where bounds may seem to contradict it.
+            Column("adj. p regression", P_VALUE, medium="all" if is_adjusted(judgement) else "page"),
             Column("adj. p better", P_VALUE, medium="page"),
             Column("verdict", is_left=judgement.is_paired),
         ),
         tuple(_group_row(group, judgement) for group in judgement.groups),
         "groups",
     )
+
+
+def is_adjusted(judgement: GateJudgement) -> bool:
+    """Whether Holm's correction changes a p value: the bounds of each group are without it."""
+    return sum(group.evidence is not None for group in judgement.groups) > 1
 
 
 def _group_row(group: GateGroup, judgement: GateJudgement) -> tuple[Cell, ...]:

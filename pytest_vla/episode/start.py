@@ -16,7 +16,7 @@ from pytest_vla.plan.case import Case, init_state_of
 from pytest_vla.plan.premises import broken, known_broken
 from pytest_vla.plan.task import Task
 from pytest_vla.policies.base import Observation
-from pytest_vla.records.counting import PLACED
+from pytest_vla.records.counting import INIT_STATE_DIGEST, PLACED
 from pytest_vla.scene.variation import Variation, joined
 from pytest_vla.vary.kind import MOST_DRAWS
 from pytest_vla.versions import DEFAULT
@@ -65,8 +65,10 @@ def begin(
             parts.append(trace.variation)
         trace.variation = joined(variation.label, tuple(parts))
     observation = _drawn(trace, case, task, open_world)
-    # A probe does not ask whether the task can be done.
-    if feasible and trace.variation is not None and trace.variation.changes_scene and not trace.variation.probe:
+    # A probe does not ask whether the task can be done. Where a suite brings its world, only actions may be changed.
+    changed = trace.variation
+    is_harder = changed is not None and (changed.changes_scene or bool(task.world is not None and changed.actions))
+    if feasible and changed is not None and is_harder and not changed.probe:
         if undone := _infeasible(trace, case, task, open_world):
             raise NothingToMeasure(INFEASIBLE, undone)
         observation = _reset(trace, case, task, open_world)
@@ -112,8 +114,9 @@ def _reset(trace: Trace, case: Case, task: Task, open_world: OpenWorld) -> Obser
     trace.seeds = {"init_state": init_state, "init_states": world.init_state_count}
     observation = world.reset(init_state=init_state, scene_seed=case.seed, settle=True)
     # A suite's own world does not tell.
-    if (placed := getattr(world, "placed", None)) is not None:
-        trace.seeds[PLACED] = int(placed)
+    for name in (PLACED, INIT_STATE_DIGEST):
+        if (number := getattr(world, name, None)) is not None:
+            trace.seeds[name] = int(number)
     return observation
 
 

@@ -16,15 +16,15 @@ from pytest_vla import extensions
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import Case, init_state_of
 from pytest_vla.plan.data_roots import find_init_states, task_roots
-from pytest_vla.plan.manifests import data_advice, load_suite
+from pytest_vla.plan.manifests import data_advice, file_language, is_sentence, load_suite
 from pytest_vla.plan.select import numbers_as_names
-from pytest_vla.plan.task import Task
+from pytest_vla.plan.task import Task, language_of
 from pytest_vla.run.failures import MISFIT
 from pytest_vla.run.marker import MODELS
 from pytest_vla.run.metrics import metrics_of
 from pytest_vla.run.selection import Selection, searched_task
 from pytest_vla.run.settings import Settings
-from pytest_vla.util.text import counted, ranges_text
+from pytest_vla.util.text import counted, printable, ranges_text
 from pytest_vla.vary.registry import find_variation
 
 
@@ -119,6 +119,7 @@ def notes_before(selection: Selection, has_workers: bool, config: pytest.Config)
             mend = f". {first}, put {how_to_pin()} before the command, or use workers (-n 1)"
         note = f"kernels are {why}; records may differ between machines{mend}"
         notes.append(note)
+    notes += _instructions_of_files(selection)
     if settings.tasks and selection.cases:
         notes += numbers_as_names([load_suite(name, data=settings.data) for name in selection.cases], settings.tasks)
     notes += _idle_rules(selection)
@@ -148,6 +149,22 @@ def _repeated_starts(selection: Selection) -> tuple[str, ...]:
         # No such policy, which `check_ready` says.
         return ()
     return () if draws is False and not settings.run_seed else check_starts(selection, draws)
+
+
+def _instructions_of_files(selection: Selection) -> list[str]:
+    """Return a note on each suite with tasks whose instruction is their file's, as their names are no sentences."""
+    notes = []
+    for name, cases in selection.cases.items():
+        suite = load_suite(name, data=selection.settings.data)
+        tasks = [suite.task(key) for key in dict.fromkeys(case.task_key for case in cases)]
+        odd = [task for task in tasks if not is_sentence(language_of(task.name)) and task.world is None]
+        if told := [task for task in odd if task.language == file_language(task)]:
+            which = f"{counted(len(told), 'task')} of {name}" if len(told) > 1 else f"{name}/{told[0].key}"
+            notes.append(
+                f"instruction of {which}: the file's :language, as a name like {told[0].name} is no sentence "
+                f"({printable(told[0].language)!r})"
+            )
+    return notes
 
 
 def _idle_rules(selection: Selection) -> list[str]:

@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 from pytest_vla import extensions
-from pytest_vla.errors import VlaError
+from pytest_vla.errors import CRASHED, VlaError
 from pytest_vla.gate.choices import REQUIRED
 from pytest_vla.gate.min_success import NO_POLICY, against_others, judge, minimum_text, run_line, weigh
 from pytest_vla.metrics.selection import observations
 from pytest_vla.plan.case import Case
+from pytest_vla.records.counting import is_complete
 from pytest_vla.records.items import DECIDED, SKIPPED, Endings
 from pytest_vla.records.record import Record
 from pytest_vla.run.context import RunContext
@@ -425,6 +426,8 @@ class Results:
         attempt = so_far.attempt_of(record, so_far.reruns[node])
         if attempt != record.attempt:
             record = dataclasses.replace(record, attempt=attempt)
+        if record.node in so_far.crashed and is_complete(record.outcome) and not record.retried:
+            record = dataclasses.replace(record, retried=CRASHED)
         if self._incoming is not None and record.arrays is not None:
             with _stopped_by_errors():
                 arrays = self._incoming.place(record.worker, record.arrays)
@@ -485,6 +488,15 @@ class Results:
             session.items[:] = self.gate.deciding.in_order(session.items, self._so_far.names)
         else:
             self._in_time.put_in_order(session)
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Note which episode begins in this process."""
+        if not self._config.pluginmanager.hasplugin("dsession"):
+            self._stored.mark_running(nodeid)
+
+    def pytest_runtest_logfinish(self) -> None:
+        """Note that it has ended."""
+        self._stored.mark_running(None)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
