@@ -111,13 +111,14 @@ def notes_before(selection: Selection, has_workers: bool, config: pytest.Config)
     notes = []
     # Too late here is early enough for workers, which import numpy anew.
     if settings.kernels == PINNED and in_force() not in (PINNED, NATIVE, *([TOO_LATE] if has_workers else [])):
-        why, mend = in_force(), ""
-        if why == TOO_LATE:
-            by = importers_of_numpy(config)
-            why += f", by {', '.join(by)}" if by else ""
-            first = f"Leave it out ({' '.join(f'-p no:{name}' for name in by)})" if by else "If a plugin imports it"
-            mend = f". {first}, put {how_to_pin()} before the command, or use workers (-n 1)"
-        note = f"kernels are {why}; records may differ between machines{mend}"
+        note = f"kernels are {in_force()}"
+        by = importers_of_numpy(config) if in_force() == TOO_LATE else ()
+        note += f", by {', '.join(by)}" * bool(by) + "; records may differ between machines"
+        if in_force() == TOO_LATE:
+            # What -p names is wanted.
+            without = " ".join(f"-p no:{name}" for name in by if name not in (config.option.plugins or ()))
+            begin = f"Leave it out ({without}), put" if without else "Put" if by else "If a plugin imports it, put"
+            note += f". {begin} {how_to_pin()} before the command, or use workers (-n 1)"
         notes.append(note)
     notes += _instructions_of_files(selection)
     if settings.tasks and selection.cases:

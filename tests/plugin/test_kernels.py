@@ -63,7 +63,7 @@ def test_where_numpy_came_first_it_is_told(project: pytest.Pytester, vla: Run) -
     result.stdout.fnmatch_lines(
         [
             "vla: kernels are native: numpy was imported first, by *early; records may differ between machines. "
-            "Leave it out (*-p no:early), put OPENBLAS_CORETYPE=* before the command, or use workers (-n 1)"
+            "Put OPENBLAS_CORETYPE=* before the command, or use workers (-n 1)"
         ]
     )
     assert {how for how, _ in said(project)} == {kernels.TOO_LATE}
