@@ -215,7 +215,7 @@ class StoredRun:
         measured = store.durations(str(settings.model))
         # A suite that was measured once may be gone.
         suites = {case.suite for case in cases} | ({suite for suite, *_ in measured} & set(suite_names()))
-        return estimate(cases, measured, step_budgets(suites, settings.data))
+        return estimate(cases, measured, step_budgets(suites, settings))
 
     def _repetition(self, store: "Store") -> Repetition:
         run = store.run(self._run.name)
