@@ -33,6 +33,7 @@ ERROR_REASONS: Mapping[str, str] = {
     "worker-crashed": "The episode's process died twice, or no other could be started in its place.",
     "world-unusable": "The scene cannot be made: a task file, an init state, an asset or a variation cannot be used.",
     "world-protocol": "A suite's own world shows something else than the suite says: a name, a shape or a type.",
+    "variation-broken": "A kind of variation of another package or a project raised, or made what a kind may not make.",
     "world-raised": "The simulation raised an exception that has no code of its own.",
 }
 """Why an episode is an `error`, which is in no rate: code -> one line."""
@@ -147,6 +148,10 @@ SERVER_DIED = "policy-server-died"
 
 UPSTREAM_CRASHES = "upstream-crashes"
 """The reason of an error: upstream's rules count, and its code raises here."""
+
+VARIATION_BROKEN = "variation-broken"
+"""The reason of an error: a kind of variation that does not come with pytest-vla is at fault, and the message says
+whose it is."""
 
 EXITED = "process-exited"
 """The reason of an error: the process in which the episode ran exited by itself; the episode may run again."""

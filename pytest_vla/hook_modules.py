@@ -34,6 +34,7 @@ OURS = "pytest-vla"
 """How the origins of our own rooms begin."""
 
 _CONFTEST = "conftest"
+_TESTING = "pytest_vla.testing"
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -108,7 +109,10 @@ def consent(modules: Sequence[str], folder: Path) -> None:
         if name in _consented:
             continue
         try:
-            _consented[name] = imported(name, folder)
+            _consented[name] = module = imported(name, folder)
+            if name == _TESTING:
+                # pytest calls it by a hook of its own.
+                module.replace_simulator()
         except (Exception, SystemExit) as error:
             raise VlaError(f"-p {name}: importing it raised {describe(error)}") from error
         forget()

@@ -6,13 +6,12 @@ ones. The package is the extra ``fuzz``.
 
 import math
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla import hook_modules
-from pytest_vla.errors import VlaError
+from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.fuzz.amounts import components
 from pytest_vla.fuzz.candidate import Scene, checked
 from pytest_vla.fuzz.proposals import MOST_CHANGES, fuzzed_kinds
@@ -181,12 +180,17 @@ def _sampled(task: Task, kind: VariationKind, level: int | str, seed: int) -> Pa
     from hypothesis import reject
 
     if isinstance(level, str):
-        with suppress(VlaError):
-            return kind.sample(Draw(task, parted(kind.name, level), seed, 0, level))
-        reject()
-    for lower in reversed(kind.levels[: kind.levels.index(level) + 1]):
-        with suppress(VlaError):
-            return kind.sample(Draw(task, levelled(kind.name, lower), seed, lower))
+        draws = [Draw(task, parted(kind.name, level), seed, 0, level)]
+    else:
+        levels = reversed(kind.levels[: kind.levels.index(level) + 1])
+        draws = [Draw(task, levelled(kind.name, lower), seed, lower) for lower in levels]
+    for draw in draws:
+        try:
+            return kind.sample(draw)
+        except EpisodeError:
+            raise
+        except VlaError:
+            continue
     reject()
 
 
@@ -225,6 +229,8 @@ def _possible(scene: Scene, task: Task, min_changes: int) -> Scene:
 
     try:
         checked(scene, task)
+    except EpisodeError:
+        raise
     except VlaError:
         # Such as an amount that rounds to nothing.
         reject()

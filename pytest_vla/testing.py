@@ -1,8 +1,9 @@
-"""Tools for tests of extensions: worlds without a simulator, and a check of a suite's own world.
+"""Tools for tests of extensions: worlds without a simulator, and checks of a suite's own world and a kind of variation.
 
-``pytest -p pytest_vla.testing`` replaces MuJoCo by the point: suites of task files then need neither simulator nor
-data, and an episode takes milliseconds. `point_suite` is a suite with the point as its own world, `check_world` checks
-a suite's own world against its contract. Tests with pytest's ``pytester``::
+``pytest -p pytest_vla.testing`` replaces MuJoCo by the point, and so does ``pytest-vla -p pytest_vla.testing``: suites of
+task files then need neither simulator nor data, and an episode takes milliseconds. Variations change the point's picture
+or where it begins, by their parameters. `World` has its own expert. `point_suite` is a suite with the point as its own world, `check_world` checks
+a suite's own world against its contract, `check_kind` a kind of variation. Tests with pytest's ``pytester``::
 
     pytest_plugins = ["pytester"]
 
@@ -17,6 +18,8 @@ a suite's own world against its contract. Tests with pytest's ``pytester``::
         result.assert_outcomes(passed=1)
 """
 
+import hashlib
+import json
 import sys
 import types
 from collections.abc import Iterator, Mapping
@@ -26,11 +29,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_vla.errors import EpisodeError, VlaError
-from pytest_vla.plan.case import Case
+from pytest_vla.plan.case import Case, level_of, part_of
 from pytest_vla.plan.costs import totals
 from pytest_vla.plan.manifests import Suite
 from pytest_vla.plan.task import Protocol, Task
+from pytest_vla.scene.variation import INSTRUCTION, Variation
 from pytest_vla.util.text import LAST_SEED
+from pytest_vla.vary.kind import Draw, VariationKind, guarded
 
 GOAL_X = 0.2
 """m: the goal is beyond it."""
@@ -50,8 +55,7 @@ class LazyObservation(Mapping[str, Any]):
         if key.endswith("_image"):
             assert self._step == self._world.steps, "a picture of the past"
             self._world.pictures += 1
-            height, width = self._world.task.protocol.image_size
-            return np.arange(height * width * 3, dtype=np.uint8).reshape(height, width, 3)
+            return self._world.picture(key.removesuffix("_image"))
         return {"robot0_eef_pos": eef, "state": np.concatenate([eef, np.zeros(5)])}[key]
 
     def __iter__(self) -> Iterator[str]:
@@ -65,7 +69,8 @@ class World:
     """A point that is pushed about, with those parts of the contract of `pytest_vla.World` that an episode needs.
 
     Its position is the end effector's; the goal is x beyond 0.2 m. A world of the task ``put_the_bowl_on_the_plate``
-    cannot be made.
+    cannot be made. Variations of looks shift the picture's numbers, those of the scene shift the point by up to 0.02 m
+    along y; both by an amount that follows from the drawn parameters.
 
     Init state 13 meets the goal at once. A step with action[5] > 0.999 raises an EpisodeError (``physics-nan``), one
     with action[4] > 0.999 a ZeroDivisionError.
@@ -78,7 +83,8 @@ class World:
         type(self).made += 1
         self.task, self.variation, self.init_state_count = task, variation, 50
         self.data = types.SimpleNamespace(qpos=np.zeros(3), qvel=np.zeros(3))
-        self.steps = self.pictures = self.closed = 0
+        self.steps = self.pictures = self.closed = self._shift = 0
+        self._changes: list[Any] = []
         self.resets: list[tuple[int, int, bool]] = []
 
     def reset(self, init_state: int, scene_seed: int, settle: bool) -> LazyObservation:
@@ -86,7 +92,20 @@ class World:
         self.steps = 0
         self.data.qpos[:] = [1.0 if init_state == 13 else -0.01 * init_state, 0.0, 1.0]
         self.data.qvel[:] = 0.0
+        variation = self.variation
+        self._changes = [begin() for begin in variation.pictures] if variation is not None else []
+        self._shift = _amount_of(variation) if variation is not None and variation.model else 0
+        if variation is not None and variation.changes_scene:
+            self.data.qpos[1] = 0.02 * _amount_of(variation) / 255
         return LazyObservation(self)
+
+    def picture(self, camera: str) -> NDArray[np.uint8]:
+        """Return the picture of a camera, as the variation changes it."""
+        height, width = self.task.protocol.image_size
+        picture = np.arange(height * width * 3, dtype=np.uint8).reshape(height, width, 3) + np.uint8(self._shift)
+        for change in self._changes:
+            picture = change(picture, camera, self.steps)
+        return picture
 
     def step(self, action: Any) -> LazyObservation:
         if action[5] > 0.999:
@@ -132,8 +151,23 @@ class World:
     def provenance(self) -> dict[str, str]:
         return {"scene": "a point"}
 
+    def expert(self) -> Any:
+        """Return a session that pushes the point to the goal."""
+        return lambda observation: np.eye(7)[:1]
+
+    def out_of_sight(self) -> str:
+        return ""
+
+    def infeasible(self) -> str:
+        return ""
+
     def close(self) -> None:
         self.closed += 1
+
+
+def _amount_of(variation: Variation) -> int:
+    """Return a number from 1 to 255 that follows from a variation's parameters."""
+    return 1 + hashlib.sha256(_recorded(variation).encode()).digest()[0] % 255
 
 
 class PointWorld:
@@ -174,6 +208,10 @@ class PointWorld:
 
     def provenance(self) -> dict[str, str]:
         return {"scene": "a point"}
+
+    def expert(self) -> Any:
+        """Return a session that pushes the point to the goal."""
+        return lambda observation: np.array([1.0, 0.0])
 
     def _seen(self) -> Mapping[str, NDArray[Any]]:
         """Return a picture that gets brighter along x, and the point's position."""
@@ -220,7 +258,7 @@ def check_world(task: Task, seeds: tuple[int, int] = (0, 1)) -> None:
 
     Its observations have the names, shapes and types of the suite. Equal cases begin and continue alike, also in a
     world that was used before, with the same costs, series and provenance. A saved state is the same after it is
-    restored.
+    restored. Its expert, if there is one, does the task.
 
     Args:
         task: a task of a suite with a world of its own.
@@ -248,6 +286,10 @@ def check_world(task: Task, seeds: tuple[int, int] = (0, 1)) -> None:
         world.step(np.ones(task.protocol.action_size))
         shown = world.show(state, _CHECKED_STEPS)
         _assert_alike([at_end], [{name: shown[name] for name in at_end}], "a restored state differs")
+    if world.has_expert:
+        world.reset(init_state=seeds[0], scene_seed=seeds[0], settle=True)
+        if undone := world.infeasible():
+            raise AssertionError(f"expert() of seed {seeds[0]}: {undone}")
     world.close()
 
 
@@ -274,8 +316,100 @@ def _assert_alike(one: list[dict[str, NDArray[Any]]], other: list[dict[str, NDAr
                 raise AssertionError(f"{what}: {name} differs at step {step}")
 
 
+def check_kind(kind: VariationKind, task: Task, seeds: tuple[int, ...] = (0, 1)) -> None:
+    """Check a kind of variation against its contract, on one task, with episodes of a few steps.
+
+    For each of its labels and seeds: equal draws give equal parameters, within the kind's space. These parameters give
+    the variation back after they were written to a record and read. Its edits run in the task's world, change
+    something, return what `pytest_vla.scene.variation` says, and do the same in every episode of a case. Labels that
+    the task cannot have (the kind raises VlaError) are left out.
+
+    Args:
+        kind: as its package lists it.
+        task: a task of any suite that is not varied itself; with a world of its own if the kind is for such tasks too.
+        seeds: of the cases.
+
+    Raises:
+        AssertionError: the contract is broken, with the difference.
+        VlaError: a function of the kind raised or returned something else (`EpisodeError`, ``variation-broken``), or
+            the task can have none of its variations.
+    """
+    from pytest_vla.episode.world_pool import WorldPool
+
+    if task.world is not None and not kind.anywhere:
+        raise AssertionError(f"{kind.name} has anywhere=False, and {task.id} has a world of its own: pass another task")
+    checked, pool = guarded(kind, f"{kind.apply.__module__}"), WorldPool(allow_versions=False)
+    actions = np.random.default_rng(0).uniform(-1, 1, (_CHECKED_STEPS, task.protocol.action_size))
+    unfit: VlaError | None = None
+    fits = False
+    try:
+        for label in checked.labels():
+            for seed in seeds:
+                try:
+                    made = _made(checked, task, label, seed)
+                    first, second = (_episode_of(pool(task, made), made, seed, actions) for _ in range(2))
+                except EpisodeError:
+                    raise
+                except VlaError as error:
+                    unfit = error
+                    continue
+                fits = True
+                _assert_alike(first, second, f"{label}: a second episode of seed {seed} differs")
+    finally:
+        pool.close()
+    if not fits:
+        raise unfit or AssertionError(f"{kind.name} has no labels: its levels and parts are empty")
+
+
+def _made(kind: VariationKind, task: Task, label: str, seed: int) -> Variation:
+    """Return a variation that was drawn twice and given back from its record. Raises AssertionError, VlaError."""
+    level, part = level_of(label) if kind.levels else 0, "" if kind.levels else part_of(label, kind.name)
+    made, again = (kind.make(Draw(task, label, seed, level, part)) for _ in range(2))
+    if _recorded(made) != _recorded(again):
+        raise AssertionError(f"{label}: two equal draws of seed {seed} gave {_recorded(made)} and {_recorded(again)}")
+    if not made.changes_world and made.instruction in (None, task.language):
+        raise AssertionError(f"{label}: with seed {seed} it changes nothing")
+    space, told = kind.space(task), json.loads(_recorded(made))["parameters"]
+    params = {name: value for name, value in kind.implied(label).items() if any(each.name == name for each in space)}
+    params |= told | ({} if made.instruction is None else {INSTRUCTION: made.instruction})
+    if lost := [each.name for each in space if each.name not in params and not each.optional]:
+        raise AssertionError(f"{label}: its record lacks the parameters {', '.join(lost)}: Edits.told leaves them out")
+    given = kind.given(task, label, params)
+    now = json.loads(_recorded(given))["parameters"]
+    if given.instruction != made.instruction or any(name not in now or now[name] != told[name] for name in told):
+        raise AssertionError(f"{label}: its record {_recorded(made)} gives back {_recorded(given)}")
+    return made
+
+
+def _recorded(variation: Variation) -> str:
+    return json.dumps({**variation.table(), INSTRUCTION: variation.instruction}, sort_keys=True)
+
+
+def _episode_of(
+    world: Any, variation: Variation, seed: int, actions: NDArray[np.float64]
+) -> list[dict[str, NDArray[Any]]]:
+    """Return the observations of a few steps under a variation, with the actions as they were executed."""
+    seen = world.reset(init_state=seed % world.init_state_count, scene_seed=seed, settle=True)
+    found = [{name: np.array(seen[name]) for name in seen}]
+    changes = [begin() for begin in variation.actions]
+    for wanted in actions:
+        if getattr(world, "over", bool)() or world.success():
+            break
+        executed = wanted
+        for change in changes:
+            executed = change(executed)
+        seen = world.step(executed)
+        found.append({**{name: np.array(seen[name]) for name in seen}, "the executed action": executed})
+    return found
+
+
 def pytest_configure(config: Any) -> None:
-    """Replace the simulator."""
+    """Replace the simulator in pytest."""
+    replace_simulator()
+
+
+def replace_simulator() -> None:
+    """Replace the simulator in this process by `World`; `pytest_vla.hook_modules.consent` calls it for ``-p``."""
     module: Any = types.ModuleType("pytest_vla.sim.world")
     module.World = World
     sys.modules["pytest_vla.sim.world"] = module

@@ -1,16 +1,25 @@
-"""What third parties test their suites with: `check_world`, and the example of how to."""
+"""What third parties test their suites and kinds with: `check_world`, `check_kind`, and the example of how to."""
 
+import itertools
 import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from pytest_vla.errors import VlaError
-from pytest_vla.testing import ForgetfulPointWorld, PointWorld, check_world, point_suite
+from pytest_vla.plan.manifests import load_suite
+from pytest_vla.plan.task import Task
+from pytest_vla.scene.variation import Edits
+from pytest_vla.testing import ForgetfulPointWorld, PointWorld, World, check_kind, check_world, point_suite
+from pytest_vla.vary.kind import LEVELS, Draw, VariationKind
+from pytest_vla.vary.registry import find_variation, kind_named
+from pytest_vla.vary.space import NUMBER, Parameter
 
 
 @pytest.mark.parametrize("world", [PointWorld, ForgetfulPointWorld])
@@ -36,6 +45,11 @@ class Wrong(PointWorld):
 class Blind(PointWorld):
     def _seen(self):  # type: ignore[no-untyped-def]
         return {"state": self._at}
+
+
+class Helpless(PointWorld):
+    def expert(self):  # type: ignore[no-untyped-def]
+        return lambda seen: np.array([0.0, 0.1])
 
 
 class Unclosed(PointWorld):
@@ -88,6 +102,7 @@ class Unlike(Counting):
         (Blind, "what is seen lacks front_image of the suite's; it has state"),
         (Unclosed, "closing the world of point raised OSError: the window is gone"),
         (Lossy, "a restored state differs"),
+        (Helpless, r"expert\(\) of seed 0: the expert does not do it in 20 steps: .success."),
         (lambda task: object(), "its world, object, lacks reset, step, success"),
         (lambda task: 1 / 0, "point/push_the_point: making its world raised ZeroDivisionError"),
     ],
@@ -95,6 +110,107 @@ class Unlike(Counting):
 def test_a_world_that_keeps_less_is_told(world: Callable[..., object], complaint: str) -> None:
     with pytest.raises((AssertionError, VlaError), match=complaint):
         check_world(point_suite(world=world).tasks[0])
+
+
+POINT = point_suite().tasks[0]
+counted = itertools.count()
+
+
+def _weaker(**changed: Any) -> VariationKind:
+    kind = VariationKind(
+        "ours.weaker",
+        "every action is smaller",
+        "a test",
+        lambda draw: {"loss": round(0.5 * draw.share, 3)},
+        lambda task, params: Edits(actions=(lambda: lambda action: action * (1 - params["loss"]),)),
+        lambda task: (Parameter("loss", NUMBER, 0.0, 0.5, benign=0.0),),
+        levels=LEVELS,
+        anywhere=True,
+    )
+    return replace(kind, **changed)
+
+
+@pytest.mark.parametrize("kind", [_weaker(), *map(kind_named, ("noise.glass", "action.noise", "language.words"))])
+def test_a_kind_that_keeps_its_contract_passes(kind: VariationKind) -> None:
+    check_kind(kind, POINT)
+
+
+def _restless(task: Task, params: Any) -> Edits:
+    return Edits(pictures=(lambda: lambda picture, camera, step: picture + np.uint8(next(counted)),))
+
+
+@pytest.mark.parametrize(
+    ("changed", "complaint"),
+    [
+        ({"sample": lambda draw: {"loss": next(counted) % 50 / 100}}, "two equal draws of seed 0 gave"),
+        ({"sample": lambda draw: {"loss": 0.7}}, "variation-broken: .*: the kind ours.weaker: sample drew for"),
+        ({"apply": lambda task, params: Edits()}, "ours.weaker-L1: with seed 0 it changes nothing"),
+        ({"apply": _restless}, "a second episode of seed 0 differs: front_image differs at step 0"),
+        ({"apply": lambda task, params: Edits("please", told={})}, "its record lacks the parameters loss"),
+        (
+            {"apply": lambda task, params: Edits("please", told={**params, "way": next(counted)}), "levels": ()},
+            "two equal draws|gives back",
+        ),
+        (
+            {"apply": lambda task, params: Edits(pictures=(lambda: lambda *seen: seen[0][:1],))},
+            "expected .32, 48, 3. u",
+        ),
+        ({"anywhere": False}, "anywhere=False"),
+        ({"sample": lambda draw: 1 / 0}, "sample raised ZeroDivisionError"),
+        ({"levels": (), "parts": lambda: 3}, "parts raised|parts returned"),
+    ],
+)
+def test_a_kind_that_breaks_its_contract_is_told(changed: dict[str, Any], complaint: str) -> None:
+    with pytest.raises((AssertionError, VlaError), match=complaint):
+        check_kind(_weaker(**changed), POINT)
+
+
+def test_a_kind_that_the_task_cannot_have_is_told() -> None:
+    def unfit(draw: Draw) -> dict[str, float]:
+        raise VlaError("the task has no drawer")
+
+    with pytest.raises(VlaError, match="no drawer"):
+        check_kind(_weaker(sample=unfit), POINT)
+
+
+PUSH = "import numpy as np\ndef policy(episode):\n    return lambda seen: np.eye(7)[:1] * (seen['agentview_image'].size > 0)\n"
+
+
+def test_the_fake_world_takes_variations_of_looks_and_layout(pytester: pytest.Pytester) -> None:
+    (pytester.path / "push.py").write_text(PUSH)
+    told = ("--vla-suite=tabletop", "--vla-tasks=turn_on_the_stove", "--vla-vary=camera:3,layout.distractors:1")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "pytest_vla.testing", *told, "--vla-model=push:policy"],
+        cwd=pytester.path,
+        capture_output=True,
+        text=True,
+        env=_environment(pytester.path),
+    )
+    assert "7 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_fake_world_shows_variations() -> None:
+    task = load_suite("tabletop").task("turn_on_the_stove")
+    labels = ("", "camera.azimuth-L3", "camera.azimuth-L4", "noise.fog-L3", "layout.distractors-L1")
+    worlds = [World(task, find_variation(task, label, 0)) for label in labels]
+    pictures = [world.reset(0, 0, True)["agentview_image"].tobytes() for world in worlds]
+    assert len(set(pictures)) == 4
+    assert pictures[0] == pictures[-1]
+    assert [world.data.qpos[1] > 0 for world in worlds] == [False, False, False, False, True]
+
+
+def test_commands_run_in_the_fake_world_too(pytester: pytest.Pytester) -> None:
+    """In the workers of a search as well; `expert` shows there what can be done."""
+    (pytester.path / "push.py").write_text(PUSH)
+    told = ("--vla-suite=tabletop", "--vla-tasks=turn_on_the_stove", "--vla-model=push:policy", "--scenes=2", "-n2")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest_vla.cli", "-p", "pytest_vla.testing", "fuzz", *told, "--dimensions=layout"],
+        cwd=pytester.path,
+        capture_output=True,
+        text=True,
+        env=_environment(pytester.path),
+    )
+    assert "0 of 1 evenly drawn scenes fail" in done.stdout, done.stdout + done.stderr
 
 
 def test_the_example_of_the_testing_module_runs(pytester: pytest.Pytester) -> None:

@@ -222,6 +222,10 @@ def _searched(options: argparse.Namespace) -> int:
             drive(campaign, hands, add_line, lambda: _is_over(options, began))
         except KeyboardInterrupt:
             stopped = True
+        except VlaError:
+            # Such as a policy of --against that is refused.
+            journal.discard_unused()
+            raise
         episodes = before if hands is None else hands.episodes
     seen = campaign.seen
     if options.json or options.report:

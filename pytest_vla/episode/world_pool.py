@@ -16,6 +16,9 @@ from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.costs import DECLARED, LARGEST_AMOUNT, Charge
 from pytest_vla.plan.task import Task
+from pytest_vla.policies.base import Episode
+from pytest_vla.policies.generators import noise_generator
+from pytest_vla.policies.session import ask_session, begin_session
 from pytest_vla.policies.view import resize_with_padding
 from pytest_vla.records.trajectory import MOST_SERIES, MOST_SERIES_BYTES, series_fault
 from pytest_vla.scene.cost_rules import Charging
@@ -391,9 +394,38 @@ class OwnWorld:
         """Return "": no variation moves things here, so nothing is lost from sight."""
         return ""
 
+    @property
+    def has_expert(self) -> bool:
+        """Whether the inner world has an expert of its own."""
+        return callable(getattr(self.inner, "expert", None))
+
     def infeasible(self) -> str:
-        """Return "": no variation moves things here, so the task stays feasible."""
-        return ""
+        """Return why the world's own expert fails from the present state, or "" if it succeeds or there is none.
+
+        The variation's changes of actions apply. The world has to be reset afterwards.
+        """
+        if not self.has_expert or self.success():
+            return ""
+        task, seen = self.task, self._seen
+        assert seen is not None, "it was reset"
+        changes = [begin() for begin in self.variation.actions] if self.variation is not None else []
+        try:
+            name = f"{task.suite}/{task.name}/feasible"
+            noise = noise_generator(0, name)
+            size = task.protocol.action_size
+            episode = Episode(name, task.suite, task.name, task.language, 0, noise, action_size=size)
+            session = begin_session(lambda episode: self.inner.expert(), episode)
+            while self._steps < task.protocol.max_steps and not self.over():
+                for action in ask_session(session, seen, size).actions[: task.protocol.max_steps - self._steps]:
+                    for change in changes:
+                        action = change(action)
+                    seen = self.step(action)
+                    if self.success():
+                        return ""
+        except EpisodeError as error:
+            return f"the expert's episode breaks: {error}"
+        open_ = ", ".join(literal for literal, held in self.predicates().items() if not held)
+        return f"the expert does not do it in {self._steps} steps: {open_}"
 
     def asked_done(self) -> bool:
         """Return no success for another goal: no variation asks for one here."""

@@ -111,11 +111,16 @@ def expert_policy(episode: Episode) -> Session:
     """Return a session that does the task by its goal literals, with the simulator's full state.
 
     The expert draws no random number. It keeps away from hazards in the task's costs and movers, and carries gently
-    things that may spill.
+    things that may spill. For a suite's own world it is the session that the world's ``expert()`` returns.
 
     Raises:
-        EpisodeError: ``policy-privileged``: the world is not in this process, or is a suite's own world.
+        EpisodeError: ``policy-privileged``: the world is not in this process, or is a suite's own without an expert.
     """
+    own = getattr(episode.world, "expert", None)
+    if callable(own):
+        # `begin_session` checks it, as any policy's.
+        session: Session = own()
+        return session
     return _Expert(_world_of(episode), careful=True)
 
 
@@ -124,12 +129,20 @@ def careless_policy(episode: Episode) -> Session:
 
     In a task with neither costs nor movers, both do the same. Raises as `expert_policy`.
     """
-    return _Expert(_world_of(episode), careful=False)
+    own = getattr(episode.world, "expert", None)
+    return expert_policy(episode) if callable(own) else _Expert(_world_of(episode), careful=False)
 
 
 def _world_of(episode: Episode) -> World:
     world = episode.world
-    if not isinstance(world, World):
+    if world is not None and not isinstance(world, World):
+        what = f"{type(world).__module__}.{type(world).__qualname__}"
+        raise EpisodeError(
+            "policy-privileged",
+            f"{episode.suite} has its own world, {what}, without an expert; a world may have a method expert() that "
+            "returns a session",
+        )
+    if world is None:
         raise EpisodeError("policy-privileged", "the expert reads the simulator's state, and was given no world")
     return world
 

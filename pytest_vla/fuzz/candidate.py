@@ -11,8 +11,7 @@ from pytest_vla.plan.task import Task, check_unvaried
 from pytest_vla.scene.variation import INSTRUCTION, Params
 from pytest_vla.util.text import LAST_SEED
 from pytest_vla.vary.chosen import Change, change_of, remember
-from pytest_vla.vary.registry import check_joint, find_variation, in_order, kind_named
-from pytest_vla.vary.space import complaints
+from pytest_vla.vary.registry import check_joint, find_variation, in_order, kind_named, params_fault
 
 
 @dataclass(frozen=True)
@@ -126,8 +125,8 @@ def checked(scene: Scene, task: Task) -> Candidate:
     if scene.changes:
         check_unvaried(task)
     for name, params in scene.changes.items():
-        if problems := complaints(kind_named(name).space(task), params):
-            raise VlaError(f"{task.id}: {name}: {'; '.join(problems)}")
+        if fault := params_fault(kind_named(name), task, params)[0]:
+            raise VlaError(f"{task.id}: {fault}")
     changes = tuple(change_of(name, params) for name, params in scene.changes.items())
     candidate = Candidate(task, scene.seed, changes)
     label = candidate.label

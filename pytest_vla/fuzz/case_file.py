@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pytest_vla.errors import VlaError
+from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.plan.case import Case, parts_of
 from pytest_vla.plan.manifests import load_suite, suite_names
@@ -21,8 +21,7 @@ from pytest_vla.util.files import whole_file
 from pytest_vla.util.text import LAST_SEED, did_you_mean
 from pytest_vla.util.warnings import warn
 from pytest_vla.vary.chosen import Change, change_of
-from pytest_vla.vary.registry import check_joint, find_variation, kind_named
-from pytest_vla.vary.space import complaints
+from pytest_vla.vary.registry import check_joint, find_variation, kind_named, params_fault
 
 SCHEMA = 1
 MOST_CASES = 100_000
@@ -153,6 +152,9 @@ def _case(entry: Mapping[str, Any], number: int, lines: TableLines, data: Path |
     candidate = Candidate(task, seed, _changes(task, changes, wrong))
     try:
         find_variation(task, candidate.label, seed)
+    except EpisodeError:
+        # The kind is at fault, and not the file.
+        raise
     except VlaError as error:
         raise wrong("changes", str(error)) from error
     return ListedCase(candidate, about)
@@ -162,14 +164,13 @@ def _changes(task: Task, table: Mapping[str, Mapping[str, Any]], wrong: Any) -> 
     found = []
     for name, params in table.items():
         try:
-            space = kind_named(name).space(task)
+            fault, unknown = params_fault(kind_named(name), task, params)
+        except EpisodeError:
+            raise
         except VlaError as error:
             raise wrong("changes", str(error)) from error
-        known = {each.name for each in space}
-        if problems := complaints(space, params):
-            strange = [each for each in params if each not in known]
-            told = f"parameters: {', '.join(sorted(known))}" + f"; unknown: {', '.join(strange)}" * bool(strange)
-            raise wrong("changes", f"{name}: {'; '.join(problems)}; {told}")
+        if fault:
+            raise wrong(unknown or "changes", fault)
         found.append(change_of(name, params))
     changes = tuple(found)
     try:

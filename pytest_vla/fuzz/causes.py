@@ -30,6 +30,37 @@ def is_one_cause(first: Candidate, second: Candidate) -> bool:
     return all(_are_alike(first, change, others[change.kind]) for change in first.changes)
 
 
+ALIKE_AMOUNTS = 1.5
+"""The ratio of two amounts up to which failures in different directions are one failure."""
+
+
+def is_one_failure(first: Candidate, second: Candidate) -> bool:
+    """Whether two smallest failures are told as one: they have one cause, or differ in their direction alone.
+
+    A light that may be turned by no more than 40 degrees, whatever the heading, is one failure. If it begins at very
+    different amounts to different sides, the direction matters.
+    """
+    if is_one_cause(first, second):
+        return True
+    if cause_of(first) != cause_of(second):
+        return False
+    others = {change.kind: change for change in second.changes}
+    return all(
+        _are_alike(first, change, others[change.kind], _begin_alike(first, change, others[change.kind]))
+        for change in first.changes
+    )
+
+
+def _begin_alike(candidate: Candidate, change: Change, other: Change) -> bool:
+    """Whether a change has amounts, and each is up to `ALIKE_AMOUNTS` times the other's."""
+    space = {each.name: each for each in space_of(candidate, change)}
+    amounts = [
+        sorted(abs(value_at(each.params, component) - space[component.name].benign) for each in (change, other))
+        for component in scaled_components(list(space.values()), change.params)
+    ]
+    return bool(amounts) and all(most <= ALIKE_AMOUNTS * least for least, most in amounts)
+
+
 def has_more(candidate: Candidate, smaller: Candidate) -> bool:
     """Whether a candidate includes all of a smaller one, on the same sides and as much, and fails for that cause.
 
@@ -75,10 +106,13 @@ def _side(component: Component, change: Change, benign: Any) -> int:
     return 1 if value_at(change.params, component) > benign else -1
 
 
-def _are_alike(candidate: Candidate, change: Change, other: Change) -> bool:
-    """Whether manners are similar, and each thing of the first change is near one of the other's."""
+def _are_alike(candidate: Candidate, change: Change, other: Change, any_direction: bool = False) -> bool:
+    """Whether manners are similar, and each thing of the first change is near one of the other's.
+
+    With `any_direction`, headings and axes are not compared.
+    """
     for each in space_of(candidate, change):
-        if each.parts:
+        if each.parts or (any_direction and (each.form == ANGLE or (each.form == NUMBER and each.shape))):
             continue
         if each.benign is None and not _is_alike(each, change.params.get(each.name), other.params.get(each.name)):
             return False

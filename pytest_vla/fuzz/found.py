@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import hypot
+from pathlib import PurePosixPath
 from typing import Any
 
 from pytest_vla.fuzz.amounts import value_at
@@ -159,7 +160,7 @@ def boundary_text(found: Found) -> str:
         sides = [side for side in found.shrunk.boundaries if side.kind == change.kind]
         passing = " or ".join(filter(None, map(_passing, sides)))
         boundary = f" (succeeds at {passing})" * bool(passing)
-        told.append(f"{change.kind} {params_text(change.params)}{boundary}")
+        told.append(f"{change.kind} {params_text(_in_short(change.params))}{boundary}")
     return " with ".join(told) or "no change"
 
 
@@ -236,7 +237,22 @@ def _passing(side: Boundary) -> str:
         return ""
     if side.along is not None:
         return f"{side.along}={_shown(value_at(side.passes, side.along))}"
-    return params_text({name: value for name, value in side.passes.items() if value != side.fails.get(name)})
+    return params_text(_in_short({name: value for name, value in side.passes.items() if value != side.fails.get(name)}))
+
+
+def _in_short(params: Params) -> dict[str, Any]:
+    """Return the parameters that a line shows: of a texture its family or its file's name; files of cases have all."""
+    families = [name.removesuffix(_FAMILY) for name in params if name.endswith(_FAMILY)]
+    hidden = {f"{prefix}{name}" for prefix in families for name in ("colours", "repeats", "seed")}
+    return {
+        name: PurePosixPath(value).name if isinstance(value, str) and value.endswith(".png") else value
+        for name, value in params.items()
+        if name not in hidden
+    }
+
+
+_FAMILY = "family"
+"""How the parameter ends that names a drawn texture (`pytest_vla.vary.effects.textures`)."""
 
 
 def _shown(value: Any) -> str:

@@ -6,6 +6,7 @@ JSON lines. A process that is killed leaves at most an incomplete last line, whi
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
@@ -29,6 +30,7 @@ from pytest_vla.fuzz.trial import Trial
 from pytest_vla.plan.case import dimension_of
 from pytest_vla.plan.task import Task
 from pytest_vla.records.checks import is_plain, parse_json
+from pytest_vla.util.files import NO_LOCKS, lacks_locks
 from pytest_vla.util.text import did_you_mean, printable
 from pytest_vla.vary.chosen import Change
 from pytest_vla.vary.registry import kind_named
@@ -73,6 +75,7 @@ class Journal:
         self.file = file
         self._lock = filelock.FileLock(file.with_name(f".{file.name}.lock"), fallback_to_soft=False)
         self._stream: IO[bytes] | None = None
+        self._has_only_head = False
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             self._lock.acquire(blocking=False)
@@ -84,19 +87,33 @@ class Journal:
             raise VlaError(f"{file.parent}: another process runs this search; wait for it, or stop it") from None
         except OSError as error:
             self._lock.release()
-            raise VlaError(f"{file}: the search cannot be written: {error.strerror or error}") from error
+            told = error.strerror or error
+            if lacks_locks(error):
+                told = f"{NO_LOCKS}, which keep two processes from one search. Put the results on a local disk"
+            raise VlaError(f"{file}: the search cannot be written: {told}") from error
         if is_new:
             self._write({"schema": SCHEMA, **head})
+        self._has_only_head = is_new
 
     def add(self, line: Line) -> None:
         """Add the result of a job. Raises VlaError if it cannot be written."""
         self._write(_table_of(line))
+        self._has_only_head = False
+
+    def discard_unused(self) -> None:
+        """Remove the file if this process began it and added nothing: such a search is not there to be resumed."""
+        if self._has_only_head:
+            self.file.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Close the file."""
         if self._stream is not None:
             self._stream.close()
         self._lock.release()
+        if not self.file.exists():
+            with suppress(OSError):
+                Path(self._lock.lock_file).unlink(missing_ok=True)
+                self.file.parent.rmdir()
 
     def _write(self, table: Mapping[str, Any]) -> None:
         assert self._stream is not None

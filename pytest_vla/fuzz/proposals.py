@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
-from pytest_vla.errors import VlaError
+from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.fuzz.amounts import can_be_less, less
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.plan.case import levelled, parted
@@ -69,11 +69,14 @@ def propose(task: Task, seed: int, some: Sequence[VariationKind], generator: Ran
 
     Raises:
         VlaError: none of many draws is a scene that the task can have.
+        EpisodeError: a kind of the user's is broken.
     """
     why = ""
     for _ in range(_PROPOSE_MOST_DRAWS):
         try:
             return checked(drawn(task, seed, some, generator))
+        except EpisodeError:
+            raise
         except VlaError as error:
             # Such as an amount that rounds to nothing.
             why = str(error)
@@ -135,6 +138,8 @@ def _sampled(kind: VariationKind, draw: Draw) -> Params:
     for lower in [each for each in reversed(kind.levels) if each <= draw.level]:
         try:
             return kind.sample(replace(draw, level=lower))
+        except EpisodeError:
+            raise
         except VlaError:
             # Of words an instruction has only so many.
             if lower == kind.levels[0]:
@@ -149,6 +154,8 @@ def _has(task: Task, kind: VariationKind) -> bool:
         kind.space(task)
         if kind.levels:
             kind.sample(Draw(task, levelled(kind.name, kind.levels[0]), 0, kind.levels[0]))
+    except EpisodeError:
+        raise
     except VlaError:
         return False
     return True

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from pytest_vla.errors import VlaError
+from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.fuzz.amounts import nearby
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.fuzz.causes import changes_nothing, has_more
@@ -389,6 +389,8 @@ class Sampler:
                 kept = _without_known(candidate, self.known, generator)
                 if kept.changes:
                     return checked(kept)
+            except EpisodeError:
+                raise
             except VlaError:
                 continue
         return None

@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import Literal, Protocol
 
 from pytest_vla.fuzz.candidate import Candidate
-from pytest_vla.fuzz.causes import has_more, is_one_cause, space_of
+from pytest_vla.fuzz.causes import has_more, is_one_failure, space_of
 from pytest_vla.fuzz.found import RUN_SEEDS_OF_DRAWS, Found, Searched, further_seeds
 from pytest_vla.fuzz.sampler import EVEN, SOURCES, Proposal, Sampler, TriedProposal
 from pytest_vla.fuzz.shrink import MOST_EPISODES, Outcome, Shrunk, shrink
@@ -303,7 +303,7 @@ class TaskSearch:
         some = self._flaky if found.is_flaky else self._certain
         if not found.is_flaky:
             self._guide.learn(found.shrunk.candidate)
-        if any(is_one_cause(each.shrunk.candidate, found.shrunk.candidate) for each in some):
+        if any(is_one_failure(each.shrunk.candidate, found.shrunk.candidate) for each in some):
             self._again += 1
         else:
             some.append(found)

@@ -11,6 +11,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.expert.policy import expert_policy
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.fuzz.shrink import Outcome
+from pytest_vla.plan.task import Task
 from pytest_vla.policies.base import Policy
 from pytest_vla.records.record import Record
 from pytest_vla.vary.chosen import remembering
@@ -112,8 +113,8 @@ class Trials:
         # What is seen does not change what a solver costs; the benign twin showed that it can be done for less.
         if not (variation.changes_scene or variation.actions):
             return Trial("fails", f"only images or the instruction are changed, and {does}", record)
-        if candidate.task.world is not None:
-            return Trial("aside", "a suite with its own simulator has no expert to show that it can be done", record)
+        if not has_expert(candidate.task, self.open_world):
+            return Trial("aside", "the suite's own world has no expert to show that it can be done", record)
         as_expert = replace(conditions, model="expert", policy_digest=None, replan=None)
         solver = self.solver or expert_policy
         solved = run_episode(case, candidate.task, solver, self.open_world, as_expert, variation=variation)
@@ -127,6 +128,11 @@ class Trials:
         self.episodes += 1
         self.watch(record)
         return record
+
+
+def has_expert(task: Task, open_world: OpenWorld) -> bool:
+    """Whether an expert can try a task: any without a world of its own, or whose world has one."""
+    return task.world is None or bool(getattr(open_world(task, None), "has_expert", False))
 
 
 def signals_of(ended: Rollout) -> dict[str, float]:

@@ -39,7 +39,9 @@ class SuiteWorld(typing.Protocol):
     step; without it that is ``state``. restore(state) -> the observation in a saved state: videos and sheets are drawn
     from recorded ones. Without it, frames are kept while an episode runs, if a video of it is wanted. provenance() ->
     Mapping[str, str]: what results depend on, such as versions. Texts by name; a name that pytest-vla records itself,
-    such as ``numpy``, cannot have a different text here. close(): called after the last use.
+    such as ``numpy``, cannot have a different text here. expert(): a session that does the task from the present state,
+    without random numbers: called with observations, it returns actions. It is the policy ``expert``, and shows which
+    changed scenes can be done. close(): called after the last use.
     """
 
     def reset(self, case: "Case") -> "Seen":
@@ -111,7 +113,8 @@ class Task:
         name: stem of the task's file, without characters that ids cannot have.
         index: place in upstream's order.
         language: the instruction that policies are trained and measured with: the manifest's if it has one, else from
-            the task's file name, as in LIBERO, whose files' own ``:language`` often differs.
+            the task's file name, as in LIBERO, whose files' own ``:language`` often differs; if that name is no
+            sentence (``CELL_0_0``), the file's.
         protocol: the suite's.
         data: the folder given by ``--vla-data``, or None for the default roots.
         files: the suite whose task files and init states it has; by default its own.

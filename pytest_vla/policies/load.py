@@ -257,8 +257,21 @@ def resolve_policy(spec: ModelSpec) -> "Policy":
     return one_by_one(policy) if is_batch_policy(policy) else cast("Policy", policy)
 
 
-def load_policy(spec: ModelSpec) -> "Policy | BatchPolicy":
-    """Load the policy of a spec. Raises VlaError."""
+def load_policy(spec: ModelSpec | str) -> "Policy | BatchPolicy":
+    """Load a policy, built-in or the user's, as to wrap it in code of one's own.
+
+    Args:
+        spec: what ``--vla-model`` takes, such as ``expert`` or ``tiny@early``; relative paths start from the current
+            folder. A `ModelSpec` also has the device and the folder.
+
+    Returns:
+        A callable that is called with an episode, or an object that answers in batches, with ``begin`` and ``act``.
+
+    Raises:
+        VlaError: there is no such policy, or it cannot be loaded.
+    """
+    if isinstance(spec, str):
+        spec = ModelSpec(spec, Path.cwd())
     kind, text, spec = _parse(spec)
     if kind is not None and extensions.is_built_in(extensions.policies()[kind.name]):
         return kind.load(text, spec)

@@ -42,6 +42,7 @@ class SearchResult:
         task: the task, as it was searched.
         seen: the results of the scenes that were drawn evenly.
         known: failures of earlier searches that the policy still has.
+        gone: failures of earlier searches in which the policy succeeds now.
         about: the policy that has the failures.
         command: the command line that runs the failures.
     """
@@ -49,16 +50,17 @@ class SearchResult:
     task: "Task"
     seen: "Searched"
     known: "tuple[Found, ...]" = ()
+    gone: "tuple[Found, ...]" = ()
     about: str = ""
     command: str = ""
 
     @property
     def found(self) -> "tuple[Found, ...]":
         """Each distinct failure, also flaky ones; a known one, without a boundary, only if it was not found again."""
-        from pytest_vla.fuzz.causes import is_one_cause
+        from pytest_vla.fuzz.causes import is_one_failure
 
         now = [each.shrunk.candidate for each in self.seen.found if not each.is_flaky]
-        before = [each for each in self.known if not any(is_one_cause(each.shrunk.candidate, one) for one in now)]
+        before = [each for each in self.known if not any(is_one_failure(each.shrunk.candidate, one) for one in now)]
         return (*self.seen.found, *before)
 
     @property
@@ -84,12 +86,16 @@ class SearchResult:
     @property
     def lines(self) -> tuple[str, ...]:
         """The rate, each failure, and the scenes that do not count."""
-        from pytest_vla.fuzz.found import aside_lines, failure_line, rate_text
+        from pytest_vla.fuzz.found import aside_lines, boundary_text, failure_line, rate_text
 
         before = {id(each) for each in self.known}
         found = [f"{failure_line(each)}{' (found before)' if id(each) in before else ''}" for each in self.found]
         rate = [rate_text(self.seen)] if self.seen.proposed or self.seen.guided else ["no scene was tried"]
-        return (*rate, *found, *aside_lines(self.seen))
+        gone = [
+            f"succeeds now (found before): {boundary_text(each)}, seed {each.shrunk.candidate.seed}"
+            for each in self.gone
+        ]
+        return (*rate, *found, *gone, *aside_lines(self.seen))
 
     @property
     def explanation(self) -> str:

@@ -26,7 +26,7 @@ from pytest_vla.run.sharding import planned_items, step_budgets
 from pytest_vla.run.time_budget import longest_known
 
 if TYPE_CHECKING:
-    from pytest_vla.plan.durations import DurationEstimate
+    from pytest_vla.plan.durations import DurationEstimate, ExpectedEpisode
     from pytest_vla.records.store import Store, Writer
     from pytest_vla.serving.process import About
 
@@ -358,6 +358,17 @@ class RunState:
         self.shared.update(collected.shared)
         own = [name for node, name in self.names.items() if node not in self.shared]
         self._further = len(own) - len(set(own))
+
+    def expected(self, collected: Collected) -> "dict[str, ExpectedEpisode]":
+        """Return the episodes of this invocation with their expected durations, by node id."""
+        from pytest_vla.plan.durations import ExpectedEpisode
+        from pytest_vla.vary.registry import name_of
+
+        return {
+            node: ExpectedEpisode(each.seconds, case.suite, name_of(case.variation), case.task_key)
+            for node, case in collected.alone.items()
+            if (each := self.estimates.get(node)) is not None
+        }
 
     def has_ended(self, node: str) -> bool:
         """Whether an item's episode has a record of this invocation."""

@@ -15,7 +15,7 @@ from pytest_vla.run.gate import GateConfig, agreed_line
 from pytest_vla.run.nodes import Collected
 from pytest_vla.run.sharding import shard_end, shard_line
 from pytest_vla.run.stored import Closed
-from pytest_vla.util.text import printable_lines
+from pytest_vla.util.text import counted, printable_lines
 
 if TYPE_CHECKING:
     from pytest_vla.reports.terminal import SummaryLine
@@ -96,6 +96,19 @@ def _without_single_episodes(
         return lines
     note = f"{len(tasks)} tasks have one episode each; -v shows them"
     return (*lines[:start], *map(SummaryLine, (*short, note)), *lines[start + len(full) :])
+
+
+SHOWN_CASES = 3
+"""Given cases that the policy does now, by name; `-v` shows all items."""
+
+
+def _succeeding_line(records: Sequence[Record]) -> str:
+    """Return the line on given cases with a change that succeed, which may be failures no longer; empty without any."""
+    given = [record for record in records if record.is_given and record.variation]
+    done = [record.case for record in given if record.outcome == "success"]
+    more = f" and {len(done) - SHOWN_CASES} more" if len(done) > SHOWN_CASES else ""
+    names = f"{', '.join(done[:SHOWN_CASES])}{more}"
+    return f"{len(done)} of {counted(len(given), 'given case')} with a change succeed: {names}" if done else ""
 
 
 def _width(reporter: pytest.TerminalReporter) -> int | None:
@@ -237,6 +250,8 @@ class RunReporter:
             from pytest_vla.reports.terminal import price_lines
 
             lines = (*lines, *map(SummaryLine, price_lines(prices, records)))
+        if verbosity >= 0 and closed.items and (told := _succeeding_line(records)):
+            lines = (*lines, SummaryLine(told))
         if verbosity >= 0:
             lines = (*lines, *map(SummaryLine, utilisation))
         if verbosity >= -1 and (told := shard_end(self._context, bool(closed.items))):

@@ -4,15 +4,20 @@ import hashlib
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from math import isfinite
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
+from pytest_vla.errors import VARIATION_BROKEN, EpisodeError, VlaError
 from pytest_vla.plan.case import chosen_name, dimension_of, level_of, levelled, part_of, parted, within
 from pytest_vla.plan.task import Task
-from pytest_vla.scene.variation import INSTRUCTION, Edits, Params, Variation, varied
-from pytest_vla.vary.space import Space
+from pytest_vla.scene.variation import INSTRUCTION, Edits, ModelEdit, Params, Variation, varied
+from pytest_vla.util.warnings import describe, ends_episode
+from pytest_vla.vary.space import Parameter, Space, complaints
 
 if TYPE_CHECKING:
     import numpy as np
+    from numpy.typing import NDArray
 
 LEVELS = (1, 2, 3, 4, 5)
 """Of every kind of ours, even steps, see `Draw.share`; what is not even about them, `VariationKind.uneven` says."""
@@ -200,6 +205,184 @@ class VariationKind:
         if self.levels:
             return tuple(levelled(self.name, level) for level in levels or self.levels)
         return tuple(parted(self.name, part) for part in self.parts()) or (self.name,)
+
+
+# A kind from outside: its mistakes are told by its name, and are neither the policy's nor the world's.
+
+_T = TypeVar("_T")
+
+_EDITS = (("problem", "ProblemEdit"), ("state", "StateEdit"), ("pictures", "PictureEdit"), ("actions", "ActionEdit"))
+"""Fields of `Edits` with functions, and their types in `pytest_vla.scene.variation`."""
+
+
+def guarded(kind: VariationKind, origin: str) -> VariationKind:
+    """Return a kind whose functions and edits return what `VariationKind` and `Edits` say, or raise VlaError.
+
+    Any other exception, and any other result, is an EpisodeError, ``variation-broken``, that names origin, kind and
+    function. VlaError is passed on.
+
+    Args:
+        kind: of another package or a project.
+        origin: of its entry.
+    """
+    refuse = partial(_refuse, f"{origin}: the kind {kind.name}")
+
+    def call(name: str, function: Callable[..., _T], *given: Any) -> _T:
+        try:
+            return function(*given)
+        except BaseException as error:
+            if isinstance(error, VlaError) or not ends_episode(error):
+                raise
+            raise refuse(f"{name} raised {describe(error)}") from error
+
+    def space(task: Task) -> tuple[Parameter, ...]:
+        found = call("space", kind.space, task)
+        if not isinstance(found, (list, tuple)) or not all(isinstance(each, Parameter) for each in found):
+            raise refuse(f"space returned {found!r:.60}, expected pytest_vla.vary.space.Parameter in a tuple")
+        return tuple(found)
+
+    def sample(draw: Draw) -> Params:
+        found = call("sample", kind.sample, draw)
+        _check_plain(found, "sample", refuse)
+        if wrong := complaints(space(draw.task), found):
+            raise refuse(f"sample drew for {draw.label} and seed {draw.seed} what its space excludes: {wrong[0]}")
+        return found
+
+    def apply(task: Task, params: Params) -> Edits:
+        return _guarded_edits(call("apply", kind.apply, task, params), call, refuse)
+
+    def parts() -> tuple[str, ...]:
+        found = call("parts", kind.parts)
+        if not isinstance(found, (list, tuple)) or not all(isinstance(each, str) for each in found):
+            raise refuse(f"parts returned {found!r:.60}, expected texts in a tuple")
+        return tuple(found)
+
+    def again(task: Task, params: Params) -> bool:
+        return bool(call("again", kind.again, task, params))
+
+    return replace(kind, sample=sample, apply=apply, space=space, parts=parts, again=again)
+
+
+def _refuse(whose: str, what: str) -> EpisodeError:
+    return EpisodeError(VARIATION_BROKEN, f"{whose}: {what}")
+
+
+def _check_plain(found: object, name: str, refuse: Callable[[str], EpisodeError]) -> None:
+    """Check that a result is a mapping of JSON values by name, which records can keep. Raises EpisodeError."""
+    if not isinstance(found, Mapping):
+        raise refuse(f"{name} returned {found!r:.60}, expected parameters by name")
+    for key, value in found.items():
+        if not isinstance(key, str) or not _is_plain(value):
+            raise refuse(f"{name} gives {key}={value!r:.60}, expected a text, a finite number, a list or a mapping")
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_plain, value))
+    if isinstance(value, Mapping):
+        return all(isinstance(key, str) and _is_plain(each) for key, each in value.items())
+    return isinstance(value, (str, int)) or value is None or (isinstance(value, float) and isfinite(value))
+
+
+def _guarded_edits(edits: Edits, call: Callable[..., Any], refuse: Callable[[str], EpisodeError]) -> Edits:
+    """Return edits whose functions are called and checked as in `guarded`. Raises EpisodeError."""
+
+    def expected(field: str, what: str) -> NoReturn:
+        raise refuse(f"apply returned Edits with {field}={getattr(edits, field)!r:.60}, expected {what}")
+
+    if not isinstance(edits, Edits):
+        raise refuse(f"apply returned {edits!r:.60}, expected pytest_vla.scene.variation.Edits")
+    for field, what in _EDITS:
+        found = getattr(edits, field)
+        if not isinstance(found, (list, tuple)) or not all(map(callable, found)):
+            expected(field, f"a tuple of functions ({what})")
+    if not isinstance(edits.model, (list, tuple)) or not all(isinstance(each, ModelEdit) for each in edits.model):
+        expected("model", "a tuple of pytest_vla.scene.variation.ModelEdit")
+    for field in ("init_states", "asked"):
+        if getattr(edits, field) is not None and not callable(getattr(edits, field)):
+            expected(field, "a function or None")
+    if edits.instruction is not None and not isinstance(edits.instruction, str):
+        expected("instruction", "a text or None")
+    if not isinstance(edits.removed, (list, tuple)) or not all(isinstance(each, str) for each in edits.removed):
+        expected("removed", "a tuple of names")
+    if edits.rest_joints is not None and not (_is_plain(edits.rest_joints) and len(edits.rest_joints) == 7):
+        expected("rest_joints", "7 numbers, rad, or None")
+    if edits.told is not None:
+        _check_plain(edits.told, "Edits.told", refuse)
+
+    def problem(edit: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def changed(before: Any) -> Any:
+            found = call("a problem edit", edit, before)
+            if not isinstance(found, type(before)):
+                raise refuse(f"a problem edit returned {type(found).__name__}, expected a Problem")
+            return found
+
+        return changed
+
+    def state(edit: Callable[..., None]) -> Callable[..., None]:
+        def changed(model: Any, scene: Any, written: "NDArray[np.float64]") -> None:
+            call("a state edit", edit, model, scene, written)
+            if not all(map(isfinite, written)):
+                raise refuse("a state edit wrote NaN or infinity")
+
+        return changed
+
+    def model(edit: ModelEdit) -> ModelEdit:
+        textures = None if edit.textures is None else partial(call, "textures of a model edit", edit.textures)
+        return replace(edit, apply=partial(call, "a model edit", edit.apply), textures=textures)
+
+    def begun(name: str, begin: Callable[[], Any]) -> Any:
+        change = call(name, begin)
+        if not callable(change):
+            raise refuse(f"{name} returned {change!r:.60} at the start of an episode, expected a function")
+        return change
+
+    def picture(begin: Callable[[], Any]) -> Callable[[], Any]:
+        def begin_episode() -> Any:
+            change = begun("a picture edit", begin)
+
+            def changed(before: "NDArray[np.uint8]", camera: str, step: int) -> Any:
+                # It may change the picture in place.
+                shape = before.shape
+                found = call("a picture edit", change, before, camera, step)
+                form = f"{getattr(found, 'shape', '')} {getattr(found, 'dtype', type(found).__name__)}".strip()
+                if form != f"{shape} uint8":
+                    raise refuse(f"a picture edit made {form} of camera {camera}, expected {shape} uint8")
+                return found
+
+            return changed
+
+        return begin_episode
+
+    def action(begin: Callable[[], Any]) -> Callable[[], Any]:
+        def begin_episode() -> Any:
+            change = begun("an action edit", begin)
+
+            def changed(before: "NDArray[np.float64]") -> Any:
+                import numpy as np
+
+                shape = before.shape
+                found = call("an action edit", change, before)
+                numbers = np.asarray(found)
+                if numbers.shape != shape or numbers.dtype.kind not in "fiu" or not np.isfinite(numbers).all():
+                    raise refuse(f"an action edit made {found!r:.60}, expected {shape} finite numbers")
+                return numbers
+
+            return changed
+
+        return begin_episode
+
+    return replace(
+        edits,
+        problem=tuple(map(problem, edits.problem)),
+        model=tuple(map(model, edits.model)),
+        init_states=None if edits.init_states is None else partial(call, "init_states", edits.init_states),
+        state=tuple(map(state, edits.state)),
+        removed=tuple(edits.removed),
+        pictures=tuple(map(picture, edits.pictures)),
+        actions=tuple(map(action, edits.actions)),
+        asked=None if edits.asked is None else problem(edits.asked),
+    )
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from pytest_vla import extensions, hook_modules
-from pytest_vla.errors import UnchangedError, UnfitError, VlaError
+from pytest_vla.errors import EpisodeError, UnchangedError, UnfitError, VlaError
 from pytest_vla.plan.case import (
     OURS,
     PAPER,
@@ -21,22 +21,31 @@ from pytest_vla.plan.case import (
     upstreams,
 )
 from pytest_vla.plan.task import Task, check_unvaried
-from pytest_vla.scene.variation import Variation, changed_problem, joined
+from pytest_vla.scene.variation import Params, Variation, changed_problem, joined
 from pytest_vla.util.text import did_you_mean
 from pytest_vla.vary.chosen import chosen_variation, is_chosen
-from pytest_vla.vary.kind import Draw, VariationKind, VariationListing
+from pytest_vla.vary.kind import Draw, VariationKind, VariationListing, guarded
+from pytest_vla.vary.space import complaints
 
 _WIDTH = 100
+_FACT_SEEDS = 3
 
 _OF_MUJOCO = "it changes a MuJoCo scene, and the suite has its own simulator"
 
 
 @hook_modules.until_changed
 def kinds() -> tuple[VariationKind, ...]:
-    """Return all kinds, in the order of their dimensions. Raises VlaError if a package's kind is invalid."""
+    """Return all kinds, in the order of their dimensions; those of packages and projects are `guarded`.
+
+    Raises VlaError if a package's kind is invalid.
+    """
     found: dict[str, tuple[VariationKind, str]] = {}
     for entry in extensions.variations():
-        for kind in extensions.load(entry):
+        listed = extensions.load(entry)
+        if not isinstance(listed, (list, tuple)):
+            what = type(listed).__name__
+            raise VlaError(f"{entry.origin}: {entry.load} is {what}, expected a tuple of VariationKind")
+        for kind in listed:
             if not isinstance(kind, VariationKind):
                 what = type(kind).__name__
                 raise VlaError(f"{entry.origin}: {entry.load} has {what}, expected pytest_vla.vary.kind.VariationKind")
@@ -45,7 +54,8 @@ def kinds() -> tuple[VariationKind, ...]:
                     f"two packages define the variation {kind.name!r}: {found[kind.name][1]} and {entry.origin}. "
                     "Uninstall or rename one of them"
                 )
-            found[kind.name] = kind, entry.origin
+            is_ours = extensions.is_built_in(entry)
+            found[kind.name] = kind if is_ours else guarded(kind, entry.origin), entry.origin
     return tuple(kind for kind, _ in found.values())
 
 
@@ -213,6 +223,9 @@ def _single(draw: Draw) -> Variation:
         raise UnfitError(draw.label, whose, _OF_MUJOCO)
     try:
         made = _made(kind, draw)
+    except EpisodeError:
+        # A kind that is broken is not one that the task cannot have.
+        raise
     except VlaError as error:
         raise UnfitError(draw.label, whose, str(error)) from error
     if draw.task.world is not None and (made.changes_scene or made.model or made.asked):
@@ -226,8 +239,14 @@ def _single(draw: Draw) -> Variation:
 def _made(kind: VariationKind, draw: Draw) -> Variation:
     if is_chosen(draw.label):
         return chosen_variation(kind, draw.task, draw.label)
-    level, part = level_of(draw.label) if kind.levels else 0, "" if kind.levels else part_of(draw.label, kind.name)
-    return kind.make(Draw(draw.task, draw.label, draw.seed, level, part, draw.time))
+    return kind.make(_draw_of(kind, draw))
+
+
+def _draw_of(kind: VariationKind, draw: Draw) -> Draw:
+    """Return a draw with the level or part that its label has."""
+    if kind.levels:
+        return replace(draw, level=level_of(draw.label))
+    return replace(draw, part=part_of(draw.label, kind.name))
 
 
 def _changes_world(task: Task, variation: Variation) -> bool:
@@ -266,6 +285,44 @@ def kind_named(name: str) -> VariationKind:
 @hook_modules.until_changed
 def _kinds_by_name() -> Mapping[str, VariationKind]:
     return {kind.name: kind for kind in kinds()}
+
+
+def params_fault(kind: VariationKind, task: Task, params: Params) -> tuple[str, str]:
+    """Return what is wrong with parameters that were chosen for a kind, and the unknown one's name if it is that.
+
+    Names beside the kind's space are facts, which its draws have too; any other one is a misspelt parameter.
+
+    Raises:
+        VlaError: the task cannot have the kind.
+    """
+    space = kind.space(task)
+    known = sorted(each.name for each in space)
+    strange = [name for name in params if name not in known]
+    if strange:
+        facts = _facts(kind.name, task)
+        strange = [name for name in strange if name not in facts]
+    told = f"parameters: {', '.join(known) or 'none'}"
+    if problems := complaints(space, params):
+        unknown = f"; unknown: {', '.join(strange)}" * bool(strange)
+        return f"{kind.name}: {'; '.join(problems)}; {told}{unknown}", ""
+    if strange:
+        return f"{kind.name}: unknown parameter {strange[0]!r};{did_you_mean(strange[0], known)} {told}", strange[0]
+    return "", ""
+
+
+@hook_modules.until_changed
+def _facts(name: str, task: Task) -> frozenset[str]:
+    """Return the names that a kind's draws for a task have, its parameters and the facts beside them."""
+    kind, found = kind_named(name), set[str]()
+    for label, seed in itertools.product(kind.labels(), range(_FACT_SEEDS)):
+        try:
+            found |= set(kind.sample(_draw_of(kind, Draw(task, label, seed))))
+        except EpisodeError:
+            raise
+        except VlaError:
+            # Of words an instruction has only so many.
+            continue
+    return frozenset(found)
 
 
 def check_joint(label: str, parts: Sequence[str]) -> None:

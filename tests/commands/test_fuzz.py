@@ -202,6 +202,22 @@ def test_which_of_two_policies_has_a_failure_is_told(capsys: pytest.CaptureFixtu
     assert "; planted:policy fails too" in out
 
 
+def test_a_refused_rival_leaves_no_search_to_resume(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+    (here / "planted.py").write_text(POLICY)
+    (here / "broken.py").write_text("def policy(episode, weights): ...\nraise OSError('no weights')")
+    options = ("--vla-model=planted:policy", "--vla-tasks=turn_on_the_stove", "--dimensions=action", "--scenes=2")
+    code, _, err = fuzz(capsys, *options, "--against=broken:policy")
+    assert code == 1
+    assert "no weights" in err
+    assert list((here / ".vla" / "searches").iterdir()) == []
+    assert "--resume: there is no search in" in fuzz(capsys, "--resume")[2]
+    assert fuzz(capsys, *options)[0] == 0
+    (folder,) = (here / ".vla" / "searches").iterdir()
+    # What has results stays, whatever goes wrong later.
+    assert fuzz(capsys, "--resume", "--against=broken:policy")[0] == 1
+    assert (folder / "search.jsonl").exists()
+
+
 def test_time_that_is_over_ends_a_search_that_can_be_gone_on_with(
     capsys: pytest.CaptureFixture[str], here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

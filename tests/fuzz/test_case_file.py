@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
-from pytest_vla.fuzz.candidate import Candidate
+from pytest_vla.fuzz.candidate import Candidate, Scene, candidate_of
 from pytest_vla.fuzz.case_file import ListedCase, read_cases, write_cases
 from pytest_vla.plan.case import levelled
 from pytest_vla.plan.manifests import load_suite
@@ -92,6 +92,13 @@ def test_a_case_is_an_item_whose_variation_is_known(tmp_path: Path) -> None:
         ("camera.azimuth", "camera.azimut", 3, "there is no kind of variation 'camera.azimut'. Did you mean camera"),
         ("23.5", "99.0", 3, "camera.azimuth: azimuth_deg: expected -75 to 75 deg, found 99.0"),
         ("azimuth_deg", "azimut", 3, "azimuth_deg is missing; parameters: azimuth_deg; unknown: azimut"),
+        (
+            "23.5",
+            "23.5\nazimut = 3",
+            10,
+            "unknown parameter 'azimut'; Did you mean azimuth_deg? parameters: azimuth_deg",
+        ),
+        ("23.5", "23.5\nsource = 3", 10, "camera.azimuth: unknown parameter 'source'; parameters: azimuth_deg"),
         ("23.5", "nan", 3, "azimuth_deg: expected a number, found nan"),
         (
             "azimuth_deg = 23.5",
@@ -113,6 +120,22 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, old: str, new: str
         read_cases(file)
     assert said in str(raised.value)
     assert str(raised.value).startswith(f"{file}:{line}: case[0]" if line else f"{file}: ")
+
+
+def test_facts_beside_the_parameters_are_kept(tmp_path: Path) -> None:
+    """A search writes what a draw records, and labels have a digest of it."""
+    file, task, kind = tmp_path / "cases.toml", TABLETOP.task("turn_on_the_stove"), kind_named("language.words")
+    change = change_of(kind.name, kind.sample(Draw(task, levelled(kind.name, 1), 0, 1)))
+    assert set(change.params) - {each.name for each in kind.space(task)}
+    write_cases(file, [ListedCase(Candidate(task, 0, (change,)))])
+    (listed,) = read_cases(file)
+    assert listed.candidate.changes == (change,)
+    file.write_text(file.read_text() + "level = 2\n")
+    with pytest.raises(VlaError, match="unknown parameter 'level'"):
+        read_cases(file)
+    scene = Scene("tabletop", "turn_on_the_stove", changes={kind.name: {**change.params, "level": 2}})
+    with pytest.raises(VlaError, match="unknown parameter .level."):
+        candidate_of(scene)
 
 
 def test_a_file_that_is_not_there_or_holds_nothing(tmp_path: Path) -> None:

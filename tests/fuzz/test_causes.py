@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pytest_vla.fuzz.candidate import Candidate
-from pytest_vla.fuzz.causes import cause_of, changes_nothing, has_more, is_one_cause
+from pytest_vla.fuzz.causes import cause_of, changes_nothing, has_more, is_one_cause, is_one_failure
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.vary.chosen import change_of
 
@@ -25,6 +25,7 @@ def of(**kinds: Any) -> Candidate:
         "light": "light.direction",
         "joints": "robot.joints",
         "things": "layout.distractors",
+        "turn": "camera.orientation",
     }
     return Candidate(TASK, 0, tuple(change_of(named[name], params) for name, params in kinds.items()))
 
@@ -78,6 +79,29 @@ def test_a_scene_has_more_where_it_has_each_number_and_as_much(
 def test_two_are_one_cause_by_numbers_sides_and_how(first: Candidate, second: Candidate, one: bool) -> None:
     assert is_one_cause(first, second) is one
     assert is_one_cause(second, first) is one
+
+
+def axis(angle: float, *ways: float) -> dict[str, Any]:
+    return {"angle_deg": angle, "axis_pitch_yaw_roll": list(ways)}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "one"),
+    [
+        (of(light=light(40, 10)), of(light=light(42, 130)), True),
+        (of(light=light(40, 10)), of(light=light(38, 250)), True),
+        (of(light=light(10, 10)), of(light=light(45, 250)), False),
+        (of(light=light(10, 10)), of(light=light(45, 20)), True),
+        (of(turn=axis(12, 1.0, 0.0, 0.0)), of(turn=axis(11, 0.0, 0.0, -1.0)), True),
+        (of(turn=axis(12, 1.0, 0.0, 0.0)), of(turn=axis(4, 0.0, 0.0, -1.0)), False),
+        (of(joints=joints(j3=0.2)), of(joints=joints(j3=-0.2)), False),
+        (of(light=light(40, 10)), of(light=light(42, 130), joints=joints(j3=0.2)), False),
+        (of(things=thing(0.1, 0.1)), of(things=thing(0.12, -0.3)), False),
+    ],
+)
+def test_one_amount_in_any_direction_is_one_failure(first: Candidate, second: Candidate, one: bool) -> None:
+    assert is_one_failure(first, second) is one
+    assert is_one_failure(second, first) is one
 
 
 def test_what_changes_nothing_is_told() -> None:

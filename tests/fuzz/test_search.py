@@ -8,11 +8,22 @@ import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.fuzz.candidate import Candidate
-from pytest_vla.fuzz.found import RUN_SEEDS, Searched, excess_of, further_seeds, often_text, rate_text
+from pytest_vla.fuzz.found import (
+    RUN_SEEDS,
+    Found,
+    Searched,
+    boundary_text,
+    excess_of,
+    further_seeds,
+    often_text,
+    rate_text,
+)
 from pytest_vla.fuzz.proposals import MOST_CHANGES, fuzzed_kinds, propose
+from pytest_vla.fuzz.shrink import Shrunk
 from pytest_vla.fuzz.task_search import MOST_TRIES, search, told_apart
 from pytest_vla.fuzz.trial import Trial
 from pytest_vla.plan.manifests import load_suite
+from pytest_vla.vary.chosen import change_of
 from pytest_vla.vary.registry import find_variation, kind_named
 from pytest_vla.vary.space import complaints
 from tests.support.records import record_of
@@ -60,6 +71,26 @@ def test_two_sides_of_one_kind_are_two_causes() -> None:
     assert seen.failed == len(seen.found) + seen.again
     assert seen.proposed == seen.passed + seen.failed == 160
     assert not any(each.is_flaky for each in seen.found)
+
+
+def test_one_amount_in_every_direction_is_one_failure() -> None:
+    """A light that may not be turned by more than 25 degrees was three to five failures, by heading."""
+    seen = searched(lambda params: turn(params) > 25, 160)
+    (only,) = seen.found
+    assert 25 < turn(of(only.shrunk.candidate)) < 28
+    assert seen.failed == 1 + seen.again
+
+
+def test_a_line_shows_of_a_texture_its_family_or_file() -> None:
+    def line(kind: str, params: Mapping[str, Any]) -> str:
+        first = Candidate(TASK, 0, (change_of(kind, params),))
+        return boundary_text(Found(first, Shrunk(first, 0), 4, 4))
+
+    drawn = {"share": 0.5, "table_family": "noise", "table_colours": [[1, 2, 3], [4, 5, 6]], "table_repeats": 3}
+    assert line("background.table", {**drawn, "table_seed": 12}) == "background.table share=0.5 table_family=noise"
+    file = {"file": "textures/marble_floor.png", "surface": "table"}
+    assert line("background.file", file) == "background.file file=marble_floor.png surface=table"
+    assert line("noise.fog", {"seed": 3, "share": 0.5}) == "noise.fog seed=3 share=0.5"
 
 
 def test_what_only_fails_together_is_found_together() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from pytest_vla.episode.rollout import Conditions
+from pytest_vla.episode.world_pool import WorldPool
 from pytest_vla.fuzz import trial
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.fuzz.trial import Property, Trials
@@ -17,7 +18,7 @@ from pytest_vla.plan.task import Task
 from pytest_vla.policies.base import Episode
 from pytest_vla.records.record import Record
 from pytest_vla.scene.variation import Variation
-from pytest_vla.testing import World
+from pytest_vla.testing import ForgetfulPointWorld, PointWorld, World, point_suite
 from pytest_vla.vary.chosen import change_of
 
 STOVE = load_suite("tabletop").task("turn_on_the_stove")
@@ -72,6 +73,23 @@ def test_what_changes_what_can_be_done_is_shown_by_the_expert(
     assert found.outcome == outcome
     assert [record.policy for record in ran] == ["mine", "expert"]
     assert len({record.case for record in ran}) == 1
+
+
+@pytest.mark.parametrize(
+    ("world", "outcome", "why"),
+    [
+        (PointWorld, "fails", "the expert succeeds, and the policy fails"),
+        (ForgetfulPointWorld, "aside", "the suite's own world has no expert to show that it can be done"),
+    ],
+)
+def test_a_suites_own_expert_shows_what_can_be_done(ran: list[Record], world: Any, outcome: str, why: str) -> None:
+    def policy(episode: Episode) -> Any:
+        return lambda observation: np.array([[0.0, 0.0]])
+
+    task = point_suite(world=world).tasks[0]
+    pool = WorldPool(allow_versions=False)
+    tried = Trials(policy, pool, Conditions(model="mine"), ran.append)(Candidate(task, 1, (DELAYED,)))
+    assert (tried.outcome, tried.why) == (outcome, why)
 
 
 def test_what_breaks_or_cannot_be_measured_tells_nothing(ran: list[Record]) -> None:

@@ -13,6 +13,9 @@ from textwrap import dedent
 import pytest
 
 from pytest_vla import kernels
+from pytest_vla.cli import main
+from pytest_vla.gate.baseline import baseline_of
+from pytest_vla.gate.baseline_file import write_baseline
 from pytest_vla.scale.node_facts import data_facts
 from tests.support.runs import records_of, run_names
 
@@ -150,3 +153,21 @@ def test_numpy_before_the_kernels_is_told_with_what_pins_them(
     for setting in shlex.split(kernels.how_to_pin()):
         monkeypatch.setenv(*setting.split("=", 1))
     assert kernels_of() == ({"pinned"}, ""), "as it was told"
+
+
+def test_lost_cases_of_its_suite_are_run_again_by_a_printed_command(
+    point: Run, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = (*PUSH, "--vla-episodes=7", "--vla-model")
+    point(*options, "conftest:right").assert_outcomes(passed=7)
+    write_baseline(baseline_of(records_of(pytester.path / ".vla")), pytester.path / "base.json")
+    result = point(*options, "conftest:needs?speed=-1&place=x", "--vla-baseline=base.json")
+    (command,) = re.findall(r"^replay: pytest (.*)$", result.stdout.str(), re.M)
+    assert "@" in command
+    point(*shlex.split(command)).assert_outcomes(failed=7)
+    # Where nobody has read the conftest.py, the run knows that its items are of a suite.
+    capsys.readouterr()
+    main(["gate", "--baseline=base.json", result.stdout.str().partition(", run ")[2].split()[0]])
+    command = capsys.readouterr().out.partition("  lost    pytest ")[2].splitlines()[0]
+    assert "point::test_episode[push_the_point-seed0]" in command
+    point(*shlex.split(command)).assert_outcomes(failed=1)

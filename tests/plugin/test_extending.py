@@ -153,3 +153,97 @@ def test_a_misspelt_hook_is_found_while_tests_are_collected(vla: Run, project: p
 def test_a_hook_of_a_later_version_may_be_optional(vla: Run, project: pytest.Pytester) -> None:
     project.makeconftest("import pytest\n\n@pytest.hookimpl(optionalhook=True)\ndef pytest_vla_sutes(): return []\n")
     vla().assert_outcomes(passed=2)
+
+
+BROKEN = """
+    import os, pathlib
+    from pytest_vla.entries import SuiteEntry, VariationEntry
+    from pytest_vla.scene.variation import Edits
+    from pytest_vla.vary.kind import LEVELS, VariationKind
+    from pytest_vla.vary.space import NUMBER, Parameter
+
+    def pytest_vla_suites():
+        return [SuiteEntry("point", "a point", ":suite")]
+
+    def pytest_vla_variations():
+        return [VariationEntry("ours", "breaks", ":KINDS")]
+
+    def suite():
+        from pytest_vla.testing import point_suite
+        return point_suite()
+
+    def sample(draw):
+        return {{"amount": draw.share{more}}}
+
+    def apply(task, params):
+        calls.append(task)
+        {line}
+        return Edits(pictures=(lambda: lambda picture, camera, step: picture{end},))
+
+    calls = []
+    KINDS = (VariationKind("ours.odd", "breaks", "a test", sample, apply,
+                           lambda task: (Parameter("amount", NUMBER, 0, 1, 0),), levels=LEVELS, anywhere=True),)
+
+    def policy(episode):
+        return lambda seen: [float(seen["front_image"].mean() * 0 + 1), 0.0]
+"""
+PLAIN = {"line": "pass", "more": "", "end": ""}
+
+
+def _breaking(project: pytest.Pytester, **changed: str) -> None:
+    project.makeconftest(BROKEN.format(**PLAIN | changed))
+
+
+@pytest.mark.parametrize("workers", [(), ("-n2",)])
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"line": "1 / 0"}, "apply raised ZeroDivisionError"),
+        ({"more": " + 7"}, "amount: expected 0 to 1, found"),
+    ],
+)
+def test_a_kind_that_breaks_while_episodes_are_planned_stops_the_run(
+    vla: Run, project: pytest.Pytester, workers: tuple[str, ...], changed: dict[str, str], told: str
+) -> None:
+    _breaking(project, **changed)
+    result = vla("--vla-suite=point", "--vla-model=conftest:policy", "--vla-vary=ours.odd", *workers)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: variation-broken: *conftest.py: the kind ours.odd: *{told}*"])
+    assert "INTERNALERROR" not in str(result.stdout) + str(result.stderr)
+
+
+@pytest.mark.parametrize("workers", [(), ("-n2",)])
+@pytest.mark.parametrize("end", ["[:5]", " / 255", " * float('nan')", ".gone"])
+def test_a_kind_that_breaks_in_an_episode_is_an_error_of_its_own(
+    vla: Run, project: pytest.Pytester, workers: tuple[str, ...], end: str
+) -> None:
+    _breaking(project, end=end)
+    vla(
+        "--vla-suite=point",
+        "--vla-tasks=push_the_point",
+        "--vla-model=conftest:policy",
+        "--vla-vary=ours.odd:2",
+        *workers,
+    )
+    (record,) = records_of(project.path / ".vla")
+    assert (record.outcome, record.reason) == ("error", "variation-broken")
+    assert "the kind ours.odd: a picture edit" in str(record.message)
+
+
+def test_a_kind_that_breaks_before_its_episode_begins_leaves_a_record(vla: Run, project: pytest.Pytester) -> None:
+    """The changes of a file of cases are made again for each episode."""
+    _breaking(project, line="if len(calls) > 2: raise KeyError(len(calls))")
+    case = '[[case]]\nsuite = "point"\ntask = "push_the_point"\nseed = 0\n[case.changes."ours.odd"]\namount = 0.5\n'
+    (project.path / "cases.toml").write_text("schema = 1\n" + case)
+    vla("--vla-cases=cases.toml", "--vla-model=conftest:policy")
+    (record,) = records_of(project.path / ".vla")
+    assert (record.outcome, record.reason) == ("error", "variation-broken")
+    assert (record.variation["dimension"], record.variation["kind"]) == ("ours", "odd")
+
+
+def test_a_search_with_a_broken_kind_says_whose_it_is(project: pytest.Pytester) -> None:
+    _breaking(project, line="1 / 0")
+    model = ("--vla-suite=point", "--vla-model=conftest:policy", "--dimensions=ours", "--scenes=2")
+    done = project.run(sys.executable, "-m", "pytest_vla.cli", "-p", "conftest", "fuzz", *model)
+    assert done.ret == 1
+    done.stderr.fnmatch_lines(["*variation-broken: *the kind ours.odd: apply raised ZeroDivisionError*"])

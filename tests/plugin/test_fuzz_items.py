@@ -100,8 +100,15 @@ def test_what_was_found_before_is_tried_first_and_in_no_rate(vla: Run, here: Pat
     )
     assert len(read_cases(found_in(here)[-1])) == 1
     vla(*SEARCH[:2], "--vla-fuzz=1", "--vla-fuzz-dimensions=light", IMPATIENT).assert_outcomes(passed=1)
-    vla(*SEARCH, STRAIGHT).assert_outcomes(passed=1)
+    mended = vla(*SEARCH, STRAIGHT)
+    mended.assert_outcomes(passed=1)
+    mended.stdout.fnmatch_lines(["  succeeds now (found before): action.delay steps=3, seed 0"])
     assert known.read_bytes() == before, "a regression is seen at once"
+    for policy, number in ((STRAIGHT, 1), (IMPATIENT, 0)):
+        run = vla(f"--vla-cases={known}", policy)
+        run.assert_outcomes(passed=number, failed=1 - number)
+        told = [line for line in run.outlines if line.startswith("1 of 1 given case with a change succeed: ")]
+        assert len(told) == number
     known.write_text("schema = 99\n")
     spoilt = vla(*SEARCH, STRAIGHT)
     spoilt.assert_outcomes(passed=1, warnings=1)

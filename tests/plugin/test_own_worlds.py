@@ -373,3 +373,37 @@ def test_no_simulator_is_imported_for_a_suites_own_world(pytester: pytest.Pytest
     )
     result = point("--vla-suite=point", "--vla-model=pushing:right", "test_none.py")
     result.assert_outcomes(passed=3)
+
+
+def test_a_suites_own_expert_runs_and_shows_what_is_infeasible(point: Run, pytester: pytest.Pytester) -> None:
+    one = ("--vla-suite=point", "--vla-tasks=push")
+    point(*one, "--vla-model=expert").assert_outcomes(passed=1)
+    (record,) = records_of(pytester.path / ".vla")
+    assert (record.policy, record.steps) == ("expert", 5)
+    result = point("--vla-suite=forgetful", "--vla-tasks=push", "--vla-model=expert")
+    result.assert_outcomes(errors=1)
+    (record,) = records_of(pytester.path / ".vla")
+    assert record.reason == "policy-privileged"
+    assert "ForgetfulPointWorld, without an expert" in str(record.message)
+    # 20 steps are enough with a delay, and not with actions that go nowhere.
+    point(*one, "--vla-model=expert", "--vla-vary=action.delay:5", "--vla-check-feasible").assert_outcomes(passed=1)
+    pytester.makepyfile(
+        stuck="""
+        from pytest_vla.entries import VariationEntry
+        from pytest_vla.scene.variation import Edits
+        from pytest_vla.vary.kind import VariationKind
+
+        def pytest_vla_variations():
+            return [VariationEntry("ours", "stuck", ":KINDS")]
+
+        def apply(task, params):
+            return Edits(actions=(lambda: lambda action: 0 * action,))
+
+        KINDS = (VariationKind("ours.stuck", "stuck", "a test", lambda draw: {}, apply, anywhere=True),)
+        """
+    )
+    stuck = ("-p", "stuck", "--vla-vary=ours.stuck", "--vla-check-feasible")
+    pytester.syspathinsert()
+    point(*one, "--vla-model=pushing:right", *stuck).assert_outcomes(skipped=1)
+    (record,) = records_of(pytester.path / ".vla")
+    assert (record.outcome, record.reason) == ("invalid", "infeasible")

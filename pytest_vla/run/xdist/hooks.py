@@ -284,7 +284,7 @@ class Controller:
 
         node, settings = report.nodeid, self._selection.settings
         name = self._names[node]
-        command = settings.command(as_typed(name, self._config), self._config)
+        command = settings.command([as_typed(name, self._config)], self._config)
         report.longrepr = printable_lines(f"error {reason}: {message}\n  run it alone: {command}")
         record = lost_record(
             self._context,
