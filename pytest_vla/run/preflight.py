@@ -77,17 +77,14 @@ _OURS = "vla"
 
 
 def importers_of_numpy(config: pytest.Config) -> tuple[str, ...]:
-    """Return the plugins that are loaded before options are known and hold something of numpy's, as ``-p`` names them."""
+    """Return the names of plugins that pytest loads before it knows options, and that hold something of numpy's."""
     manager = config.pluginmanager
-    early = {plugin for plugin, _ in manager.list_plugin_distinfo()} | {
-        *map(manager.getplugin, config.option.plugins or ())
-    }
+    early = [plugin for plugin, _ in manager.list_plugin_distinfo()]
+    early += map(manager.getplugin, config.option.plugins or ())
     return tuple(
         name
         for name, plugin in manager.list_name_plugin()
-        if plugin in early
-        and not name.startswith(_OURS)
-        and any(map(_is_of_numpy, getattr(plugin, "__dict__", {}).values()))
+        if plugin in early and not name.startswith(_OURS) and any(map(_is_of_numpy, vars(plugin or object).values()))
     )
 
 

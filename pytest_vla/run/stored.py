@@ -361,7 +361,7 @@ class RunState:
         from pytest_vla.vary.registry import name_of
 
         return {
-            node: ExpectedEpisode(each.seconds, case.suite, name_of(case.variation), case.task_key)
+            node: ExpectedEpisode(each.seconds, case.suite, case.variation and name_of(case.variation), case.task_key)
             for node, case in collected.alone.items()
             if (each := self.estimates.get(node)) is not None
         }
